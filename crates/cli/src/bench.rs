@@ -1,17 +1,17 @@
 //! `colibri bench`: the benchmarks, each a command of its own.
 
 use clap::{Args, Subcommand};
-use colibri_bench::compare::{self, CompareArgs};
-use colibri_bench::freespace::{self, FreespaceArgs};
-use colibri_bench::history::{self, HistoryArgs};
-use colibri_bench::idle::{self, IdleArgs};
-use colibri_bench::kv::{self, KvArgs};
-use colibri_bench::lifo::{self, LifoArgs};
-use colibri_bench::matrix::{self, MatrixArgs};
-use colibri_bench::merge::{self, MergeArgs};
-use colibri_bench::oltp::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
-use colibri_bench::shapes::{self, ShapesArgs};
-use colibri_bench::threads::{self, ThreadsArgs};
+use colibri_bench::engine::{self, KvArgs};
+use colibri_bench::experiments::freespace::{self, FreespaceArgs};
+use colibri_bench::experiments::idle::{self, IdleArgs};
+use colibri_bench::experiments::lifo::{self, LifoArgs};
+use colibri_bench::experiments::threads::{self, ThreadsArgs};
+use colibri_bench::results::compare::{self, CompareArgs};
+use colibri_bench::results::history::{self, HistoryArgs};
+use colibri_bench::results::matrix::{self, MatrixArgs};
+use colibri_bench::results::merge::{self, MergeArgs};
+use colibri_bench::sql::shapes::{self, ShapesArgs};
+use colibri_bench::sql::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 
 use crate::failure::{Failure, Result};
 use crate::version;
@@ -95,12 +95,12 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
 
 fn run_one(bench: Bench) -> Result<()> {
     match bench {
-        Bench::Tpcc(args) => Ok(oltp::tpcc(&args)?),
-        Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),
-        Bench::Script(args) => Ok(oltp::script(&args)?),
-        Bench::Stock(args) => Ok(oltp::stock(&args)?),
+        Bench::Tpcc(args) => Ok(sql::tpcc(&args)?),
+        Bench::Ycsb(args) => Ok(sql::ycsb(&args)?),
+        Bench::Script(args) => Ok(sql::script(&args)?),
+        Bench::Stock(args) => Ok(sql::stock(&args)?),
         Bench::Shapes(args) => Ok(shapes::run(&args)?),
-        Bench::Kv(args) => Ok(kv::run(args)?),
+        Bench::Kv(args) => Ok(engine::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),
         Bench::Idle(args) => Ok(idle::run(&args)?),

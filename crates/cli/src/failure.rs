@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use colibri_bench::kv;
+use colibri_bench::measure;
 
 use crate::number::counted;
 
@@ -105,7 +105,7 @@ pub(crate) enum Failure {
     },
     /// The benchmark failed, or its results are not valid.
     #[error(transparent)]
-    Bench(#[from] kv::Error),
+    Bench(#[from] measure::Error),
 }
 
 impl Failure {
@@ -142,7 +142,7 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Bench(kv::Error::Usage { .. } | kv::Error::NotCompiledIn { .. }) | Self::ListensNowhere => {
+            Self::Bench(measure::Error::Usage { .. } | measure::Error::NotCompiledIn { .. }) | Self::ListensNowhere => {
                 ExitCode::from(2)
             }
             _ => ExitCode::FAILURE,

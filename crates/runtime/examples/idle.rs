@@ -1,5 +1,6 @@
-//! A server that nobody asks for anything: a thousand timers that are far away, a hundred connections on which nothing is said,
-//! and a reader of metrics that stays connected after it has read once. Measure it:
+//! A server that nobody asks for anything: a thousand timers that are far away, a hundred
+//! connections on which nothing is said, and a reader of metrics that stays connected after it has
+//! read once. Measure it:
 //!
 //! ```sh
 //! cargo build --release -p colibri-runtime --example idle

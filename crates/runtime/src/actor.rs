@@ -9,10 +9,10 @@
 //! Invariants
 //! - The message that an actor panicked over is gone; those behind it are not.
 //! - An actor that is given up closes its mailbox: its senders notice.
-//! - Between a panic and the next beginning lies a task boundary: one that panics at once keeps neither others from running nor the
-//!   end from coming.
+//! - Between a panic and the next beginning lies a task boundary: one that panics at once keeps
+//!   neither others from running nor the end from coming.
 //!
-//! Not here: a tree of supervisors. Whoever waits for the actor's end can be one.
+//! Not here: a tree of supervisors. A task that waits for the actor's end can be one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -35,16 +35,17 @@ pub struct ActorOptions {
     pub capacity: usize,
     /// What happens to a message for which there is no room.
     pub when_full: WhenFull,
-    /// It begins again after a panic, so many times within `restarts_within`. Before it does, tasks that wait have their turn, and it can be
-    /// cancelled.
+    /// It begins again after a panic, so many times within `restarts_within`. Before it does, tasks
+    /// that wait have their turn, and it can be cancelled.
     pub restarts_max: u32,
-    /// See `restarts_max`. Zero stands for no such limit in time: so many times in all. An actor that panics more slowly than that begins
-    /// again without end.
+    /// See `restarts_max`. Zero stands for no such limit in time: so many times in all. An actor
+    /// that panics more slowly than that begins again without end.
     pub restarts_within: Duration,
 }
 
 impl Default for ActorOptions {
-    /// In the system pool, with room for 1,024 messages, for which senders wait; begun again three times in ten seconds.
+    /// In the system pool, with room for 1,024 messages, for which senders wait; begun again three
+    /// times in ten seconds.
     fn default() -> Self {
         Self {
             pool: Pool::System,
@@ -81,8 +82,9 @@ pub struct Actor<M> {
 }
 
 impl Handle {
-    /// Runs an actor: `begin` makes its future, of an inbox to read from, now and after each panic. It is over when its future
-    /// is: mostly when all mailboxes are gone and the inbox gives `None`.
+    /// Runs an actor: `begin` makes its future, of an inbox to read from, now and after each panic.
+    /// It is over when its future is: mostly when all mailboxes are gone and the inbox gives
+    /// `None`.
     pub fn spawn_actor<M, F>(
         &self,
         options: ActorOptions,

@@ -1,8 +1,8 @@
-//! Calls that block, on threads of their own: made when one is needed, gone when none is.
+//! Blocking calls, on threads of their own, which are made when needed and end when not.
 //!
 //! Invariants
-//! - A call waits only if as many threads as may be are at work.
-//! - A thread that has had nothing to do for a while ends; none is kept for later.
+//! 1. A call waits only if as many threads as allowed are at work.
+//! 2. A thread that has had nothing to do for a while ends.
 //!
 //! Not here: stopping a call that is under way. Nothing can.
 
@@ -19,13 +19,13 @@ use crate::shared::Shared;
 use crate::task::{JoinHandle, Meta, Task};
 use crate::worker::{Context, set_context};
 
-/// Nobody asks for more than for ever.
+/// A longer time to keep threads counts as this one.
 const KEEP_MAX: Duration = Duration::from_secs(86_400 * 365);
 
 #[derive(Debug)]
 pub(crate) struct BlockingThreads {
     state: Mutex<State>,
-    /// There is a call, or the end.
+    /// A call has come, or the end.
     is_news: Condvar,
     /// A thread has ended.
     is_gone: Condvar,
@@ -37,7 +37,7 @@ pub(crate) struct BlockingThreads {
 struct State {
     calls: VecDeque<Task>,
     threads: usize,
-    /// Of the threads, those that wait for a call that is not meant for another.
+    /// Waiting threads for which no call is on its way.
     idle: usize,
     calls_total: u64,
     is_closed: bool,
@@ -71,8 +71,8 @@ impl BlockingThreads {
         }
     }
 
-    /// A thread could not be made. Those there are take the call; if there are none, it is dropped, and whoever waits for it
-    /// told so.
+    /// A thread could not be made. Those that there are take the call. If there are none, the call
+    /// is dropped, and its join handle reports that.
     fn thread_missing(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
@@ -108,7 +108,8 @@ impl BlockingThreads {
         self.is_gone.notify_all();
     }
 
-    /// Drops calls that have not begun, and waits for those that have. Gives the number of those that were not over in time.
+    /// Drops calls that have not begun, and waits for those that have. Gives the number of those
+    /// that did not end in time.
     pub(crate) fn close(&self, deadline: Instant) -> usize {
         let calls = {
             let mut state = self.state.lock();
@@ -122,7 +123,7 @@ impl BlockingThreads {
         state.threads
     }
 
-    /// Threads now, calls so far.
+    /// Threads now, and calls so far.
     pub(crate) fn counts(&self) -> (usize, u64) {
         let state = self.state.lock();
         (state.threads, state.calls_total)

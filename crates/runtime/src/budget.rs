@@ -9,13 +9,15 @@ use std::task::{Context, Poll};
 use crate::pool::Pool;
 use crate::worker::{self, Context as Thread};
 
-/// A batch task runs so long while nobody listens to events: all other threads are at work, or have lost their CPU.
-const UNHEARD_NS: u64 = 50_000;
+/// So long a batch task runs while nobody listens for events: all other threads are at work, or
+/// have lost their CPU.
+const UNWATCHED_NS: u64 = 50_000;
 
-/// Whether the running task should let others run: its slice of time is over, or a task of a higher pool waits and no thread is
-/// free for it. The slice begins with the first question after the task has waited. Outside of tasks it is never over.
+/// Whether the running task should let others run: its slice is over, or a task of a higher pool
+/// waits and no thread is free for it. The slice begins with the first call after the task has
+/// waited. Outside of tasks the answer is no.
 ///
-/// Asking costs about as much as reading the clock: once in 10 µs of work is often enough.
+/// A call costs about as much as reading the clock. Once in 10 µs of work is often enough.
 #[must_use]
 pub fn is_over() -> bool {
     worker::with_context(|context| {
@@ -26,7 +28,7 @@ pub fn is_over() -> bool {
             _ => return false,
         };
         let Some(pool) = local.running() else { return false };
-        local.take_longer();
+        local.leave_work_to_others();
         let shared = &local.shared;
         let now_ns = shared.clock.now_ns();
         let from_ns = match local.slice_from_ns.get() {
@@ -38,14 +40,14 @@ pub fn is_over() -> bool {
         };
         let mut ran_ns = now_ns - from_ns;
         if pool == Pool::Batch || ran_ns >= shared.settings.slice_ns {
-            ran_ns += local.give_way(now_ns);
+            ran_ns += local.yield_cpu(now_ns);
         }
         let is_over = ran_ns >= shared.settings.slice_ns
-            || pool == Pool::Batch && ran_ns >= UNHEARD_NS && !shared.idle.is_listened()
+            || pool == Pool::Batch && ran_ns >= UNWATCHED_NS && !shared.idle.has_listener()
             || local.waits_above(pool) && {
-                let is_free = shared.idle.is_anyone();
+                let is_free = shared.idle.has_sleeper();
                 if is_free {
-                    shared.call();
+                    shared.wake_one();
                 }
                 !is_free
             };
@@ -56,19 +58,20 @@ pub fn is_over() -> bool {
     })
 }
 
-/// Says, from the middle of a step that cannot yield, that it goes on: about every 50 µs of it. Others run all the same.
+/// To be called about every 50 µs in the middle of a step that cannot yield. Other tasks run
+/// meanwhile.
 ///
-/// When the task's slice is over and no other thread is free, another thread takes over what this one does for the runtime,
-/// and this one runs the task alone until that yields, when [`is_over`] says at once that it should. Meanwhile each call may
-/// wait for up to 20 ms until it is this thread's turn: as many such steps go on at the same time as batch tasks may. On a
-/// thread for a blocking call the CPU is offered to others.
+/// When the task's slice is over and no other thread is free, another thread takes over this
+/// thread's role, and this thread runs the task alone until it yields; [`is_over`] is then true at
+/// once. Meanwhile each call may wait up to 20 ms for this thread's turn: as many such steps run at
+/// the same time as batch tasks may. On a thread for a blocking call the CPU is yielded to others.
 pub fn in_long_step() {
     worker::in_long_step();
 }
 
-/// Says, before a call that can take long and will not say so along the way, that it begins. Unless
-/// another thread is free, another one takes over what this one does for the runtime, as in
-/// [`in_long_step`], but at once.
+/// To be called before a call that can take long and does not call [`in_long_step`] on the way.
+/// Unless another thread is free, another thread takes over this thread's role at once, as in
+/// [`in_long_step`].
 pub fn before_long_call() {
     worker::before_long_call();
 }
@@ -80,12 +83,12 @@ pub async fn yield_if_over() {
     }
 }
 
-/// Lets tasks run that wait, of the same pool too.
+/// Lets waiting tasks run, of the same pool too.
 pub fn yield_now() -> Yield {
     Yield { has_yielded: false, move_to: None }
 }
 
-/// Goes on in another pool: a request that turns out to be long moves to [`Pool::Batch`] by itself.
+/// Goes on in another pool: a request that turns out to be long moves itself to [`Pool::Batch`].
 pub fn move_to(pool: Pool) -> Yield {
     Yield { has_yielded: false, move_to: Some(pool) }
 }

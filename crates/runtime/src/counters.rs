@@ -1,10 +1,11 @@
 //! What happened so far: counted where it happens, added up when somebody asks.
 //!
 //! Invariants
-//! - A thread counts for itself, in words that nobody else writes; adding up reads the words of all.
-//! - Nothing here is a gauge that has to be kept up to date, so nothing has to wake up for it.
+//! 1. A thread counts in words of its own, which no other thread writes. Adding up reads the words
+//!    of all.
+//! 2. No gauge has to be kept up to date, so nothing has to wake up for one.
 //!
-//! Not here: averages and rates. Whoever reads twice has both.
+//! Not here: averages and rates, which follow from two readings.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -101,7 +102,8 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The duration that a part `quantile` of all, from 0 to 1, does not exceed by more than an eighth; zero if there are none.
+    /// The duration that a part `quantile` of all, from 0 to 1, does not exceed by more than an
+    /// eighth; zero if there are none.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Duration {
         let wanted = (quantile.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
@@ -145,7 +147,7 @@ pub(crate) struct ThreadCounts {
     pub(crate) moved: Count,
 }
 
-/// What is counted by whoever comes along.
+/// What any thread counts.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounts {
     pub(crate) panics: [Count; Pool::COUNT],
@@ -207,7 +209,7 @@ pub struct Counters {
     pub watched: u64,
     /// Times a thread that had been woken behind another was moved to another CPU.
     pub moved: u64,
-    /// Times a long task offered its CPU to whoever else wanted it, of all processes.
+    /// Times a long task yielded its CPU to threads of any process.
     pub gave_way: u64,
     /// Times a thread went on with a step that was too long, and another thread took over its role.
     pub handed_over: u64,

@@ -1,6 +1,7 @@
-//! How many threads: as many as can run at the same time, and no more.
+//! The number of threads: as many as can run at the same time.
 //!
-//! Not here: keeping to a limit. A thread that may run half of the time is stopped by its cgroup, not by itself.
+//! Not here: keeping to a quota. The cgroup stops threads, which do not count their time
+//! themselves.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,8 +38,8 @@ impl Cpus {
         (cpus > 0.0 && cpus <= f64::from(Self::MAX)).then_some(Self(cpus))
     }
 
-    /// The number of threads: whole CPUs, at least one. A thread on top for the rest of a fraction would use up the quota of
-    /// all, and then all of them stand still until the next period.
+    /// The number of threads: whole CPUs, at least one. A further thread for the rest of a fraction
+    /// would use up the quota of all, and then all of them would stop until the next period.
     #[must_use]
     pub fn threads(self) -> usize {
         (self.0 as usize).max(1)

@@ -1,4 +1,5 @@
-//! Where tasks wait: for each pool a lane of each thread, and one for whoever is no thread of the runtime.
+//! Lanes: the queues of tasks. For each pool, each thread has a lane, and there is one for tasks
+//! from outside.
 //!
 //! ```text
 //!               thread 0     thread 1     from outside
@@ -10,11 +11,12 @@
 //! ```
 //!
 //! Invariants
-//! - A thread puts tasks into its own lanes only, at the end, and anybody takes them from the front.
-//! - `filled` of a thread says in which of its lanes tasks may be. It is set before the thread tells anybody, and cleared
-//!   by the same thread when it finds the lane empty. So others look at one word a thread instead of its four lanes, at each
-//!   task boundary.
-//! - A task that can be seen by `waits` can be taken by every thread.
+//! 1. A thread puts tasks into its own lanes only, at the end. Every thread takes tasks from the
+//!    front.
+//! 2. `filled` of a thread says which of its lanes may hold tasks. The thread sets it before it
+//!    wakes another, and clears it when it finds the lane empty. So at each task boundary, others
+//!    read one word per thread instead of four lanes.
+//! 3. A task that `waits` sees can be taken by every thread.
 //!
 //! Not here: which pool is next.
 
@@ -45,13 +47,13 @@ struct ThreadLanes {
 #[derive(Debug)]
 pub(crate) struct OwnLanes {
     thread: usize,
-    /// As others see it.
+    /// Copy of what others see.
     filled: Cell<PoolSet>,
     lanes: [Worker<Task>; Pool::COUNT],
 }
 
 impl OwnLanes {
-    /// Lanes that nobody looks at, in place of those that another thread has now.
+    /// Lanes without tasks, for a thread that has handed over its own.
     pub(crate) fn none() -> Self {
         Self { thread: usize::MAX, filled: Cell::default(), lanes: [(); Pool::COUNT].map(|()| Worker::new_fifo()) }
     }
@@ -77,7 +79,7 @@ impl Lanes {
         (Self { outside: Default::default(), of_threads }, own)
     }
 
-    /// From outside.
+    /// Adds a task from outside.
     pub(crate) fn inject(&self, pool: Pool, task: Task) {
         self.outside[pool.index()].push(task);
     }
@@ -94,7 +96,7 @@ impl Lanes {
         self.of_threads[own.thread].filled.store(filled.bits(), Ordering::Release);
     }
 
-    /// Takes a task, and brings along some more that this thread would take next.
+    /// Takes a task, and moves some more, which this thread would take next, into its own lane.
     pub(crate) fn take(&self, own: &OwnLanes, pool: Pool, outside_first: bool) -> Option<Task> {
         if outside_first && let Some(task) = self.take_outside(own, pool) {
             return Some(task);
@@ -152,7 +154,7 @@ impl Lanes {
         Pool::ALL.into_iter().filter(|&pool| self.waits(pool)).fold(PoolSet::EMPTY, PoolSet::with)
     }
 
-    /// Drops all tasks, when no thread takes any more. Answers whether there were any.
+    /// Drops all tasks when no thread takes any more. Gives whether there were any.
     pub(crate) fn drop_all(&self) -> bool {
         let of_pool = |pool: usize| {
             let outside = std::iter::from_fn(|| decided(|| self.outside[pool].steal()));

@@ -1,5 +1,5 @@
-//! Tasks on few threads, for latency: every thread serves every pool, by priority and with guaranteed shares, and nothing
-//! wakes up when there is nothing to do.
+//! Tasks on few threads, for latency: every thread serves every pool, by priority and with
+//! guaranteed shares, and nothing wakes up when there is nothing to do.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,18 +23,19 @@
 //!
 //! # The life of a task
 //!
-//! [`spawn`] makes it (`task`) and puts it into a lane of its [`Pool`] (`lanes`). A thread at a task boundary takes it when its
-//! turn has come (`worker`, `shares`), and runs it until it waits: for a socket or a timer
-//! (`reactor`, `timer_driver`), or for another task, whose wake-up puts it into a lane again. A
-//! thread that finds no task watches for events for up to 80 µs if the last ones came as soon. Then
-//! it sleeps: one thread waits on the descriptor that tells of all events, and the others are
-//! parked on a condition variable until one is called; while tasks are long, all of them wait on
-//! the descriptor (`idle`).
+//! [`spawn`] makes it (`task`) and puts it into a lane of its [`Pool`] (`lanes`). A thread at a
+//! task boundary takes it when its turn has come (`worker`, `shares`), and runs it until it waits:
+//! for a socket or a timer (`reactor`, `timer_driver`), or for another task, whose wake-up puts it
+//! into a lane again. A thread that finds no task watches for events for up to 80 µs if the last
+//! ones came as soon. Then it sleeps: one thread waits on the descriptor that tells of all events,
+//! and the others are parked on a condition variable until one is called; while tasks are long, all
+//! of them wait on the descriptor (`idle`).
 //!
 //! # What it does not do
 //!
-//! - Interrupt a task. Long ones ask [`budget::is_over`], or move to [`Pool::Batch`]. A task in the middle of a step that cannot
-//!   yield says so with [`budget::in_long_step`], and another thread takes over what its thread would do (`stand_in`).
+//! - Interrupt a task. Long ones ask [`budget::is_over`], or move to [`Pool::Batch`]. A task in the
+//!   middle of a step that cannot yield says so with [`budget::in_long_step`], and another thread
+//!   takes over what its thread would do (`stand_in`).
 //! - Run anywhere but on Linux: it lets all sleepers wait on one `epoll` descriptor.
 
 mod actor;
@@ -70,7 +71,8 @@ pub use counters::{AtomicHistogram, Counters, Histogram, PoolCounters};
 pub use cpus::{Cpus, NotCpus};
 pub use mailbox::{Inbox, Mailbox, Send, SendError, WhenFull, mailbox};
 pub use pool::Pool;
-pub use runtime::{Builder, Handle, PanicReport, Runtime, spawn, spawn_blocking, stopping};
+pub use runtime::{Builder, Handle, Runtime, spawn, spawn_blocking, stopping};
+pub use shared::PanicReport;
 pub use shutdown::ShutdownReport;
 pub use task::{JoinError, JoinHandle, Panic};
 pub use time::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};

@@ -7,11 +7,13 @@
 //! ```
 //!
 //! Invariants
-//! - Messages of one sender arrive in the order in which they were sent.
-//! - A waiting sender that is told of room uses it, or passes the word on when it is dropped.
-//! - No waker is cloned, dropped or woken while the lock is held, and no message dropped. It is somebody else's code, which may end
-//!   up here again.
-//! - After the reader has gone no message is accepted; after the last sender has gone the reader gets what is left, then `None`.
+//! 1. Messages of one sender arrive in the order in which they were sent.
+//! 2. A waiting sender that is woken because there is room uses the room, or wakes the next sender
+//!    when it is dropped.
+//! 3. While the lock is held, no waker is cloned, dropped or woken, and no message dropped: that is
+//!    foreign code, which may end up here again.
+//! 4. After the reader has gone no message is accepted. After the last sender has gone the reader
+//!    gets what is left, then `None`.
 //!
 //! Not here: who reads (`actor`).
 
@@ -76,7 +78,7 @@ impl<M> std::error::Error for SendError<M> {}
 struct State<M> {
     messages: VecDeque<M>,
     reader: Option<Waker>,
-    /// Senders that wait, in order, with numbers of their own.
+    /// Waiting senders in order, with their numbers.
     waiting: VecDeque<(u64, Waker)>,
     next_number: u64,
     mailboxes: usize,
@@ -153,7 +155,7 @@ impl<M> State<M> {
         (Ok(()), afterwards)
     }
 
-    /// Makes a sender wait. One that was called, and found that somebody was faster, is first again.
+    /// Makes a sender wait. One that was woken and found the room taken is first again.
     fn line_up(&mut self, place: Place, waker: Waker) -> Place {
         match place {
             Place::Waiting(number) => {
@@ -229,7 +231,8 @@ impl<M> Mailbox<M> {
     /// Sends a message without waiting.
     ///
     /// # Errors
-    /// If nobody reads any more, or if there is no room and the mailbox neither drops the oldest nor the newest message.
+    /// If nobody reads any more, or if there is no room and the mailbox neither drops the oldest
+    /// nor the newest message.
     pub fn try_send(&self, message: M) -> Result<(), SendError<M>> {
         let (result, afterwards) = {
             let mut state = self.queue.state.lock();
@@ -244,8 +247,8 @@ impl<M> Mailbox<M> {
         result
     }
 
-    /// Sends a message, and waits for room if that is the mailbox's policy. A send that is dropped before it is done has sent
-    /// nothing.
+    /// Sends a message, and waits for room if that is the mailbox's policy. A send that is dropped
+    /// before it is done has sent nothing.
     pub fn send(&self, message: M) -> Send<'_, M> {
         Send { queue: &self.queue, message: Some(message), place: Place::New }
     }
@@ -279,7 +282,7 @@ impl<M> Mailbox<M> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     New,
-    /// In the line, or called out of it.
+    /// In the queue, or woken.
     Waiting(u64),
 }
 
@@ -362,7 +365,7 @@ impl<M> Drop for Send<'_, M> {
             let mut state = self.queue.state.lock();
             match state.waiting.iter().position(|&(other, _)| other == number) {
                 Some(index) => (state.waiting.remove(index), None),
-                // It was told of room that it will not use.
+                // It was woken for room that it will not use.
                 None => (None, state.call_sender(self.queue.capacity)),
             }
         };
@@ -383,14 +386,17 @@ pub struct Inbox<M> {
 }
 
 impl<M> Inbox<M> {
-    /// The next message; `None` when there is none and nobody is left to send one. To give up waiting loses no message.
+    /// The next message; `None` when there is none and no sender is left. Dropping the future loses
+    /// no message.
     pub async fn recv(&mut self) -> Option<M> {
         Recv { inbox: self, waits: false }.await
     }
 
-    /// See [`Inbox::recv`]. The waker is kept until there is a message, or the inbox is polled again or dropped.
+    /// See [`Inbox::recv`]. The waker is kept until there is a message, or the inbox is polled
+    /// again or dropped.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<M>> {
-        // Made only to wait, and while the lock is not held; if waiting is likely, before it is taken for the first time.
+        // Made only to wait, and while the lock is not held; if waiting is likely, before it is
+        // taken for the first time.
         let mut waker = std::mem::take(&mut self.seems_empty).then(|| cx.waker().clone());
         loop {
             let mut state = self.queue.state.lock();
@@ -426,13 +432,14 @@ impl<M> Inbox<M> {
         Some(message)
     }
 
-    /// Another reader of the same mailbox, whose end does not close it. One of the two reads at a time.
+    /// Another reader of the same mailbox, whose end does not close it. One of the two reads at a
+    /// time.
     pub(crate) fn lend(&self) -> Self {
         Self { queue: Arc::clone(&self.queue), seems_empty: false, closes: false }
     }
 }
 
-/// Waits for a message, and leaves nothing behind when it is dropped before there is one.
+/// Waits for a message. When it is dropped before there is one, no waker stays behind.
 struct Recv<'a, M> {
     inbox: &'a mut Inbox<M>,
     waits: bool,
@@ -555,8 +562,9 @@ mod tests {
         Waker::from(Arc::new(OnDrop::new(f)))
     }
 
-    /// Bug: the wakers of the polls before were dropped with the lock held. Consequence: one that held the last reference to another
-    /// mailbox of the same queue stopped its thread for ever. Fix: wakers are dropped when the lock is not held.
+    /// Bug: the wakers of the polls before were dropped with the lock held. Consequence: one that
+    /// held the last reference to another mailbox of the same queue stopped its thread for ever.
+    /// Fix: wakers are dropped when the lock is not held.
     #[test]
     fn a_waker_that_is_replaced_may_use_the_mailbox() {
         within_seconds(|| {
@@ -580,8 +588,9 @@ mod tests {
         });
     }
 
-    /// Bug: a `recv` that was dropped left its waker until the next message. Consequence: memory of a task that is over, and a wake-up of
-    /// one that waits for something else. Fix: it takes it along.
+    /// Bug: a `recv` that was dropped left its waker until the next message. Consequence: memory of
+    /// a task that is over, and a wake-up of one that waits for something else. Fix: it takes it
+    /// along.
     #[test]
     fn who_gives_up_reading_leaves_no_waker() {
         let (sender, mut inbox) = mailbox(1, WhenFull::Wait);
@@ -596,8 +605,8 @@ mod tests {
         assert_eq!(poll(pin!(inbox.recv())), Poll::Ready(Some(1)));
     }
 
-    /// Bug: messages were dropped before those who waited were woken. Consequence: a message whose destructor panicked left them asleep.
-    /// Fix: they are woken first.
+    /// Bug: messages were dropped before those who waited were woken. Consequence: a message whose
+    /// destructor panicked left them asleep. Fix: they are woken first.
     #[test]
     fn a_message_whose_destructor_panics_keeps_nobody_asleep() {
         struct Bomb(bool);

@@ -15,7 +15,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use crate::idle::{Idle, Rest};
+use crate::idle::{Idle, Slept};
 use crate::mailbox::{SendError, WhenFull, mailbox};
 use crate::reactor::{Direction, READ, Source, Ticket};
 use crate::signal::Signal;
@@ -79,13 +79,13 @@ impl Pond {
         })
     }
 
-    fn call(&self) {
-        self.idle.call(|| self.bell.ring());
+    fn wake_one(&self) {
+        self.idle.wake_one(|| self.bell.ring());
     }
 
     fn put(&self) {
         self.work.fetch_add(1, Relaxed);
-        self.call();
+        self.wake_one();
     }
 
     fn take(&self) -> bool {
@@ -97,8 +97,8 @@ impl Pond {
         loop {
             let is_leaving = self.leaving.load(Acquire);
             if self.take() {
-                if self.idle.is_anyone() && self.work.load(Relaxed) > 0 {
-                    self.call();
+                if self.idle.has_sleeper() && self.work.load(Relaxed) > 0 {
+                    self.wake_one();
                 }
                 run(self);
                 continue;
@@ -106,15 +106,15 @@ impl Pond {
             if is_leaving {
                 break;
             }
-            self.idle.enter();
+            self.idle.announce();
             if self.work.load(Relaxed) > 0 || self.leaving.load(Relaxed) {
-                self.idle.leave();
+                self.idle.cancel();
                 continue;
             }
-            if self.idle.rest(true) == Rest::Listen {
+            if self.idle.sleep(true) == Slept::Listen {
                 self.bell.wait();
-                self.idle.has_listened();
-                self.idle.heard();
+                self.idle.stop_listening();
+                self.idle.woke();
             }
         }
         self.bell.ring();
@@ -369,7 +369,7 @@ fn a_timer_armed_while_the_threads_leave_is_heard_of_by_who_waits() {
                 None => timer = Some(timer_driver.arm(5, 0, cx.waker().clone())),
                 Some(timer) => assert!(!timer_driver.poll(timer, cx.waker())),
             }
-            // Who sees it looks after the timer himself.
+            // A thread that sees it fires the timer itself.
             if is_leaving.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
         }));
         leaving.join().unwrap();

@@ -1,21 +1,26 @@
-//! Sockets: TCP and Unix-domain. The thread that finds a socket ready runs the task that waits for it.
+//! Sockets: TCP and Unix-domain. The thread that finds a socket ready runs the task that waits for
+//! it.
 //!
 //! ```text
 //! Listener<T> ─ accept ─► Stream<T> ─ read, write, vectored
 //!    T: std's TcpListener, UnixListener     T: std's TcpStream, UnixStream
 //! ```
 //!
-//! Reading and writing go to the kernel first, and wait only if it says so. A read that gives less than asked for, and a write
-//! that takes less, need no second question: the next one waits for news.
+//! Reads and writes are tried first, and wait only if the kernel says so. After a read that gives
+//! less than asked for, or a write that takes less, the next one waits for an event without trying
+//! first.
 //!
-//! **Marks.** There are two exceptions: a read may end early though more is there, of which there will be no news. It ends before a byte
-//! that was sent as urgent (`MSG_OOB`), on both kinds of sockets; of those the reactor knows. And on a Unix socket it ends behind bytes with which
-//! descriptors came (`SCM_RIGHTS`), and between those of different senders if it is asked for them (`SO_PASSCRED`). Both leave their trace
-//! in the flags of `recvmsg`, as there is no room for what came beside the bytes: so this is how Unix sockets are read. Descriptors that
-//! come are closed, and urgent bytes left out.
+//! **Marks.** A read may end early although more bytes are there, and no event comes for these.
+//! There are two cases. A read ends before a byte that was sent as urgent (`MSG_OOB`), on both
+//! kinds of sockets; the reactor knows of those. And on a Unix socket it ends behind bytes that
+//! came with descriptors (`SCM_RIGHTS`), and between bytes of different senders if credentials are
+//! asked for (`SO_PASSCRED`). Both show in the flags of `recvmsg`, since there is no room for what
+//! came beside the bytes. So Unix sockets are read with `recvmsg`. Descriptors that come are
+//! closed, and urgent bytes are left out.
 //!
-//! After the runtime has shut down nobody hears of news: what would have to wait fails. A future that is dropped while it waits
-//! leaves nothing behind; a waker given to one of the `poll` methods stays until there is news, or the socket is dropped.
+//! After the runtime has shut down no event is reported: what would have to wait fails. A future
+//! that is dropped while it waits leaves nothing behind. A waker that was given to one of the
+//! `poll` methods stays until there is an event, or the socket is dropped.
 //!
 //! Not here: names. Looking them up blocks; [`spawn_blocking`](crate::spawn_blocking) is for that.
 
@@ -35,7 +40,7 @@ use rustix::net::{
 use crate::reactor::{Direction, Done, Registered, Ticket};
 use crate::runtime::Handle;
 
-/// The kernel looks at no more of them.
+/// The kernel takes no more buffers in one call.
 const BUFFERS_MAX: usize = 1_024;
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
@@ -54,7 +59,8 @@ pub struct Listener<T: AsFd> {
     io: Registered<T>,
 }
 
-/// A connection. Any number of tasks may use it through a reference; those that read at the same time share what comes.
+/// A connection. Any number of tasks may use it through a reference; those that read at the same
+/// time share what comes.
 #[derive(Debug)]
 pub struct Stream<T: AsFd> {
     io: Registered<T>,
@@ -94,8 +100,8 @@ where
 mod kind {
     use super::*;
 
-    /// The kinds of sockets, as they are read. A read gives how many bytes there were, and whether there may be more although that is less
-    /// than there was room for.
+    /// A kind of socket, by how it is read. A read gives how many bytes there were, and whether
+    /// there may be more even if those were fewer than there was room for.
     pub trait Kind: AsFd {
         fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)>;
         fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)>;
@@ -171,7 +177,8 @@ impl Listener<std::net::TcpListener> {
     /// The next connection, and where it comes from.
     ///
     /// # Errors
-    /// If the system refuses, for example for want of descriptors: the connection waits, and the listener goes on.
+    /// If the system refuses, for example for want of descriptors: the connection waits, and the
+    /// listener goes on.
     ///
     /// # Panics
     /// See [`TcpListener::bind`].
@@ -179,7 +186,8 @@ impl Listener<std::net::TcpListener> {
         loop {
             let stream = std::net::TcpStream::from(self.accept_fd().await?);
             let address = match stream.peer_addr() {
-                // It has gone before it was accepted, which is no reason to stop accepting.
+                // The connection has gone before it was accepted, which is no reason to stop
+                // accepting.
                 Err(e) if e.kind() == io::ErrorKind::NotConnected => continue,
                 address => address?,
             };
@@ -233,9 +241,9 @@ impl Listener<std::os::unix::net::UnixListener> {
     }
 }
 
-/// What it says to a connection that is under way: that it is not there yet.
+/// Whether an error means that connecting is under way.
 fn is_under_way(error: rustix::io::Errno) -> bool {
-    // A Unix socket whose listener has too much to do says `AGAIN`, and is not under way.
+    // A Unix socket whose listener is busy says `AGAIN`. Then nothing is under way.
     error == rustix::io::Errno::INPROGRESS
 }
 

@@ -1,7 +1,9 @@
-//! Pings: while there is work, a small task goes to one pool after the other, and tells how long it took to get there and how
-//! long its work took. Nothing is sent while nobody works. One at a time: several would be work to wake another thread for.
+//! Pings: while there is work, a small task goes to one pool after the other, and measures how long
+//! it waited and how long its work took. While nobody works none is sent. One is sent at a time:
+//! several would be a reason to wake another thread.
 //!
-//! The work is a product of matrices of 11 × 11, as in YDB's self-ping: if it takes longer than usual, somebody else uses the CPU.
+//! The work is a product of matrices of 11 × 11, as in YDB's self-ping. If it takes longer than
+//! usual, another process uses the CPU.
 //!
 //! Not here: when to send one (`worker`).
 

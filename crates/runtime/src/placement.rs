@@ -1,17 +1,18 @@
-//! On which CPUs the threads sleep, and how one that was woken behind another is moved away.
+//! The CPUs on which threads sleep, and moving a thread that was woken behind another one.
 //!
-//! Threads are not pinned: next to a client or another process, the kernel knows better where there is room. But now and then it
-//! wakes a thread on the CPU where another thread of the runtime runs, and leaves it waiting there until its next tick, for up to
-//! 4 ms, while another CPU is idle. The thread that runs notices that the one it has called does not come. It then forbids its
-//! own CPU to all threads that went to sleep there, for a moment: the kernel moves one that waits to another CPU at once. Where
-//! it goes from there is the kernel's choice again.
+//! Threads are not pinned: next to a client or another process, the kernel knows better where there
+//! is room. But now and then it wakes a thread on a CPU where another thread of the runtime is
+//! running, and leaves it waiting there for up to 4 ms, while another CPU is idle. The running
+//! thread notices that the one it has woken does not come. It then forbids its own CPU, for a
+//! moment, to all threads that went to sleep there. The kernel moves a waiting thread to another
+//! CPU at once. Where the thread runs after that is the kernel's choice again.
 //!
 //! Invariants
-//! - Whoever narrows a thread's affinity widens it again at once, to what the narrowing thread itself may use. So whoever changes
-//!   the affinity of all threads from outside has his way.
-//! - It is never narrowed to nothing: with one CPU nobody is moved.
+//! 1. A thread that narrows another's affinity widens it again at once, to the affinity it has
+//!    itself. So an affinity that is set for all threads from outside stays in force.
+//! 2. An affinity is never narrowed to nothing: with one CPU no thread is moved.
 //!
-//! Not here: when a call counts as unheard (`worker`).
+//! Not here: when a woken thread counts as late (`worker`).
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32};
 use crossbeam_utils::CachePadded;
 use rustix::thread::{Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// In place of `cpu`, of a thread that does not sleep.
+/// The value of `cpu` for a thread that does not sleep.
 const AWAKE: u32 = u32::MAX;
 
 /// Where one thread sleeps.
@@ -64,7 +65,7 @@ impl Placement {
         }
     }
 
-    /// Moves those who wait for a CPU behind this thread to other ones. Answers how many were told to go.
+    /// Moves threads that wait for this thread's CPU to other CPUs. Gives how many were moved.
     pub(crate) fn move_others_away(&self) -> usize {
         let Ok(mine) = sched_getaffinity(None) else { return 0 };
         if mine.count() < 2 {
@@ -77,7 +78,7 @@ impl Placement {
             place.cpu.load(Relaxed) == here as u32
                 && Pid::from_raw(place.tid.load(Acquire)).is_some_and(|tid| {
                     let is_narrowed = sched_setaffinity(Some(tid), &others).is_ok();
-                    // It may have ended by now.
+                    // The thread may have ended by now.
                     let _ = sched_setaffinity(Some(tid), &mine);
                     is_narrowed
                 })

@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-/// What a task is for. Threads take tasks of the first pool here that has any, but for the shares of the others.
+/// What a task is for. A thread takes a task of the first pool here that has any, except when
+/// another pool is owed its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Pool {

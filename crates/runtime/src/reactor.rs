@@ -1,7 +1,7 @@
-//! What sleeping threads wait for: sockets, the alarm of timers, and the bell that others ring.
+//! The reactor: sockets, the alarm of timers, and the bell that other threads ring.
 //!
-//! All of them are one `epoll` descriptor, registered once each and edge-triggered. Any number of threads wait on it, and an
-//! event wakes one of them, which runs the task that waited for it.
+//! All of them are registered once with one `epoll` descriptor, edge-triggered. Any number of
+//! threads wait on it. An event wakes one of them, which runs the task that waited for the event.
 //!
 //! ```text
 //! token   bits 63..32  generation    31..0  place of the source; the bell and the alarm have tokens of their own
@@ -9,15 +9,19 @@
 //! ```
 //!
 //! Invariants
-//! - A bit of `ready` is set when an event says so, and cleared by whoever was told by the kernel that there is nothing (or less
-//!   than asked for), if there was no event since before the question. *Closed* bits stay: there will be no other event.
-//! - Less than asked for means that there is no more, but at a mark: a read ends before a byte that was sent as urgent, whatever comes
-//!   after it, and there may be no other event for that. So once there was one (`MARKED`, which stays, too), only *nothing* counts.
-//!   The event that tells of what comes after the mark tells of the mark. Marks of Unix sockets: see `net`.
-//! - A waker is registered before the last look at `ready`; an event sets `ready` before it takes the wakers.
-//! - Who gives up waiting takes his waker along, if he waits in an `Attempt`.
-//! - No waker is cloned, dropped or woken while a lock is held. It is somebody else's code, which may end up here again.
-//! - Bell and alarm are never read: each ring is an edge, and so is each expiry.
+//! 1. A bit of `ready` is set by an event. It is cleared by a task that the kernel told that there
+//!    is nothing, or less than asked for, if no event came since before the task asked. *Closed*
+//!    bits are never cleared: no other event will come.
+//! 2. Less than asked for means that there is no more, except at a mark: a read ends before a byte
+//!    that was sent as urgent, and no event may come for what follows it. So after the first mark
+//!    (`MARKED`, which is never cleared) only *nothing* clears a bit. The event for the bytes
+//!    behind a mark also tells of the mark. For marks of Unix sockets see `net`.
+//! 3. A waker is registered before `ready` is read for the last time, and an event sets `ready`
+//!    before it takes the wakers.
+//! 4. A task that stops waiting in an `Attempt` removes its waker.
+//! 5. No waker is cloned, dropped or woken while a lock is held: it is foreign code, which may end
+//!    up here again.
+//! 6. Bell and alarm are never read, since each ring and each expiry is an edge.
 //!
 //! Not here: which thread waits, and for how long.
 
@@ -37,7 +41,7 @@ use slab::Slab;
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
-/// Events that a thread takes at once.
+/// A thread takes so many events at once.
 const EVENTS_MAX: usize = 128;
 
 const READ_EVENTS: epoll::EventFlags =
@@ -70,8 +74,9 @@ impl Direction {
         }
     }
 
-    /// What is cleared when the kernel, which had said `seen`, does less than asked for: a peer that has closed is not seen by asking
-    /// for more, and behind a mark there may be more.
+    /// The bits that are cleared when the kernel does less than asked for, after it had reported
+    /// `seen`. A closed peer is not noticed by asking for more, and behind a mark there may be
+    /// more.
     const fn exhausted(self, seen: u64) -> u64 {
         match self {
             Self::Read if seen & MARKED != 0 => 0,
@@ -81,25 +86,25 @@ impl Direction {
     }
 }
 
-/// How one who waits is known.
+/// How a waiting task is known.
 #[derive(Debug)]
 pub(crate) enum Ticket {
-    /// By his waker: who polls by hand.
+    /// By its waker: it polls by hand.
     Anonymous,
-    /// By a number, once he has waited.
+    /// By a number, which it gets when it first waits.
     New,
-    /// By this one. It may be called already.
+    /// By this number. It may have been woken already.
     Number(u64),
 }
 
 #[derive(Debug)]
 struct Waiter {
-    /// None of those who are anonymous.
+    /// `None` for one that polls by hand.
     number: Option<u64>,
     waker: Waker,
 }
 
-/// Those who wait for one direction. Mostly there is one at most.
+/// The tasks that wait for one direction; mostly one at most.
 #[derive(Debug, Default)]
 struct Waiters {
     first: Option<Waiter>,
@@ -133,7 +138,7 @@ impl Waiters {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// For reading and for writing.
+    /// Those that read, and those that write.
     of: [Waiters; 2],
     last_number: u64,
 }
@@ -143,13 +148,13 @@ struct Waiting {
 pub(crate) struct Source {
     token: u64,
     ready: AtomicU64,
-    /// Whether room to write is an event. It becomes one when somebody has to wait for it: until then each answer of a
-    /// peer would wake a thread for nothing.
+    /// Whether room to write is reported as an event. That is asked for when a task first has to
+    /// wait for room: otherwise each acknowledgement of a peer would wake a thread for nothing.
     tells_writers: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
-/// Room for events, a thread's own.
+/// A thread's buffer for events.
 pub(crate) struct Events {
     raw: Vec<epoll::Event>,
     ready: Vec<(Arc<Source>, u64)>,
@@ -166,7 +171,7 @@ impl Events {
     }
 }
 
-/// What woke a thread, beside the tasks that it has to run now.
+/// What woke a thread, apart from tasks that are ready now.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Heard {
     pub(crate) bell: bool,
@@ -179,7 +184,7 @@ pub(crate) struct Reactor {
     bell: OwnedFd,
     alarm: OwnedFd,
     sources: Mutex<Sources>,
-    /// Nobody looks for events any more.
+    /// No thread takes events any more.
     is_over: AtomicBool,
 }
 
@@ -200,32 +205,32 @@ impl Reactor {
         Ok(Self { epoll, bell, alarm, sources: Mutex::default(), is_over: AtomicBool::new(false) })
     }
 
-    /// Wakes one thread that sleeps, or the next that is about to.
+    /// Wakes one thread that sleeps, or the next one that is about to.
     pub(crate) fn ring(&self) {
-        // Fails only when 2^64 rings have come before it.
+        // It can fail only after 2^64 rings.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// Rings once at `at`, by the monotonic clock, or never, instead of when it was set to.
+    /// Sets the alarm to ring once at `at`, by the monotonic clock, or not at all.
     pub(crate) fn set_alarm(&self, at: Option<Timespec>) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let spec = Itimerspec { it_interval: zero, it_value: at.unwrap_or(zero) };
         timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &spec).expect("an instant after the clock's origin");
     }
 
-    /// Takes events: what is there or, to `sleep`, something, once it is there.
+    /// Takes events: those that are there, or, with `sleep`, waits until there are some.
     pub(crate) fn wait(&self, events: &mut Events, sleep: bool) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let raw = &mut events.raw;
         raw.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(raw), if sleep { None } else { Some(&zero) }) {
-            // After a signal one looks around, and asks again.
+            // After a signal the thread looks around, and calls this again.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => panic!("epoll does not wait: {e}"),
         }
     }
 
-    /// Wakes whoever waits for these events.
+    /// Wakes the tasks that wait for these events.
     pub(crate) fn dispatch(&self, events: &mut Events) -> Heard {
         let Events { raw, ready } = events;
         let mut heard = Heard::default();
@@ -270,11 +275,12 @@ impl Reactor {
         self.sources.lock().slab.remove(source.token as u32 as usize);
     }
 
-    /// The threads are about to leave: from now on who would have to wait for a socket fails.
+    /// Threads are about to leave: whatever would have to wait for a socket from now on fails.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         let sources: Vec<_> = self.sources.lock().slab.iter().map(|(_, source)| Arc::clone(source)).collect();
-        // Who has got in line before this is woken, and who does so afterwards sees, by the line's lock, that it is over.
+        // A task that queued up before this is woken. One that queues up afterwards sees, by the
+        // queue's lock, that it is over.
         sources
             .iter()
             .for_each(|source| [Direction::Read, Direction::Write].into_iter().for_each(|of| source.call(of)));
@@ -328,8 +334,8 @@ impl Source {
         waiters.wake();
     }
 
-    /// Ready, with what the kernel has said so far, if that lets one try; otherwise `waker` is registered, and then
-    /// `tell_kernel` called.
+    /// Ready, with what the kernel has reported so far, if that lets the caller try. Otherwise
+    /// registers `waker`, and then calls `tell_kernel`.
     pub(crate) fn poll_ready(
         &self,
         direction: Direction,
@@ -351,7 +357,7 @@ impl Source {
     }
 
     fn wait(&self, direction: Direction, waker: &Waker, ticket: &mut Ticket) {
-        // Made before the lock is taken, so that what is left of it is dropped after the lock is given back.
+        // Cloned before the lock is taken, so that what is left of it is dropped without the lock.
         let mut waker = waker.clone();
         let mut waiting = self.waiting.lock();
         let waiters = &mut waiting.of[direction as usize];
@@ -381,7 +387,7 @@ impl Source {
         drop(waiter);
     }
 
-    /// These bits of `seen` are not so, unless an event has come since.
+    /// Clears these bits, unless an event has come since `seen`.
     pub(crate) fn clear(&self, bits: u64, seen: u64) {
         let _ = self.ready.compare_exchange(seen, seen & !bits, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -395,7 +401,7 @@ pub(crate) struct Registered<T: AsFd> {
     reactor: Arc<Reactor>,
 }
 
-/// How much of what was asked for the kernel did.
+/// How much of what was asked for the kernel has done.
 pub(crate) enum Done<R> {
     /// There may be more.
     All(R),
@@ -404,12 +410,12 @@ pub(crate) enum Done<R> {
 }
 
 impl<T: AsFd> Registered<T> {
-    /// Of a descriptor that may be ready for anything.
+    /// For a descriptor that may be ready for anything.
     pub(crate) fn new(reactor: &Arc<Reactor>, inner: T) -> io::Result<Self> {
         Self::with(reactor, inner, READ | WRITE)
     }
 
-    /// Of one that is ready for nothing until the kernel says so.
+    /// For a descriptor that is not ready until the kernel says so.
     pub(crate) fn not_ready(reactor: &Arc<Reactor>, inner: T) -> io::Result<Self> {
         Self::with(reactor, inner, 0)
     }
@@ -423,7 +429,7 @@ impl<T: AsFd> Registered<T> {
         &self.inner
     }
 
-    /// Ready, with what the kernel has said so far, if that lets one try.
+    /// Ready, with what the kernel has reported so far, if that lets the caller try.
     pub(crate) fn poll_ready(
         &self,
         direction: Direction,
@@ -435,7 +441,7 @@ impl<T: AsFd> Registered<T> {
                 return Err(io::Error::other("the runtime of this socket has shut down"));
             }
             if direction == Direction::Write && !self.source.tells_writers.swap(true, Ordering::AcqRel) {
-                // What is so already is an event, too.
+                // What is ready already is reported as an event, too.
                 let data = epoll::EventData::new_u64(self.source.token);
                 if let Err(e) = epoll::modify(&self.reactor.epoll, self.inner.as_fd(), data, ALL_EVENTS) {
                     self.source.tells_writers.store(false, Ordering::Release);
@@ -456,7 +462,8 @@ impl<T: AsFd> Registered<T> {
         self.poll_as(&mut Ticket::Anonymous, direction, cx, operation)
     }
 
-    /// Does `operation`, when it can be done without waiting. Who gives up waiting leaves nothing behind.
+    /// Runs `operation` when it can be done without waiting. Dropping the future leaves no waker
+    /// behind.
     pub(crate) fn attempt<R, F: FnMut(&T) -> io::Result<Done<R>>>(
         &self,
         direction: Direction,
@@ -507,7 +514,7 @@ impl<T: AsFd, R, F: FnMut(&T) -> io::Result<Done<R>>> Future for Attempt<'_, T, 
         let this = &mut *self;
         let done = this.io.poll_as(&mut this.ticket, this.direction, cx, &mut this.operation);
         if let Poll::Ready(Ok(_)) = done {
-            // The event that made it ready has called all who waited, or is about to.
+            // The event that made the source ready has woken all who waited, or is about to.
             this.ticket = Ticket::New;
         }
         done

@@ -17,7 +17,7 @@ use crate::counters::Counters;
 use crate::cpus::Cpus;
 use crate::lanes::OwnLanes;
 use crate::pool::Pool;
-use crate::shared::{Settings, Shared};
+use crate::shared::{PanicReport, Settings, Shared};
 use crate::shutdown::{self, ShutdownReport, Threads};
 use crate::task::{self, JoinError, JoinHandle, Meta};
 use crate::worker::{self, Context};
@@ -28,17 +28,7 @@ const PING_DEFAULT: Duration = Duration::from_millis(10);
 const BLOCKING_MAX_DEFAULT: usize = 64;
 const BLOCKING_KEEP_DEFAULT: Duration = Duration::from_secs(1);
 
-/// A task panicked, and ended; or the destructor of one that was cancelled did.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct PanicReport<'a> {
-    /// The pool that the task was spawned into; none for a blocking call.
-    pub pool: Option<Pool>,
-    /// What the panic said.
-    pub message: &'a str,
-}
-
-/// What a runtime is to be like.
+/// Settings of a runtime.
 pub struct Builder {
     settings: Settings,
     name: String,
@@ -90,7 +80,8 @@ impl Builder {
         self
     }
 
-    /// The part of the CPU time that a pool gets at least while its tasks wait, from 0 to 0.2; 0.05 unless it is set.
+    /// The part of the CPU time that a pool gets at least while its tasks wait, from 0 to 0.2; the
+    /// default is 0.05.
     ///
     /// # Panics
     /// If it is another number.
@@ -101,44 +92,47 @@ impl Builder {
         self
     }
 
-    /// After so long [`budget::is_over`](crate::budget::is_over) says so; 500 µs unless it is set.
+    /// The time after which [`budget::is_over`](crate::budget::is_over) is true; the default is 500
+    /// µs.
     #[must_use]
     pub fn slice(mut self, slice: Duration) -> Self {
         self.settings.slice_ns = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
         self
     }
 
-    /// How much work of a thread lies between two pings to a pool, `None` for no pings; 10 ms unless it is set.
+    /// How much work of a thread lies between two pings to a pool; `None` for no pings. The default
+    /// is 10 ms.
     #[must_use]
     pub fn ping(mut self, every: Option<Duration>) -> Self {
         self.settings.ping_ns = every.map(|every| u64::try_from(every.as_nanos()).unwrap_or(u64::MAX));
         self
     }
 
-    /// What the threads are called.
+    /// The name of the threads, before their numbers.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Threads for blocking calls, at most and at least one, and how long each waits for the next call; 64 and a second unless
-    /// it is set.
+    /// How many threads run blocking calls, at least one, and how long each waits for the next
+    /// call; the defaults are 64 and a second.
     #[must_use]
     pub fn blocking(mut self, threads_max: usize, keep: Duration) -> Self {
         (self.blocking_max, self.blocking_keep) = (threads_max.max(1), keep);
         self
     }
 
-    /// Called for each task that panics, on the thread where it did; for the destructors of what is cancelled, too.
+    /// Called for each task that panics, on the thread where it did, and for destructors of
+    /// cancelled tasks that panic.
     #[must_use]
     pub fn on_panic(mut self, on_panic: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_panic = Some(Box::new(on_panic));
         self
     }
 
-    pub(crate) fn into_parts(self) -> (Settings, BlockingThreads) {
-        (self.settings, BlockingThreads::new(self.blocking_max, self.blocking_keep))
+    fn make_shared(self) -> io::Result<(Arc<Shared>, Vec<OwnLanes>)> {
+        Shared::new(self.settings, BlockingThreads::new(self.blocking_max, self.blocking_keep))
     }
 
     /// Makes the runtime and its threads.
@@ -147,7 +141,7 @@ impl Builder {
     /// If the system does not give descriptors or threads.
     pub fn build(self) -> io::Result<Runtime> {
         let name = self.name.clone();
-        let (shared, own) = Shared::new(self)?;
+        let (shared, own) = self.make_shared()?;
         let mut runtime = Runtime { handle: Handle { shared }, threads: Threads::default() };
         for own in own {
             // If one cannot be made, dropping the runtime ends the others.
@@ -156,9 +150,10 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// Makes a runtime of which this thread is one, runs a future as its task, and ends it when that is over: other tasks are
-    /// cancelled. A program whose main thread has nothing else to do saves a thread; with one thread it has no other at all, which
-    /// makes system calls cheaper.
+    /// Makes a runtime of which this thread is one, runs a future as its task, and ends the runtime
+    /// when the task is over; other tasks are cancelled. A program whose main thread has nothing
+    /// else to do saves a thread. With one thread the process has no other at all, which makes
+    /// system calls cheaper.
     ///
     /// # Errors
     /// If the system does not give descriptors or threads.
@@ -170,7 +165,7 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        /// Ends the runtime with the task, however that ends.
+        /// Ends the runtime with the task, in whichever way that ends.
         struct End(Handle);
         impl Drop for End {
             fn drop(&mut self) {
@@ -182,7 +177,7 @@ impl Builder {
         }
         assert!(Handle::try_current().is_none(), "`run` on a thread that belongs to a runtime");
         let name = self.name.clone();
-        let (shared, own) = Shared::new(self)?;
+        let (shared, own) = self.make_shared()?;
         let mut runtime = Runtime { handle: Handle { shared: Arc::clone(&shared) }, threads: Threads::default() };
         let mut own = own.into_iter();
         let own_lanes = own.next().expect("a runtime has a thread");
@@ -194,7 +189,7 @@ impl Builder {
             let _end = end;
             future.await
         });
-        // If this thread's role was handed over, the task is over when another thread says so.
+        // If this thread's role was handed over, the task may still run on another thread.
         worker::run(Arc::clone(&shared), own_lanes);
         let outcome = runtime.block_on(task);
         drop(runtime);
@@ -206,7 +201,7 @@ impl Builder {
     }
 }
 
-/// Threads, and the tasks they run. Dropping it cancels all tasks.
+/// A runtime: threads, and the tasks they run. Dropping it cancels all tasks.
 #[derive(Debug)]
 pub struct Runtime {
     handle: Handle,
@@ -222,7 +217,7 @@ impl Runtime {
         Builder::new().build()
     }
 
-    /// What to reach this runtime by from elsewhere.
+    /// A handle for reaching this runtime from elsewhere.
     #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.handle
@@ -260,10 +255,11 @@ impl Runtime {
     /// 1. [`stopping`] tells tasks that the end has come, so that they take no new work.
     /// 2. Tasks have `grace` to come to their end.
     /// 3. What is left is cancelled, pool by pool, the least important first.
-    /// 4. Blocking calls that have not begun are dropped; those under way have what is left of `grace`, and a second.
+    /// 4. Blocking calls that have not begun are dropped; those under way have what is left of
+    ///    `grace`, and a second.
     /// 5. The threads end, unless a task keeps one busy for more than a second after that.
     ///
-    /// Who waits elsewhere, with [`Handle::block_on`], goes on.
+    /// Threads that wait elsewhere, in [`Handle::block_on`], go on.
     pub fn shutdown(mut self, grace: Duration) -> ShutdownReport {
         shutdown::run(&self.handle.shared, &mut self.threads, grace)
     }
@@ -275,14 +271,14 @@ impl Drop for Runtime {
     }
 }
 
-/// What to reach a runtime by. It does not keep the runtime from ending.
+/// A handle of a runtime. It does not keep the runtime from ending.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Handle {
-    /// That of the runtime to which this thread belongs, or for one of whose futures it waits.
+    /// The runtime that this thread belongs to, or for one of whose futures it waits.
     #[must_use]
     pub fn try_current() -> Option<Self> {
         worker::with_context(|context| match context? {
@@ -314,19 +310,21 @@ impl Handle {
         task::spawn(&self.shared, part, Meta::new(pool), future)
     }
 
-    /// Runs a call that may block on a thread of its own. If the handle given back is dropped it runs all the same.
+    /// Runs a call that may block on a thread of its own. If the handle given back is dropped it
+    /// runs all the same.
     pub fn spawn_blocking<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         blocking::spawn(&self.shared, call)
     }
 
     /// Waits for a future on this thread.
     ///
-    /// It may be called, and goes on, after the runtime has shut down: then this thread looks after timers itself, so that sleeps and
-    /// limits take as long as they should; tasks are cancelled, and what would have to wait for a socket fails.
+    /// It may be called after the runtime has shut down, and goes on when that happens. Then this
+    /// thread fires timers itself, so that sleeps and timeouts take as long as they should. Tasks
+    /// are cancelled, and whatever would have to wait for a socket fails.
     ///
     /// # Panics
-    /// If this thread belongs to a runtime: a task would stand in the way of others. The same is so in the destructors of what a
-    /// thread of the runtime drops.
+    /// If this thread belongs to a runtime: the task would keep other tasks from running. The same
+    /// holds in destructors that a thread of the runtime runs.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         struct Leave(Option<Context>);
         impl Drop for Leave {
@@ -348,7 +346,7 @@ impl Handle {
                 return value;
             }
             while !std::mem::take(&mut *parker.is_called.lock()) {
-                match self.shared.unheard_timer() {
+                match self.shared.unwatched_timer() {
                     None => thread::park(),
                     Some(wait) => {
                         thread::park_timeout(wait);

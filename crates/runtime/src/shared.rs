@@ -20,16 +20,25 @@ use crate::lanes::{Lanes, OwnLanes};
 use crate::placement::Placement;
 use crate::pool::{Pool, PoolSet};
 use crate::reactor::Reactor;
-use crate::runtime::{Builder, PanicReport};
 use crate::signal::Signal;
 use crate::stand_in::StandIns;
 use crate::task::{Registry, Task, panic_message};
 use crate::timer_driver::{self, TimerDriver};
 
-/// Told of each panic.
+/// A task panicked and has ended, or the destructor of a cancelled task panicked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct PanicReport<'a> {
+    /// The pool that the task was spawned into; none for a blocking call.
+    pub pool: Option<Pool>,
+    /// What the panic said.
+    pub message: &'a str,
+}
+
+/// Called with each panic.
 pub(crate) type OnPanic = Box<dyn Fn(&PanicReport<'_>) + Send + Sync>;
 
-/// What users chose, where threads need it.
+/// What users chose.
 pub(crate) struct Settings {
     pub(crate) threads: usize,
     pub(crate) share: [f64; Pool::COUNT],
@@ -42,13 +51,13 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
-    /// The same instant as the kernel knows it.
+    /// The same instant on the kernel's clock.
     origin_ns: u64,
 }
 
 impl Clock {
     fn new() -> Self {
-        // In this order: what lies between the two makes alarms late, not early.
+        // In this order, the time between the two calls makes alarms late, not early.
         let origin = Instant::now();
         let at = clock_gettime(ClockId::Monotonic);
         Self { origin, origin_ns: at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64 }
@@ -69,7 +78,7 @@ impl Clock {
     }
 }
 
-/// Of how many threads batch tasks may have at once, how many they have.
+/// How many threads may run batch tasks at the same time, and how many do.
 #[derive(Debug)]
 pub(crate) struct BatchPermits {
     taken: AtomicUsize,
@@ -85,13 +94,14 @@ impl BatchPermits {
         self.taken.load(Ordering::Relaxed) < self.max
     }
 
-    pub(crate) fn take(&self) -> bool {
+    pub(crate) fn acquire(&self) -> bool {
         let more = |taken| (taken < self.max).then_some(taken + 1);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Somebody who sleeps may be able to take it: after this comes a look at who does.
-    pub(crate) fn give_back(&self) {
+    /// Releases a permit. The caller looks for sleeping threads afterwards, of which one may be
+    /// able to use it.
+    pub(crate) fn release(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
@@ -111,11 +121,11 @@ pub(crate) struct Shared {
     pub(crate) placement: Placement,
     pub(crate) threads: Vec<CachePadded<ThreadCounts>>,
     pub(crate) counts: SharedCounts,
-    /// Somebody has asked for the end.
+    /// Set when the runtime is asked to end.
     pub(crate) stopping: Signal,
     /// The pools whose tasks are dropped instead of run.
     cancelled: AtomicU8,
-    /// Threads are to leave.
+    /// Threads leave when they find nothing to do.
     leaving: AtomicBool,
     /// All threads have left.
     over: AtomicBool,
@@ -131,8 +141,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(builder: Builder) -> io::Result<(Arc<Self>, Vec<OwnLanes>)> {
-        let (settings, blocking) = builder.into_parts();
+    pub(crate) fn new(settings: Settings, blocking: BlockingThreads) -> io::Result<(Arc<Self>, Vec<OwnLanes>)> {
         let threads = settings.threads;
         assert!(threads > 0, "a runtime has a thread");
         let (lanes, own) = Lanes::new(threads);
@@ -164,15 +173,15 @@ impl Shared {
     /// Puts a task where all threads look, and makes sure that one does.
     pub(crate) fn inject(&self, pool: Pool, task: Task) {
         self.lanes.inject(pool, task);
-        self.call();
+        self.wake_one();
     }
 
-    /// Wakes a thread if one sleeps and none has been called yet.
-    pub(crate) fn call(&self) {
-        self.idle.call(|| self.reactor.ring());
+    /// Wakes a sleeping thread, unless a wake-up is pending.
+    pub(crate) fn wake_one(&self) {
+        self.idle.wake_one(|| self.reactor.ring());
     }
 
-    /// Sets the alarm of timers, if one is due before it rings.
+    /// Sets the alarm of timers if a timer is due before it rings.
     pub(crate) fn settle_timers(&self) {
         self.timer_driver.settle(|at_ns| self.set_alarm(at_ns));
     }
@@ -181,9 +190,9 @@ impl Shared {
         self.timer_driver.fire(self.clock.now_ns(), |at_ns| self.set_alarm(at_ns));
     }
 
-    /// Before a thread sleeps: the alarm is not to wake it for timers that are no more.
-    pub(crate) fn put_off_alarm(&self, now_ns: u64) {
-        self.timer_driver.put_off(now_ns, |at_ns| self.set_alarm(at_ns));
+    /// Before a thread sleeps: puts off an alarm that would wake it for timers that are no more.
+    pub(crate) fn postpone_alarm(&self, now_ns: u64) {
+        self.timer_driver.postpone(now_ns, |at_ns| self.set_alarm(at_ns));
     }
 
     fn set_alarm(&self, at_ns: u64) {
@@ -199,20 +208,22 @@ impl Shared {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Threads end when they find nothing to do. Whoever waits elsewhere for what they hear of is told.
+    /// Makes threads leave when they find nothing to do. Threads that wait elsewhere for
+    /// events are woken.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         self.idle.end();
         self.reactor.ring();
-        // Who has armed a timer before this is woken, and who does so afterwards sees, by the lock of timers, that threads leave.
+        // A timer armed before this is woken. A thread that arms one afterwards sees, by the lock
+        // of timers, that threads leave.
         self.timer_driver.end();
         self.reactor.end();
         self.stand_ins.close();
     }
 
-    /// How long until a timer is due of which no thread of the runtime will hear.
-    pub(crate) fn unheard_timer(&self) -> Option<Duration> {
+    /// How long until a timer is due that no thread of the runtime will fire.
+    pub(crate) fn unwatched_timer(&self) -> Option<Duration> {
         if !self.is_leaving() {
             return None;
         }
@@ -224,26 +235,27 @@ impl Shared {
         self.over.load(Ordering::Acquire)
     }
 
-    /// All threads have left: what still comes is dropped.
+    /// All threads have left. Tasks that still come are dropped.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         while self.lanes.drop_all() {}
     }
 
-    /// Whether a thread has not left its role.
+    /// Whether a thread still has its role.
     pub(crate) fn is_anyone_in(&self) -> bool {
         self.threads_in.load(Ordering::Acquire) > 0
     }
 
-    /// A thread has left; the last one ends it all.
+    /// A thread has left its role. The last one ends the runtime.
     pub(crate) fn thread_left(&self) {
         if self.threads_in.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.end();
         }
     }
 
-    /// From now on tasks of this pool are dropped instead of run, and those that wait for something are made to come.
+    /// From now on tasks of this pool are dropped instead of run. Those that wait for something are
+    /// made runnable for that.
     pub(crate) fn cancel(&self, pool: Pool) {
         self.cancelled.fetch_or(PoolSet::EMPTY.with(pool).bits(), Ordering::AcqRel);
         self.registry.wake(pool);
@@ -257,20 +269,20 @@ impl Shared {
         }
     }
 
-    /// Waits until no task of these pools is left, and answers whether that came true before the deadline.
+    /// Waits until no task of these pools is left; `false` if the deadline came first.
     pub(crate) fn wait_empty(&self, pools: &[Pool], deadline: Instant) -> bool {
         let mut held = self.emptied.lock();
         let are_left = |_: &mut ()| pools.iter().any(|&pool| self.registry.live(pool) > 0);
         !self.is_emptied.wait_while_until(&mut held, are_left, deadline).timed_out()
     }
 
-    /// `pool` is none for a blocking call.
+    /// `pool` is `None` for a blocking call.
     pub(crate) fn report_panic(&self, pool: Option<Pool>, cause: &(dyn Any + Send)) {
         if let Some(pool) = pool {
             self.counts.panics[pool.index()].add_shared(1);
         }
         if let Some(on_panic) = &self.settings.on_panic {
-            // Whoever panics while told of a panic is not told again.
+            // A panic inside `on_panic` is not reported again.
             let report = PanicReport { pool, message: panic_message(cause) };
             let _ = catch_unwind(AssertUnwindSafe(|| on_panic(&report)));
         }

@@ -1,4 +1,5 @@
-//! Which pool is next: the first that waits, unless another that waits has not had its share.
+//! Shares: which pool is next. It is the first pool that waits, unless another waiting pool is owed
+//! time.
 //!
 //! ```text
 //!             owed by a thread to the batch pool, of which a task waits
@@ -8,25 +9,25 @@
 //!     ╱              ╲  ╱
 //! ```
 //!
-//! Each thread keeps such accounts for itself: if each thread gives a pool its share of that thread's time, the pool has
-//! its share of all. Nothing is exchanged between threads for it.
+//! Each thread keeps accounts of its own. If each thread gives a pool its share of that thread's
+//! time, the pool has its share of all, and threads need not exchange anything for it.
 //!
 //! Invariants
-//! - A pool that waits is owed its share of what runs meanwhile. It is next as soon as it is owed enough, and after that
-//!   waits until it is so again: in the long run it gets its share. A burst of a higher pool that is over before that
-//!   is not interrupted.
-//! - Who runs because it is first owes nothing for that.
-//! - A pool of which nothing waits is owed nothing: what it did not want is not saved up.
+//! 1. A waiting pool is owed its share of the time of what runs meanwhile. As soon as it is owed
+//!    enough it is next, and then waits until it is owed enough again. In the long run it gets its
+//!    share. A burst of a higher pool that is over before that is not interrupted.
+//! 2. A pool that runs because it is first owes nothing for that.
+//! 3. A pool without waiting tasks is owed nothing: time it did not want is not saved up.
 //!
-//! Not here: who waits, and clocks. All of this can be replayed.
+//! Not here: which pools wait, and clocks. So all of this can be replayed in tests.
 
 use crate::pool::{Pool, PoolSet};
 
 /// So much is enough: a share of 5 % of 2 ms.
 const ENOUGH_NS: i64 = 100_000;
-/// More than this is not owed: a share of 5 % of a task that ran for 200 ms.
+/// A pool is owed at most this: a share of 5 % of a task that ran for 200 ms.
 const OWED_MAX_NS: i64 = 10_000_000;
-/// After a task that ran out of turn for longer than this, the rest is forgotten.
+/// A pool owes at most this after a task that ran out of turn.
 const DEBT_MAX_NS: i64 = 20_000_000;
 
 /// The accounts of one thread.
@@ -43,7 +44,7 @@ impl Shares {
         Self { share: share.map(|share| (share * 1024.0).round() as i64), owed_ns: [0; Pool::COUNT] }
     }
 
-    /// `ran` had the thread for `ns`; of `waiting`, tasks waited meanwhile.
+    /// Charges that `ran` had the thread for `ns`, while tasks of the pools in `waiting` waited.
     pub(crate) fn charge(&mut self, ran: Pool, out_of_turn: bool, ns: u64, waiting: PoolSet) {
         let ns = i64::try_from(ns).unwrap_or(i64::MAX / 2048);
         for pool in Pool::ALL {
@@ -73,7 +74,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs `tasks_ns` long tasks of pools that always have one more waiting, and gives each pool's part of the time.
+    /// Runs `tasks_ns` long tasks of pools that always have one more waiting, and gives each pool's
+    /// part of the time.
     fn saturate(share: [f64; 4], tasks_ns: [Option<u64>; 4], rng: &mut StdRng) -> [f64; 4] {
         let waits = |pool: &Pool| tasks_ns[pool.index()].is_some();
         let waiting = Pool::ALL.into_iter().filter(waits).fold(PoolSet::EMPTY, PoolSet::with);

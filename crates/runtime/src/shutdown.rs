@@ -1,6 +1,7 @@
 //! The end of a runtime, in numbered steps: see [`Runtime::shutdown`](crate::Runtime::shutdown).
 //!
-//! Not here: saving anything. Tasks that have to end in order wait for [`stopping`](crate::stopping).
+//! Not here: saving anything. Tasks that have to end in order wait for
+//! [`stopping`](crate::stopping).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,18 +10,18 @@ use std::time::{Duration, Instant};
 use crate::pool::Pool;
 use crate::shared::Shared;
 
-/// How long what does not wait for anything may take to come to its end.
+/// How long a task may take to end that does not wait for anything.
 const BUSY_MAX: Duration = Duration::from_secs(1);
 
-/// What became of tasks and calls when the runtime ended.
+/// What became of tasks and calls at the end of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Tasks that were cancelled.
     pub cancelled: usize,
-    /// Tasks that went on without ever waiting for anything, and threads with them.
+    /// Tasks that ran on without ever waiting for anything, and their threads with them.
     pub abandoned: usize,
-    /// Blocking calls that were not over.
+    /// Blocking calls that had not ended.
     pub calls_abandoned: usize,
 }
 

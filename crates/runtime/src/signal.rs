@@ -1,8 +1,9 @@
-//! Something that happens once, and whoever waits for it.
+//! A signal: an event that happens once, and the tasks that wait for it.
 //!
-//! Invariant: no waker is cloned, dropped or woken while the lock is held. It is somebody else's code, which may end up here again.
+//! Invariant: no waker is cloned, dropped or woken while the lock is held: it is foreign code,
+//! which may end up here again.
 //!
-//! Not here: anything that is said with it.
+//! Not here: anything that is said with the signal.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -50,7 +51,7 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let signal = self.signal;
-        // Made before the lock is taken, so that what is left of it is dropped after the lock is given back.
+        // Cloned before the lock is taken, so that what is left of it is dropped without the lock.
         let mut waker = cx.waker().clone();
         let mut waiting = signal.waiting.lock();
         if signal.is_set() {
@@ -68,7 +69,7 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let Some(place) = self.place else { return };
         let mut waiting = self.signal.waiting.lock();
-        // Whoever sets it takes all wakers out.
+        // The thread that sets the signal takes all wakers.
         let waker = if self.signal.is_set() { None } else { Some(waiting.remove(place)) };
         drop(waiting);
         drop(waker);
@@ -83,8 +84,9 @@ mod tests {
     use super::*;
     use crate::sync::tests::{OnDrop, within_seconds};
 
-    /// Bug: the waker of the poll before was dropped with the lock held. Consequence: one that held something that waits for the same signal
-    /// stopped its thread for ever. Fix: wakers are dropped when the lock is not held.
+    /// Bug: the waker of the poll before was dropped with the lock held. Consequence: one that held
+    /// something that waits for the same signal stopped its thread for ever. Fix: wakers are
+    /// dropped when the lock is not held.
     #[test]
     fn a_waker_that_is_replaced_may_give_up_waiting_for_the_same_signal() {
         within_seconds(|| {

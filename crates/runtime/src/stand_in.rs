@@ -1,4 +1,4 @@
-//! Stand-ins: a task that cannot yield for a long time keeps its thread, and another thread takes over that thread's role.
+//! Stand-ins: threads that take over the role of a thread whose task cannot yield for a long time.
 //!
 //! ```text
 //! thread A: worker 0 ─ task: long step … hand over ─ aside: turns of 5 ms ─ task yields ─ waits for a role, then ends
@@ -6,16 +6,20 @@
 //! thread B:                                  └► worker 0: tasks, events, timers, and so on
 //! ```
 //!
-//! A *role* is what makes a thread a worker: its number and its lanes. There are as many roles as the runtime has threads, so
-//! the number of workers never changes. A thread without a role is *aside*: it runs one task until that yields, and nothing
-//! else. Threads that are aside take turns on the CPUs that batch tasks may have. A turn is given up after [`TURN_NS`] if
-//! another thread waits for one, and the CPU is offered to all other threads and processes every [`GIVE_WAY_EVERY_NS`].
+//! A *role* is what makes a thread a worker: its number and its lanes. There are as many roles as
+//! the runtime has threads, so the number of workers never changes. A thread without a role is
+//! *aside*: it runs one task until that yields, and nothing else. Threads that are aside take turns
+//! on as many CPUs as batch tasks may use. A thread gives up its turn after [`TURN_NS`] if another
+//! one waits for it, and yields its CPU to all other threads and processes every
+//! [`YIELD_EVERY_NS`].
 //!
 //! Invariants
-//! - A role is held by one thread, or it is in `roles` and a thread is on its way to take it.
-//! - A role is handed over only if a thread waits for one or a new thread could be made; otherwise the holder keeps it.
-//! - A thread that is aside touches neither lanes nor counters of the role that it had.
-//! - Waiting for a turn ends after [`TURN_WAIT_MAX`] in any case, so that whoever waits can see that its task is to end.
+//! 1. A role is held by one thread, or it is in `roles` and a thread is on its way to take it.
+//! 2. A role is handed over only if a thread waits for one or a new thread could be made. Otherwise
+//!    the holder keeps it.
+//! 3. A thread that is aside touches neither lanes nor counters of the role that it had.
+//! 4. Waiting for a turn ends after [`TURN_WAIT_MAX`] in any case, so that the thread notices when
+//!    its task is to end.
 //!
 //! Not here: when a role is handed over (`budget`), and what a thread does with it (`worker`).
 
@@ -35,16 +39,16 @@ use crate::worker;
 const KEEP: Duration = Duration::from_secs(1);
 /// How long a thread that is aside works before another one has its turn.
 const TURN_NS: u64 = 5_000_000;
-/// How long a thread waits for its turn before it looks around.
+/// How long a thread waits for its turn before it checks whether its task is to end.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(20);
-/// How often a thread that is aside offers its CPU to others.
-const GIVE_WAY_EVERY_NS: u64 = 50_000;
+/// How often a thread that is aside yields its CPU to others.
+const YIELD_EVERY_NS: u64 = 50_000;
 
 /// Roles on their way from one thread to another, and the threads that wait for one.
 #[derive(Debug, Default)]
 pub(crate) struct StandIns {
     state: Mutex<State>,
-    /// There is a role, or the end.
+    /// A role has come, or the end.
     is_news: Condvar,
     turns: Turns,
 }
@@ -52,7 +56,7 @@ pub(crate) struct StandIns {
 #[derive(Debug, Default)]
 struct State {
     roles: VecDeque<OwnLanes>,
-    /// Threads that wait for a role that is not meant for another.
+    /// Waiting threads for which no role is on its way.
     idle: usize,
     /// Threads made here that have not ended.
     threads: usize,
@@ -60,7 +64,8 @@ struct State {
 }
 
 impl StandIns {
-    /// Gives a role to a thread that waits for one, or to a new one. If there is none to be had, the role comes back.
+    /// Hands a role to a waiting thread, or to a new one. If no thread can be made, gives the role
+    /// back.
     #[must_use]
     pub(crate) fn hand_over(&self, shared: &Arc<Shared>, role: OwnLanes) -> Option<OwnLanes> {
         let mut state = self.state.lock();
@@ -72,7 +77,7 @@ impl StandIns {
         }
         let for_thread = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("colibri-stand-in".to_owned());
-        // With the lock held: nobody else takes the role that comes back on failure.
+        // The lock is held, so that no other thread takes the role that is given back on failure.
         match thread.spawn(move || serve(&for_thread)) {
             Ok(_) => {
                 state.threads += 1;
@@ -95,7 +100,7 @@ impl StandIns {
         state.roles.pop_front()
     }
 
-    /// Threads that wait for a role end now.
+    /// Ends the threads that wait for a role.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.is_news.notify_all();
@@ -130,7 +135,7 @@ struct TurnsState {
 
 impl Turns {
     /// Takes a turn, one of `turns_max`. Gives up after a while.
-    fn take(&self, turns_max: usize) -> bool {
+    fn acquire(&self, turns_max: usize) -> bool {
         let mut state = self.state.lock();
         if state.taken >= turns_max {
             state.waiting += 1;
@@ -145,7 +150,7 @@ impl Turns {
         true
     }
 
-    fn give_back(&self) {
+    fn release(&self) {
         self.state.lock().taken -= 1;
         self.is_free.notify_one();
     }
@@ -163,34 +168,34 @@ pub(crate) struct Aside {
     has_turn: Cell<bool>,
     /// When its turn is over.
     turn_until_ns: Cell<u64>,
-    give_way_ns: Cell<u64>,
+    yield_at_ns: Cell<u64>,
 }
 
 impl Aside {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let (has_turn, turn_until_ns, give_way_ns) = Default::default();
-        Self { shared, move_to: Cell::default(), has_turn, turn_until_ns, give_way_ns }
+        let (has_turn, turn_until_ns, yield_at_ns) = Default::default();
+        Self { shared, move_to: Cell::default(), has_turn, turn_until_ns, yield_at_ns }
     }
 
     /// In the middle of the long step: lets others have the CPU, and waits for a turn.
-    pub(crate) fn give_way(&self) {
+    pub(crate) fn yield_cpu(&self) {
         let turns = &self.shared.stand_ins.turns;
         let now_ns = self.shared.clock.now_ns();
         if self.has_turn.get() && now_ns >= self.turn_until_ns.get() {
             self.turn_until_ns.set(now_ns + TURN_NS);
             if turns.are_wanted() {
                 self.has_turn.set(false);
-                turns.give_back();
+                turns.release();
             }
         }
         if !self.has_turn.get() {
-            self.has_turn.set(turns.take(self.shared.batch.max()));
+            self.has_turn.set(turns.acquire(self.shared.batch.max()));
             self.turn_until_ns.set(self.shared.clock.now_ns() + TURN_NS);
-        } else if now_ns >= self.give_way_ns.get() {
+        } else if now_ns >= self.yield_at_ns.get() {
             std::thread::yield_now();
             let back_ns = self.shared.clock.now_ns();
             // Threads that never sleep get four times of what this one has, and not all there is.
-            self.give_way_ns.set(back_ns + GIVE_WAY_EVERY_NS.max((back_ns - now_ns) / 4));
+            self.yield_at_ns.set(back_ns + YIELD_EVERY_NS.max((back_ns - now_ns) / 4));
         }
     }
 }
@@ -198,7 +203,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if self.has_turn.get() {
-            self.shared.stand_ins.turns.give_back();
+            self.shared.stand_ins.turns.release();
         }
     }
 }
@@ -210,16 +215,16 @@ mod tests {
     #[test]
     fn a_turn_that_is_taken_is_waited_for_a_while_and_had_when_it_is_given_back() {
         let turns = Turns::default();
-        assert!(turns.take(1));
+        assert!(turns.acquire(1));
         let begun = Instant::now();
-        assert!(!turns.take(1));
+        assert!(!turns.acquire(1));
         assert!(begun.elapsed() >= TURN_WAIT_MAX);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| (0..100).any(|_| turns.take(1)));
+            let waiting = scope.spawn(|| (0..100).any(|_| turns.acquire(1)));
             while !turns.are_wanted() {
                 std::thread::yield_now();
             }
-            turns.give_back();
+            turns.release();
             assert!(waiting.join().unwrap());
         });
         assert_eq!(turns.state.lock().taken, 1);

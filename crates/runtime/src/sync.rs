@@ -1,7 +1,12 @@
-//! Locks and atomics, of which there are two kinds: real ones, and with the feature `loom` ones of a model checker that
-//! tries every interleaving. Only what models run through is here.
+//! Locks and atomics for the code that models run through: real ones, and with the feature `loom`
+//! those of a model checker that tries every interleaving.
 //!
-//! The model checker takes `SeqCst` accesses for weaker ones than they are, so whatever needs a total order uses a fence.
+//! The model checker treats `SeqCst` accesses as weaker than they are, so code that needs a total
+//! order uses a fence.
+//!
+//! The storage and the transactions have the like for another checker (`shuttle`). Real locks need
+//! no shared code, and what is needed for the models is small and different for each checker; so
+//! none of these crates depends on another for it.
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use parking_lot::{Condvar, Mutex};
@@ -22,7 +27,7 @@ mod checked {
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
-    /// Empty only while its condition variable waits.
+    /// `None` only while its condition variable waits.
     pub(crate) struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
@@ -78,7 +83,7 @@ mod checked {
     }
 }
 
-/// For tests of what happens when a waker does more than waking.
+/// For tests of wakers that do more than waking.
 #[cfg(all(test, not(feature = "loom")))]
 pub(crate) mod tests {
     use std::sync::mpsc;
@@ -108,7 +113,7 @@ pub(crate) mod tests {
         fn wake(self: std::sync::Arc<Self>) {}
     }
 
-    /// Fails when `f` does not come to its end.
+    /// Fails when `f` does not end in time.
     pub(crate) fn within_seconds(f: impl FnOnce() + Send + 'static) {
         let (told, tell) = mpsc::channel();
         let thread = std::thread::spawn(move || {

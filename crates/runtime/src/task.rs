@@ -7,11 +7,13 @@
 //! ```
 //!
 //! Invariants
-//! - Every task that is not over has a waker in the registry, so that shutdown finds those that wait for something.
-//! - A panic ends its task and nothing else, be it in the destructor of a future that is cancelled: it is reported. But one in the
-//!   destructor of what a task gives, if nobody waits for it, ends the process, as does one in a waker.
-//! - Destructors run where the future is dropped: on a thread of the runtime, which may not wait, or on whichever thread spawns or wakes a
-//!   task after the runtime has ended.
+//! 1. Every task that is not over has a waker in the registry, so that a shutdown finds those that
+//!    wait.
+//! 2. A panic ends its task and nothing else, and is reported, even in the destructor of a
+//!    cancelled future. Two panics end the process: one in the destructor of a result that nobody
+//!    waits for, and one in a waker.
+//! 3. Destructors run where the future is dropped: on a thread of the runtime, which may not wait,
+//!    or, after the runtime has ended, on the thread that spawns or wakes the task.
 //!
 //! Not here: where tasks wait (`lanes`) and when they run (`worker`).
 
@@ -33,18 +35,18 @@ use slab::Slab;
 use crate::pool::Pool;
 use crate::shared::Shared;
 
-/// A task that can go on.
+/// A runnable task.
 pub(crate) type Task = Runnable<Meta>;
 
 /// What is known of a task without running it.
 #[derive(Debug)]
 pub(crate) struct Meta {
-    /// Where it counts, wherever it moves.
+    /// The pool in which it is counted, wherever it moves.
     spawned_in: Pool,
     pool: AtomicU8,
-    /// When it was last put into a lane; 0 if nobody measures this time.
+    /// When it was last put into a lane; 0 if this time is not measured.
     queued_ns: AtomicU64,
-    /// It takes no time, whatever its pool: nobody has to be called because it runs.
+    /// It takes no time, whatever its pool, so no thread has to be woken because it runs.
     is_brief: bool,
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn panic_message(cause: &(dyn Any + Send)) -> &str {
 /// A panic that ended a task.
 pub struct Panic {
     message: String,
-    /// Only ever taken out: the lock is there because nobody knows whether it may be shared.
+    /// Only ever taken out. The lock makes the type `Sync`, which the payload need not be.
     cause: Mutex<Box<dyn Any + Send>>,
 }
 
@@ -151,7 +153,7 @@ impl std::error::Error for JoinError {}
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Waits for what a task gives. A task goes on when this is dropped.
+/// Waits for the result of a task. Dropping it lets the task go on.
 #[must_use = "await it, or drop it to let the task run by itself"]
 pub struct JoinHandle<T> {
     task: Option<FallibleTask<Outcome<T>, Meta>>,
@@ -168,18 +170,20 @@ impl<T> JoinHandle<T> {
         Self { task: Some(task) }
     }
 
-    /// Whether there is something to get, or never will be.
+    /// Whether there is a result, or never will be.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.as_ref().is_none_or(FallibleTask::is_finished)
     }
 
-    /// Ends the task where it waits, now or, if it runs at this moment, as soon as it waits. Its future is dropped.
+    /// Ends the task where it waits: now, or, if it is running, as soon as it waits. Its future is
+    /// dropped.
     pub fn cancel(mut self) {
         drop(self.task.take());
     }
 
-    /// As [`JoinHandle::cancel`], and waits until the task does not run any more: whatever it did is done.
+    /// As [`JoinHandle::cancel`], and waits until the task has stopped running: whatever it did is
+    /// done.
     pub async fn stop(mut self) {
         if let Some(task) = self.task.take() {
             _ = task.cancel().await;
@@ -215,7 +219,7 @@ impl<T> Drop for JoinHandle<T> {
 pub(crate) struct Registry {
     /// A part for each thread and one for others, so that threads do not wait for one another.
     parts: Box<[CachePadded<Mutex<Slab<Registered>>>]>,
-    /// Of each pool, as they were spawned.
+    /// How many tasks of each pool are alive, by the pool they were spawned in.
     live: [CachePadded<AtomicUsize>; Pool::COUNT],
 }
 
@@ -267,7 +271,7 @@ impl Drop for Place {
 }
 
 pin_project! {
-    /// A task's future, which does not panic, nor does its destructor.
+    /// A future that does not panic, nor does its destructor.
     struct Supervised<F> {
         // There until it is dropped.
         #[pin]
@@ -294,7 +298,8 @@ impl<F: Future> Future for Supervised<F> {
         match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(Poll::Pending) => {
                 if this.place.shared.cancelled().contains(this.place.pool) {
-                    // It was cancelled while it ran: it comes once more, to be dropped.
+                    // It was cancelled while it ran, so it becomes runnable once more, to be
+                    // dropped.
                     cx.waker().wake_by_ref();
                 }
                 Poll::Pending
@@ -308,7 +313,8 @@ impl<F: Future> Future for Supervised<F> {
     }
 }
 
-/// Makes a task and puts it into a lane of `pool`; `part` is where the spawning thread registers its tasks.
+/// Makes a task and puts it into a lane of `pool`; `part` is where the spawning thread registers
+/// its tasks.
 pub(crate) fn spawn<F>(shared: &Arc<Shared>, part: usize, meta: Meta, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,

@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use crate::timers::TimerKey;
 use crate::worker;
 
-/// Of a wait, this part may be added to it unless somebody says otherwise.
+/// A wait may take longer by this part of it, unless its slack is set.
 const SLACK_PART: u32 = 32;
 const SLACK_MIN: Duration = Duration::from_micros(50);
 const SLACK_MAX: Duration = Duration::from_millis(50);
@@ -30,11 +30,13 @@ pub struct Sleep {
     is_over: bool,
 }
 
-/// Waits at least so long, and a thirty-second of it more at the most (50 µs to 50 ms), so that timers share wake-ups.
+/// Waits at least so long, and at most a thirty-second of it longer (50 µs to 50 ms), so that
+/// timers share wake-ups.
 ///
-/// It waits in the runtime in which it is first awaited, whoever awaits it later, and once that one has shut down in the one in which it
-/// is awaited then; outside of all runtimes that is a panic. In [`Handle::block_on`] of a runtime that has shut down it takes its time as
-/// it does elsewhere.
+/// The timer belongs to the runtime in which it is first awaited, whoever awaits it later. Once
+/// that runtime has shut down, it belongs to the one in which it is awaited then. Awaiting it
+/// outside of all runtimes panics. In [`Handle::block_on`] of a runtime that has shut down it takes
+/// as long as elsewhere.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now().checked_add(duration).unwrap_or_else(far_away))
 }
@@ -50,7 +52,7 @@ fn far_away() -> Instant {
 }
 
 impl Sleep {
-    /// How much later it may be. It has to be said before the first wait.
+    /// How much longer it may take. It has to be set before the first wait.
     pub fn slack(mut self, slack: Duration) -> Self {
         self.slack = slack;
         self
@@ -64,7 +66,7 @@ impl Future for Sleep {
         if self.is_over {
             return Poll::Ready(());
         }
-        // None if it is armed nowhere, or where nobody hears of it any more.
+        // `None` if it is armed nowhere, or in a runtime that no longer fires timers.
         let has_fired = match &self.timer {
             Some((shared, timer)) if !shared.is_leaving() || is_here(shared) => {
                 Some(shared.timer_driver.poll(*timer, cx.waker()))
@@ -108,7 +110,7 @@ impl Drop for Sleep {
     }
 }
 
-/// It took longer than it may.
+/// The time limit is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedOut;
 
@@ -121,7 +123,7 @@ impl std::fmt::Display for TimedOut {
 impl std::error::Error for TimedOut {}
 
 pin_project! {
-    /// A future with a limit. See [`timeout`].
+    /// A future with a time limit. See [`timeout`].
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct Timeout<F> {
@@ -132,7 +134,8 @@ pin_project! {
     }
 }
 
-/// Gives what `future` gives, unless that takes longer than `limit` from now; then the future goes nowhere any more.
+/// Gives what `future` gives, unless that takes longer than `limit` from now. Then the future is
+/// not polled any more.
 pub fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
     Timeout { future, sleep: sleep(limit) }
 }

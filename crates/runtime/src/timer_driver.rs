@@ -1,4 +1,4 @@
-//! Keeps the next deadline: one alarm for all timers, set only when it has to ring earlier.
+//! The timer driver: one alarm for all timers, which is set only when it has to ring earlier.
 //!
 //! ```text
 //! arm ─ lock: into the heap ─┐                         alarm: rings once, wakes one sleeping thread
@@ -6,16 +6,21 @@
 //! a thread's task boundary ──┘
 //! ```
 //!
-//! A thread of the runtime that arms timers sets the alarm at its next task boundary: a million timers armed and cancelled in
-//! one task cost no system call. Nor does cancelling. A thread that falls asleep puts off an alarm that would ring for nothing,
-//! if that was not done a moment ago: a server at rest is not woken by the limits of what has long been done, and one that sets
-//! and lifts a limit for each request does not pay for it.
+//! A thread of the runtime that arms timers sets the alarm at its next task boundary. So a million
+//! timers that are armed and cancelled in one task cost no system call, and neither does
+//! cancelling.
+//!
+//! A thread that falls asleep puts off an alarm that would ring for nothing, if that was not done a
+//! moment ago. So an idle server is not woken by the timeouts of requests that are done, and a
+//! server that sets and lifts a timeout for each request does not pay for it.
 //!
 //! Invariants
-//! - While nobody is between arming and its task boundary, the alarm is set to the next deadline or earlier.
-//! - The alarm is set with the lock held, so that the last setting is the one for the last state.
-//! - No timer, no alarm.
-//! - No waker is cloned, dropped or woken while the lock is held. It is somebody else's code, which may end up here again.
+//! 1. While no thread is between arming a timer and its task boundary, the alarm is set to the next
+//!    deadline or earlier.
+//! 2. The alarm is set with the lock held, so that the last setting belongs to the last state.
+//! 3. Without a timer there is no alarm.
+//! 4. No waker is cloned, dropped or woken while the lock is held: it is foreign code, which may
+//!    end up here again.
 //!
 //! Not here: what the alarm is (`reactor`), and who hears it (`worker`).
 
@@ -25,14 +30,14 @@ use std::task::Waker;
 use crate::sync::{AtomicU64, Mutex};
 use crate::timers::{TimerKey, Timers};
 
-/// No instant.
+/// The alarm does not ring.
 pub(crate) const NEVER: u64 = u64::MAX;
-/// Timers fired with the lock held once.
+/// So many timers are fired at most each time the lock is held.
 const FIRED_AT_ONCE: usize = 64;
-/// An alarm is put off if it rings so much too early...
+/// An alarm is put off if it rings earlier than needed by this much ...
 const EARLY_NS: u64 = 1_000_000_000;
 /// ... and not more often than this.
-const PUT_OFF_EVERY_NS: u64 = 10_000_000;
+const POSTPONE_EVERY_NS: u64 = 10_000_000;
 
 /// All timers, and what the alarm is set to.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ pub(crate) struct TimerDriver {
     next_ns: AtomicU64,
     alarm_ns: AtomicU64,
     /// From when on the alarm may be put off again.
-    put_off_from_ns: AtomicU64,
+    postpone_from_ns: AtomicU64,
 }
 
 impl TimerDriver {
@@ -50,11 +55,11 @@ impl TimerDriver {
             timers: Mutex::default(),
             next_ns: AtomicU64::new(NEVER),
             alarm_ns: AtomicU64::new(NEVER),
-            put_off_from_ns: AtomicU64::new(0),
+            postpone_from_ns: AtomicU64::new(0),
         }
     }
 
-    /// After this, `settle` has to be called before the thread sleeps.
+    /// Arms a timer. The caller calls `settle` before the thread sleeps.
     pub(crate) fn arm(&self, at_ns: u64, slack_ns: u64, waker: Waker) -> TimerKey {
         let mut timers = self.timers.lock();
         let key = timers.arm(at_ns, slack_ns, waker);
@@ -62,7 +67,7 @@ impl TimerDriver {
         key
     }
 
-    /// Whether it has fired; if not, `waker` is the one to wake.
+    /// Whether the timer has fired. If not, it will wake `waker`.
     pub(crate) fn poll(&self, key: TimerKey, waker: &Waker) -> bool {
         {
             let timers = self.timers.lock();
@@ -92,7 +97,8 @@ impl TimerDriver {
         Some(self.next_ns.load(Relaxed)).filter(|&next_ns| next_ns != NEVER)
     }
 
-    /// Nobody hears the alarm any more: wakes whoever waits, due or not, to look for himself from now on.
+    /// Nobody hears the alarm any more. Wakes all who wait for a timer, so that they watch the time
+    /// themselves.
     pub(crate) fn end(&self) {
         let wakers = self.timers.lock().take_wakers();
         wakers.into_iter().for_each(Waker::wake);
@@ -118,25 +124,26 @@ impl TimerDriver {
         }
     }
 
-    /// Before a thread sleeps: sets the alarm to the next deadline if it would ring much earlier; to [`NEVER`] if there is none.
-    pub(crate) fn put_off(&self, now_ns: u64, set_alarm: impl FnOnce(u64)) {
+    /// Before a thread sleeps: sets the alarm to the next deadline if it would ring much earlier,
+    /// or to [`NEVER`] if there is no timer.
+    pub(crate) fn postpone(&self, now_ns: u64, set_alarm: impl FnOnce(u64)) {
         let is_early = |next_ns: u64| {
             let alarm_ns = self.alarm_ns.load(Relaxed);
             alarm_ns != NEVER && next_ns.saturating_sub(alarm_ns) >= EARLY_NS
         };
-        if !is_early(self.next_ns.load(Relaxed)) || now_ns < self.put_off_from_ns.load(Relaxed) {
+        if !is_early(self.next_ns.load(Relaxed)) || now_ns < self.postpone_from_ns.load(Relaxed) {
             return;
         }
         let timers = self.timers.lock();
         let next_ns = timers.next().unwrap_or(NEVER);
         if is_early(next_ns) {
-            self.put_off_from_ns.store(now_ns.saturating_add(PUT_OFF_EVERY_NS), Relaxed);
+            self.postpone_from_ns.store(now_ns.saturating_add(POSTPONE_EVERY_NS), Relaxed);
             self.alarm_ns.store(next_ns, Relaxed);
             set_alarm(next_ns);
         }
     }
 
-    /// The alarm has rung: wakes whoever is due, and sets it for the others.
+    /// The alarm has rung: wakes all whose timers are due, and sets the alarm for the others.
     pub(crate) fn fire(&self, now_ns: u64, set_alarm: impl FnOnce(u64)) {
         let mut due = Vec::with_capacity(FIRED_AT_ONCE);
         loop {
@@ -145,7 +152,8 @@ impl TimerDriver {
             self.note_next(&timers);
             let are_more = due.len() == due.capacity();
             if !are_more {
-                // It may have been set anew since it rang; setting it to the same once more does no harm.
+                // It may have been set anew since it rang; setting it to the same time once more
+                // does no harm.
                 self.alarm_ns.store(NEVER, Relaxed);
                 self.settle_locked(&timers, set_alarm);
                 drop(timers);
@@ -157,7 +165,7 @@ impl TimerDriver {
         }
     }
 
-    /// Armed now, armed so far, fired so far.
+    /// Timers armed now, armed so far, and fired so far.
     pub(crate) fn counts(&self) -> (usize, u64, u64) {
         let timers = self.timers.lock();
         (timers.len(), timers.armed_total, timers.fired_total)
@@ -171,8 +179,9 @@ mod tests {
     use super::*;
     use crate::sync::tests::{OnDrop, within_seconds};
 
-    /// Bug: the waker of the poll before was dropped with the lock held. Consequence: one that held the last reference to another timer
-    /// stopped its thread for ever, and with it all that armed one. Fix: wakers are dropped when the lock is not held.
+    /// Bug: the waker of the poll before was dropped with the lock held. Consequence: one that held
+    /// the last reference to another timer stopped its thread for ever, and with it all that armed
+    /// one. Fix: wakers are dropped when the lock is not held.
     #[test]
     fn a_waker_that_is_replaced_may_cancel_another_timer() {
         within_seconds(|| {

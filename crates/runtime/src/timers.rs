@@ -1,18 +1,21 @@
-//! What is to happen when: a heap of deadlines.
+//! Deadlines: a heap of timers.
 //!
 //! ```text
 //! heap   deadline slot │ deadline slot │ …    four children each; the first is the next
 //! slots  armed at(place in the heap), waker │ fired │ free …
 //! ```
 //!
-//! Arming later than all others takes constant time, as timeouts mostly do; anything else O(log n).
+//! Arming a timer that is later than all others, as timeouts mostly are, takes constant time.
+//! Everything else takes O(log n).
 //!
-//! **Slack.** A timer is due in an interval, not at an instant: from its deadline, and for so long. It is put at the roundest
-//! instant in there, so that timers with overlapping intervals mostly share one, and a wake-up.
+//! **Slack.** A timer is due in an interval and not at an instant: from its deadline on, for as
+//! long as its slack. It fires at the roundest instant in the interval, so that timers with
+//! overlapping intervals mostly share an instant, and a wake-up.
 //!
 //! Invariants
 //! - `heap[i]` is not before `heap[(i - 1) / 4]`, and the slot of each knows its place.
-//! - A timer fires at the roundest instant of its interval or later, never earlier than its deadline.
+//! - A timer fires at the roundest instant of its interval or later, never earlier than its
+//!   deadline.
 //!
 //! Not here: clocks and threads. Instants are nanoseconds since some origin.
 
@@ -20,7 +23,7 @@ use std::task::Waker;
 
 use slab::Slab;
 
-/// An armed timer. It has to be given back, fired or not.
+/// An armed timer. It has to be removed, whether it has fired or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimerKey(usize);
 
@@ -47,7 +50,8 @@ pub(crate) fn roundest(at_ns: u64, slack_ns: u64) -> u64 {
     if at_ns == 0 || at_ns == last {
         return at_ns;
     }
-    // Below the first bit in which the instant before the first and the last one differ, any bits are possible.
+    // Below the first bit in which the instant before the first and the last one differ, any bits
+    // are possible.
     let differ = (at_ns - 1) ^ last;
     let free = u64::BITS - 1 - differ.leading_zeros();
     last >> free << free
@@ -82,7 +86,8 @@ impl Timers {
         matches!(&self.slots[key.0], State::Armed { waker: known, .. } if known.will_wake(waker))
     }
 
-    /// Makes `waker` the one to wake, if it has not fired, and gives back the other one, to be dropped when no lock is held.
+    /// Makes `waker` the one to wake, if the timer has not fired. Gives back the other one, to be
+    /// dropped without the lock.
     pub(crate) fn set_waker(&mut self, key: TimerKey, waker: Waker) -> Waker {
         match &mut self.slots[key.0] {
             State::Fired => waker,
@@ -90,7 +95,7 @@ impl Timers {
         }
     }
 
-    /// The wakers of all that are armed; they wake nobody until they have others.
+    /// The wakers of all armed timers, which wake nobody until they get others.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let nobody = || Waker::noop().clone();
         let take = |state: &mut State| match state {
@@ -100,7 +105,7 @@ impl Timers {
         self.slots.iter_mut().filter_map(|(_, state)| take(state)).collect()
     }
 
-    /// Gives a timer back. Gives the waker of one that has not fired, to be dropped when no lock is held.
+    /// Removes a timer. Gives the waker of one that has not fired, to be dropped without the lock.
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<Waker> {
         match self.slots.remove(key.0) {
             State::Fired => None,
@@ -137,7 +142,7 @@ impl Timers {
         }
     }
 
-    /// Tells the slot of what is at `place` so.
+    /// Tells the slot of the timer at `place` that it is there.
     fn settle(&mut self, place: usize) {
         let (_, key) = self.heap[place];
         if let State::Armed { place: of_slot, .. } = &mut self.slots[key.0] {

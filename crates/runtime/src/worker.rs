@@ -1,37 +1,42 @@
-//! A thread of the runtime: it takes a task, runs it, and looks around.
+//! A thread of the runtime: it takes a task, runs it, and does what is due between two tasks.
 //!
 //! ```text
 //!  ┌─► task boundary ──────────────────────────────────────────────┐
-//!  │     what did the last tasks take? whom is a share owed?       │
-//!  │     all threads busy: are there events?                       │
-//!  │     a pool that is owed > the first pool of which a task waits: │
+//!  │     charge what the last tasks took; is a pool owed its share? │
+//!  │     if all threads are busy: take events                      │
+//!  │     choose: a pool that is owed > the first pool with a task:  │
 //!  │        just woken here > own lane > from outside > of others  │
-//!  │     more waits, and somebody sleeps: call                     │
+//!  │     if more tasks wait and a thread sleeps: wake one          │
 //!  │   ├─ a task: run it ──────────────────────────────────────────┤
-//!  │   └─ none: set the alarm, say so, look once more, sleep ──────┘
+//!  │   └─ none: set the alarm, announce, look once more, sleep ────┘
 //!  │        events: sockets, alarm, bell
 //!  └────────┘
 //! ```
 //!
-//! **Just woken here.** A task woken by the one that runs is next on this thread if its pool permits, without a detour over a
-//! lane and without waking anybody: most of the time the running one is about to wait for it. At most so many times in a row, so
-//! that two tasks that wake each other do not keep out others of their pool.
+//! **Just woken here.** A task that is woken by the running one is next on this thread if its pool
+//! permits. It takes no detour over a lane and wakes no thread, since the running task is mostly
+//! about to wait for it. This happens a few times in a row at most, so that two tasks that wake
+//! each other do not keep out others of their pool.
 //!
-//! **Watching.** A client that asks again as soon as it is answered does so some tens of microseconds later. If a thread slept meanwhile, the
-//! client would wait twice as long as it takes to answer, since waking a thread on another CPU is most of a round trip. So who has
-//! nothing to do goes on looking for a while, if the last wait was as short, and offers its CPU to others with each look. To all
-//! others it sleeps: what they do to wake it is an event.
+//! **Watching.** A client that asks again as soon as it is answered does so some tens of
+//! microseconds later. Waking a sleeping thread on another CPU takes most of a round trip, so the
+//! client would wait twice as long. Therefore a thread with nothing to do polls for events for up
+//! to 80 µs before it sleeps, if the last events came as soon, and yields its CPU after each poll.
+//! To the other threads it counts as sleeping and listening: what they do to wake it is an event.
 //!
-//! **Clock.** Reading it costs as much as running a small task, so it is read when the pool changes and after so many tasks as
-//! about 20 µs take; the time between two readings goes to the pool that ran. What the thread did not get of the CPU is left out:
-//! the thread's CPU clock is asked every 10 ms for the part it got.
+//! **Clock.** Reading it costs as much as running a small task. So it is read when the pool
+//! changes, and after as many tasks as take about 20 µs. The time between two readings is charged
+//! to the pool that ran. Time in which the thread had no CPU is not charged: the thread's CPU clock
+//! is read every 10 ms and tells which part that is.
 //!
 //! Invariants
-//! - A thread that has taken a task while another could be run by a sleeper has called one, or one was called already; and so has
-//!   one that takes a long task while nobody listens to events.
-//! - `next` is empty while a thread sleeps, and what it holds when a thread begins a task was woken by the one before.
-//! - A thread sleeps only after it has said so and found nothing after that: see `idle`.
-//! - While a thread runs a batch task, or looks for the task after one, it has a permit.
+//! 1. A thread that has taken a task while a sleeping thread could run another has woken one, or a
+//!    wake-up was pending. The same holds for a thread that takes a long task while nobody listens
+//!    for events.
+//! 2. `next` is empty while a thread sleeps. What it holds when a thread begins a task was woken by
+//!    the task before.
+//! 3. A thread sleeps only after it has announced it and found no work after that: see `idle`.
+//! 4. A thread that runs a batch task, or looks for the task after one, has a batch permit.
 //!
 //! Not here: the order of pools (`shares`), and how sleeping works (`idle`).
 
@@ -43,7 +48,7 @@ use std::sync::atomic::{Ordering, fence};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::{ACTIVATIONS_A_SAMPLE, ThreadCounts};
-use crate::idle::Rest;
+use crate::idle::Slept;
 use crate::lanes::OwnLanes;
 use crate::ping;
 use crate::pool::{Pool, PoolSet};
@@ -53,44 +58,49 @@ use crate::shares::Shares;
 use crate::stand_in::Aside;
 use crate::task::Task;
 
-/// Tasks woken by one another that are run before others of their pool.
+/// So many tasks that are woken by one another run in a row before others of their pool.
 const NEXT_IN_A_ROW_MAX: u32 = 3;
-/// The clock is read about so often.
+/// The clock is read about this often.
 const CLOCK_EVERY_NS: u64 = 20_000;
 /// Tasks between two readings of the clock.
 const CLOCK_TASKS_MAX: u64 = 32;
-/// Events are asked for so often while nobody sleeps.
+/// Events are taken this often while nobody sleeps.
 const EVENTS_EVERY_NS: u64 = 50_000;
 /// The CPU clock is read after so much time at work.
 const CPU_EVERY_NS: u64 = 10_000_000;
-/// A task of more than this is long: others listen to events meanwhile. Waking a thread on another CPU takes about as long,
-/// and what a task's own wake-ups cost is in its time.
+/// A task is long if it takes more than this: others listen for events meanwhile. Waking a thread
+/// on another CPU takes about as long, and the time of the wake-ups that a task causes is part of
+/// the task's time.
 const LONG_NS: u64 = 100_000;
-/// A long task gives way to other threads so often, if not less.
-const GIVE_WAY_EVERY_NS: u64 = 50_000;
-/// No task counts for more among those lately: one that has lost its CPU for a while says nothing of the next.
+/// A long task yields its CPU to other threads at most this often.
+const YIELD_EVERY_NS: u64 = 50_000;
+/// No task counts for more than this in the average: a task that lost its CPU for a while says
+/// nothing about the next one.
 const LONGEST_NS: u64 = 2 * LONG_NS;
-/// Who has nothing to do watches for events for so long before it sleeps, if the last ones came as soon. To sleep and be woken
-/// takes about as long, on two CPUs.
+/// A thread with nothing to do polls for events for so long before it sleeps, if the last ones came
+/// as soon. Sleeping and being woken takes about as long, on two CPUs.
 const WATCH_NS: u64 = 80_000;
-/// If a look for events takes longer, with an offer of the CPU to others, then these wanted it.
+/// A poll with a yield that takes longer than this means that another thread wanted the CPU.
 const WATCH_ALONE_NS: u64 = 10_000;
-/// What was of no use is left out twice, and twice as often each time, up to two to this power.
-const PAUSE_BITS: u32 = 10;
-/// A thread that was called and has not come after so long may wait for a CPU behind this one.
-const UNHEARD_NS: u64 = 50_000;
-/// One that was moved to an idle CPU has come by then, as far as this thread sees; one behind another process has not.
-const COMES_WITHIN_NS: u64 = 1_000_000;
-/// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.
+/// Something that was in vain is left out twice, and twice as often each further time, up to two to
+/// the power of this.
+const BACK_OFF_BITS: u32 = 10;
+/// A woken thread that has not come after so long may wait for a CPU behind this one.
+const WAKE_LATE_NS: u64 = 50_000;
+/// A thread that was moved to an idle CPU has come within this time. One behind another process has
+/// not.
+const MOVED_WITHIN_NS: u64 = 1_000_000;
+/// So often, tasks from outside come before the thread's own, because tasks that wake each other
+/// may never end.
 const OUTSIDE_EVERY_NS: u64 = 100_000;
 
-/// What a thread is, while it is one of a runtime.
+/// What a thread is, if it belongs to a runtime.
 pub(crate) enum Context {
     /// It serves the pools.
     Worker(Rc<Local>),
     /// It has handed over its role, and runs one task until that yields.
     Aside(Rc<Aside>),
-    /// It waits for one future.
+    /// It waits for one future in `block_on`.
     Entered(Arc<Shared>),
 }
 
@@ -98,7 +108,8 @@ thread_local! {
     static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
 }
 
-/// Calls `f` with what this thread is. `f` runs no code of users, and drops nothing of theirs: it could ask to be something else.
+/// Calls `f` with what this thread is. `f` must neither call nor drop anything of users, which
+/// could end up here again.
 pub(crate) fn with_context<R>(f: impl FnOnce(Option<&Context>) -> R) -> R {
     let mut f = Some(f);
     let called = CONTEXT.try_with(|context| {
@@ -107,18 +118,19 @@ pub(crate) fn with_context<R>(f: impl FnOnce(Option<&Context>) -> R) -> R {
     });
     match (called, f) {
         (Ok(result), _) => result,
-        // The thread is about to end, and its variables have.
+        // The thread is ending, and its thread-local variables are gone.
         (Err(_), Some(f)) => f(None),
         (Err(_), None) => unreachable!("it was not called"),
     }
 }
 
-/// Makes this thread something else, and gives what it was.
+/// Sets what this thread is. Gives what it was.
 pub(crate) fn set_context(context: Option<Context>) -> Option<Context> {
     CONTEXT.with(|current| current.replace(context))
 }
 
-/// A timer was armed: the alarm is set at the task boundary, or now if this thread has none.
+/// Called when a timer was armed: the alarm is set at the next task boundary, or now if this thread
+/// has none.
 pub(crate) fn timer_armed(shared: &Arc<Shared>) {
     with_context(|context| match context {
         Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, shared) && local.running.get().is_some() => {
@@ -128,7 +140,7 @@ pub(crate) fn timer_armed(shared: &Arc<Shared>) {
     });
 }
 
-/// Puts a task that can go on where it will be run.
+/// Puts a runnable task where it will be run.
 pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
     let from_outside = with_context(|context| match context {
         Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, shared) => {
@@ -145,7 +157,7 @@ pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
     });
     let Some(task) = from_outside else { return };
     if shared.is_over() {
-        // Nobody will run it; without its future it holds on to nothing.
+        // Nobody will run it. Dropping it drops its future.
         drop(task);
         return;
     }
@@ -153,32 +165,32 @@ pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
     shared.inject(task.metadata().pool(), task);
     fence(Ordering::SeqCst);
     if shared.is_over() {
-        // All threads have left meanwhile.
+        // All threads have left meanwhile: drops the task.
         shared.end();
     }
 }
 
-/// What a thread has for itself, and what tasks that run on it reach.
+/// The state of one thread, which tasks that run on it can reach.
 pub(crate) struct Local {
     pub(crate) shared: Arc<Shared>,
     pub(crate) thread: usize,
-    /// Taken away when the role is handed over.
+    /// The lanes of its role; given away when the role is handed over.
     own: RefCell<OwnLanes>,
     /// It has handed over its role, and is no worker any more.
     is_aside: Cell<bool>,
     has_batch_permit: Cell<bool>,
-    /// Woken by the task that runs, and next.
+    /// The next task: woken by the running one.
     next: Cell<Option<Task>>,
-    /// The pool of the task that runs.
+    /// The pool of the running task.
     running: Cell<Option<Pool>>,
     /// When the running task first asked for its budget; 0 if it has not.
     pub(crate) slice_from_ns: Cell<u64>,
-    /// Where the running task wants to go on.
+    /// The pool that the running task wants to move to.
     pub(crate) move_to: Cell<Option<Pool>>,
-    /// A timer was armed since the alarm was last looked at.
+    /// A timer was armed since the alarm was last set.
     pub(crate) has_armed: Cell<bool>,
-    /// When a long task is to give way next.
-    give_way_ns: Cell<u64>,
+    /// When a long task yields its CPU next.
+    yield_at_ns: Cell<u64>,
     until_sample: Cell<u32>,
 }
 
@@ -195,7 +207,7 @@ impl Local {
             slice_from_ns: Cell::default(),
             move_to: Cell::default(),
             has_armed: Cell::default(),
-            give_way_ns: Cell::default(),
+            yield_at_ns: Cell::default(),
             until_sample: Cell::default(),
         }
     }
@@ -204,7 +216,7 @@ impl Local {
         &self.shared.threads[self.thread]
     }
 
-    /// The pool of the task that runs.
+    /// The pool of the running task.
     pub(crate) fn running(&self) -> Option<Pool> {
         self.running.get()
     }
@@ -217,8 +229,8 @@ impl Local {
         self.sample(&task);
         let is_short = |pool| pool != Pool::Batch;
         match self.running.get() {
-            // Nothing runs: this thread takes events, and the first that one wakes is next. It calls others at the task boundary,
-            // if there is enough for them.
+            // No task runs: this thread takes events, and the first task that an event wakes is
+            // next. Others are woken at the task boundary, if there is enough for them.
             None => match self.next.take() {
                 None => self.next.set(Some(task)),
                 first => {
@@ -230,13 +242,14 @@ impl Local {
             Some(running) if is_short(running) && is_short(pool) => {
                 if let Some(displaced) = self.next.replace(Some(task)) {
                     self.push(displaced);
-                    self.call();
+                    self.wake_one();
                 }
             }
             Some(_) => {
                 self.push(task);
-                // What runs here may be long: who falls asleep at this moment has to be seen.
-                self.shared.call();
+                // The running task may be long, so a thread that falls asleep at this moment must
+                // be seen.
+                self.shared.wake_one();
             }
         }
     }
@@ -245,29 +258,30 @@ impl Local {
         self.shared.lanes.push(&self.own.borrow(), task.metadata().pool(), task);
     }
 
-    /// Wakes a thread if one sleeps, to take what this one has put into its lanes. This one takes it otherwise, so it is enough
-    /// to look whether somebody sleeps without a fence.
-    fn call(&self) {
-        if self.shared.idle.is_anyone() {
-            self.shared.call();
+    /// Wakes a thread if one sleeps, to take what this one has put into its lanes. Otherwise this
+    /// thread takes it itself, so checking for sleepers without a fence is enough.
+    fn wake_one(&self) {
+        if self.shared.idle.has_sleeper() {
+            self.shared.wake_one();
         }
     }
 
-    /// The running task takes longer: what would be next here is for others now, and so are events.
-    pub(crate) fn take_longer(&self) {
+    /// The running task takes long: leaves to other threads what would be next here, and the
+    /// events.
+    pub(crate) fn leave_work_to_others(&self) {
         let idle = &self.shared.idle;
-        if !idle.is_anyone() {
+        if !idle.has_sleeper() {
             return;
         }
         let next = self.next.take();
-        if next.is_some() || !idle.is_listened() {
+        if next.is_some() || !idle.has_listener() {
             next.into_iter().for_each(|task| self.push(task));
-            self.call();
+            self.wake_one();
         }
     }
 
-    /// Lets another thread be the worker that this one is, in the middle of a task that does not yield. Answers whether it
-    /// is so now: it is not if no thread can be had.
+    /// Hands over this thread's role in the middle of a task that does not yield, so that another
+    /// thread is the worker. `false` if no thread can be had.
     fn hand_over(self: &Rc<Self>) -> bool {
         let shared = &self.shared;
         self.next.take().into_iter().for_each(|task| self.push(task));
@@ -281,33 +295,34 @@ impl Local {
         }
         self.is_aside.set(true);
         if self.has_batch_permit.take() {
-            shared.batch.give_back();
-            shared.call();
+            shared.batch.release();
+            shared.wake_one();
         }
         shared.counts.handed_over.add_shared(1);
         true
     }
 
-    /// What came while no task ran is where others see it, as this thread may run something else first, or sleep.
-    fn show_next(&self) {
+    /// Puts the next task where other threads see it, as this thread may run something else first,
+    /// or sleep.
+    fn publish_next(&self) {
         if let Some(task) = self.next.take() {
             self.push(task);
-            self.call();
+            self.wake_one();
         }
     }
 
-    /// Lets whoever else wants this CPU have it, of all processes, if that was some time ago. To the kernel, a thread at work on
-    /// something long is as good as one that owes an answer, and would keep it waiting for the rest of its slice. Gives for how
-    /// long, in ns.
-    pub(crate) fn give_way(&self, now_ns: u64) -> u64 {
-        if now_ns < self.give_way_ns.get() {
+    /// Yields the CPU to threads of any process, if that was not done for a while. The kernel
+    /// cannot tell a long task from a thread that owes an answer, and would keep others waiting for
+    /// the rest of its slice. Gives for how long the CPU was lost, in ns.
+    pub(crate) fn yield_cpu(&self, now_ns: u64) -> u64 {
+        if now_ns < self.yield_at_ns.get() {
             return 0;
         }
         self.counts().gave_way.add(1);
         std::thread::yield_now();
         let back_ns = self.shared.clock.now_ns();
-        // Those who never sleep get four times of what this thread has, and not all there is.
-        self.give_way_ns.set(back_ns + GIVE_WAY_EVERY_NS.max((back_ns - now_ns) / 4));
+        // Threads that never sleep get up to four fifths of the CPU, and not all of it.
+        self.yield_at_ns.set(back_ns + YIELD_EVERY_NS.max((back_ns - now_ns) / 4));
         back_ns - now_ns
     }
 
@@ -317,19 +332,19 @@ impl Local {
             || self.next_pool().is_some_and(|next| next < pool)
     }
 
-    /// Whether the step at hand has used up the task's slice while all other threads are at work, so that nobody serves events and
-    /// other tasks.
-    fn is_long_step_over(&self) -> bool {
-        self.take_longer();
+    /// Whether the current step has used up the task's slice while all other threads are at work,
+    /// so that nobody takes events and other tasks.
+    fn is_slice_over(&self) -> bool {
+        self.leave_work_to_others();
         let now_ns = self.shared.clock.now_ns();
         if self.slice_from_ns.get() == 0 {
             self.slice_from_ns.set(now_ns);
         }
         let ran_ns = now_ns - self.slice_from_ns.get();
         if self.running.get() == Some(Pool::Batch) || ran_ns >= self.shared.settings.slice_ns {
-            self.give_way(now_ns);
+            self.yield_cpu(now_ns);
         }
-        ran_ns >= self.shared.settings.slice_ns && !self.shared.idle.is_anyone()
+        ran_ns >= self.shared.settings.slice_ns && !self.shared.idle.has_sleeper()
     }
 
     fn next_pool(&self) -> Option<Pool> {
@@ -350,32 +365,32 @@ impl Local {
     }
 }
 
-/// In the middle of a long step of a task, which cannot yield: lets others run, on this thread's CPU or as the worker that this
-/// thread is.
+/// For a task in the middle of a long step that cannot yield: lets others run, by yielding the CPU
+/// or by handing over this thread's role.
 pub(crate) fn in_long_step() {
-    goes_on(Local::is_long_step_over);
+    in_running_task(Local::is_slice_over);
 }
 
-/// Before a part of a task's step that takes long: as [`in_long_step`], but does not wait for the
-/// end of the slice.
+/// For a task before a call that takes long: as [`in_long_step`], but at once and not at the end of
+/// the slice.
 pub(crate) fn before_long_call() {
-    goes_on(|local| !local.shared.idle.is_anyone());
+    in_running_task(|local| !local.shared.idle.has_sleeper());
 }
 
-fn goes_on(hands_over: impl FnOnce(&Local) -> bool) {
+fn in_running_task(hands_over: impl FnOnce(&Local) -> bool) {
     enum Then {
         Nothing,
         HandOver(Rc<Local>),
-        GiveWay(Rc<Aside>),
+        YieldCpu(Rc<Aside>),
         Yield,
     }
-    // What is next may replace the context, so it is done outside of it.
+    // These steps may replace the context, so they are done outside of it.
     let then = with_context(|context| match context {
         Some(Context::Worker(local)) if local.running.get().is_some() => match hands_over(local) {
             true => Then::HandOver(Rc::clone(local)),
             false => Then::Nothing,
         },
-        Some(Context::Aside(aside)) => Then::GiveWay(Rc::clone(aside)),
+        Some(Context::Aside(aside)) => Then::YieldCpu(Rc::clone(aside)),
         Some(Context::Entered(_)) => Then::Yield,
         _ => Then::Nothing,
     });
@@ -386,21 +401,22 @@ fn goes_on(hands_over: impl FnOnce(&Local) -> bool) {
                 set_context(Some(Context::Aside(Rc::new(Aside::new(Arc::clone(&local.shared))))));
             }
         }
-        Then::GiveWay(aside) => aside.give_way(),
+        Then::YieldCpu(aside) => aside.yield_cpu(),
         Then::Yield => std::thread::yield_now(),
     }
 }
 
-/// How a thread ended its work in a role.
+/// How a thread's work in a role ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The runtime ends.
+    /// The runtime ended.
     Left,
     /// Another thread has the role.
     HandedOver,
 }
 
-/// A thread of the runtime: in this role, and in others when it has handed over the last one.
+/// Runs a thread of the runtime: in this role, and in other roles after it has handed over the last
+/// one.
 pub(crate) fn serve(shared: &Arc<Shared>, role: OwnLanes) {
     let mut role = Some(role);
     while let Some(own) = role {
@@ -411,7 +427,7 @@ pub(crate) fn serve(shared: &Arc<Shared>, role: OwnLanes) {
     }
 }
 
-/// One role, until it is handed over or the runtime ends.
+/// Runs one role, until it is handed over or the runtime ends.
 pub(crate) fn run(shared: Arc<Shared>, own: OwnLanes) -> Ended {
     let thread = own.thread();
     shared.placement.begins(thread);
@@ -425,7 +441,7 @@ pub(crate) fn run(shared: Arc<Shared>, own: OwnLanes) -> Ended {
     ended
 }
 
-/// What ran since the clock was last read.
+/// Which tasks ran since the clock was last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
     pool: Pool,
@@ -443,20 +459,20 @@ struct Worker {
     tasks_left: u64,
     now_ns: u64,
     events_ns: u64,
-    /// Since when somebody is called and has not come; 0 if nobody is.
-    unheard_from_ns: u64,
-    /// When others were moved to other CPUs; 0 if it is known whether that was of use.
+    /// Since when a wake-up is pending; 0 if none is.
+    wake_pending_since_ns: u64,
+    /// When other threads were moved to other CPUs; 0 once it is known whether that helped.
     moved_ns: u64,
-    move_pause: Pause,
-    /// What a task took lately.
+    move_back_off: BackOff,
+    /// What a task has taken lately, on average.
     apiece_ns: u64,
     cpu: CpuClock,
-    /// For how long this thread last waited for events.
+    /// How long this thread waited for the last events.
     waited_ns: u64,
-    watch_pause: Pause,
+    watch_back_off: BackOff,
     owes: bool,
     next_in_a_row: u32,
-    /// When tasks from outside were last first, and whether they are now.
+    /// When tasks from outside were last preferred, and whether they are now.
     outside_ns: u64,
     outside_first: bool,
     /// Time at work since the last ping.
@@ -477,13 +493,13 @@ impl Worker {
             tasks_left: 1,
             now_ns,
             events_ns: now_ns,
-            unheard_from_ns: 0,
+            wake_pending_since_ns: 0,
             moved_ns: 0,
-            move_pause: Pause::default(),
+            move_back_off: BackOff::default(),
             apiece_ns: 0,
             cpu: CpuClock::new(),
             waited_ns: u64::MAX,
-            watch_pause: Pause::default(),
+            watch_back_off: BackOff::default(),
             owes: false,
             next_in_a_row: 0,
             outside_ns: now_ns,
@@ -499,7 +515,7 @@ impl Worker {
 
     fn work(&mut self) -> Ended {
         loop {
-            // Before looking: what was put before the end is done.
+            // Read before looking for a task: tasks that were put before the end are run.
             let is_leaving = self.shared().is_leaving();
             match self.choose() {
                 Some((task, out_of_turn)) => {
@@ -513,12 +529,12 @@ impl Worker {
                 None => self.sleep(),
             }
         }
-        // The next one leaves, too.
+        // Wakes the next thread, so that it leaves, too.
         self.shared().reactor.ring();
         Ended::Left
     }
 
-    /// Counts what ran since the clock was last read, where threads that have no role count.
+    /// Counts what ran since the clock was last read as work of a thread without a role.
     fn charge_aside(&mut self) {
         let wall_ns = self.shared().clock.now_ns().saturating_sub(self.now_ns);
         let cpu_ns = self.cpu.since_ns().min(wall_ns);
@@ -527,7 +543,7 @@ impl Worker {
         counts.cpu_ns.add_shared(cpu_ns);
     }
 
-    /// The task boundary.
+    /// The task boundary: does what is due, and chooses the next task.
     fn choose(&mut self) -> Option<(Task, bool)> {
         if self.tasks_left == 0 {
             self.read_clock();
@@ -539,8 +555,8 @@ impl Worker {
         let outside_first = std::mem::take(&mut self.outside_first);
         let chosen = match self.owes.then(|| self.choose_owed(outside_first)).flatten() {
             Some(task) => {
-                // It may take long, and others can run what would have been next.
-                self.local.show_next();
+                // The task that is owed may take long, and another thread can run the next one.
+                self.local.publish_next();
                 Some((task, true))
             }
             None => self.choose_first(outside_first).map(|task| (task, false)),
@@ -548,36 +564,37 @@ impl Worker {
         let keeps_permit = chosen.as_ref().is_some_and(|(task, _)| task.metadata().pool() == Pool::Batch);
         if self.local.has_batch_permit.get() && !keeps_permit {
             self.local.has_batch_permit.set(false);
-            self.shared().batch.give_back();
+            self.shared().batch.release();
         }
         if let Some((task, _)) = &chosen {
             let meta = task.metadata();
             let is_long = !meta.is_brief() && (self.apiece_ns > LONG_NS || meta.pool() == Pool::Batch);
             if is_long {
-                // Nobody looks here for some time: who falls asleep at this moment has to be seen.
+                // This thread will not look for a while, so a thread that falls asleep now must be
+                // seen.
                 fence(Ordering::SeqCst);
             }
             let idle = &self.shared().idle;
-            if idle.is_anyone() && (is_long && !idle.is_listened() || !self.for_sleepers().is_empty()) {
-                self.shared().call();
+            if idle.has_sleeper() && (is_long && !idle.has_listener() || !self.for_sleepers().is_empty()) {
+                self.shared().wake_one();
             }
         }
         chosen
     }
 
-    /// The pools of which a task waits that a thread that sleeps could run.
+    /// The pools with a task that a sleeping thread could run.
     fn for_sleepers(&self) -> PoolSet {
         self.with_permits(self.shared().batch.is_free())
     }
 
-    /// The pools of which a task waits that this thread could run.
+    /// The pools with a task that this thread could run.
     fn for_this(&self) -> PoolSet {
         self.with_permits(self.local.has_batch_permit.get() || self.shared().batch.is_free())
     }
 
     fn with_permits(&self, batch_may: bool) -> PoolSet {
         let waiting = self.shared().lanes.waiting();
-        // To drop a task takes no permit.
+        // Dropping a cancelled task takes no permit.
         match batch_may || self.shared().cancelled().contains(Pool::Batch) {
             true => waiting,
             false => waiting.without(Pool::Batch),
@@ -602,7 +619,8 @@ impl Worker {
             }
             _ => next,
         };
-        // A batch task woken by an event needs a permit like any other; and what comes from outside is first now.
+        // A batch task needs a permit like any other, and tasks from outside may have to come
+        // first.
         let next = match next {
             Some(next) if next.metadata().pool() == Pool::Batch || outside_first => {
                 self.local.push(next);
@@ -618,7 +636,7 @@ impl Worker {
             }
             if let Some(task) = self.take(pool, outside_first) {
                 self.next_in_a_row = 0;
-                // Others can see it there.
+                // There, other threads can take it.
                 next.into_iter().for_each(|next| self.local.push(next));
                 return Some(task);
             }
@@ -632,13 +650,13 @@ impl Worker {
         if pool != Pool::Batch || self.local.has_batch_permit.get() || shared.cancelled().contains(pool) {
             return shared.lanes.take(&own, pool, outside_first);
         }
-        if !shared.lanes.waits(pool) || !shared.batch.take() {
+        if !shared.lanes.waits(pool) || !shared.batch.acquire() {
             return None;
         }
         let task = shared.lanes.take(&own, pool, outside_first);
         match task {
             Some(_) => self.local.has_batch_permit.set(true),
-            None => shared.batch.give_back(),
+            None => shared.batch.release(),
         }
         task
     }
@@ -670,7 +688,7 @@ impl Worker {
         self.tasks_left = self.tasks_left.saturating_sub(1);
     }
 
-    /// Reads the clock, charges what ran, and does what is due by time.
+    /// Reads the clock, charges what ran, and notes what is due by time.
     fn read_clock(&mut self) {
         let now_ns = self.shared().clock.now_ns();
         let wall_ns = now_ns.saturating_sub(self.now_ns);
@@ -685,7 +703,7 @@ impl Worker {
         if out_of_turn {
             counts.out_of_turn.add(self.tasks);
         }
-        // A pool that is behind has to be noticed at the next task, and batch tasks are long.
+        // A pool that is behind must be noticed at the next task, and batch tasks are long.
         let is_alone = waiting.without(pool).is_empty();
         let apiece_ns = wall_ns / self.tasks.max(1) + 1;
         self.apiece_ns = (self.apiece_ns * 7 + apiece_ns.min(LONGEST_NS)) / 8;
@@ -703,21 +721,22 @@ impl Worker {
         }
     }
 
-    /// Takes events if none were taken lately and nobody waits for them, and sends a ping if it is time. All this is for this
-    /// thread to choose from at once: whether there is more than one task, and a thread to call for it, shows after the choice.
+    /// Takes events if that was not done lately and nobody waits for them, and sends a ping if it
+    /// is time. This comes before the choice of a task, because it may bring more tasks than this
+    /// thread can run, for which another has to be woken.
     fn look_around(&mut self) {
         if self.now_ns.saturating_sub(self.events_ns) >= EVENTS_EVERY_NS {
             self.events_ns = self.now_ns;
-            if !self.shared().idle.is_listened() {
+            if !self.shared().idle.has_listener() {
                 self.listen(false);
             }
         }
-        self.look_after_called();
+        self.move_late_thread();
         if let Some(every_ns) = self.shared().settings.ping_ns {
             let pools = Pool::ALL.len();
             let apart_ns = every_ns / pools as u64;
             if self.unpinged_ns >= apart_ns {
-                // After a long task each pool has its ping, and not more than that.
+                // After a long task each pool gets one ping, and no more.
                 self.unpinged_ns = (self.unpinged_ns - apart_ns).min(every_ns);
                 self.pinged += 1;
                 ping::send(&self.local.shared, self.local.thread, Pool::ALL[self.pinged % pools]);
@@ -725,28 +744,29 @@ impl Worker {
         }
     }
 
-    /// If a thread that was called does not come, it may have been woken behind this one while another CPU is idle: then it is
-    /// moved. If it does not come from there at once either, the other CPUs are busy, and moving is left out for a while.
-    fn look_after_called(&mut self) {
-        let is_called = self.shared().idle.is_called();
+    /// Moves a woken thread that does not come: it may have been woken on this CPU while another
+    /// CPU is idle. If it does not come from there at once either, the other CPUs are busy, and
+    /// moving is left out for a while.
+    fn move_late_thread(&mut self) {
+        let is_pending = self.shared().idle.is_wake_pending();
         if self.moved_ns != 0 {
-            let is_soon = self.now_ns.saturating_sub(self.moved_ns) <= COMES_WITHIN_NS;
-            if is_called && is_soon {
+            let is_soon = self.now_ns.saturating_sub(self.moved_ns) <= MOVED_WITHIN_NS;
+            if is_pending && is_soon {
                 return;
             }
             match is_soon {
-                true => self.move_pause.end(),
-                false => self.move_pause.lengthen(),
+                true => self.move_back_off.helped(),
+                false => self.move_back_off.was_in_vain(),
             }
-            (self.moved_ns, self.unheard_from_ns) = (0, 0);
+            (self.moved_ns, self.wake_pending_since_ns) = (0, 0);
         }
-        if !is_called {
-            self.unheard_from_ns = 0;
-        } else if self.unheard_from_ns == 0 {
-            self.unheard_from_ns = self.now_ns;
-        } else if self.now_ns.saturating_sub(self.unheard_from_ns) >= UNHEARD_NS {
-            self.unheard_from_ns = 0;
-            if !self.move_pause.skip() {
+        if !is_pending {
+            self.wake_pending_since_ns = 0;
+        } else if self.wake_pending_since_ns == 0 {
+            self.wake_pending_since_ns = self.now_ns;
+        } else if self.now_ns.saturating_sub(self.wake_pending_since_ns) >= WAKE_LATE_NS {
+            self.wake_pending_since_ns = 0;
+            if !self.move_back_off.skip() {
                 let moved = self.shared().placement.move_others_away();
                 self.local.counts().moved.add(moved as u64);
                 self.moved_ns = if moved > 0 { self.now_ns } else { 0 };
@@ -754,8 +774,8 @@ impl Worker {
         }
     }
 
-    /// Takes events, and does what they ask for but for running tasks. To `sleep` until there are some, one has to have entered
-    /// for that, and has left afterwards.
+    /// Takes events and handles them, but runs no task. To `sleep` until there are some, the thread
+    /// has announced itself to `idle`, and is awake afterwards.
     fn listen(&mut self, sleep: bool) {
         let watched = sleep && self.watch();
         let shared = &self.local.shared;
@@ -763,11 +783,11 @@ impl Worker {
             shared.reactor.wait(&mut self.events, sleep);
         }
         if sleep {
-            shared.idle.has_listened();
+            shared.idle.stop_listening();
         }
         let heard = shared.reactor.dispatch(&mut self.events);
         if heard.bell {
-            shared.idle.heard();
+            shared.idle.woke();
             self.local.counts().called.add(1);
         }
         if heard.alarm {
@@ -775,10 +795,11 @@ impl Worker {
         }
     }
 
-    /// Looks for events until there are some; whether there are. Gives up if the last ones did not come soon either, when it has
-    /// taken as long as sleeping would, and when somebody else wants the CPU.
+    /// Polls for events until there are some. Gives up if the last events did not come soon either,
+    /// after as long as sleeping would take, and when another thread wants the CPU. Gives whether
+    /// there are events.
     fn watch(&mut self) -> bool {
-        if self.waited_ns > WATCH_NS || self.shared().settings.threads == 1 || self.watch_pause.skip() {
+        if self.waited_ns > WATCH_NS || self.shared().settings.threads == 1 || self.watch_back_off.skip() {
             return false;
         }
         let begun_ns = self.shared().clock.now_ns();
@@ -786,14 +807,14 @@ impl Worker {
         loop {
             self.local.shared.reactor.wait(&mut self.events, false);
             if !self.events.is_empty() {
-                self.watch_pause.end();
+                self.watch_back_off.helped();
                 self.local.counts().watched.add(1);
                 return true;
             }
             std::thread::yield_now();
             let now_ns = self.shared().clock.now_ns();
             if now_ns - looked_ns > WATCH_ALONE_NS {
-                self.watch_pause.lengthen();
+                self.watch_back_off.was_in_vain();
                 return false;
             }
             if now_ns - begun_ns > WATCH_NS {
@@ -807,41 +828,42 @@ impl Worker {
         if self.tasks > 0 {
             self.read_clock();
         }
-        self.shared().put_off_alarm(self.now_ns);
-        self.shared().idle.enter();
+        self.shared().postpone_alarm(self.now_ns);
+        self.shared().idle.announce();
         if self.for_sleepers().is_empty() && !self.shared().is_leaving() {
             self.shared().placement.sleeps(self.local.thread);
-            let rest = self.shared().idle.rest(self.apiece_ns <= LONG_NS);
-            match rest {
-                Rest::Listen => self.listen(true),
-                Rest::Called => self.local.counts().called.add(1),
+            let slept = self.shared().idle.sleep(self.apiece_ns <= LONG_NS);
+            match slept {
+                Slept::Listen => self.listen(true),
+                Slept::Unparked => self.local.counts().called.add(1),
             }
             self.shared().placement.wakes(self.local.thread);
             let counts = self.local.counts();
             let now_ns = self.shared().clock.now_ns();
-            let rested_ns = now_ns.saturating_sub(self.now_ns);
-            counts.parked_ns.add(rested_ns);
-            if rest == Rest::Listen {
-                self.waited_ns = rested_ns;
+            let slept_ns = now_ns.saturating_sub(self.now_ns);
+            counts.parked_ns.add(slept_ns);
+            if slept == Slept::Listen {
+                self.waited_ns = slept_ns;
             }
             counts.wake_ups.add(1);
             self.now_ns = now_ns;
             self.events_ns = now_ns;
         } else {
-            self.shared().idle.leave();
+            self.shared().idle.cancel();
         }
         self.tasks_left = self.tasks_left.max(1);
     }
 }
 
-/// How often something is left out that was of no use.
+/// How often something is left out that was in vain. The storage has the like for its own purpose
+/// (`log::BackOff`); the two crates know nothing of each other.
 #[derive(Debug, Default)]
-struct Pause {
+struct BackOff {
     left: u32,
     bits: u32,
 }
 
-impl Pause {
+impl BackOff {
     /// Whether to leave it out this time.
     fn skip(&mut self) -> bool {
         let skip = self.left > 0;
@@ -849,24 +871,24 @@ impl Pause {
         skip
     }
 
-    /// It was of no use.
-    fn lengthen(&mut self) {
-        self.bits = (self.bits + 1).min(PAUSE_BITS);
+    /// It was in vain.
+    fn was_in_vain(&mut self) {
+        self.bits = (self.bits + 1).min(BACK_OFF_BITS);
         self.left = 1 << self.bits;
     }
 
-    /// It was of use.
-    fn end(&mut self) {
+    /// It helped.
+    fn helped(&mut self) {
         self.bits = 0;
     }
 }
 
-/// Which part of the time at work this thread had a CPU.
+/// For which part of its time at work this thread had a CPU.
 #[derive(Debug)]
 struct CpuClock {
     wall_ns: u64,
     cpu_from_ns: u64,
-    /// In parts of 1024, as it was over the last 10 ms at work.
+    /// In parts of 1024, over the last 10 ms at work.
     part: u64,
 }
 
@@ -875,12 +897,12 @@ impl CpuClock {
         Self { wall_ns: 0, cpu_from_ns: thread_cpu_ns(), part: 1024 }
     }
 
-    /// The CPU time since the clock was last asked.
+    /// The CPU time since the clock was last read.
     fn since_ns(&self) -> u64 {
         thread_cpu_ns().saturating_sub(self.cpu_from_ns)
     }
 
-    /// The CPU time in `wall_ns` at work that have just gone by.
+    /// The CPU time of the last `wall_ns` at work.
     fn part_of(&mut self, wall_ns: u64) -> u64 {
         self.wall_ns += wall_ns;
         if self.wall_ns >= CPU_EVERY_NS {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use colibri_runtime::net::TcpListener;
 use colibri_runtime::{Builder, Handle, Pool, Runtime, mailbox, sleep, spawn};
 
-/// Context switches, nanoseconds of CPU time, and bytes written, of all threads of a runtime so far.
+/// Context switches, nanoseconds of CPU time, and bytes written, of all threads of a runtime so
+/// far.
 fn spent(name: &str) -> (u64, u64, u64) {
     let mut spent = (0, 0, 0);
     for task in fs::read_dir("/proc/self/task").unwrap() {
@@ -73,9 +74,10 @@ fn idle_server(runtime: &Runtime) -> Vec<std::net::TcpStream> {
     connections
 }
 
-/// Bug: the threads were called as this file is. Consequence: a thread of the test harness, which has its name from the file and says
-/// after a minute that a test takes long, was counted, and so were
-/// the bytes that it said. Fix: each test has a name of its own for them, and only what they write counts.
+/// Bug: the threads were called as this file is. Consequence: a thread of the test harness, which
+/// has its name from the file and says after a minute that a test takes long, was counted, and so
+/// were the bytes that it said. Fix: each test has a name of its own for them, and only what they
+/// write counts.
 fn stays_idle(name: &str, window: Duration) {
     let runtime = Builder::new().threads(2).name(name).build().unwrap();
     let connections = idle_server(&runtime);

@@ -60,8 +60,9 @@ impl LongSteps {
     }
 }
 
-/// Bug: a step that did not yield kept its thread from everything else. Consequence: one query of one client stopped a server of one
-/// thread. Fix: another thread takes over what the thread does for the runtime.
+/// Bug: a step that did not yield kept its thread from everything else. Consequence: one query of
+/// one client stopped a server of one thread. Fix: another thread takes over what the thread does
+/// for the runtime.
 #[test]
 fn tasks_timers_and_sockets_are_served_beside_more_long_steps_than_threads() {
     for (threads, steps) in [(1, 1), (1, 5), (2, 6)] {

@@ -104,8 +104,9 @@ fn block<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Bug: tasks were cancelled by the pool they were in, but woken by the one they were spawned into. Consequence: those that had moved were
-/// not dropped until a second attempt. Fix: both go by the pool they were spawned into.
+/// Bug: tasks were cancelled by the pool they were in, but woken by the one they were spawned into.
+/// Consequence: those that had moved were not dropped until a second attempt. Fix: both go by the
+/// pool they were spawned into.
 #[test]
 fn tasks_that_have_moved_to_another_pool_are_cancelled_as_well() {
     let runtime = Builder::new().threads(2).ping(None).build().unwrap();

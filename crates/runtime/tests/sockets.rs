@@ -166,8 +166,9 @@ fn a_socket_closed_by_one_task_while_another_waits_for_it_wakes_nobody_wrongly()
     });
 }
 
-/// Bug: a busy thread looked for events after its last task, on its way to sleep, and kept the task that one of them woke where only
-/// it looks. Consequence: it slept with a task in its hand. Fix: what comes while no task runs goes where everybody looks.
+/// Bug: a busy thread looked for events after its last task, on its way to sleep, and kept the task
+/// that one of them woke where only it looks. Consequence: it slept with a task in its hand. Fix:
+/// what comes while no task runs goes where everybody looks.
 #[test]
 fn an_event_found_on_the_way_to_sleep_is_not_slept_through() {
     let runtime = runtime(1);
@@ -183,7 +184,8 @@ fn an_event_found_on_the_way_to_sleep_is_not_slept_through() {
     for n in 0..500_u32 {
         let (begun, has_begun) = std::sync::mpsc::channel();
         drop(runtime.spawn(Pool::User, async move {
-            // After many short tasks the clock is read rarely, and not between the long one and sleep.
+            // After many short tasks the clock is read rarely, and not between the long one and
+            // sleep.
             for _ in 0..50 {
                 colibri_runtime::budget::yield_now().await;
             }
@@ -244,8 +246,8 @@ fn who_is_asked_again_at_once_watches_and_sleeps_afterwards() {
     }
 }
 
-/// Bug: a write of all the buffers that the kernel looks at counted as less than what was asked for. Consequence: the next one waited for
-/// room that was there. Fix: no more than those count.
+/// Bug: a write of all the buffers that the kernel looks at counted as less than what was asked
+/// for. Consequence: the next one waited for room that was there. Fix: no more than those count.
 #[test]
 fn more_buffers_than_the_kernel_takes_are_written_in_parts() {
     let runtime = runtime(1);
@@ -272,8 +274,9 @@ fn more_buffers_than_the_kernel_takes_are_written_in_parts() {
     });
 }
 
-/// Bug: the address of a connection was asked for after it was accepted, and one that has been reset has none. Consequence: a client
-/// could end a server's accept loop. Fix: the next connection is accepted.
+/// Bug: the address of a connection was asked for after it was accepted, and one that has been
+/// reset has none. Consequence: a client could end a server's accept loop. Fix: the next connection
+/// is accepted.
 #[test]
 fn a_connection_reset_before_it_is_accepted_does_not_end_accepting() {
     let runtime = runtime(1);
@@ -324,8 +327,9 @@ fn readers_and_writers_of_one_socket_share_it() {
     });
 }
 
-/// Bug: a read that gave less than it had room for counted as one that left nothing. Consequence: what came together with an urgent byte,
-/// and behind it, was not seen until more came. Fix: once there was an urgent byte, only a read that gives nothing counts.
+/// Bug: a read that gave less than it had room for counted as one that left nothing. Consequence:
+/// what came together with an urgent byte, and behind it, was not seen until more came. Fix: once
+/// there was an urgent byte, only a read that gives nothing counts.
 #[test]
 fn bytes_behind_an_urgent_one_are_read_at_once() {
     let runtime = runtime(1);
@@ -366,7 +370,8 @@ async fn check_urgent(peer: BorrowedFd<'_>, mut read: impl AsyncFnMut(&mut [u8])
     }
 }
 
-/// Bug: as with urgent bytes: a read of a Unix socket ends behind bytes with which descriptors came. Fix: such a read says so.
+/// Bug: as with urgent bytes: a read of a Unix socket ends behind bytes with which descriptors
+/// came. Fix: such a read says so.
 #[test]
 fn bytes_behind_a_descriptor_are_read_at_once() {
     let runtime = runtime(1);
@@ -398,8 +403,9 @@ fn bytes_behind_a_descriptor_are_read_at_once() {
     });
 }
 
-/// Bug: what waited for a socket and was dropped left its waker there until the next event. Consequence: memory of tasks that are over, and
-/// wake-ups of tasks that wait for something else. Fix: it takes its waker along, and nobody else's.
+/// Bug: what waited for a socket and was dropped left its waker there until the next event.
+/// Consequence: memory of tasks that are over, and wake-ups of tasks that wait for something else.
+/// Fix: it takes its waker along, and nobody else's.
 #[test]
 fn who_gives_up_waiting_for_a_socket_leaves_no_waker() {
     struct Counted(AtomicUsize);
@@ -526,8 +532,8 @@ fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
     tell.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever")
 }
 
-/// Bug: nobody was left to hear of sockets. Consequence: who waited for one outside of the runtime's tasks when it shut down, or later,
-/// waited for ever. Fix: that fails.
+/// Bug: nobody was left to hear of sockets. Consequence: who waited for one outside of the
+/// runtime's tasks when it shut down, or later, waited for ever. Fix: that fails.
 #[test]
 fn waiting_for_a_socket_fails_after_the_end() {
     let runtime = Builder::new().threads(1).build().unwrap();

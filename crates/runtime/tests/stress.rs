@@ -1,5 +1,5 @@
-//! Random spawns, timers, sockets, mailboxes and pools, where every thread sleeps for ever unless it is woken: a lost
-//! wake-up hangs the test.
+//! Random spawns, timers, sockets, mailboxes and pools, where every thread sleeps for ever unless
+//! it is woken: a lost wake-up hangs the test.
 
 #![allow(clippy::unwrap_used)]
 

@@ -93,7 +93,8 @@ fn a_panic_ends_its_task_and_is_reported_and_nothing_else() {
     assert_eq!(reports, [(Some(Pool::System), "the number is 7".to_owned()), (None, "a call".to_owned())]);
 }
 
-/// Bug: what was told of panics could panic, too. Consequence: the thread died, with what it held. Fix: that ends there.
+/// Bug: what was told of panics could panic, too. Consequence: the thread died, with what it held.
+/// Fix: that ends there.
 #[test]
 fn a_panic_while_being_told_of_a_panic_harms_nobody() {
     let runtime = Builder::new().threads(1).blocking(1, Duration::MAX).on_panic(|_| panic!("again")).build().unwrap();
@@ -230,7 +231,8 @@ fn a_budget_is_over_after_a_slice_or_when_something_higher_waits() {
     let runtime = Builder::new().threads(1).slice(Duration::from_millis(20)).ping(None).build().unwrap();
     assert!(!budget::is_over(), "outside of tasks it is never over");
     let asked = runtime.spawn(Pool::User, async {
-        // The slice begins with the first question, so it is over this long after it at the earliest.
+        // The slice begins with the first question, so it is over this long after it at the
+        // earliest.
         let begun = Instant::now();
         assert!(!budget::is_over());
         while !budget::is_over() {}
@@ -437,8 +439,9 @@ fn a_sleeping_thread_is_called_for_work_that_a_busy_one_spawned() {
     assert_eq!(tell.recv_timeout(Duration::from_secs(60)), Ok(true));
 }
 
-/// Bug: threads were pinned to a CPU each. Consequence: a client on the same CPU, or another process there, made a server two to
-/// six times slower. Fix: threads run where the kernel finds room.
+/// Bug: threads were pinned to a CPU each. Consequence: a client on the same CPU, or another
+/// process there, made a server two to six times slower. Fix: threads run where the kernel finds
+/// room.
 #[test]
 fn threads_may_run_on_any_cpu_at_rest_and_after_work() {
     let threads = std::thread::available_parallelism().unwrap().get();
@@ -521,7 +524,8 @@ fn pings_are_sent_while_there_is_work_and_only_then() {
         .unwrap();
     let pings = || runtime.counters().pools.map(|pool| pool.ping.count());
     eventually("pings of all pools", || pings().iter().all(|&count| count >= 5));
-    // A thread that was stopped in the middle of its work owes up to one ping per pool, sent one after the other.
+    // A thread that was stopped in the middle of its work owes up to one ping per pool, sent one
+    // after the other.
     let mut before = pings();
     eventually("pings are sent without end, while nobody works", || {
         runtime.block_on(sleep(Duration::from_millis(100)));
@@ -531,9 +535,9 @@ fn pings_are_sent_while_there_is_work_and_only_then() {
     assert_eq!(runtime.counters().ping_work.count(), before.iter().sum::<u64>());
 }
 
-/// Bug: no restart lies within no time, and the next beginning was in the same turn. Consequence: an actor without a limit in time that
-/// panicked at once had its thread for ever, and could not be cancelled. Fix: zero stands for no such limit, and tasks that wait
-/// have their turn in between.
+/// Bug: no restart lies within no time, and the next beginning was in the same turn. Consequence:
+/// an actor without a limit in time that panicked at once had its thread for ever, and could not be
+/// cancelled. Fix: zero stands for no such limit, and tasks that wait have their turn in between.
 #[test]
 fn an_actor_that_panics_at_once_is_given_up_and_until_then_keeps_nobody_out() {
     let begun = Arc::new(AtomicUsize::new(0));
@@ -567,8 +571,9 @@ fn an_actor_that_panics_at_once_is_given_up_and_until_then_keeps_nobody_out() {
     assert_eq!((report.cancelled, report.abandoned), (1, 0));
 }
 
-/// Bug: a task that came after the end of the runtime was dropped while the thread looked at what it is. Consequence: a destructor that waited
-/// for something ended the process. Fix: it is dropped afterwards, where its destructors may do what the thread may do.
+/// Bug: a task that came after the end of the runtime was dropped while the thread looked at what
+/// it is. Consequence: a destructor that waited for something ended the process. Fix: it is dropped
+/// afterwards, where its destructors may do what the thread may do.
 #[test]
 fn destructors_of_what_is_spawned_after_the_end_may_wait() {
     let runtime = runtime(1);
@@ -590,7 +595,8 @@ fn destructors_of_what_is_spawned_after_the_end_may_wait() {
     assert!(task.is_finished());
 }
 
-/// Bug: a panic in the destructor of a cancelled future ended the process; `block_on` there is one. Fix: it is reported.
+/// Bug: a panic in the destructor of a cancelled future ended the process; `block_on` there is one.
+/// Fix: it is reported.
 #[test]
 fn a_panic_in_the_destructor_of_what_is_cancelled_is_reported_and_nothing_else() {
     let reports = Arc::new(parking_lot::Mutex::new(Vec::new()));

@@ -157,8 +157,8 @@ fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
     tell.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever")
 }
 
-/// Bug: nobody was left to hear the alarm. Consequence: who slept outside of the runtime's tasks when it shut down, or later, never woke up.
-/// Fix: `block_on` looks after timers itself then.
+/// Bug: nobody was left to hear the alarm. Consequence: who slept outside of the runtime's tasks
+/// when it shut down, or later, never woke up. Fix: `block_on` looks after timers itself then.
 #[test]
 fn sleeping_takes_its_time_after_the_end_as_well() {
     let nap = Duration::from_millis(30);

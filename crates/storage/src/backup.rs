@@ -7,8 +7,9 @@
 //! run:       0  4  first page      4  4  pages        8     their bytes, checksums included
 //! trailer:   0  4  zero            4  4  zero         8  8  checksum of all before it
 //! ```
-//! A page is never older than what refers to it, so an incremental backup leaves out whole subtrees: its cost is that of
-//! what has changed. It is of a steady point, because no crash takes back the numbers of transactions up to one.
+//! A page is never older than its parent, so an incremental backup leaves out whole subtrees: it
+//! costs what has changed. A backup is of a steady point, because no crash takes back the
+//! transaction numbers up to one.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,13 +20,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::db::Database;
 use crate::disk::{Disk, FileDisk, MadeDirs, no_room};
-use crate::lock_file::Root;
 use crate::options::{Checksums, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, TxnId, get_u32, get_u64, put_u32, put_u64};
 use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
+use crate::root::Root;
+use crate::root::Tree;
 use crate::snapshot::Snapshot;
-use crate::tree::Tree;
 use crate::walk::{Visit, walk};
 use crate::{Error, Result};
 
@@ -58,8 +59,9 @@ struct Summing<'a> {
 }
 
 impl BackupInfo {
-    /// Whether this is what has changed since `before`, so that both together give back the state of this one. What has
-    /// changed since a database was empty is all of it: a full backup adds to that of an empty one.
+    /// Whether this backup has what changed since `before`, so that both together restore the state
+    /// of this one. All data have changed since a database was empty, so a full backup follows that
+    /// of an empty one.
     #[must_use]
     pub fn adds_to(&self, before: &Self) -> bool {
         self.database_id == before.database_id && self.since.unwrap_or(TxnId(0)) == before.txn
@@ -75,10 +77,11 @@ impl Summing<'_> {
 }
 
 impl Database {
-    /// Writes a backup of the newest steady point, while readers and writers go on: of everything, or, with the
-    /// description of an earlier backup of this database, of what has changed since.
+    /// Writes a backup of the newest steady point, while readers and writers go on: of everything,
+    /// or, with the description of an earlier backup of this database, of what has changed since.
     ///
-    /// A database that is open for writing makes a steady point first, so that the backup has every commit before it.
+    /// A database that is open for writing makes a steady point first, so that the backup has every
+    /// commit before it.
     pub fn backup(&self, since: Option<&BackupInfo>, out: &mut dyn Write) -> Result<BackupInfo> {
         let core = &self.0.core;
         if !core.is_read_only() {
@@ -139,7 +142,8 @@ impl Database {
 
 type OnRun<'a> = dyn FnMut(u32, PageId, &[u8]) -> Result<()> + 'a;
 
-/// Reads a backup, handing on each run of pages, with the page size, once its checksums were verified.
+/// Reads a backup and hands on each run of pages, with the page size, once its checksums are
+/// verified.
 fn read_backup(input: &mut dyn Read, on_run: &mut OnRun<'_>) -> Result<(BackupInfo, Root)> {
     let damaged = |reason| Error::BackupDamaged { reason };
     let mut sum = Xxh3::new();
@@ -210,8 +214,9 @@ pub fn verify_backup(input: &mut dyn Read) -> Result<BackupInfo> {
     read_backup(input, &mut |_, _, _| Ok(())).map(|(info, _)| info)
 }
 
-/// Makes a new database in `dest_dir` of a full backup and the incremental ones that follow it, in order. Everything that
-/// the result reaches is read again and verified before it becomes a database.
+/// Makes a new database in `dest_dir` from a full backup and the incremental ones that follow it,
+/// in order. Everything that the result reaches is read again and verified before it becomes a
+/// database.
 pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Result<BackupInfo> {
     let dest_dir = dest_dir.as_ref();
     let path = dest_dir.join("data");
@@ -220,7 +225,7 @@ pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Resu
         return Err(Error::io("cannot restore over the database in", dest_dir, source));
     }
     let made = MadeDirs::make(dest_dir)?;
-    // Under another name first, so that a crash leaves no database rather than half of one.
+    // Under another name first, so that a crash leaves no database instead of half of one.
     let id = u128::from_le_bytes(crate::db::random_id());
     let new_path = dest_dir.join(format!("data.new.{id:032x}"));
     let result = restore_file(inputs, &new_path, &path).and_then(|info| {

@@ -4,8 +4,8 @@
 //! 0      1          8      48
 //! | kind | reserved | tree |
 //! ```
-//! Table handles remember what they found last, keyed by transaction, so that looking a table up costs a comparison
-//! as long as nobody commits.
+//! A table handle remembers what it found last, with the transaction. So looking a table up costs
+//! one comparison as long as nobody commits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::node::Payload;
 use crate::page::{PageId, TxnId};
 use crate::pager::{Bounds, Pager};
-use crate::tree::Tree;
+use crate::root::Tree;
 use crate::{Error, Result};
 
 /// What the entries of a table are.
@@ -40,7 +40,8 @@ impl fmt::Display for TableKind {
     }
 }
 
-/// The longest name of a table in bytes: what the catalogue says of it is beside its name, inside the leaf.
+/// The longest name of a table in bytes. What the catalogue says of a table lies beside its name
+/// inside the leaf.
 pub(crate) const fn name_bytes_max(page_size: usize) -> usize {
     crate::node::inline_bytes_max(page_size) - Description::BYTES
 }
@@ -98,16 +99,19 @@ struct TableInner {
     found: Found,
 }
 
-/// What a handle last found, behind a sequence lock: readers write nothing, so they do not disturb each other.
+/// What a handle found last, behind a sequence lock: readers write nothing, so they do not disturb
+/// each other.
 ///
-/// `sequence` is odd while somebody writes. Whoever makes it odd may store the words; a reader that finds the same even
-/// number before and after has read what one writer stored.
+/// `sequence` is odd while a thread writes. The thread that made it odd stores the words. A reader
+/// that finds the same even number before and after has read what one thread stored.
 #[derive(Default)]
 struct Found {
     sequence: AtomicU64,
-    /// The opening of the database: two databases, or one before and after a crash, share transaction numbers.
+    /// The opening of the database. Two databases have the same transaction numbers, and so may one
+    /// database before and after a crash.
     opening: AtomicU64,
-    /// The transaction, and the words of the tree. Transaction 0 commits nothing, so zeros mean nothing found.
+    /// The transaction, and the words of the tree. Transaction 0 commits nothing, so zeros mean
+    /// nothing found.
     txn: AtomicU64,
     words: [AtomicU64; Tree::BYTES / 8],
 }
@@ -121,7 +125,7 @@ impl Found {
             return None;
         }
         let tree = Tree::from_words(std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed)));
-        // Pairs with the release of the last store of `set`.
+        // Pairs with the last store of `set`, a release.
         fence(Ordering::Acquire);
         (self.sequence.load(Ordering::Relaxed) == sequence && txn.0 > 0).then_some(tree)
     }
@@ -133,7 +137,7 @@ impl Found {
         if !taken {
             return;
         }
-        // The words must not be seen before the odd number.
+        // No word may be seen before the odd number.
         fence(Ordering::Release);
         self.opening.store(opening, Ordering::Relaxed);
         self.txn.store(txn.0, Ordering::Relaxed);
@@ -149,7 +153,8 @@ impl Table {
         Self(Arc::new(TableInner { name: name.to_owned(), kind, found: Found::default() }))
     }
 
-    /// Whether both are handles of the table of one name; clones are told without looking at it.
+    /// Whether both are handles of tables of the same name. Clones are recognized without comparing
+    /// names.
     #[inline]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.name == other.0.name
@@ -167,7 +172,8 @@ impl Table {
         self.0.kind
     }
 
-    /// Where the handle last found the table, if that was in this transaction's state and through this opening.
+    /// Where the handle last found the table, if that was in this transaction's state and through
+    /// this opening of the database.
     #[inline]
     pub(crate) fn found_in(&self, opening: u64, txn: TxnId) -> Option<Tree> {
         self.0.found.get(opening, txn)

@@ -1,8 +1,8 @@
 //! `check`: everything there is to verify about a database's newest state.
 //!
-//! Each reached page: bounds, number, checksum, form. Each tree: levels, order of keys across pages, separators,
-//! subtree counts, the sizes its description gives. Values: large ones whole. Pages: none reached twice, none both
-//! reached and free, none lost.
+//! Each reached page: bounds, number, checksum, form. Each tree: levels, order of keys across
+//! pages, separators, subtree counts, the sizes its description gives. Values: large ones whole.
+//! Pages: none reached twice, none both reached and free, none lost.
 
 use std::collections::HashSet;
 
@@ -13,12 +13,13 @@ use crate::meta::{Meta, MetaFault};
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
+use crate::root::Tree;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
-use crate::tree::{Tree, large_pages};
+use crate::tree::large_pages;
 use crate::{Error, Result, TableStat};
 
-/// After so many problems the check stops collecting.
+/// The check stops collecting after so many problems.
 const PROBLEMS_MAX: usize = 100;
 
 /// What a check found.
@@ -30,8 +31,8 @@ pub struct CheckReport {
     pub pages_reached: u64,
     /// Pages that are free, if `free_checked`.
     pub pages_free: u64,
-    /// Whether free space was verified: the free map is written at steady points only, so it cannot be compared with a
-    /// newer state. `Database::sync` makes one.
+    /// Whether free space was verified. The free map is written at steady points only, so it cannot
+    /// be compared with a newer state. `Database::sync` makes a steady point.
     pub free_checked: bool,
     /// Entries in all tables.
     pub entries: u64,
@@ -56,12 +57,14 @@ impl CheckReport {
 }
 
 impl Database {
-    /// Verifies the newest committed state. Writers of other processes may go on; a writer of this one waits.
+    /// Verifies the newest committed state. Writers of other processes may go on; a writer of this
+    /// one waits.
     ///
     /// Damage is told in the report; an error means that checking itself failed.
     pub fn check(&self) -> Result<CheckReport> {
         let core = &self.0.core;
-        // Free space is compared at a steady point; without one at hand, what is in memory stands in for it.
+        // Free space is compared at a steady point. Without one, the free space in memory is used
+        // instead.
         let mut report = CheckReport::default();
         if !core.is_read_only() {
             match core.sync() {
@@ -171,7 +174,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks a subtree whose keys must be above `last_key` and below `end`; returns how many entries it has.
+    /// Checks a subtree whose keys must be above `last_key` and below `end`; returns how many
+    /// entries it has.
     #[expect(clippy::too_many_arguments, reason = "the state of one recursion, each part with its own lifetime")]
     fn subtree(
         &mut self,
@@ -232,7 +236,8 @@ impl Check<'_> {
                 ));
             }
             total += count;
-            // A child's first key must not be below its separator: kept by asking that of the leaf it starts with.
+            // A child's first key must not be below its separator. The leaf that the child starts
+            // with is held to that.
             if index > 0 && self.first_key(node.child(index)).is_some_and(|first| first < low) {
                 self.report.problem(format!("{what}: child {index} of page {id} starts below its separator"));
             }
@@ -295,12 +300,12 @@ impl Check<'_> {
             Ok(space) => space,
             Err(e) => return self.report.problem(format!("the free map: {e}")),
         };
-        for (page, pages) in space.map_runs() {
+        for (page, pages) in space.free_map_runs() {
             self.reach(page, pages);
         }
-        self.report.pages_free = u64::from(space.persisted().len());
+        self.report.pages_free = u64::from(space.free_at_steady().len());
         for page in 2..space.page_count() {
-            match (self.reached.contains(&page), space.persisted().contains(page)) {
+            match (self.reached.contains(&page), space.free_at_steady().contains(page)) {
                 (true, true) => self.report.problem(format!("page {page} is in use and listed as free")),
                 (false, false) => self.report.problem(format!("page {page} is neither in use nor free")),
                 _ => {}

@@ -1,9 +1,10 @@
 //! Keys with many values: one tree entry for each key and value.
 //!
-//! The tree's key is the escaped key, a terminator, and the value; its value is empty. In the key a zero byte becomes
-//! `00 ff`, and the terminator is `00 00`, so entries sort by key and then by value, whatever bytes either has. What
-//! the values of a key have in common, the key above all, is stored once a page like any common prefix; counting,
-//! ranks and moves among values are those of the one tree.
+//! The tree's key is the escaped key, a terminator, and the value; its value is empty. In the key a
+//! zero byte becomes `00 ff`, and the terminator is `00 00`, so entries sort by key and then by
+//! value, whatever bytes either has. What the values of a key have in common, the key above all, is
+//! stored once a page like any common prefix; counting, ranks and moves among values are those of
+//! the one tree.
 
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: u8 = 0xff;
@@ -42,7 +43,8 @@ pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Splits a tree key: writes the key to `key` and returns where the value starts, or `None` if it is malformed.
+/// Splits a tree key: writes the key to `key` and returns where the value starts, or `None` if it
+/// is malformed.
 pub(crate) fn decode(bytes: &[u8], key: &mut Vec<u8>) -> Option<usize> {
     key.clear();
     let mut at = 0;

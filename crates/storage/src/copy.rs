@@ -7,11 +7,11 @@ use std::path::Path;
 use crate::catalog::Table;
 use crate::db::Database;
 use crate::disk::MadeDirs;
-use crate::lock_file::Root;
 use crate::meta::Meta;
 use crate::options::{Durability, Options};
 use crate::page::{self, PageId, TxnId};
 use crate::page_set::PageSet;
+use crate::root::Root;
 use crate::snapshot::Snapshot;
 use crate::txn::WriteTxn;
 use crate::walk::{Visit, walk};
@@ -29,8 +29,9 @@ pub struct CopyReport {
 }
 
 impl Database {
-    /// Copies the newest committed state to a new database in `dest_dir`, which must not hold one. The copy has full
-    /// pages and no free space when `compact`; else its pages are filled like the original's.
+    /// Copies the newest committed state to a new database in `dest_dir`, which must not hold one.
+    /// The copy has full pages and no free space when `compact`; else its pages are filled like the
+    /// original's.
     pub fn copy_to(&self, dest_dir: impl AsRef<Path>, compact: bool) -> Result<CopyReport> {
         let dest_dir = dest_dir.as_ref();
         if dest_dir.join("data").exists() {
@@ -39,8 +40,8 @@ impl Database {
         }
         let snapshot = self.read()?;
         let made = MadeDirs::make(dest_dir)?;
-        // In a directory of its own first, so that a crash leaves no database rather than half of one, and a failure
-        // takes nothing away that others made.
+        // Made in a directory of its own first, so that a crash leaves no database instead of half
+        // of one, and a failure removes nothing that others made.
         let id = u128::from_le_bytes(crate::db::random_id());
         let new_dir = dest_dir.join(format!("copy.new.{id:032x}"));
         let result = fs::create_dir(&new_dir).map_err(|e| Error::io("cannot create", &new_dir, e)).and_then(|()| {
@@ -119,8 +120,8 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
     report(snapshot, dest_dir, db.page_size())
 }
 
-/// Makes a database of a file that has all pages of a root at their places: adds a free map and the meta pages. These
-/// come last: a copy cut short is no database.
+/// Makes a database of a file that has all pages of a root in their places, by adding a free map
+/// and the meta pages. The meta pages come last: a copy that was cut short is no database.
 pub(crate) fn finish(path: &Path, file: &File, page_size: usize, root: &Root, free: &PageSet) -> Result<()> {
     let write = |page: PageId, bytes: &[u8]| {
         let offset = page.index() as u64 * page_size as u64;

@@ -1,14 +1,16 @@
-//! Histories that must survive a disk that loses, reorders and tears what was not flushed, fails, and fills up.
+//! Histories that must survive a disk that loses, reorders and tears what was not flushed, fails,
+//! and fills up.
 //!
-//! A crash keeps any subset of what the disk (`simulation`) was told and did not flush: so data may be there without its meta
-//! page, a meta page without its data, and either in parts. Crashes happen where it hurts: before, during and after flushes.
+//! A crash keeps any subset of what the disk (`simulation`) was told and did not flush: so data may
+//! be there without its meta page, a meta page without its data, and either in parts. Crashes
+//! happen where it hurts: before, during and after flushes.
 //!
-//! A history is what one or two processes do: commits that wait until they are durable and commits that do not,
-//! snapshots, steady points, one that goes on where the other did not wait, deaths of a process, a full disk, closing and
-//! opening again.
+//! A history is what one or two processes do: commits that wait until they are durable and commits
+//! that do not, snapshots, steady points, one that goes on where the other did not wait, deaths of
+//! a process, a full disk, closing and opening again.
 //!
-//! Not here: loss of what was flushed, which only a backup helps against; and read errors under the map, which are a
-//! signal and end the process.
+//! Not here: loss of what was flushed, which only a backup helps against; and read errors under the
+//! map, which are a signal and end the process.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -54,8 +56,8 @@ fn newest(db: &Database) -> Contents {
     contents(&db.read().expect("a snapshot"))
 }
 
-/// One transaction, not waited for: a few changes to the table, now and then many. `contents` become what they are if it
-/// succeeds.
+/// One transaction, not waited for: a few changes to the table, now and then many. `contents`
+/// become what they are if it succeeds.
 fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<Ticket> {
     let mut txn = db.write()?;
     let table = txn.create_table("table", TableKind::Plain)?;
@@ -73,7 +75,8 @@ fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<Ti
             let byte: u8 = rng.random();
             let mut value = vec![byte; if rng.random_ratio(1, 50) { 9_000 } else { rng.random_range(0..60) }];
             if let Some(old) = after.get(&key).filter(|old| !old.is_empty() && byte.is_multiple_of(2)) {
-                // The same but for one byte: the log tells the difference, if it is not too short for that.
+                // The same but for one byte: the log tells the difference, if it is not too short
+                // for that.
                 value.clone_from(old);
                 value[usize::from(byte) % old.len()] ^= 1;
             }
@@ -96,8 +99,8 @@ fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<Ti
 struct States {
     /// After each commit; the first is the empty database.
     committed: Vec<Contents>,
-    /// Commits whose process died before anybody could see them, with the numbers they would have had. A crash may bring
-    /// them back, until others with the same numbers are there.
+    /// Commits whose process died before anybody could see them, with the numbers they would have
+    /// had. A crash may bring them back, until others with the same numbers are there.
     unseen: Vec<(usize, Contents)>,
 }
 
@@ -252,7 +255,8 @@ impl History {
         }
     }
 
-    /// One process is killed, at rest or in the middle of something, and another comes. Nothing is lost, durable or not.
+    /// One process is killed, at rest or in the middle of something, and another comes. Nothing is
+    /// lost, durable or not.
     fn die(&mut self) {
         self.drop_snapshots();
         let process = self.any();
@@ -409,7 +413,8 @@ fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRn
     SimDisk::of_wreck(&durable, rng.random())
 }
 
-/// Opens what a crash left: everything acknowledged is there, nothing is half there, and work goes on.
+/// Opens what a crash left: everything acknowledged is there, nothing is half there, and work goes
+/// on.
 fn inspect(wreck: &Wreck, states: &States, mode: Durability, rng: &mut StdRng) -> Counts {
     let mut disk = SimDisk::of_wreck(wreck, rng.random());
     // What one policy left, another goes on with.
@@ -434,9 +439,10 @@ fn inspect(wreck: &Wreck, states: &States, mode: Durability, rng: &mut StdRng) -
     disk.counts()
 }
 
-/// Bug: who played the death of a process left the mark of its steady point. Consequence: who wanted to write waited for
-/// that, a thread of the dead for who wanted to write, and the end of the dead for its thread: a history hung, once in a
-/// hundred. Fix: a thread that dies lets go of what is its own.
+/// Bug: who played the death of a process left the mark of its steady point. Consequence: who
+/// wanted to write waited for that, a thread of the dead for who wanted to write, and the end of
+/// the dead for its thread: a history hung, once in a hundred. Fix: a thread that dies lets go of
+/// what is its own.
 #[test]
 fn who_dies_during_a_steady_point_is_in_nobodys_way() {
     for operations in 1.. {
@@ -454,7 +460,8 @@ fn who_dies_during_a_steady_point_is_in_nobodys_way() {
             std::thread::spawn(move || done.send(db.write().map(drop).is_ok()).expect("somebody waits"))
         };
         let mut threads = vec![writer(&other)];
-        // It may have to wait for the steady point; with the lock, for which a thread of the dead comes then.
+        // It may have to wait for the steady point; with the lock, for which a thread of the dead
+        // comes then.
         std::thread::sleep(Duration::from_millis(20));
         threads.push(writer(&dying));
         std::thread::sleep(Duration::from_millis(20));
@@ -479,7 +486,8 @@ fn a_crash_at_any_flush_loses_nothing_acknowledged() {
     assert!(counts.deaths > 50 && counts.refusals > 50 && counts.in_vain > 50, "nor do they show this: {counts:?}");
 }
 
-/// The file gets shorter while the database is open, under processes that take turns, snapshots and crashes.
+/// The file gets shorter while the database is open, under processes that take turns, snapshots and
+/// crashes.
 #[test]
 fn a_crash_while_the_file_gets_shorter_loses_nothing_acknowledged() {
     let mut counts = Counts::default();
@@ -516,7 +524,8 @@ fn a_crash_while_the_file_gets_shorter_loses_nothing_acknowledged() {
                 txn.commit().expect("a commit");
                 history.states.committed.push(next);
                 if history.is_sync() {
-                    // Now, and not after a death: a commit that dies with its process is nobody's promise.
+                    // Now, and not after a death: a commit that dies with its process is nobody's
+                    // promise.
                     history.acknowledge_all();
                 }
                 match history.rng.random_range(0..20) {
@@ -569,15 +578,17 @@ fn logged_commits(rng: &mut StdRng) -> (Wreck, States) {
     (wreck, states)
 }
 
-/// Bug: a database whose recovery failed was closed like any other. Consequence: closing deleted the log that could not
-/// be read, or not be carried out for lack of room, and with it all that was committed since the last steady point.
-/// Fix: what was not recovered is left as it is.
+/// Bug: a database whose recovery failed was closed like any other. Consequence: closing deleted
+/// the log that could not be read, or not be carried out for lack of room, and with it all that was
+/// committed since the last steady point. Fix: what was not recovered is left as it is.
 ///
-/// Bug: what a process had carried out again before it died was taken for all there was. Consequence: the rest of the
-/// log was written over. Fix: recovery goes on behind the newest root, whoever left it.
+/// Bug: what a process had carried out again before it died was taken for all there was.
+/// Consequence: the rest of the log was written over. Fix: recovery goes on behind the newest root,
+/// whoever left it.
 ///
-/// Bug: a steady point in the background, due because the log was long, could come in the middle of recovery.
-/// Consequence: after another crash the rest of the log was not found. Fix: the background waits.
+/// Bug: a steady point in the background, due because the log was long, could come in the middle of
+/// recovery. Consequence: after another crash the rest of the log was not found. Fix: the
+/// background waits.
 #[test]
 fn recovery_that_fails_half_way_loses_nothing() {
     let mut rng = StdRng::seed_from_u64(1);
@@ -604,8 +615,8 @@ fn recovery_that_fails_half_way_loses_nothing() {
     assert!(failures > 10, "only {failures} attempts failed");
 }
 
-/// What one process did not wait for, another makes durable before it shows it: as the next to write, and as the next to
-/// open.
+/// What one process did not wait for, another makes durable before it shows it: as the next to
+/// write, and as the next to open.
 #[test]
 fn what_another_process_shows_is_durable() {
     for dies in [false, true] {
@@ -719,9 +730,10 @@ fn a_failed_flush_poisons_the_handle_and_the_next_opening_is_intact() {
     }
 }
 
-/// Bug: the log asked for twice the space it needed, however full the disk was. Consequence: commits were refused for want
-/// of room for the data while the log had room that it did not use. Fix: it asks for more than it needs only where there is
-/// much; where it finds none at all, a steady point takes its place.
+/// Bug: the log asked for twice the space it needed, however full the disk was. Consequence:
+/// commits were refused for want of room for the data while the log had room that it did not use.
+/// Fix: it asks for more than it needs only where there is much; where it finds none at all, a
+/// steady point takes its place.
 #[test]
 fn a_log_on_a_nearly_full_disk_leaves_the_room_to_the_data() {
     let mut rng = StdRng::seed_from_u64(3);
@@ -750,7 +762,8 @@ fn a_log_on_a_nearly_full_disk_leaves_the_room_to_the_data() {
     }
 }
 
-/// A steady point in place of the log's record needs no more room than there was before the log asked for some.
+/// A steady point in place of the log's record needs no more room than there was before the log
+/// asked for some.
 #[test]
 fn where_the_log_finds_no_room_a_steady_point_takes_its_place() {
     let disk = SimDisk::of_new(4, u32::MAX);
@@ -782,9 +795,10 @@ fn where_the_log_finds_no_room_a_steady_point_takes_its_place() {
 /// How often a process is killed in the middle of something, each time a little later.
 const DEATHS: u64 = 14;
 
-/// Bug: who took over looked at who pins what, and only then made the newest state visible that a dead writer had made
-/// durable and had not published. Consequence: whoever took a snapshot in between saw the state before that, unknown to
-/// the writer, which used its pages. Fix: visible first. Here the look waits at the gate, where dead readers are let go.
+/// Bug: who took over looked at who pins what, and only then made the newest state visible that a
+/// dead writer had made durable and had not published. Consequence: whoever took a snapshot in
+/// between saw the state before that, unknown to the writer, which used its pages. Fix: visible
+/// first. Here the look waits at the gate, where dead readers are let go.
 #[test]
 fn who_comes_while_the_writing_is_taken_over_sees_the_newest_state() {
     let mut unpublished = 0;
@@ -841,9 +855,10 @@ fn who_comes_while_the_writing_is_taken_over_sees_the_newest_state() {
     assert!(unpublished > 0, "no death came between the last flush and publishing");
 }
 
-/// Bug: a backup was of the newest meta page that could be read, which a steady point under way had written and not
-/// flushed. Consequence: a crash took that state back, and the next backup left out what other transactions of the same
-/// numbers had changed. Fix: none is newer than the last steady point that is known to be on disk.
+/// Bug: a backup was of the newest meta page that could be read, which a steady point under way had
+/// written and not flushed. Consequence: a crash took that state back, and the next backup left out
+/// what other transactions of the same numbers had changed. Fix: none is newer than the last steady
+/// point that is known to be on disk.
 #[test]
 fn a_backup_is_of_a_state_that_no_crash_takes_back() {
     let mut unflushed = 0;

@@ -1,9 +1,10 @@
 //! Cursors: a place in a table, and moves from it.
 //!
-//! [`RawCursor`] moves over the entries of a tree. [`Cursor`] is what users have: it knows that the entries of a table with
-//! many values a key are pairs.
+//! [`RawCursor`] moves over the entries of a tree. [`Cursor`] is what users have: it knows that the
+//! entries of a table with many values a key are pairs.
 //!
-//! Invariant: a valid cursor's stack leads from the root to a leaf, each step within the bounds of its page.
+//! Invariant: a valid cursor's stack leads from the root to a leaf, each step within the bounds of
+//! its page.
 
 use smallvec::SmallVec;
 
@@ -12,8 +13,7 @@ use crate::composite;
 use crate::node::{LeafEntries, Node, decode_large, key_bytes_max};
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
-use crate::tree::Tree;
-use crate::view::value_bytes;
+use crate::root::Tree;
 use crate::{Error, Result};
 
 #[derive(Clone, Copy)]
@@ -31,7 +31,8 @@ pub(crate) struct RawCursor<'a> {
     stack: SmallVec<[Frame<'a>; 6]>,
     leaf: Option<LeafEntries<'a>>,
     index: usize,
-    /// The key of the current entry is the first `key_len` bytes; the first `prefix_len` are the leaf's prefix.
+    /// The key of the current entry is the first `key_len` bytes; the first `prefix_len` are the
+    /// leaf's prefix.
     key: Vec<u8>,
     prefix_len: usize,
     key_len: usize,
@@ -75,12 +76,13 @@ impl<'a> RawCursor<'a> {
     #[inline]
     pub(crate) fn value(&self) -> Result<&'a [u8]> {
         if self.large {
-            return value_bytes(self.pager, self.bounds, decode_large(self.value));
+            return self.pager.value(self.bounds, decode_large(self.value));
         }
         Ok(self.value)
     }
 
-    /// Splits the current key of a table with many values; the key goes to `out`, the value starts at the result.
+    /// Splits the current key of a table with many values; the key goes to `out`, the value starts
+    /// at the result.
     pub(crate) fn split_composite(&self, out: &mut Vec<u8>) -> Result<usize> {
         composite::decode(self.key(), out)
             .ok_or(Error::Corrupted { page: self.page(), reason: "a pair of key and value is malformed" })
@@ -331,7 +333,8 @@ impl<'a> Cursor<'a> {
         if self.multi && self.raw.is_valid() { &self.key } else { self.raw.key() }
     }
 
-    /// The current value; empty when not on an entry. An error if it is large and its pages are damaged.
+    /// The current value; empty when not on an entry. An error if it is large and its pages are
+    /// damaged.
     #[inline]
     pub fn value(&self) -> Result<&[u8]> {
         if self.multi { Ok(self.raw.key().get(self.value_at..).unwrap_or_default()) } else { self.raw.value() }
@@ -398,7 +401,8 @@ impl<'a> Cursor<'a> {
         if moved && self.key() == key { Ok(true) } else { self.leave() }
     }
 
-    // ---- moves among the values of a key; where a key has one value, there is nothing to move to ----
+    // ---- moves among the values of a key; where a key has one value, there is nothing to move to
+    // ----
 
     /// To the first value of `key` that is not below `value`; off the table if there is none.
     pub fn seek_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {

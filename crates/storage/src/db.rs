@@ -1,9 +1,11 @@
 //! Opening, taking the writer's lock, closing: the life of a database in one process.
 //!
-//! Order of locks: the workspace, then the writer's lock between processes. Makers of steady points come after both and
-//! need neither while they write (see `steady`).
+//! Order of locks: the workspace, then the writer's lock between processes, then a maker of steady
+//! points. While a steady point is written, its maker needs neither of the first two (see
+//! `steady`).
 //!
-//! A commit publishes a root; the log or a steady point makes a published root survive the system's crash.
+//! A commit publishes a root. The log or a steady point makes a published root survive a crash of
+//! the system.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,14 +17,16 @@ use parking_lot::Mutex;
 
 use crate::disk::FileDisk;
 use crate::flusher::{Flusher, LogFlusher, Pace};
-use crate::lock_file::{Attached, Identity, ReaderInfo, Root, Shared};
+use crate::lock_file::{Attached, Identity, ReaderInfo, Shared};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::Meta;
 use crate::options::{Durability, FreeSpace, Options};
 use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
+use crate::reclaim::{Begin, LOOK_AGAIN};
 use crate::recovery::Recovery;
-use crate::slow::{Begin, LOOK_AGAIN, SlowReaders};
+use crate::root::Root;
+use crate::slow_readers::SlowReaders;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::steady::Makers;
@@ -37,29 +41,34 @@ pub(crate) use files::random_id;
 
 /// The file with the pages.
 const DATA_FILE: &str = "data";
-/// The file with the shared state.
+/// The file with the state that processes share.
 const LOCK_FILE: &str = "lock";
-/// The log is long when it holds half as many bytes as the data, within these bounds. A longer one means fewer steady points,
-/// in which a page that changes often is written once; and two files on disk, and a recovery of up to four seconds.
+/// The log is long when it holds half as many bytes as the data, within these bounds. A longer log
+/// means fewer steady points, and a page that changes often is written once per steady point. But
+/// the log takes disk space twice, and replaying 512 MiB takes up to four seconds.
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=512 << 20;
-/// At so many times what makes a steady point due, commits make it themselves.
+/// When so many times the bound of a steady point is reached, commits make the steady point
+/// themselves.
 const OVERDUE: u64 = 4;
-/// In `Sync` mode a steady point comes when nothing was committed for this fraction of the longest time, or for twice that.
+/// In `Sync` mode a steady point is made when nothing was committed for this fraction of the
+/// longest time, or for twice that.
 const QUIET_DIVISOR: u32 = 6;
-/// How many times this process has opened a database, and one more.
+/// The number of the next opening of a database by this process.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
 
-/// An open database. Clones refer to the same; the last one to go makes a final steady point and closes.
+/// An open database. Clones refer to the same one; dropping the last makes a final steady point and
+/// closes it.
 ///
-/// A thread that holds a write transaction waits for itself if it calls [`Database::write`], [`Database::sync`],
-/// [`Database::check`] or [`Database::close`].
+/// A thread that holds a write transaction waits for itself if it calls [`Database::write`],
+/// [`Database::sync`], [`Database::check`] or [`Database::close`].
 #[derive(Clone)]
 pub struct Database(pub(crate) Arc<Handle>);
 
 /// The open database and the thread that works for it: dropping it closes the database.
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
-    /// Only when recovery is over: a steady point in the middle of it would forget the rest of the log.
+    /// Started when recovery is over: a steady point in the middle of it would drop the rest of the
+    /// log.
     flusher: OnceLock<Flusher>,
     log_flusher: Mutex<Option<LogFlusher>>,
     this: Weak<Handle>,
@@ -77,10 +86,10 @@ pub(crate) struct Core {
     pub(crate) opening: u64,
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
-    /// What the writer knows. In a read-only database it is never used.
+    /// The writer's side. In a read-only database it is never used.
     writers: Writers,
     pub(crate) log: Log,
-    /// When the log is long, in bytes; `None` for a measure that follows the size of the data.
+    /// From how many bytes on the log is long; `None` to go by the size of the data.
     log_bytes: Option<u64>,
     log_period: Duration,
     /// Snapshots see commits that are not durable yet.
@@ -88,7 +97,7 @@ pub(crate) struct Core {
     pub(crate) makers: Makers,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) slow_readers: SlowReaders,
-    /// A flush failed, or the files are not what this process thinks.
+    /// A flush failed, or the files are not what this process takes them for.
     poisoned: AtomicBool,
     /// The last steady point known to this process, and which meta page holds it.
     pub(crate) last_meta: Mutex<(Meta, u32)>,
@@ -97,9 +106,9 @@ pub(crate) struct Core {
 impl Database {
     /// Opens the database in a directory, creating it if the options allow.
     ///
-    /// Opening takes the same few page reads whatever the size. After a crash of a process the database is at its last commit;
-    /// after a crash of the system, at its last durable one, for which the first to open it carries out again what the
-    /// log holds (see [`Database::recovery`]).
+    /// Opening reads the same few pages whatever the size. After a crash of a process, the database
+    /// is at its last commit. After a crash of the system, it is at its last durable commit; the
+    /// first process to open it replays the log for that (see [`Database::recovery`]).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -120,7 +129,7 @@ impl Database {
         };
         match open(options) {
             Err(e @ Error::NeedsRecovery { .. }) if options.read_only => {
-                // Recovering writes; where that is not possible, the first error says more.
+                // Recovering means writing. Where that is not possible, the first error says more.
                 let writer = open(&options.clone().read_only(false).create(false));
                 let recovery = writer.and_then(|db| {
                     let recovery = db.recovery();
@@ -135,7 +144,7 @@ impl Database {
         }
     }
 
-    /// Recovers if this is the first opening, and lets others in.
+    /// Recovers if this is the first process, and lets others in.
     fn with_core(core: Core, first: bool) -> Result<Self> {
         let db = Self(Arc::new_cyclic(|this| Handle {
             core: Arc::new(core),
@@ -146,7 +155,7 @@ impl Database {
             closed: false,
         }));
         if first {
-            // Closing what was not recovered would delete the log.
+            // Closing would delete the log, which has not been replayed.
             let recovery = db.replay().inspect_err(|_| db.0.core.give_up())?;
             if recovery != Recovery::default() {
                 let _ = db.0.recovery.set(recovery);
@@ -164,13 +173,13 @@ impl Database {
         if let Some(pace) = pace {
             let flusher = Flusher::start(&db.0.core, pace)?;
             if db.0.core.shared.root().txn > db.0.core.shared.steady() {
-                // What a dead process left gets its steady point in time, too.
+                // What a dead process left unsteady becomes steady in time, too.
                 flusher.committed(false);
             }
             let _ = db.0.flusher.set(flusher);
         }
         let core = &db.0.core;
-        // What a dead process left may not be durable: nobody sees it before it is.
+        // What a dead process left may not be durable, and must not be seen before it is.
         if first && matches!(core.durability, Durability::Sync | Durability::SyncNoLog) && !core.read_only {
             core.sync()?;
         }
@@ -178,36 +187,40 @@ impl Database {
         Ok(db)
     }
 
-    /// What opening the database found to do again after a crash.
+    /// What opening the database replayed after a crash.
     #[must_use]
     pub fn recovery(&self) -> Recovery {
         self.0.recovery.get().copied().unwrap_or_default()
     }
 
-    /// The newest committed state, for reading. Never waits; take as many as there are reader slots.
+    /// The newest visible state, for reading. Never waits. There can be as many snapshots as there
+    /// are reader slots.
     #[inline]
     pub fn read(&self) -> Result<Snapshot<'_>> {
         Snapshot::borrowed(&self.0)
     }
 
-    /// As [`Database::read`], for snapshots that outlive this handle: to send to another thread, say.
+    /// As [`Database::read`], for a snapshot that outlives this handle, for example in another
+    /// thread.
     pub fn read_owned(&self) -> Result<Snapshot<'static>> {
         Snapshot::owned(Arc::clone(&self.0))
     }
 
-    /// As [`Database::read_owned`], but always the newest committed state, though it may not be durable yet. Whoever
-    /// tells others what it holds waits first: see [`Database::ticket`].
+    /// As [`Database::read_owned`], but always the newest committed state, which may not be durable
+    /// yet. A caller that tells others what it holds waits for its ticket first: see
+    /// [`Database::ticket`].
     pub fn read_newest_owned(&self) -> Result<Snapshot<'static>> {
         Snapshot::weak(Arc::clone(&self.0))
     }
 
-    /// As [`Database::read_owned`], with this handle itself, which [`Snapshot::into_database`] gives back. The count of
-    /// handles is a word that all threads share: who reads often and shortly leaves it alone so.
+    /// As [`Database::read_owned`], but the snapshot takes this handle, and
+    /// [`Snapshot::into_database`] gives it back. So it does not change the count of handles, a
+    /// word that all threads share, which matters for frequent short reads.
     pub fn into_read(self) -> Result<Snapshot<'static>> {
         Snapshot::owned(self.0)
     }
 
-    /// As [`Database::read_newest_owned`], with this handle itself.
+    /// As [`Database::read_newest_owned`]; the snapshot takes this handle.
     pub fn into_read_newest(self) -> Result<Snapshot<'static>> {
         Snapshot::weak(self.0)
     }
@@ -227,7 +240,8 @@ impl Database {
         self.0.core.shared.newest()
     }
 
-    /// A ticket that tells when a committed transaction is durable. For a number that is not used yet, the newest one.
+    /// A ticket for a committed transaction, which tells when it is durable. For a number that is
+    /// not used yet, a ticket for the newest transaction.
     pub fn ticket(&self, txn: TxnId) -> Ticket {
         Ticket::new(Arc::clone(&self.0), txn.min(self.newest_txn()))
     }
@@ -243,7 +257,7 @@ impl Database {
     }
 
     fn begin(&self, wait: bool) -> Result<WriteTxn> {
-        /// Lets go of the writer's lock however it ends: a callback for slow readers may panic.
+        /// Releases the writer's lock in any case: a callback for slow readers may panic.
         struct Writing<'a>(&'a Core, Option<WorkspaceGuard>);
 
         impl Drop for Writing<'_> {
@@ -267,7 +281,7 @@ impl Database {
             if !wait {
                 return Err(Error::Busy);
             }
-            // Without the lock, which steady points need meanwhile.
+            // Sleeps without the writer's lock, which steady points need.
             std::thread::sleep(LOOK_AGAIN);
         }
     }
@@ -288,15 +302,17 @@ impl Database {
         }
     }
 
-    /// What a snapshot holds back, of any process and as seen from any: the bytes of the pages that it sees and the newest
-    /// state that snapshots are given does not, as of this call. `None` if the snapshot is gone by now, or if there is no
-    /// slot behind its own for another reader.
+    /// The bytes that a snapshot of any process holds back: the pages that it sees and that the
+    /// newest visible state does not, as of this call. `None` if the snapshot is gone, or if there
+    /// is no reader slot behind its own for another reader.
     ///
-    /// A page that several snapshots see counts for each. So this is the most that can become free when this one is let
-    /// go: what others see stays, and so does, until the next steady point, what the last one has.
+    /// A page that several snapshots see counts for each of them. So this is the most that can
+    /// become free when this snapshot is dropped: pages that other snapshots see stay, and pages of
+    /// the last steady point stay until the next one.
     ///
-    /// Costs memory of a bit a page, and reading the branches in which the two states differ; leaves only of tables with
-    /// values in pages of their own. Writers go on; for as long as it takes there is one more snapshot of that state.
+    /// Costs one bit of memory per page, and reading the branches in which the two states differ;
+    /// leaves are read only of tables with large values. Writers are not disturbed. While this runs
+    /// there is one more snapshot of that state.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -348,8 +364,8 @@ impl Database {
         &self.0.core.path
     }
 
-    /// Makes a final steady point and says how it went. Dropping does the same and keeps quiet. Snapshots and clones
-    /// that are still around keep the files open.
+    /// Makes a final steady point and reports how that went. Dropping does the same without a
+    /// report. Snapshots and clones that are still there keep the files open.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.0) {
             Ok(mut handle) => handle.finish(),
@@ -361,7 +377,7 @@ impl Database {
 
 #[cfg(any(test, feature = "simulation"))]
 impl Database {
-    /// A database on another disk than a file; who shares its lock file shares the disk.
+    /// A database on another disk than a file. Processes that share its lock file share the disk.
     pub(crate) fn on_disk(
         disk: Box<dyn crate::disk::Disk>,
         log: [Box<dyn LogFile>; 2],
@@ -384,11 +400,11 @@ impl Database {
 
 #[cfg(test)]
 impl Database {
-    /// Ends as a process does that is killed: nothing is flushed, and nothing is written any more.
+    /// Plays the death of the process: nothing is flushed, and nothing is written any more.
     pub(crate) fn die(self) {
         self.0.core.give_up();
-        // Its other threads still run, and would wait for this one.
-        self.0.core.shared.let_go_of_threads_own();
+        // Other threads still run, and would wait for what this one holds.
+        self.0.core.shared.release_of_this_thread();
     }
 }
 
@@ -411,7 +427,7 @@ impl Handle {
 }
 
 impl Handle {
-    /// The handle as its owners hold it; whoever asks borrows from one of them.
+    /// The handle as its owners hold it. The caller borrows it from one of them.
     pub(crate) fn to_arc(&self) -> Arc<Self> {
         self.this.upgrade().expect("somebody owns a handle that is borrowed")
     }
@@ -444,7 +460,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // An error here has no one to go to; `Database::close` reports it, and the next opening finds what is durable.
+        // There is nobody to report an error to. `Database::close` reports it, and the next opening
+        // finds what is durable.
         let _ = self.finish();
     }
 }
@@ -470,7 +487,8 @@ impl Core {
         Self::start(pager, FileLog::pair(dir)?, shared, attached, dir, options)
     }
 
-    /// Puts the parts together, and finds the newest state if nobody else has. The gate stays closed.
+    /// Puts the parts together, and finds the newest state if no other process has. The gate stays
+    /// closed.
     fn start(
         pager: Pager,
         log: [Box<dyn LogFile>; 2],
@@ -511,8 +529,8 @@ impl Core {
         Ok((core, first))
     }
 
-    /// As one of several processes: refuses a file that somebody cut off while it is open, since touching what is missing
-    /// ends the process.
+    /// For a process that joins others: refuses a file that somebody made shorter while it was
+    /// open. Touching a missing page would end the process.
     fn ensure_long_enough(&self) -> Result<()> {
         let mut root = self.shared.root();
         loop {
@@ -520,7 +538,7 @@ impl Core {
             if u64::from(root.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated() {
                 return Ok(());
             }
-            // Whoever writes may have made the file shorter since.
+            // The writer may have made the file shorter since the root was read.
             let newer = self.shared.root();
             if newer.txn == root.txn {
                 return Err(Error::Corrupted {
@@ -537,20 +555,20 @@ impl Core {
         self.durability == Durability::Sync
     }
 
-    /// Whether a steady point is due by the mode's bound in bytes, when so many pages are newer than the last.
-    pub(crate) fn is_over(&self, root: &Root, born_pages: u64) -> bool {
+    /// Whether the mode's bound in bytes makes a steady point due, with so many new pages.
+    pub(crate) fn is_over(&self, root: &Root, new_pages: u64) -> bool {
         match self.durability {
-            Durability::Lazy { bytes, .. } => born_pages * self.pager.page_size() as u64 >= bytes,
+            Durability::Lazy { bytes, .. } => new_pages * self.pager.page_size() as u64 >= bytes,
             Durability::Sync => root.log.offset >= self.log_bytes(root),
             Durability::SyncNoLog | Durability::NoSync => false,
         }
     }
 
-    /// Whether the background is so far behind the mode's bound in bytes that a commit has to make a steady point itself.
-    pub(crate) fn is_overdue(&self, root: &Root, born_pages: u64) -> bool {
+    /// Whether so much is unsteady that a commit has to make the steady point itself.
+    pub(crate) fn is_overdue(&self, root: &Root, new_pages: u64) -> bool {
         match self.durability {
             Durability::Lazy { bytes, .. } => {
-                born_pages * self.pager.page_size() as u64 >= bytes.saturating_mul(OVERDUE)
+                new_pages * self.pager.page_size() as u64 >= bytes.saturating_mul(OVERDUE)
             }
             Durability::Sync => root.log.offset >= OVERDUE * self.log_bytes(root),
             Durability::SyncNoLog | Durability::NoSync => false,
@@ -568,13 +586,14 @@ impl Core {
             .wait(
                 || self.shared.visible() >= txn,
                 || {
-                    // Bug: the newest transaction was taken for one of this process. Consequence: a commit of another
-                    // became durable by a flush that left its record out. Fix: unless this process is the last writer,
-                    // and so has flushed what came before, everything is flushed.
+                    // Bug: the newest transaction was taken for one of this process. Consequence: a
+                    // commit of another process counted as durable after a flush that left its
+                    // record out. Fix: unless this process wrote last, and so has flushed what came
+                    // before, everything is flushed.
                     let newest = self.shared.root().txn;
                     (newest, !self.shared.is_last_writer())
                 },
-                // A flush that failed elsewhere meanwhile may have been of these bytes.
+                // A flush that failed elsewhere meanwhile may have been for these bytes.
                 |covered| {
                     self.ensure_usable()?;
                     self.shared.raise_visible(covered);
@@ -584,7 +603,8 @@ impl Core {
             .inspect_err(|_| self.poison())
     }
 
-    /// Refuses a state that another process, with more room, made larger than this one can map.
+    /// Refuses a state that is larger than this process can map, because another process had more
+    /// room.
     #[inline]
     pub(crate) fn ensure_mapped(&self, page_count: u32) -> Result<()> {
         if page_count > self.pager.pages_max() {
@@ -631,20 +651,21 @@ impl Core {
         self.writers.unlock(guard);
     }
 
-    /// Brings `Workspace::space` up to date with the snapshots that live, before a transaction. Whether there is an end
-    /// of the file that no state needs which anybody sees or will see.
+    /// Updates free space by the snapshots that are alive, before a transaction. Gives whether the
+    /// file may be cut off as far as snapshots are concerned.
     pub(crate) fn reclaim(&self, work: &mut Workspace) -> bool {
         let mut snapshots = std::mem::take(&mut work.snapshots);
         snapshots.clear();
-        // In this order: see the head of `lock_file`, and `Shared::pin_steady`.
+        // The order matters: see the head of `lock_file`, protocol 2, and `Shared::pin_steady`.
         let visible = self.shared.visible();
-        work.space.settle(self.shared.steady());
+        work.space.note_steady(self.shared.steady());
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
         let mut oldest = snapshots.iter().min().copied();
         work.space.reclaim(&mut snapshots, visible);
-        // Readers alone are in the way of cutting the file off, or ever more pages wait for them: do those live?
-        let asks = pinned && (work.space.waits_to_cut(visible, oldest) | work.space.waits_for_much());
+        // Only readers keep the file from being cut off, or ever more pages wait: are those readers
+        // alive?
+        let asks = pinned && (work.space.is_cut_blocked_by_reader(visible, oldest) | work.space.pending_has_grown());
         if asks && self.shared.release_dead_readers() {
             snapshots.clear();
             self.shared.pinned(&mut snapshots);
@@ -652,10 +673,10 @@ impl Core {
             work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
-        work.space.may_cut(visible, oldest)
+        work.space.can_cut(visible, oldest)
     }
 
-    /// Tells of pages that were written, if somebody wants to know.
+    /// Reports pages that were written, if the user asked for that.
     pub(crate) fn trace(
         &self,
         kind: WriteKind,
@@ -664,28 +685,31 @@ impl Core {
         runs: impl FnOnce() -> Vec<(PageId, u32)>,
     ) {
         if let Some(Tracer(trace)) = &self.tracer {
-            trace(&WriteTrace { log, ..WriteTrace::of(kind, txn, &self.pager, runs()) });
+            let kind_of = |page| crate::page::kind_of(self.pager.raw(page, 1));
+            let page_size = self.pager.page_size() as u32;
+            trace(&WriteTrace { log, ..WriteTrace::of(kind, txn, page_size, runs(), kind_of) });
         }
     }
 
-    /// Writes nothing more, not even when closing. Other processes go on.
+    /// Stops this process from writing, even when it closes the database. Other processes go on.
     fn give_up(&self) {
         self.poisoned.store(true, Ordering::Release);
     }
 
-    /// Flushes the disk. After a failed flush nobody knows what is there, and trying again does not tell: nothing is
-    /// written any more.
+    /// Flushes the disk. After a failed flush nobody knows what is on disk, and a second flush
+    /// would not tell, so nothing is written any more.
     pub(crate) fn flush(&self) -> Result<()> {
         self.pager.disk().sync().inspect_err(|_| self.poison())
     }
 
-    /// Final steady point; the last process to leave also marks the database as closed and trims the file.
+    /// Makes a final steady point. The last process to leave also marks the database as closed and
+    /// cuts the file off.
     fn close(&self) -> Result<()> {
         self.sync()?;
-        self.give_back_space();
+        self.return_disk_space();
         let gate = self.shared.close_gate()?;
         let result = if self.shared.others_attached() { Ok(()) } else { self.close_as_last() };
-        // Who comes when the gate is open finds nobody here, and nothing is written any more.
+        // A process that attaches after this finds nobody here, so nothing may be written any more.
         self.give_up();
         self.shared.leave();
         drop(gate);
@@ -694,14 +718,16 @@ impl Core {
 
     fn close_as_last(&self) -> Result<()> {
         let mut last = self.last_meta.lock();
-        // Another process may have committed since the final steady point, and died: then there is something to recover.
+        // Another process may have committed since the final steady point, and died. Then there is
+        // something to recover.
         if last.0.clean || last.0.txn != self.shared.steady() || last.0.txn != self.shared.root().txn {
             return Ok(());
         }
-        // Both pages say the same, so that damage to either is told from a torn write.
+        // Both meta pages get the same content, so that damage to one of them cannot look like a
+        // torn write.
         last.0.clean = true;
         last.0.manifest.clear();
-        // The log's files go, so it begins at a start again. What stands there from before does not fit the chain.
+        // The log files are deleted, so the log begins anew. Old records do not fit its chain.
         last.0.log.offset = 0;
         let slot = last.1;
         for slot in [1 - slot, slot] {
@@ -713,7 +739,7 @@ impl Core {
         Ok(())
     }
 
-    /// Access to the workspace for reports; waits for a writer of this process only.
+    /// The workspace, for reports. Waits for a writer of this process only.
     pub(crate) fn workspace(&self) -> &Mutex<Workspace> {
         self.writers.workspace()
     }

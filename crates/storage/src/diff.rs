@@ -1,16 +1,20 @@
 //! What differs between two states of a table: both trees walked together, shared pages skipped.
 //!
-//! Trees are copied on write, so a page that both refer to holds the same in both, with everything below it. Each tree
-//! has a *walk*, which stands on a subtree or on an entry. One step looks at the two places:
-//! - the same page on both sides: both go on behind it;
-//! - two entries: merged by key;
-//! - otherwise a subtree is opened: the one that starts lower, since what lies before the other's start can only be in
-//!   it; the higher one if they start together; both if they are also of one height.
+//! Trees are copied on write, so a page that both refer to holds the same in both, with everything
+//! below it. Each tree has a *walk*, which stands on a subtree or on an entry. One step looks at
+//! the two places:
+//! - The same page on both sides: both walks go on behind it.
+//! - Two entries: they are merged by key.
+//! - Otherwise a subtree is opened: the one that starts lower, since keys before the start of the
+//!   other can only be in it. If they start together, the higher one is opened, or both if they
+//!   have the same height.
 //!
-//! So what splits, merges and a growing root did to the boundaries costs a few pages more, and the walks fall in step
-//! again at the next page that they share.
+//! So where splits, merges or a new root have moved boundaries, a few more pages are read, and the
+//! walks are in step again at the next shared page.
 //!
-//! Invariants: everything before a walk's place has been compared; a walk's key is not above any key of its subtree.
+//! Invariants:
+//! 1. Everything before a walk's place has been compared.
+//! 2. A walk's key is not above any key of its subtree.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
@@ -18,19 +22,20 @@ use std::ops::{Bound, ControlFlow};
 use smallvec::SmallVec;
 
 use crate::catalog::TableKind;
-use crate::node::{Node, Payload};
+use crate::node::{Key, Node, Payload};
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager, corrupted};
-use crate::tree::Tree;
-use crate::view::{Key, View, value_bytes};
+use crate::root::Tree;
+use crate::view::View;
 use crate::{Error, Result};
 
-/// Told of a key whose entry differs, and of its value before and after; `None` where the key is not there.
+/// Called with a key whose entry differs, and with its value before and after; `None` where the key
+/// does not exist.
 pub type DiffVisit<'v> = dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> ControlFlow<()> + 'v;
 
 impl View<'_> {
-    /// Whether the other view, of the same table, has the very same tree. Two trees may hold the same entries and not be
-    /// the same.
+    /// Whether the other view, of the same table, has the very same tree. Two trees may hold the
+    /// same entries and not be the same.
     ///
     /// Both views must be held: a page that nobody holds may be used again for something else.
     #[must_use]
@@ -38,9 +43,9 @@ impl View<'_> {
         self.tree.root == other.tree.root && self.tree.depth == other.tree.depth
     }
 
-    /// Visits the keys of a range whose entries differ between this state of a table and another, `newer`, in order, until
-    /// the visitor breaks off: with the value here and the value there. Costs about as many pages as differ.
-    /// Not for tables with many values a key.
+    /// Visits the keys of a range whose entries differ between this state of a table and another,
+    /// `newer`, in order, until the visitor breaks off: with the value here and the value there.
+    /// Costs about as many pages as differ. Not for tables with many values a key.
     pub fn diff(
         &self,
         newer: &View<'_>,
@@ -51,8 +56,8 @@ impl View<'_> {
         self.diff_counting(newer, low, high, visit).map(|_| ())
     }
 
-    /// Looks a key up in this state of a table and in another, `newer`. Costs no more pages than differ on the way to it.
-    /// Not for tables with many values a key.
+    /// Looks a key up in this state of a table and in another, `newer`. Costs no more pages than
+    /// differ on the way to it. Not for tables with many values a key.
     pub fn get_both<'v>(&'v self, newer: &'v View<'_>, key: &[u8]) -> Result<Both<'v>> {
         let [mut old, mut new] = Descent::both(self, newer)?;
         Ok(match descend(&mut old, &mut new, key)? {
@@ -61,12 +66,13 @@ impl View<'_> {
         })
     }
 
-    /// As [`View::get_both`], for a key that stands for all that begin with it unless it is there itself. If it is not, in either
-    /// state, the answer is `Same` if the same keys begin with it in both, and else `Apart` of `None` and `None`.
+    /// As [`View::get_both`], for a key that stands for all keys that begin with it unless it
+    /// exists itself. If it exists in neither state, the answer is `Same` if the same keys begin
+    /// with it in both, and `Apart` of `None` and `None` otherwise.
     pub fn get_both_with_prefix<'v>(&'v self, newer: &'v View<'_>, prefix: &[u8]) -> Result<Both<'v>> {
         let [mut old, mut new] = Descent::both(self, newer)?.map(|descent| Descent { has_all: Some(true), ..descent });
         if descend(&mut old, &mut new, prefix)? {
-            // One page may be followed by different ones: both sides are asked.
+            // Different keys may follow the same page, so both sides are searched.
             if [&old, &new].iter().all(|side| side.has_all == Some(true)) || new.value(prefix)?.is_some() {
                 return Ok(Both::Same);
             }
@@ -98,7 +104,7 @@ impl View<'_> {
         Ok(same)
     }
 
-    /// As [`View::diff`]; how many pages were looked at.
+    /// As [`View::diff`]. Gives how many pages were read.
     fn diff_counting(
         &self,
         newer: &View<'_>,
@@ -119,24 +125,25 @@ impl View<'_> {
 /// A key in two states of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Both<'v> {
-    /// It is the same, as is clear from the pages that belong to both.
+    /// The same in both, which the shared pages prove.
     Same,
     /// Its value in the one and in the other; `None` where it is not there.
     Apart(Option<&'v [u8]>, Option<&'v [u8]>),
 }
 
-/// The way down to one key.
+/// The path down to one key.
 struct Descent<'v> {
     pager: &'v Pager,
     bounds: Bounds,
     page: PageId,
-    /// Of the page, leaves being 0; none in an empty tree.
+    /// The level of the page, leaves being 0. None in an empty tree.
     level: Option<u32>,
-    /// Whether all keys that begin with the one looked for are below the page, if that is asked.
+    /// Whether all keys that begin with the searched one are below the page; known only if asked
+    /// for.
     has_all: Option<bool>,
 }
 
-/// Goes down to a key on both sides, until they come together in one page; whether they do.
+/// Goes down to a key on both sides until they meet in one page. Gives whether they did.
 fn descend(old: &mut Descent<'_>, new: &mut Descent<'_>, key: &[u8]) -> Result<bool> {
     loop {
         let (old_level, new_level) = (old.level, new.level);
@@ -153,7 +160,7 @@ fn descend(old: &mut Descent<'_>, new: &mut Descent<'_>, key: &[u8]) -> Result<b
             new.go_down(key)?;
         }
         if old.page != new.page {
-            // Both at once, so that the pages come together.
+            // Both prefetches are started before either page is read.
             old.prefetch();
             new.prefetch();
         }
@@ -185,7 +192,7 @@ impl<'v> Descent<'v> {
         let node = self.node()?;
         let index = node.child_index(key);
         if self.has_all.is_some() && index + 1 < node.count() {
-            // What is below the next child begins there. It is greater than the key.
+            // The next child begins with its separator, which is greater than the key.
             self.has_all = Some(!begins_with(node, index + 1, key));
         }
         self.page = node.child(index);
@@ -206,11 +213,12 @@ impl<'v> Descent<'v> {
             return Ok(None);
         }
         let node = self.node()?;
-        let found = node.search(key).ok().map(|index| value_bytes(self.pager, self.bounds, node.payload(index)));
+        let found = node.search(key).ok().map(|index| self.pager.value(self.bounds, node.payload(index)));
         found.transpose()
     }
 
-    /// Whether it is clear from the leaf alone that no key begins with a prefix, which is not in it itself.
+    /// Whether the leaf alone shows that no key begins with a prefix that it does not contain
+    /// itself.
     fn is_none_with(&self, prefix: &[u8]) -> Result<bool> {
         if self.level.is_none() {
             return Ok(true);
@@ -227,7 +235,7 @@ fn begins_with(node: Node<'_>, index: usize, prefix: &[u8]) -> bool {
     key.starts_with(prefix)
 }
 
-/// Compares what stands on both sides and goes on; breaks off at the end of both, or when the visitor does.
+/// Compares the places of both walks and moves on, until both have ended or the visitor breaks off.
 fn step(old: &mut Walk<'_>, new: &mut Walk<'_>, visit: &mut DiffVisit<'_>) -> Result<ControlFlow<()>> {
     match (old.place(), new.place()) {
         (Place::End, Place::End) => return Ok(ControlFlow::Break(())),
@@ -247,7 +255,7 @@ fn step(old: &mut Walk<'_>, new: &mut Walk<'_>, visit: &mut DiffVisit<'_>) -> Re
                 }
             }
         }
-        // An entry before the subtree is not in it.
+        // An entry before the start of the subtree is not in the subtree.
         (Place::Subtree(..), Place::Entry) if old.key <= new.key => old.open()?,
         (Place::Entry, Place::Subtree(..)) if new.key <= old.key => new.open()?,
         (Place::Entry, Place::Subtree(..) | Place::End) => return old.give(|key, value| visit(key, Some(value), None)),
@@ -273,13 +281,13 @@ fn step(old: &mut Walk<'_>, new: &mut Walk<'_>, visit: &mut DiffVisit<'_>) -> Re
 /// Where a walk stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// On a page not opened, with its level.
+    /// At a page that is not opened, with its level.
     Subtree(PageId, u8),
     Entry,
     End,
 }
 
-/// A page that was opened, and which child or entry of it the walk stands on.
+/// A page that was opened, and at which of its children or entries the walk is.
 struct Frame<'a> {
     node: Node<'a>,
     index: usize,
@@ -287,7 +295,7 @@ struct Frame<'a> {
     low: Key,
 }
 
-/// A way through a tree, in order, that opens only the pages it is told to.
+/// A walk through a tree, in order, that opens only the pages it is told to.
 struct Walk<'a> {
     pager: &'a Pager,
     bounds: Bounds,
@@ -325,7 +333,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens the subtree that the walk stands on, and goes to the first part of it that may be in the range.
+    /// Opens the subtree that the walk is at, and goes to the first part of it that may be in the
+    /// range.
     fn open(&mut self) -> Result<()> {
         let Place::Subtree(id, level) = self.place() else { return Ok(()) };
         self.root = None;
@@ -352,7 +361,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes on behind what the walk stands on.
+    /// Moves behind the place of the walk.
     fn skip(&mut self) {
         self.root = None;
         if let Some(frame) = self.stack.last_mut() {
@@ -361,7 +370,8 @@ impl<'a> Walk<'a> {
         self.arrive();
     }
 
-    /// Leaves the pages that are done, learns the key, and ends the walk if that is out of the range.
+    /// Leaves pages that are done, finds the key of the new place, and ends the walk if it is out
+    /// of range.
     fn arrive(&mut self) {
         while self.stack.last().is_some_and(|frame| frame.index >= frame.node.count()) {
             self.stack.pop();
@@ -394,12 +404,13 @@ impl<'a> Walk<'a> {
 
     fn value(&self) -> Result<&'a [u8]> {
         match self.payload() {
-            Some((_, payload)) => value_bytes(self.pager, self.bounds, payload),
+            Some((_, payload)) => self.pager.value(self.bounds, payload),
             None => Ok(&[]),
         }
     }
 
-    /// Whether the value is the other's for the asking: a large one in the same pages.
+    /// Whether the value is known to equal the other's without reading it: a large value in the
+    /// same pages.
     fn has_value_of(&self, other: &Walk<'_>) -> bool {
         match (self.payload(), other.payload()) {
             (Some((_, Payload::Large { page: a, bytes: m })), Some((_, Payload::Large { page: b, bytes: n }))) => {
@@ -409,7 +420,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Tells of the entry and goes on.
+    /// Calls the visitor with the entry and moves on.
     fn give(&mut self, tell: impl FnOnce(&[u8], &[u8]) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
         let value = self.value()?;
         let flow = tell(&self.key, value);

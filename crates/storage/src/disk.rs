@@ -1,11 +1,14 @@
 //! The data file: allocated before it is mapped, written through the map, flushed on request.
 //!
-//! [`Disk`] is the seam between the engine and the world: [`FileDisk`] is a file, tests put other disks in its
-//! place. Everything but the meta pages is written through the map; meta pages are written by [`Disk::write`], so
-//! that the kernel cannot put them on disk before the pages they refer to.
+//! [`Disk`] is the seam between the engine and the world: [`FileDisk`] is a file, tests put other
+//! disks in its place. Everything but the meta pages is written through the map; meta pages are
+//! written by [`Disk::write`], so that the kernel cannot put them on disk before the pages they
+//! refer to.
 //!
-//! Invariants: bytes below `allocated` are backed by disk space, except for free pages whose space was given back, so
-//! writing to them through the map cannot fault for lack of room; nothing above `allocated` is ever touched.
+//! Invariants:
+//! 1. Bytes below `allocated` are backed by disk space, except for free pages whose space was given
+//!    back. So writing to pages in use through the map cannot fault for lack of room.
+//! 2. Nothing above `allocated` is ever touched.
 
 #![allow(unsafe_code)]
 
@@ -26,31 +29,33 @@ use crate::{Error, Result};
 
 /// What the engine asks of the place that holds its pages.
 pub(crate) trait Disk: Send + Sync {
-    /// The mapped bytes and how many of them are reserved address space.
+    /// The mapped bytes, and how many bytes of address space are reserved.
     fn map(&self) -> (NonNull<u8>, u64);
-    /// The length of the file in bytes; free pages aside, all of it is backed by disk space.
+    /// The length of the file in bytes. All of it but free pages is backed by disk space.
     fn allocated(&self) -> u64;
     /// Disk space behind the file, in bytes.
     fn occupied(&self) -> Result<u64>;
-    /// Takes notice of what another process allocated.
+    /// Learns how long the file is, which another process may have made longer.
     fn refresh(&self) -> Result<()>;
     /// Backs at least so many bytes with disk space.
     fn grow(&self, bytes: u64) -> Result<()>;
-    /// Backs a range below `allocated` with disk space, where that may have been given back. Its bytes may become zero.
+    /// Backs a range below `allocated` with disk space, where that may have been given back. Its
+    /// bytes may become zero.
     fn back(&self, offset: u64, bytes: u64) -> Result<()>;
-    /// Gives the disk space behind a range back; its bytes become zero, and it must not be written to until it is
-    /// backed again.
+    /// Gives the disk space behind a range back; its bytes become zero, and it must not be written
+    /// to until it is backed again.
     fn punch(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
     fn populate(&self, offset: u64, bytes: u64);
-    /// Writes what has changed in ascending ranges, so that the next flush need not; before that a crash may take any of
-    /// it. An error is not reported again: the next flush may succeed, and bytes be missing.
+    /// Starts writing changed pages in ascending ranges, so that the next flush has less to do. A
+    /// crash before that flush may take any of them. An error is not reported twice: the next flush
+    /// may succeed although bytes are missing.
     fn write_out(&self, ranges: &[Range<u64>]) -> Result<()>;
     /// Gives back the space behind so many bytes.
     fn shrink(&self, bytes: u64) -> Result<()>;
-    /// Writes beside the map: for meta pages.
+    /// Writes without the map: for meta pages.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Returns once everything written so far, through the map and beside it, is on disk.
+    /// Returns once everything written so far, through the map and without it, is on disk.
     fn sync(&self) -> Result<()>;
     /// The file, for messages.
     fn path(&self) -> &Path;
@@ -66,20 +71,21 @@ pub(crate) struct FileDisk {
     writable: bool,
 }
 
-// SAFETY: the map is plain memory that stays where it is until drop; who may touch which bytes when is decided by
-// `space` (one writer, pages that no snapshot sees) and not by which thread does it.
+// SAFETY: the map is plain memory that stays where it is until drop; who may touch which bytes when
+// is decided by `space` (one writer, pages that no snapshot sees) and not by which thread does it.
 unsafe impl Send for FileDisk {}
 // SAFETY: as above; the other fields are a file handle and an atomic.
 unsafe impl Sync for FileDisk {}
 
-/// Bytes of address space that all files mapped by this process take.
+/// Bytes of address space that this process has reserved for all its databases.
 static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The address space of a process, without some for everything else.
+/// The address space of a process, less some for everything else.
 const ADDRESS_BYTES: u64 = 120 << 40;
 
-/// How much address space a database that is this long may take without keeping others from being opened. The first ones
-/// get much; the more there are, the less the next one gets, but always room to grow.
+/// How much address space a database of this length may reserve without keeping others from being
+/// opened. The first databases get much. The more there are, the less the next one gets, but it
+/// always has room to grow.
 pub(crate) fn fair_share(length: u64) -> u64 {
     let left = ADDRESS_BYTES.saturating_sub(RESERVED_BYTES.load(Ordering::Relaxed));
     (left / 128).max(length.saturating_mul(16)).max(1 << 30)
@@ -99,14 +105,15 @@ impl FileDisk {
             };
             match mapped {
                 Ok(base) => break base,
-                // Under valgrind it is INVAL.
+                // valgrind answers INVAL.
                 Err(Errno::NOMEM | Errno::INVAL) if reserved / 2 >= length.max(1 << 30) => reserved /= 2,
                 Err(e) => return Err(Error::io("cannot map", path, e)),
             }
         };
-        // Reading ahead around a fault makes large folios, and a large folio is written back whole when one of its
-        // pages changes: measured at 475 times the bytes. Cursors ask for what they need ahead themselves.
-        // SAFETY: the range is the mapping just made; the advice does not change its contents.
+        // Reading ahead around a fault makes large folios, and a large folio is written back whole
+        // when one of its pages changes: measured at 475 times the bytes. Cursors ask for what they
+        // need ahead themselves. SAFETY: the range is the mapping just made; the advice does not
+        // change its contents.
         let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         RESERVED_BYTES.fetch_add(reserved, Ordering::Relaxed);
@@ -126,7 +133,8 @@ impl FileDisk {
 impl Drop for FileDisk {
     fn drop(&mut self) {
         RESERVED_BYTES.fetch_sub(self.reserved, Ordering::Relaxed);
-        // SAFETY: the mapping was made by `new` with this length; whoever used it held a reference to `self`.
+        // SAFETY: the mapping was made by `new` with this length; whoever used it held a reference
+        // to `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved as usize) };
     }
 }
@@ -173,7 +181,8 @@ impl Disk for FileDisk {
 
     fn populate(&self, offset: u64, bytes: u64) {
         if bytes > 0 && offset + bytes <= self.allocated().min(self.reserved) {
-            // SAFETY: the range lies within the mapping and the file; populating it does not change its contents.
+            // SAFETY: the range lies within the mapping and the file; populating it does not change
+            // its contents.
             let _ = unsafe {
                 madvise(self.base.add(offset as usize).as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite)
             };
@@ -184,16 +193,18 @@ impl Disk for FileDisk {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(()) };
         let refused = |e| Error::io("cannot write to", &self.path, e);
         for range in ranges {
-            // The kernel writes a page that is mapped for writing only after it has told all processors so, one
-            // interrupt a page. What is not mapped needs none, and comes back with the next touch.
-            // SAFETY: the range lies within the mapping, which is shared: the bytes are the file's, and stay there.
+            // Before the kernel writes a page that is mapped for writing, it interrupts all
+            // processors to say so. A page that is not mapped needs no interrupt, and comes back
+            // with the next touch. SAFETY: the range lies within the mapping, which is shared: the
+            // bytes are the file's, and stay there.
             let _ = unsafe {
                 let start = self.base.add(range.start as usize).as_ptr().cast();
                 madvise(start, (range.end - range.start) as usize, Advice::LinuxDontNeed)
             };
             match self.sync_range(range.clone(), libc::SYNC_FILE_RANGE_WRITE) {
                 Ok(()) => {}
-                // There is no such call here, or nothing could be begun: the flush does what is left.
+                // The call does not exist here, or nothing could be started: the flush does the
+                // rest.
                 Err(e)
                     if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EAGAIN | libc::ENOMEM)) =>
                 {
@@ -202,7 +213,7 @@ impl Disk for FileDisk {
                 Err(e) => return Err(refused(e)),
             }
         }
-        // What is on its way between the ranges is not much. Whatever this says is not said again.
+        // Little is left between the ranges. An error here is not reported again by the flush.
         self.sync_range(first.start..last.end, libc::SYNC_FILE_RANGE_WAIT_BEFORE).or_else(|e| match e.raw_os_error() {
             Some(libc::ENOSYS) => Ok(()),
             _ => Err(refused(e)),
@@ -230,11 +241,12 @@ impl Disk for FileDisk {
     }
 }
 
-/// Flushes a file that can be found again: what is flushed to one that was removed is gone with its last user.
+/// Flushes a file that still has its name. What is flushed to a removed file is lost with its last
+/// user.
 pub(crate) fn flush(file: &File, path: &Path) -> Result<()> {
     file.sync_data().map_err(|e| Error::io("cannot flush", path, e))?;
-    // Asking for nothing else: who asks for the times of a file has the kernel note a new one with the next write, and
-    // so makes the next flush dearer by half.
+    // Asks for nothing else. After a request for the file's times the kernel would note a new time
+    // with the next write, which makes the next flush half as expensive again.
     let links = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::NLINK);
     let links = links.map_err(|e| Error::io("cannot look at", path, io::Error::from(e)))?;
     if links.stx_nlink == 0 {
@@ -243,7 +255,7 @@ pub(crate) fn flush(file: &File, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The error for a file that was to have `bytes_wanted` bytes.
+/// The error for a file that could not grow to `bytes_wanted` bytes.
 pub(crate) fn no_room(action: &'static str, path: &Path, bytes_wanted: u64, source: io::Error) -> Error {
     match Errno::from_io_error(&source) {
         Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Error::DiskFull { path: path.into(), bytes_wanted },
@@ -251,7 +263,7 @@ pub(crate) fn no_room(action: &'static str, path: &Path, bytes_wanted: u64, sour
     }
 }
 
-/// A directory with those above it that had to be made.
+/// A directory, with those of its parents that had to be made.
 pub(crate) struct MadeDirs {
     dir: PathBuf,
     missing: Vec<PathBuf>,
@@ -271,7 +283,7 @@ impl MadeDirs {
         }
     }
 
-    /// Makes sure that the directory, with what is in it now, is found again after a crash.
+    /// Flushes the directory, so that what is in it now is found after a crash.
     pub(crate) fn flush(&self) -> Result<()> {
         let above = self.missing.iter().filter_map(|dir| dir.parent());
         for dir in std::iter::once(self.dir.as_path()).chain(above) {
@@ -281,13 +293,13 @@ impl MadeDirs {
         Ok(())
     }
 
-    /// Removes what was made, as far as nobody has put anything there.
+    /// Removes the directories that were made, as far as they are empty.
     pub(crate) fn remove(&self) {
         self.missing.iter().for_each(|dir| _ = std::fs::remove_dir(dir));
     }
 }
 
-/// Backs a range of a file with disk space; file systems that cannot are given zeros.
+/// Backs a range of a file with disk space. Where the file system cannot, zeros are written.
 pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), offset, bytes) {
         Ok(()) => Ok(()),

@@ -1,4 +1,5 @@
-//! Tables as text and back, in the format of LMDB's `mdb_dump` and `mdb_load` (which is Berkeley DB's).
+//! Tables as text and back, in the format of LMDB's `mdb_dump` and `mdb_load` (which is Berkeley
+//! DB's).
 //!
 //! ```text
 //! VERSION=3              one section a table; sections follow one another
@@ -18,15 +19,17 @@
 //! ```
 //!
 //! Invariants
-//! - What [`dump`] writes, [`load`] reads back to the same tables, kinds, keys and values. `mdb_load` reads it
-//!   too; a table of integers becomes one with `MDB_INTEGERKEY` on a little-endian machine. The name after `database=` is
-//!   the name itself, as `mdb_load` takes it. Only a line's end and a zero byte cannot stand there, and are escaped as in
-//!   "print". Dumps of earlier versions escape other bytes in it too: there, it is not said again in hexadecimal.
+//! - What [`dump`] writes, [`load`] reads back to the same tables, kinds, keys and values.
+//!   `mdb_load` reads it too; a table of integers becomes one with `MDB_INTEGERKEY` on a
+//!   little-endian machine. The name after `database=` is the name itself, as `mdb_load` takes it.
+//!   Only a line's end and a zero byte cannot stand there, and are escaped as in "print". Dumps of
+//!   earlier versions escape other bytes in it too: there, it is not said again in hexadecimal.
 //! - [`load`] is one transaction: it loads the whole input or changes nothing.
 //! - Whatever bytes the input holds, the outcome is a table or an error that names the line.
 //!
-//! What it deliberately does not do: guess. A dump from a big-endian machine, or one of `mdb_dump -p` before
-//! LMDB 0.9.25 with backslashes in the data, is refused where it can be told, not repaired.
+//! What it deliberately does not do: guess. A dump from a big-endian machine, or one of `mdb_dump
+//! -p` before LMDB 0.9.25 with backslashes in the data, is refused where it can be told, not
+//! repaired.
 
 mod parse;
 
@@ -36,17 +39,19 @@ use std::io::{BufRead, BufWriter, Write};
 use self::parse::{Header, Parser};
 use crate::{Database, Error, Result, Snapshot, Table, TableKind, WriteTxn};
 
-/// The table that LMDB's unnamed main database goes to unless [`LoadOptions::table`] says otherwise.
+/// The table that LMDB's unnamed main database goes to unless [`LoadOptions::table`] says
+/// otherwise.
 const TABLE_DEFAULT: &str = "main";
-/// `mdb_load` takes the map's size from the dump and cannot grow it, so this much is added to what is needed.
+/// `mdb_load` takes the map's size from the dump and cannot grow it, so this much is added to what
+/// is needed.
 const MAP_BYTES_SPARE: u64 = 16 << 20;
 
 /// Options for [`load`].
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The table for a database without a name, which is what `mdb_dump` without `-a` and `-s` writes.
-    /// `"main"` if left out. Databases with a name go to the table of that name.
+    /// The table for a database without a name, which is what `mdb_dump` without `-a` and `-s`
+    /// writes. `"main"` if left out. Databases with a name go to the table of that name.
     pub table: Option<String>,
 }
 
@@ -73,18 +78,20 @@ pub struct LoadReport {
     pub tables: u64,
     /// How many entries (key-value pairs) it had.
     pub entries: u64,
-    /// What the owner of the data should know: an order that is different here, a dump that seems to lack what
-    /// was meant. Sentences, without a full stop.
+    /// What the owner of the data should know: an order that is different here, a dump that seems
+    /// to lack what was meant. Sentences, without a full stop.
     pub notes: Vec<String>,
 }
 
-/// Writes `tables` of `snapshot` to `out` as text, in the order given; all of them by name if `None`.
+/// Writes `tables` of `snapshot` to `out` as text, in the order given; all of them by name if
+/// `None`.
 ///
-/// A database without tables has an empty dump. `out` is written in large pieces and flushed at the end.
+/// A database without tables has an empty dump. `out` is written in large pieces and flushed at the
+/// end.
 ///
 /// # Errors
-/// [`Error::NoSuchTable`] before anything is written; [`Error::Io`] if `out` fails; [`Error::Corrupted`] when a
-/// page cannot be read, and then the text ends without `DATA=END`.
+/// [`Error::NoSuchTable`] before anything is written; [`Error::Io`] if `out` fails;
+/// [`Error::Corrupted`] when a page cannot be read, and then the text ends without `DATA=END`.
 pub fn dump(snapshot: &Snapshot, tables: Option<&[&str]>, out: &mut dyn Write) -> Result<()> {
     let tables = match tables {
         Some(names) => names.iter().map(|name| snapshot.table(name)).collect::<Result<Vec<_>>>()?,
@@ -100,17 +107,19 @@ pub fn dump(snapshot: &Snapshot, tables: Option<&[&str]>, out: &mut dyn Write) -
 
 /// Loads a text that [`dump`] or LMDB's `mdb_dump` wrote, in one transaction: all of it or nothing.
 ///
-/// Missing tables are created. An entry whose key exists already replaces it; in a table with many values a key
-/// it is added. A database of LMDB with `MDB_DUPSORT` becomes [`TableKind::Multi`], one with `MDB_INTEGERKEY`
-/// becomes [`TableKind::Integer`] with its keys widened to 8 bytes; one with both becomes `Multi` with such keys.
+/// Missing tables are created. An entry whose key exists already replaces it; in a table with many
+/// values a key it is added. A database of LMDB with `MDB_DUPSORT` becomes [`TableKind::Multi`],
+/// one with `MDB_INTEGERKEY` becomes [`TableKind::Integer`] with its keys widened to 8 bytes; one
+/// with both becomes `Multi` with such keys.
 ///
 /// # Errors
-/// [`Error::InvalidDump`] with the line where the text breaks the format or holds a key or value that the table
-/// cannot take; [`Error::Io`] if `input` fails; and whatever a write transaction may return.
+/// [`Error::InvalidDump`] with the line where the text breaks the format or holds a key or value
+/// that the table cannot take; [`Error::Io`] if `input` fails; and whatever a write transaction may
+/// return.
 pub fn load(db: &Database, input: &mut dyn BufRead, options: &LoadOptions) -> Result<LoadReport> {
     let mut parser = Parser::new(input);
-    // The first header comes before the transaction, so that no other writer waits for an input that is slow to
-    // start or no dump at all.
+    // The first header comes before the transaction, so that no other writer waits for an input
+    // that is slow to start or no dump at all.
     let mut next = parser.next_header()?;
     if next.is_none() {
         return Err(Error::InvalidDump { line: 1, reason: "the input is empty".to_owned() });
@@ -225,8 +234,8 @@ impl Loader<'_> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let mut key_last = None;
         let mut sub_databases = 0_u64;
-        // Dumps come in order, and appending is cheaper than looking for the place; it fails once where the
-        // table has entries already or the order was another one.
+        // Dumps come in order, and appending is cheaper than looking for the place; it fails once
+        // where the table has entries already or the order was another one.
         let mut append = true;
         while parser.next_entry(header, &mut key, &mut value)? {
             let line_key = parser.line() - 1;
@@ -312,7 +321,8 @@ fn out_of_order(line: u64) -> Error {
     Error::InvalidDump { line, reason: reason.to_owned() }
 }
 
-/// Whether `value` can be the record LMDB keeps of a named database in the main one. It is dumped like data.
+/// Whether `value` can be the record LMDB keeps of a named database in the main one. It is dumped
+/// like data.
 ///
 /// ```text
 /// 0     4       6       8          16       24           32        40     48

@@ -1,7 +1,7 @@
 //! What can go wrong, and what the caller can do about it.
 //!
-//! Every variant answers one of three questions: fix the input ([`Error::KeyTooLong`], …), try again
-//! ([`Error::Busy`], [`Error::DiskFull`], …) or restore a backup ([`Error::Corrupted`]).
+//! Every variant answers one of three questions: fix the input ([`Error::KeyTooLong`], …), try
+//! again ([`Error::Busy`], [`Error::DiskFull`], …) or restore a backup ([`Error::Corrupted`]).
 
 use std::path::PathBuf;
 
@@ -24,8 +24,9 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// There is no room on the disk, or a quota or a limit on file sizes is reached. The transaction was not applied; the database stays readable,
-    /// and the next commit succeeds once there is room.
+    /// There is no room on the disk, or a quota or a limit on file sizes is reached. The
+    /// transaction was not applied; the database stays readable, and the next commit succeeds once
+    /// there is room.
     #[error(
         "no room for {path} to have {bytes_wanted} bytes: the disk is full, or a quota or a limit on file sizes is reached",
         path = path.display()
@@ -36,8 +37,8 @@ pub enum Error {
         /// The size the file should have had.
         bytes_wanted: u64,
     },
-    /// A file of the database was removed while it was open. Snapshots go on; nothing that is committed now would be found
-    /// again.
+    /// A file of the database was removed while it was open. Snapshots go on; nothing that is
+    /// committed now would be found again.
     #[error("{path} was removed while the database was open: nothing can be committed to it any more", path = path.display())]
     Removed {
         /// The file.
@@ -49,7 +50,8 @@ pub enum Error {
         /// `Options::size_max` in force, in bytes.
         size_max: u64,
     },
-    /// Bytes in the file are not what was written. Restore a backup, or save what can be read with `dump`.
+    /// Bytes in the file are not what was written. Restore a backup, or save what can be read with
+    /// `dump`.
     #[error("page {page} is corrupted: {reason}")]
     Corrupted {
         /// The page that failed.
@@ -63,19 +65,22 @@ pub enum Error {
         /// What makes no sense.
         reason: &'static str,
     },
-    /// Others have the database open, and this user may not write to the lock file, so they would not know of its snapshots.
+    /// Others have the database open, and this user may not write to the lock file, so they would
+    /// not know of its snapshots.
     #[error("others have the database open, and {path} cannot be written to: allow writing to it, so that they know of this reader", path = path.display())]
     LockNotWritable {
         /// The lock file.
         path: PathBuf,
     },
-    /// The log holds commits that are not in the data file yet, and the database cannot be written to here.
+    /// The log holds commits that are not in the data file yet, and the database cannot be written
+    /// to here.
     #[error("the database in {path} was not closed and has to recover: open it once where it can be written to", path = path.display())]
     NeedsRecovery {
         /// The directory.
         path: PathBuf,
     },
-    /// Those that have a database open at the same time must agree on whether commits go to the log.
+    /// Those that have a database open at the same time must agree on whether commits go to the
+    /// log.
     #[error("{path} is open elsewhere with another durability: all have to use Durability::Sync, or none", path = path.display())]
     DurabilityDiffers {
         /// The lock file.
@@ -123,7 +128,8 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// Another version of Colibri, whose processes share memory in another layout, has the database open.
+    /// Another version of Colibri, whose processes share memory in another layout, has the database
+    /// open.
     #[error("{path} is in use by another version of Colibri: close the database there first, or use that version", path = path.display())]
     OtherVersionRunning {
         /// The lock file.
@@ -183,7 +189,8 @@ pub enum Error {
     /// Keys have at least one byte.
     #[error("a key cannot be empty")]
     KeyEmpty,
-    /// The key is longer than a page allows. In tables with many values a key, key and value count together.
+    /// The key is longer than a page allows. In tables with many values a key, key and value count
+    /// together.
     #[error("the key has {bytes} bytes; at most {bytes_max} fit a page of this database")]
     KeyTooLong {
         /// Length of the key in bytes.

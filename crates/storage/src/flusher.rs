@@ -1,9 +1,12 @@
-//! The background threads. One makes the steady points of the modes whose commits are none; another, started by need,
-//! flushes the log for those who wait for a commit without a thread. Both sleep while there is nothing to do.
+//! The background threads. Both sleep while there is nothing to do.
 //!
-//! The first sleeps without a time limit while nothing is unsteady. The first unsteady commit gives it a deadline, an
-//! earlier one if nothing follows; passing the mode's bound in bytes wakes it at once. After a steady point with nothing
-//! committed since, it sleeps for ever again.
+//! - `Flusher` makes steady points in the modes whose commits are not steady points themselves.
+//!   While nothing is unsteady it sleeps without a time limit. The first unsteady commit sets a
+//!   deadline, and an earlier one if no commit follows. A commit that exceeds the mode's bound in
+//!   bytes wakes it at once. If nothing was committed since its steady point, it sleeps without a
+//!   limit again.
+//! - `LogFlusher`, started when it is first needed, flushes the log for those who wait for a commit
+//!   without a thread.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -40,9 +43,10 @@ impl LogFlusher {
             move || {
                 run_log(&signal, || {
                     core.log.gather_tasks();
-                    // Those who wait learn of a failure from the log.
+                    // The waiting tasks learn of a failure from the log.
                     let _ = core.wait_durable(core.shared.root().txn);
-                    // If another process had made it durable, nothing was flushed here that would have woken them.
+                    // If another process has made the transaction durable, no flush here has woken
+                    // the tasks.
                     core.log.notify(false);
                 });
             }
@@ -50,7 +54,7 @@ impl LogFlusher {
         Ok(Self { signal, thread })
     }
 
-    /// Asks for a flush of what is written by now.
+    /// Asks for a flush of everything written by now.
     pub(crate) fn ask(&self) {
         ask(&self.signal);
     }
@@ -70,7 +74,7 @@ fn ask(signal: &(Mutex<Asked>, Condvar)) {
 fn run_log(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
     let mut asked = signal.0.lock();
     while !asked.stop {
-        // The request goes before the flush: one that comes during it is another.
+        // Cleared before the flush: a request that comes during the flush needs another one.
         if std::mem::take(&mut asked.flush) {
             drop(asked);
             flush();
@@ -84,10 +88,11 @@ fn run_log(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
 /// When a steady point is due.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
-    /// So long after the first commit since the last one.
+    /// This long after the first commit since the last steady point, at the latest.
     pub(crate) longest: Duration,
-    /// So long, or twice that, after the last commit. A page that changes again and again is copied and written once a
-    /// steady point, so who goes on committing is better served by few.
+    /// This long, or twice that, after the last commit. A page that changes again and again is
+    /// copied and written once per steady point, so a steady writer is served better by few of
+    /// them.
     pub(crate) quiet: Duration,
 }
 
@@ -95,9 +100,9 @@ pub(crate) struct Pace {
 struct State {
     /// When the first commit since the last steady point came.
     dirty_since: Option<Instant>,
-    /// How long after that it was last looked whether there were others.
+    /// How long after `dirty_since` it was last checked whether other commits came.
     looked: Duration,
-    /// Whether there were.
+    /// Whether another commit came since that check.
     again: bool,
     over_bound: bool,
     stop: bool,
@@ -106,12 +111,12 @@ struct State {
 enum Due {
     Now,
     At(Instant),
-    /// Not before something happens.
+    /// Not until something happens.
     Unknown,
 }
 
 impl State {
-    /// A transaction has committed. Whether the flusher is to know at once.
+    /// Notes that a transaction has committed. Gives whether the thread has to be woken now.
     fn committed(&mut self, over: bool, now: impl FnOnce() -> Instant) -> bool {
         let passed = over && !self.over_bound;
         self.over_bound |= over;
@@ -121,7 +126,8 @@ impl State {
         first || passed
     }
 
-    /// When the next steady point is due, as seen at a moment; looks whether there were other commits if it is time to.
+    /// When the next steady point is due, as seen at `now`. Checks for other commits if it is time
+    /// to.
     fn due(&mut self, pace: Pace, now: Instant) -> Due {
         let Some(since) = self.dirty_since else { return Due::Unknown };
         let waited = now.saturating_duration_since(since);
@@ -134,7 +140,7 @@ impl State {
             }
             self.looked = waited;
         }
-        // A time that never comes: by bytes alone.
+        // A sum beyond the clock's range never comes: then only bytes make a steady point due.
         since.checked_add(self.looked.saturating_add(pace.quiet).min(pace.longest)).map_or(Due::Unknown, Due::At)
     }
 }
@@ -158,7 +164,7 @@ impl Signal {
     }
 }
 
-/// The thread and the way to reach it.
+/// The thread that makes steady points, and the way to reach it.
 pub(crate) struct Flusher {
     signal: Arc<Signal>,
     thread: JoinHandle<()>,
@@ -174,14 +180,14 @@ impl Flusher {
         Ok(Self { signal, thread })
     }
 
-    /// A transaction has committed; `over`: so much has changed since the last steady point that there should be one.
+    /// Notes that a transaction has committed. `over`: the mode's bound in bytes is exceeded.
     pub(crate) fn committed(&self, over: bool) {
         self.signal.committed(over);
     }
 
     pub(crate) fn stop(self) {
         self.signal.stop();
-        // A panic of the flusher has been reported by the panic hook; closing goes on.
+        // The panic hook has reported a panic of the thread; closing goes on.
         let _ = self.thread.join();
     }
 }
@@ -199,9 +205,10 @@ fn run(signal: &Signal, pace: Pace, sync: impl Fn() -> Result<()>) {
                 state = signal.state.lock();
                 match result {
                     Ok(()) => {}
-                    // Nothing more to do here: commits say so to whoever asks.
+                    // Commits report this to their callers.
                     Err(Error::Poisoned) => return,
-                    // No room for the free map, say: try again after a while, if nothing else happens.
+                    // For lack of room, for example: tries again after a while unless something
+                    // else happens first.
                     Err(_) => {
                         state.dirty_since.get_or_insert_with(Instant::now);
                     }
@@ -217,7 +224,8 @@ mod tests {
 
     const PACE: Pace = Pace { longest: Duration::from_secs(30), quiet: Duration::from_secs(5) };
 
-    /// The seconds at which a flusher that is never late makes steady points, if commits come at others.
+    /// The seconds at which a flusher that is never late makes steady points, if commits come at
+    /// others.
     fn points(commits: &[u64], over_at: Option<u64>) -> Vec<u64> {
         let start = Instant::now();
         let mut state = State::default();
@@ -273,8 +281,8 @@ mod tests {
 
 #[cfg(all(test, feature = "shuttle"))]
 mod models {
-    //! The decision of each of the two threads to sleep, beside requests that come at any moment: one that is slept through
-    //! is a wait for ever, which the scheduler finds.
+    //! The decision of each of the two threads to sleep, beside requests that come at any moment:
+    //! one that is slept through is a wait for ever, which the scheduler finds.
 
     use std::sync::atomic::Ordering;
     use std::task::{Wake, Waker};
@@ -294,8 +302,9 @@ mod models {
         raised: sync::Condvar,
     }
 
-    /// Commits from several threads, each of which waits until its own is steady, which it is if nobody sleeps through it.
-    /// `over`: the second of two passes the bound; else the period is over at once. The first `failures` steady points find no room.
+    /// Commits from several threads, each of which waits until its own is steady, which it is if
+    /// nobody sleeps through it. `over`: the second of two passes the bound; else the period is
+    /// over at once. The first `failures` steady points find no room.
     fn commit_and_wait(over: bool, failures: u64) {
         const COMMITS: u64 = 2;
         let (signal, steady) = (Arc::new(Signal::default()), Arc::new(Steady::default()));
@@ -368,8 +377,8 @@ mod models {
         }
     }
 
-    /// Tasks commit, and wait as [`crate::Ticket`] does, while another process makes commits durable now and then and tells
-    /// nobody.
+    /// Tasks commit, and wait as [`crate::Ticket`] does, while another process makes commits
+    /// durable now and then and tells nobody.
     fn tasks_wait_for_flushes() {
         let slow = [Arc::new(Slow::default()), Arc::new(Slow::default())];
         let log = Arc::new(Log::new(slow.clone().map(|slow| Box::new(SlowFile(slow)) as _)));

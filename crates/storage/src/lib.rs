@@ -1,6 +1,7 @@
 //! The storage engine of Colibri: a copy-on-write B+tree on a memory map.
 //!
-//! One writer, any number of readers in any number of processes, nobody waits for a reader. `ls` is the architecture:
+//! One writer, any number of readers in any number of processes, nobody waits for a reader. `ls` is
+//! the architecture:
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -10,8 +11,9 @@
 //! | `snapshot`, `view`, `cursor`, `diff` | reading |
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
-//! | `tree`, `node` | the B+tree and its pages |
-//! | `space`, `page_set`, `slow` | free pages, in memory and on disk, and who holds them back |
+//! | `root`, `tree`, `node` | where trees and states start; the B+tree and its pages |
+//! | `space`, `page_set` | free pages, in memory and on disk |
+//! | `reclaim`, `slow_readers` | reclaiming pages; what is done about snapshots that hold them back |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
 //! | `pager`, `disk`, `lock_file` | the map, the data file, the lock file: here lives `unsafe` |
 //! | `simulation` | a disk in memory that crashes and fails, for tests (feature `simulation`) |
@@ -39,10 +41,12 @@ mod options;
 mod page;
 mod page_set;
 mod pager;
+mod reclaim;
 mod recovery;
+mod root;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
-mod slow;
+mod slow_readers;
 mod snapshot;
 mod space;
 mod stat;
@@ -66,13 +70,14 @@ pub use diff::{Both, DiffVisit};
 pub use error::{Error, Result};
 pub use lock_file::ReaderInfo;
 pub use meta::FORMAT_VERSION;
+pub use node::Key;
 pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
-pub use slow::{AskSlowReader, ReaderLimits, SlowReaderAnswer, SlowReaders};
+pub use slow_readers::{AskSlowReader, ReaderLimits, SlowReaderAnswer, SlowReaders};
 pub use snapshot::{OpenTable, ParkedSnapshot, Snapshot};
 pub use stat::DatabaseStat;
 pub use ticket::Ticket;
 pub use trace::{WriteKind, WriteTrace};
 pub use txn::{Nested, VALUE_BYTES_MAX, WriteTxn};
-pub use view::{Key, Range, TableStat, Value, View};
+pub use view::{Range, TableStat, Value, View};

@@ -3,31 +3,56 @@
 //! ```text
 //! | header: newest root, writer's lock | process slots (128) | reader slots … |
 //! ```
-//! It holds no durable state: the first process to come resets it. But as long as the system has not been
-//! restarted it also remembers the newest root, so that the death of a process loses no commit.
+//! It holds no durable state. The first process to open the database resets it. But until the
+//! system is restarted it also remembers the newest root, so that the death of a process loses no
+//! commit.
 //!
-//! Who may touch what:
-//! - `current` and `roots`: written by the holder of the writer's lock. Root `n` goes to its place in the ring `roots`
-//!   before `current` becomes `n`. `visible` is what readers start from: where commits wait for the log it follows
-//!   `current` as they become durable, raised by whoever has flushed; elsewhere it is `current`. The writer does not
-//!   get so far ahead of `visible` that it would overwrite its root, so a reader that still sees `visible == n` after
-//!   reading root `n` has read it whole.
-//! - A reader slot: `txn` is idle, a claim, or the pinned transaction. Whoever turns it from idle to its claim has the
-//!   slot until it is idle again, and says so in `owner`. A reader publishes the pin and then looks at `current` again;
-//!   the writer publishes `current` and then looks at the slots. Both are sequentially consistent, so either the
-//!   writer sees the pin or the reader sees the newer root and starts over. The same holds for
-//!   `steady` and who pins the last steady point (`pin_steady`). Until it has looked, the pin is unsettled: it may have
-//!   come too late. Owners stay with idle slots, so that a process finds its own again; others take them only when no
-//!   slot is free.
-//! - Who looks at what another snapshot sees (`pin_beside`) pins the same in a slot behind it, and then finds the other
-//!   settled. The writer looks at the slots in their order, and after each whether there are more: when it finds the other
-//!   gone, it has yet to come to the pin behind it.
-//! - A pin says which root it is of (`ReaderSlot::note`), for who takes over the writing and has to know what the snapshot
-//!   sees. The pin of a steady point says so only once its free map is not looked at any more: until then it is taken to see
-//!   whatever is free.
-//! - `writer`: 0, or the process slot + 1 of the holder, with a bit for sleepers.
-//! - Process slots: a process holds an open-file-description lock on the byte that goes with its slot; the kernel lets
-//!   it go with the process, which is how the others know. Slots change hands under the gate, a lock on byte 0.
+//! Fields of the header:
+//!
+//! | field | meaning | who writes it |
+//! | --- | --- | --- |
+//! | `current` | the newest committed transaction | the holder of the writer's lock |
+//! | `roots` | a ring with the roots of the last transactions | the same, before `current` |
+//! | `visible` | the transaction that new snapshots see | who publishes, or has flushed |
+//! | `steady` | the last steady point | who made it |
+//! | `writer` | the holder of the writer's lock (see `writer`) | who takes or releases the lock |
+//!
+//! Where commits wait for the log, `visible` is the newest durable transaction; elsewhere it is
+//! `current`.
+//!
+//! Values of a reader slot's `txn`:
+//!
+//! | value | meaning |
+//! | --- | --- |
+//! | `SLOT_IDLE` | no snapshot |
+//! | `claim_by(process)` | a process has the slot and has pinned nothing yet |
+//! | `n` | transaction `n` is pinned |
+//! | `n` with `UNSETTLED` | as `n`, but the pin may have come too late: its owner will check |
+//! | `n` with `PARKED` | as `n`, for a snapshot that may be evicted |
+//! | `EVICTED` | a parked snapshot was evicted; its owner does not know yet |
+//!
+//! Protocols:
+//! 1. *Reading a root.* A reader loads `visible`, reads that root, and loads `visible` again. The
+//!    writer never gets so far ahead of `visible` that it would overwrite its root. So a reader
+//!    that finds the same `visible` twice has read the root whole.
+//! 2. *Pinning.* A reader stores the pin and then loads `visible` (or `current`) again. The writer
+//!    stores that word and then loads the slots. Both are sequentially consistent: either the
+//!    writer sees the pin, or the reader sees the newer root and starts over. The same holds for
+//!    `steady` and a reader that pins the last steady point (`pin_steady`).
+//! 3. *Owning a slot.* The process that turns a slot from idle to its claim has it until it is idle
+//!    again, and notes itself in `owner`. The owner stays noted in idle slots, so that a process
+//!    finds its own slots again. Others take such a slot only when no slot is free.
+//! 4. *Pinning what another snapshot sees* (`pin_beside`). The reader pins the same state in a slot
+//!    behind the other, and then checks that the other pin is settled and still there. The writer
+//!    loads the slots in their order, and after each loads how many there are. If it finds the
+//!    other slot released, it has yet to come to the slot behind it.
+//! 5. *Naming the root.* A slot says which root its pin is of (`ReaderSlot::name_root`), because a
+//!    process that takes over the writing has to know which pages the snapshot reaches. While a
+//!    reader of a steady point looks at the free map, the slot names no root; the reader is then
+//!    taken to see every free page.
+//! 6. *Detecting dead processes.* A process holds an open-file-description lock on the byte that
+//!    goes with its process slot. The kernel releases it when the process dies. Process slots
+//!    change hands only under the *gate*, a lock on byte 0.
 
 #![allow(unsafe_code)]
 
@@ -46,17 +71,14 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::log::Position;
-use crate::meta::Meta;
 use crate::page::{PageId, TxnId};
-use crate::tree::Tree;
+use crate::root::{Root, Tree};
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
 const LAYOUT_VERSION: u32 = 3;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
-const ROOT_WORDS: usize = 10;
 /// How far the newest root can be ahead of the visible one.
 pub(crate) const ROOTS: u64 = 256;
 const LOGGED: u32 = 1;
@@ -67,19 +89,19 @@ const FIRST_PROCESS_BYTE: i64 = 1;
 
 /// No snapshot in this slot.
 const SLOT_IDLE: u64 = u64::MAX;
-/// Set beside the transaction of a snapshot that nobody looks at until it is taken up again.
+/// Set beside the transaction of a parked snapshot: nobody looks at it until it is unparked.
 const PARKED: u64 = 1 << 63;
 /// Set beside a transaction whose pin may have come too late.
 const UNSETTLED: u64 = 1 << 62;
 /// A parked snapshot was evicted.
 const EVICTED: u64 = SLOT_IDLE - 1 - PROCESSES_MAX as u64;
 
-/// A slot that a process has taken and not yet pinned anything in; it holds nothing back.
+/// The mark of a slot that a process has claimed. It pins nothing.
 const fn claim_by(process: u32) -> u64 {
     SLOT_IDLE - 1 - process as u64
 }
 
-/// Who has taken the slot with this `txn`, if it is a claim.
+/// The process that has claimed a slot with this `txn`, if it is a claim.
 fn claimant(txn: u64) -> Option<u32> {
     (SLOT_IDLE - 1).checked_sub(txn).filter(|&process| process < u64::from(PROCESSES_MAX)).map(|process| process as u32)
 }
@@ -96,21 +118,22 @@ struct Header {
     poisoned: AtomicU32,
     readers_used: AtomicU32,
     writer: AtomicU32,
-    /// Process slot + 1 of whoever flushes a steady point without the writer's lock, or 0.
+    /// Process slot + 1 of the process that flushes a steady point without the writer's lock, or 0.
     steady_maker: AtomicU32,
     last_writer: AtomicU64,
-    /// Whether commits go to the log: 0 while only readers have come.
+    /// `LOGGED` or `NOT_LOGGED`; 0 as long as only readers have opened the database.
     mode: AtomicU32,
     _pad2: [u32; 11],
     current: AtomicU64,
     steady: AtomicU64,
     visible: AtomicU64,
-    /// The root after which the log went on in its other file.
+    /// The transaction after which the log went on in its other file.
     turned: AtomicU64,
-    /// Whether the file is longer than it has to be, and is to be cut off: a hint for who writes next.
+    /// Whether the file is longer than it has to be and is to be cut off. A hint for the next
+    /// writer.
     cut_pending: AtomicU32,
     _pad3: [u32; 7],
-    roots: [[AtomicU64; ROOT_WORDS]; ROOTS as usize],
+    roots: [[AtomicU64; Root::WORDS]; ROOTS as usize],
     processes: [ProcessSlot; PROCESSES_MAX as usize],
 }
 
@@ -124,48 +147,49 @@ struct ProcessSlot {
 #[repr(C, align(64))]
 struct ReaderSlot {
     txn: AtomicU64,
-    /// Process slot + 1, or 0 for nobody.
+    /// Process slot + 1, or 0 if the slot never had an owner.
     owner: AtomicU32,
     thread: AtomicU32,
     /// By [`now_ms`].
     since_ms: AtomicU64,
-    /// The root that is pinned, for [`Shared::pins`] and [`Shared::pin_beside`]: the catalogue's page, and 32 bits of the
-    /// transaction.
+    /// The pinned root, for [`Shared::pins`] and [`Shared::pin_beside`]: the catalogue's root page,
+    /// and 32 bits of the transaction.
     root: AtomicU64,
-    /// Its page count, the catalogue's depth, and 24 bits of the transaction.
+    /// The rest of it: the page count, the catalogue's depth, and 24 bits of the transaction.
     shape: AtomicU64,
 }
 
 impl ReaderSlot {
-    /// Says which root is about to be pinned, or is. Only its owner calls this. Released: who finds it here comes after
-    /// whatever its owner did before.
+    /// Names the root that is pinned, or about to be. Only the slot's owner calls this. Release: a
+    /// thread that reads it sees everything its owner did before.
     #[inline]
-    fn note(&self, root: &Root) {
+    fn name_root(&self, root: &Root) {
         let (catalog, txn) = (&root.catalog, root.txn.0);
         self.root.store(u64::from(catalog.root.0) | txn << 32, Ordering::Release);
         let shape = u64::from(root.page_count) | u64::from(catalog.depth & 0xff) << 32 | txn << 40;
         self.shape.store(shape, Ordering::Release);
     }
 
-    /// Does not say which root of a transaction is about to be pinned. Only its owner calls this.
-    fn note_none(&self, txn: TxnId) {
+    /// Names no root, for a pin of this transaction. Only the slot's owner calls this.
+    fn name_no_root(&self, txn: TxnId) {
         self.root.store(!txn.0 << 32, Ordering::Release);
     }
 
-    /// The root of a transaction, as far as walking it takes, if it is what the slot has.
-    fn noted(&self, txn: TxnId) -> Option<Root> {
+    /// The root of a pinned transaction, with as much as walking it takes, if the slot names it.
+    fn named_root(&self, txn: TxnId) -> Option<Root> {
         let (root, shape) = (self.root.load(Ordering::Acquire), self.shape.load(Ordering::Acquire));
         let same = root >> 32 == txn.0 & 0xffff_ffff && shape >> 40 == txn.0 & 0xff_ffff;
         let catalog = Tree { root: PageId(root as u32), depth: (shape >> 32) as u32 & 0xff, ..Tree::default() };
         same.then(|| Root { txn, catalog, page_count: shape as u32, ..Root::default() })
     }
 
-    /// The process that claimed the slot, or else owns it.
+    /// The process that has claimed the slot, or else its owner.
     fn holder(&self) -> Option<u32> {
         claimant(self.txn.load(Ordering::Acquire)).or_else(|| self.owner.load(Ordering::Acquire).checked_sub(1))
     }
 
-    /// Takes the slot from a process that does not use it any more. Returns whether it was still that process's.
+    /// Frees the slot of a process that does not use it any more; `false` if it has another owner
+    /// by now.
     fn release(&self, process: u32) -> bool {
         let txn = self.txn.load(Ordering::Acquire);
         if claimant(txn).is_some_and(|claimant| claimant != process)
@@ -173,7 +197,7 @@ impl ReaderSlot {
         {
             return false;
         }
-        // Whoever claims it from now on becomes its owner, before or after this.
+        // A process that claims it from here on becomes its owner, before or after this.
         let _ = self.owner.compare_exchange(process + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
         true
     }
@@ -182,59 +206,10 @@ impl ReaderSlot {
 const _: () = assert!(size_of::<ReaderSlot>() == 64);
 const _: () = assert!(std::mem::offset_of!(Header, current) % 64 == 0);
 
-/// The state of the database after a committed transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Root {
-    pub(crate) txn: TxnId,
-    pub(crate) catalog: Tree,
-    pub(crate) page_count: u32,
-    /// Where the log goes on.
-    pub(crate) log: Position,
-}
-
-impl Root {
-    /// The root of a steady point.
-    pub(crate) fn of(meta: &Meta) -> Self {
-        Self { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count, log: meta.log }
-    }
-
-    fn to_words(self) -> [u64; ROOT_WORDS] {
-        let tree = self.catalog;
-        [
-            self.txn.0,
-            u64::from(tree.root.0) | u64::from(tree.depth) << 32,
-            tree.entries,
-            tree.leaf_pages,
-            tree.branch_pages,
-            tree.overflow_pages,
-            u64::from(self.page_count) | u64::from(self.log.file) << 32,
-            self.log.offset,
-            self.log.chain,
-            0,
-        ]
-    }
-
-    fn from_words(words: [u64; ROOT_WORDS]) -> Self {
-        Self {
-            txn: TxnId(words[0]),
-            catalog: Tree {
-                root: PageId(words[1] as u32),
-                depth: (words[1] >> 32) as u32,
-                entries: words[2],
-                leaf_pages: words[3],
-                branch_pages: words[4],
-                overflow_pages: words[5],
-            },
-            page_count: words[6] as u32,
-            log: Position { file: (words[6] >> 32) as u32 & 1, offset: words[7], chain: words[8] },
-        }
-    }
-}
-
-/// A live snapshot, as `Database::readers` tells it.
+/// A live snapshot, as [`crate::Database::readers`] lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReaderInfo {
-    /// Names the snapshot among those that live.
+    /// Its reader slot.
     pub(crate) slot: u32,
     /// The process.
     pub process: u32,
@@ -248,17 +223,18 @@ pub struct ReaderInfo {
     pub lag: u64,
     /// Whether it is parked, and so can be evicted.
     pub parked: bool,
-    /// Bytes of pages that the newest state does not need any more and this snapshot does. Known to the process that
-    /// wrote last, while none of its transactions is active; [`crate::Database::bytes_held`] finds it out for any other.
+    /// Bytes of pages that this snapshot still needs and the newest state does not. Known to the
+    /// process that wrote last, while none of its transactions is active;
+    /// [`crate::Database::bytes_held`] finds it out for any other.
     pub bytes_held: Option<u64>,
 }
 
-/// What somebody has pinned, as who takes over the writing finds it.
+/// A pinned state, as a process finds it that takes over the writing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pin {
     pub(crate) txn: TxnId,
-    /// As far as walking it takes. The pin may have come too late for it, so that its pages may be anything by now. `None`
-    /// if the slot does not say which it is, or not any more.
+    /// The root, with as much as walking it takes. The pin may have come too late, so the root's
+    /// pages may hold anything by now. `None` if the slot names no root.
     pub(crate) root: Option<Root>,
 }
 
@@ -270,21 +246,23 @@ pub(crate) struct ReaderId(u32);
 pub(crate) struct Shared {
     base: NonNull<u8>,
     bytes: usize,
-    /// `None` where the directory cannot be written: then this is memory of the process alone.
+    /// `None` where the directory is not writable: then the state is private memory of this
+    /// process.
     file: Option<File>,
     path: PathBuf,
     slot: u32,
     incarnation: u64,
-    /// The slot is somebody else's by now.
+    /// This process has released its process slot, which may have another owner by now.
     left: AtomicBool,
-    /// Taken before the gate: the gate's lock is the file's, and so does not keep out threads that share the file.
+    /// Taken before the gate. The gate is a lock of the file, and threads that share the file pass
+    /// it.
     threads: Mutex<()>,
     #[cfg(test)]
     holders: Mutex<Holders>,
 }
 
-/// Which threads of this process have what only one process has at a time: a thread that plays a process' death takes
-/// with it what is its own, and leaves to the others what is theirs.
+/// Which threads of this process hold what one process at a time can hold. A thread that plays the
+/// death of its process releases what is its own and leaves the rest to the other threads.
 #[cfg(test)]
 #[derive(Default)]
 struct Holders {
@@ -297,7 +275,7 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// Held while a process attaches or leaves, and while what the dead left behind is cleared away.
+/// Held while a process attaches or leaves, and while slots of dead processes are released.
 pub(crate) struct Gate<'a> {
     shared: &'a Shared,
     _threads: MutexGuard<'a, ()>,
@@ -329,15 +307,17 @@ impl Identity {
 
 /// What was found when attaching.
 pub(crate) enum Attached {
-    /// Nobody else has the database open. The newest root that a dead process of this boot left, if any.
+    /// Nobody else has the database open. With the newest root that a process of this boot left, if
+    /// any.
     First(Option<Root>),
-    /// Others have it open; the newest root is theirs.
+    /// Others have it open, and the newest root is in the file.
     Joined,
 }
 
 impl Shared {
-    /// Opens the lock file and takes a process slot. The gate is held until the caller has set the first root.
-    /// `logged`: whether commits go to the log, in which all who write must agree.
+    /// Opens the lock file and takes a process slot. The gate is held until the caller has set the
+    /// first root. `logged`: whether commits go to the log, in which all writers must agree; `None`
+    /// for a reader.
     pub(crate) fn attach(
         path: &Path,
         identity: Identity,
@@ -388,8 +368,9 @@ impl Shared {
         Ok((shared, attached))
     }
 
-    /// For who may not write to the lock file: refuses a database that others have open, since they would not know of this
-    /// reader and reuse its pages, and one whose newest commits only the lock file knows.
+    /// For a process that may not write to the lock file. Refuses a database that others have open:
+    /// they would not see this reader, and would reuse its pages. Refuses one whose newest commits
+    /// are known to the lock file only.
     pub(crate) fn ensure_nobody_writes(path: &Path, dir: &Path, identity: Identity) -> Result<()> {
         use std::os::unix::fs::FileExt;
         let Ok(file) = File::open(path) else { return Ok(()) };
@@ -412,7 +393,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Shared state for this process alone: for reading where nothing can be written.
+    /// State for this process alone, for reading where nothing can be written.
     pub(crate) fn private(path: &Path, identity: Identity, readers_max: u32) -> Result<Self> {
         let bytes = size_of::<Header>() + readers_max as usize * size_of::<ReaderSlot>();
         // SAFETY: a new anonymous mapping.
@@ -426,7 +407,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// What has been mapped at `base`, before it has a slot.
+    /// State on a mapping, without a process slot yet.
     fn on_map(base: *mut c_void, bytes: usize, file: Option<File>, path: &Path) -> Self {
         Self {
             base: NonNull::new(base.cast()).expect("mmap does not return null"),
@@ -443,17 +424,20 @@ impl Shared {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is page-aligned, long enough, and all of `Header` is atomics, valid for any bytes.
+        // SAFETY: the mapping is page-aligned, long enough, and all of `Header` is atomics, valid
+        // for any bytes.
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
     fn readers(&self) -> &[ReaderSlot] {
         let count = (self.bytes - size_of::<Header>()) / size_of::<ReaderSlot>();
-        // SAFETY: `bytes` was computed from this count; the slots start at a multiple of 64; all fields are atomics.
+        // SAFETY: `bytes` was computed from this count; the slots start at a multiple of 64; all
+        // fields are atomics.
         unsafe { std::slice::from_raw_parts(self.base.add(size_of::<Header>()).cast().as_ptr(), count) }
     }
 
-    /// Starts over, for the first process; gives back the newest root that this boot knew of this data file.
+    /// Resets everything, for the first process. Gives the newest root that was known on this boot
+    /// of the system for this data file.
     fn reset(&self, identity: Identity, readers_max: u32) -> Option<Root> {
         let header = self.header();
         let same = header.magic.load(Ordering::Relaxed) == MAGIC
@@ -501,11 +485,11 @@ impl Shared {
                     let incarnation = header.next_incarnation.fetch_add(1, Ordering::Relaxed) + 1;
                     header.processes[slot as usize].incarnation.store(incarnation, Ordering::Relaxed);
                     header.processes[slot as usize].pid.store(std::process::id(), Ordering::Relaxed);
-                    // A process that died with the writer's lock gave it back by dying.
+                    // A process that died with the writer's lock does not hold it any more.
                     let _ = header.writer.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
                     let _ =
                         header.writer.compare_exchange((slot + 1) | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
-                    // Nor does it finish the steady point it was making.
+                    // Nor will it finish a steady point.
                     let _ = header.steady_maker.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
                     self.incarnation = incarnation;
                     return Ok(());
@@ -517,14 +501,14 @@ impl Shared {
         Err(Error::ProcessesFull { processes_max: PROCESSES_MAX })
     }
 
-    /// Lets others attach.
+    /// Opens the gate: lets others attach.
     pub(crate) fn open_gate(&self) {
         if let Some(file) = &self.file {
             let _ = range_lock(file, libc::F_UNLCK, GATE_BYTE, 1, false);
         }
     }
 
-    /// Keeps others from attaching, until the gate is dropped.
+    /// Closes the gate: keeps others from attaching, until the guard is dropped.
     pub(crate) fn close_gate(&self) -> Result<Gate<'_>> {
         let threads = self.threads.lock();
         if let Some(file) = &self.file {
@@ -546,19 +530,20 @@ impl Shared {
         range_is_locked(file, FIRST_PROCESS_BYTE + i64::from(slot), 1).unwrap_or(true)
     }
 
-    /// Lets go of the process slot. Nothing is done with the database after that.
+    /// Releases the process slot. The caller does nothing with the database after that.
     pub(crate) fn leave(&self) {
-        // Without an incarnation no process slot was taken, and the readers are another's.
+        // Without an incarnation no process slot was taken, and its readers are another process's.
         if let Some(file) =
             self.file.as_ref().filter(|_| self.incarnation > 0 && !self.left.swap(true, Ordering::AcqRel))
         {
             self.release_readers_of(self.slot);
-            // Closing the file would do, but for a process that another thread is just starting: it has a copy.
+            // Closing the file would not do: a process that another thread is just starting has a
+            // copy.
             let _ = range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false);
         }
     }
 
-    /// Whether other processes can come.
+    /// Whether other processes can open the database at the same time.
     pub(crate) fn is_shared(&self) -> bool {
         self.file.is_some()
     }
@@ -575,13 +560,13 @@ impl Shared {
         root
     }
 
-    /// After the newest root, the log goes on in its other file. One word, so that no death of a process leaves half
-    /// of it.
+    /// Notes that after the newest root the log goes on in its other file. It is one word, so that
+    /// a process that dies leaves it whole.
     pub(crate) fn turn_log(&self, txn: TxnId) {
         self.header().turned.store(txn.0, Ordering::Release);
     }
 
-    /// The root that `newest` names.
+    /// The root that `newest`, which is `current` or `visible`, names.
     #[inline]
     fn read_root(&self, newest: &AtomicU64) -> Root {
         loop {
@@ -595,11 +580,12 @@ impl Shared {
         }
     }
 
-    /// Makes a root the newest, for everybody or, until it is durable, for writers only. Only the holder of the
-    /// writer's lock, or of the gate when first, calls this.
+    /// Makes a root the newest: for everybody, or, until it is durable, for writers only. Only the
+    /// holder of the writer's lock calls this, or of the gate if it is the first.
     pub(crate) fn publish(&self, root: Root, visible: bool) {
         let header = self.header();
-        // A reader that saw this place's old root finds another `visible` afterwards: pairs with `read_root`.
+        // Pairs with `read_root`: a reader that reads any of the new words finds another `visible`
+        // afterwards.
         std::sync::atomic::fence(Ordering::Release);
         for (word, value) in header.roots[(root.txn.0 % ROOTS) as usize].iter().zip(root.to_words()) {
             word.store(value, Ordering::Relaxed);
@@ -622,34 +608,34 @@ impl Shared {
         TxnId(self.header().visible.load(Ordering::SeqCst))
     }
 
-    /// Whether those who write have their commits go to the log.
+    /// Whether the processes that write have their commits go to the log.
     pub(crate) fn is_logged(&self) -> bool {
         self.header().mode.load(Ordering::Relaxed) == LOGGED
     }
 
-    /// A transaction has become durable, and all before it.
+    /// This transaction, and all before it, have become durable.
     pub(crate) fn raise_visible(&self, txn: TxnId) {
         self.header().visible.fetch_max(txn.0, Ordering::SeqCst);
     }
 
-    /// The last transaction that is on disk.
+    /// The last steady point.
     #[inline]
     pub(crate) fn steady(&self) -> TxnId {
         TxnId(self.header().steady.load(Ordering::SeqCst))
     }
 
-    /// Starts over with what the files say.
+    /// Sets the last steady point to what the files say.
     pub(crate) fn set_steady(&self, txn: TxnId) {
         self.header().steady.store(txn.0, Ordering::SeqCst);
     }
 
-    /// A steady point is on disk. Another that was begun later may have been faster.
+    /// A steady point is on disk. Another one that was begun later may have been faster.
     pub(crate) fn raise_steady(&self, txn: TxnId) {
         self.header().steady.fetch_max(txn.0, Ordering::SeqCst);
     }
 
-    /// Notes for who takes over whether there is an end of the file to cut off. Only the holder of the writer's lock
-    /// calls this.
+    /// Notes for the next writer whether the file is to be cut off. Only the holder of the writer's
+    /// lock calls this.
     pub(crate) fn set_cut_pending(&self, pending: bool) {
         self.header().cut_pending.store(u32::from(pending), Ordering::Relaxed);
     }
@@ -662,7 +648,7 @@ impl Shared {
         self.header().poisoned.load(Ordering::Acquire) != 0
     }
 
-    /// Marks that a flush failed: nobody commits any more until all have reopened.
+    /// Marks that a flush failed: nobody commits until every process has opened the database anew.
     pub(crate) fn poison(&self) {
         self.header().poisoned.store(1, Ordering::Release);
     }
@@ -671,14 +657,16 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.leave();
-        // SAFETY: the mapping was made by `attach` or `private` with this length, and nobody refers to it any more.
+        // SAFETY: the mapping was made by `attach` or `private` with this length, and nobody refers
+        // to it any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Milliseconds of a clock that nobody sets, the same for all processes since the system started: a read of memory, no
-/// system call. Nothing of an earlier start is compared with it, because the first process to come resets the slots. It
-/// stands still while the system sleeps, when nobody can let go of a snapshot.
+/// Milliseconds of a clock that cannot be set and is the same for all processes. Reading it is a
+/// read of memory, not a system call. It starts anew with the system, but so do the slots: the
+/// first process resets them. It stands still while the system sleeps, when nobody can drop a
+/// snapshot.
 #[inline]
 fn now_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
@@ -709,12 +697,13 @@ fn lock_request(kind: libc::c_int, start: i64, len: i64) -> libc::flock {
     request
 }
 
-/// Takes or gives back an open-file-description lock on a range of bytes.
+/// Takes or releases an open-file-description lock on a range of bytes.
 fn range_lock(file: &File, kind: libc::c_int, start: i64, len: i64, wait: bool) -> io::Result<()> {
     let request = lock_request(kind, start, len);
     let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
     loop {
-        // SAFETY: the descriptor is open for the length of the call and the request is a valid `flock`.
+        // SAFETY: the descriptor is open for the length of the call and the request is a valid
+        // `flock`.
         if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const request) } == 0 {
             return Ok(());
         }
@@ -725,7 +714,7 @@ fn range_lock(file: &File, kind: libc::c_int, start: i64, len: i64, wait: bool) 
     }
 }
 
-/// Whether somebody else holds a lock on any byte of a range.
+/// Whether another process or handle holds a lock on any byte of a range.
 fn range_is_locked(file: &File, start: i64, len: i64) -> io::Result<bool> {
     let mut request = lock_request(libc::F_WRLCK, start, len);
     // SAFETY: as in `range_lock`; the kernel writes the answer into the request.

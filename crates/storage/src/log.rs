@@ -1,9 +1,10 @@
-//! The redo log: what committed since the last steady point, as operations, in two files that take turns.
+//! The redo log: what committed since the last steady point, as operations, in two files that take
+//! turns.
 //!
-//! A commit appends one record and is durable once the file is flushed; several commits share a flush. A steady point
-//! makes the records before it superfluous: when one begins, records go on in the other file from its start, so that no
-//! file is ever written over where its records may still be needed. Files keep their length, so that flushing them is
-//! flushing data alone.
+//! A commit appends one record and is durable once the file is flushed. Several commits share a
+//! flush. A steady point makes the records before it superfluous. When one begins, records go on at
+//! the start of the other file, so that no record is overwritten that may still be needed. Files
+//! keep their length, so that flushing them writes data and no metadata.
 //!
 //! ```text
 //! record:   0  8  checksum of what follows, seeded with the checksum of the record before
@@ -12,12 +13,14 @@
 //!          16  8  transaction
 //!          24     operations, then zeros
 //! ```
-//! The chain of checksums starts from a number in the meta page. So a record counts only behind all the records it was
-//! written behind: neither what an earlier turn left in the file nor what a crash left of commits that were lost is
-//! taken for one.
+//! The chain of checksums starts from a number in the meta page. So a record counts only if all the
+//! records before it are there that were before it when it was written. Neither records that an
+//! earlier turn left in the file nor those of commits that a crash took are mistaken for valid
+//! ones.
 //!
-//! Invariants: records behind a position have ascending transaction numbers without gaps; the files hold every record
-//! between the last steady point on disk and the newest commit.
+//! Invariants:
+//! 1. Records behind a position have ascending transaction numbers without gaps.
+//! 2. The files hold every record between the last steady point on disk and the newest commit.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -42,35 +45,37 @@ pub(crate) mod record;
 
 /// Bytes before the operations of a record.
 pub(crate) const RECORD_HEADER_BYTES: usize = 24;
-/// A log file grows by so many bytes, written as zeros: flushing what was written before is twice as fast as flushing what
-/// is only allocated, since the file system has nothing to note. Not more at once, because one commit waits for it.
+/// A log file grows by so many bytes, which are written as zeros: flushing over written bytes is
+/// twice as fast as flushing over bytes that are only allocated, since the file system has no
+/// metadata to write. The number is small because one commit waits for it.
 pub(crate) const FILL_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 256 << 10 };
-/// So much of what was written last stays in memory, or twice that.
+/// Between this many and twice as many bytes that were written last stay in the page cache.
 const KEEP_BYTES: u64 = 256 << 10;
-/// Space ahead of that is asked for in one piece, if there is so many times as much: what the log takes and does not
-/// use, the data cannot have.
+/// Disk space ahead of that is asked for in one piece if the file system has this many times as
+/// much left: the data cannot have what the log takes and does not use.
 const AHEAD_PART: u64 = 8;
 
-/// The leader of a group waits for others for one in so many parts of the time that a flush takes.
+/// The leader of a group waits for others for this fraction of the time that a flush takes.
 const GATHER_PART: u32 = 2;
-/// How often the thread that flushes for tasks lets others run first.
+/// How often the thread that flushes for tasks yields first.
 const YIELDS_MAX: u32 = 3;
-/// A thread that gets its CPU back this soon after yielding it was the only one that wanted it.
+/// A yield shorter than this means that no other thread was runnable.
 const YIELD_IDLE: Duration = Duration::from_micros(10);
-/// So many times in a row it may bring nobody; after that it is tried again after a number of flushes that doubles, up to
-/// two to this power.
+/// After so many yields in a row that brought no task, yielding is left out for a number of
+/// flushes. That number doubles each time, up to two to the power of `YIELD_PAUSE_BITS`.
 const YIELDS_VAIN: u32 = 4;
 const YIELD_PAUSE_BITS: u32 = 10;
 
-/// A file of the log, or what a test puts in its place.
+/// A file of the log, or the simulation of one.
 pub(crate) trait LogFile: Send + Sync {
     /// Bytes that can be written without growing.
     fn allocated(&self) -> u64;
-    /// Makes at least so many bytes ready to be written. If there is no room for that, takes none.
+    /// Makes room for at least so many bytes. If there is none, takes none.
     fn grow(&self, bytes: u64) -> Result<()>;
-    /// Takes notice of how long another process has left the file.
+    /// Learns how long the file is, which another process may have written.
     fn refresh(&self) -> Result<()>;
-    /// Writes below `allocated`. Whoever writes a part of a page that another write did not begin may wait for the disk to read it.
+    /// Writes below `allocated`. A write that covers a part of a page that is not in memory may
+    /// wait for the disk to read the page.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Reads what is there, up to the length of `bytes`.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize>;
@@ -80,17 +85,18 @@ pub(crate) trait LogFile: Send + Sync {
     fn remove(&self);
 }
 
-/// A log file in a directory, made when it is first written to.
+/// A log file in a directory. It is made when it is first written to.
 pub(crate) struct FileLog {
     path: PathBuf,
     file: OnceLock<File>,
-    /// After a crash the file is found again.
+    /// The directory was flushed, so that the file is found after a crash.
     dir_flushed: AtomicBool,
     allocated: AtomicU64,
-    /// Behind what this process has written last.
+    /// The end of what this process has written last.
     written: AtomicU64,
-    /// Up to where memory was let go, since the writing last began at the start.
-    let_go: AtomicU64,
+    /// Up to here pages were dropped from the page cache, since the writing last began at the
+    /// start.
+    dropped: AtomicU64,
 }
 
 impl FileLog {
@@ -100,11 +106,12 @@ impl FileLog {
     }
 
     fn new(path: PathBuf) -> Result<Self> {
-        let [allocated, written, let_go] = [const { AtomicU64::new(0) }; 3];
-        let log = Self { file: OnceLock::new(), dir_flushed: AtomicBool::new(false), allocated, written, let_go, path };
+        let [allocated, written, dropped] = [const { AtomicU64::new(0) }; 3];
+        let log =
+            Self { file: OnceLock::new(), dir_flushed: AtomicBool::new(false), allocated, written, dropped, path };
         match log.existing() {
             Ok(_) => {}
-            // Where nothing may be written, nothing will be.
+            // Where the file cannot be written, it is only read.
             Err(Error::Io { source, .. })
                 if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -121,7 +128,7 @@ impl FileLog {
         Ok(self.file.get_or_init(|| file))
     }
 
-    /// The file, if there is one: another process may have made it.
+    /// The file, if there is one; another process may have made it.
     fn existing(&self) -> Result<Option<&File>> {
         if let Some(file) = self.file.get() {
             return Ok(Some(file));
@@ -143,7 +150,7 @@ impl FileLog {
                 self.hold(file.map_err(failed)?)?
             }
         };
-        // Whoever made the file may have died before this.
+        // The process that made the file may have died before it flushed the directory.
         if !self.dir_flushed.load(Ordering::Acquire) {
             let dir = self.path.parent().unwrap_or(Path::new("."));
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
@@ -153,37 +160,38 @@ impl FileLog {
     }
 }
 
-/// How a file of `from` bytes comes to hold `bytes`, where the file system has room for so many more: up to where it is
-/// written, and up to where space is asked for.
+/// How a file grows from `from` to at least `bytes` if the file system has `room` left: the end of
+/// the zeros to write, and the end of the space to ask for.
 pub(crate) fn growth(from: u64, bytes: u64, room: u64) -> (u64, u64) {
     let until = bytes.next_multiple_of(FILL_BYTES);
     let ahead = until.next_power_of_two();
     (until, if ahead - from <= room / AHEAD_PART { ahead } else { until })
 }
 
-/// Writes zeros behind a file's end. If there is no room for all of them, gives back what there was: a steady point takes
-/// the log's place then, and needs some.
+/// Writes zeros behind a file's end. If there is no room for all of them, takes back the others: a
+/// steady point is made instead of the log record, and needs room, too.
 fn fill(file: &File, range: Range<u64>, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
-    // A page at a time: what larger writes leave in the page cache, the system counts as written whole each time that a
-    // part of it is (27 KB a transaction of TPC-C instead of 9).
+    // One page at a time. The system counts what one larger write left in the page cache as written
+    // whole each time that a part of it is written (27 KB per transaction of TPC-C instead of 9).
     let zeros = [0; 4096];
     let mut places = range.clone().step_by(zeros.len());
     places.try_for_each(|at| write(&zeros, at)).inspect_err(|_| _ = file.set_len(range.start))
 }
 
-/// Zeros to write behind a record, so that of the pages it begins, none is written in part: whoever writes a part of a page
-/// that is not in memory waits for the disk to read it.
+/// How many zeros to write behind a record, so that each page it begins is written whole. Writing a
+/// part of a page that is not in memory waits for the disk to read it.
 fn padding(record: Range<u64>, page_bytes: u64, allocated: u64) -> usize {
     let begun = record.start.next_multiple_of(page_bytes);
     let end = if begun < record.end { record.end.next_multiple_of(page_bytes).min(allocated) } else { record.end };
     end.saturating_sub(record.end) as usize
 }
 
-/// What is flushed up to `flushed` and need not stay in memory, as often as that is worth a call, if it was let go up to `let_go`.
-fn not_needed(let_go: u64, flushed: u64) -> Range<u64> {
+/// What can be dropped from the page cache if everything up to `flushed` is on disk and everything
+/// up to `dropped` was dropped before. Grows in steps that are worth a system call.
+fn droppable(dropped: u64, flushed: u64) -> Range<u64> {
     let until = (flushed / KEEP_BYTES).saturating_sub(1) * KEEP_BYTES;
     // The writing has begun at the start again.
-    let from = if let_go > until { 0 } else { let_go };
+    let from = if dropped > until { 0 } else { dropped };
     from..until
 }
 
@@ -194,7 +202,7 @@ impl LogFile for FileLog {
 
     fn grow(&self, bytes: u64) -> Result<()> {
         let file = self.file()?;
-        // Another process may have made it longer, and written there.
+        // Another process may have made the file longer, and written there.
         self.refresh()?;
         let from = self.allocated();
         if from >= bytes {
@@ -203,7 +211,7 @@ impl LogFile for FileLog {
         let room = fstatvfs(file).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
         let (until, ahead) = growth(from, bytes, room);
         if ahead > until && fallocate(file, FallocateFlags::KEEP_SIZE, from, ahead - from).is_err() {
-            // Some file systems have taken by then what there was.
+            // Some file systems have taken a part of the space by then.
             let _ = file.set_len(from);
         }
         fill(file, from..until, |zeros, at| file.write_all_at(zeros, at))
@@ -224,8 +232,9 @@ impl LogFile for FileLog {
         let file = self.file()?;
         let page = page_size() as u64;
         let end = offset + bytes.len() as u64;
-        // The last of several new pages by itself: what one call leaves in memory, the system counts as written whole each time that
-        // a part of it is, as the next record will.
+        // The last of several new pages is written by itself. The system counts what one call left
+        // in the page cache as written whole each time that a part of it is, as the next record
+        // will.
         let (first, last) = (offset.next_multiple_of(page), end.saturating_sub(1) / page * page);
         let (front, back) = bytes.split_at(if last > first { (last - offset) as usize } else { 0 });
         let written =
@@ -253,12 +262,13 @@ impl LogFile for FileLog {
         let Some(file) = self.existing()? else { return Ok(()) };
         let written = self.written.load(Ordering::Acquire);
         disk::flush(file, &self.path)?;
-        // Nobody reads the log before a crash, and its next pages can have the memory of these. What is not on disk stays anyway.
-        let range = not_needed(self.let_go.load(Ordering::Relaxed), written);
+        // The log is read after a crash only, so its pages can be dropped for its next ones. What
+        // is not on disk stays in the cache anyway.
+        let range = droppable(self.dropped.load(Ordering::Relaxed), written);
         if let Some(bytes) = NonZeroU64::new(range.end - range.start) {
             let _ = fadvise(file, range.start, Some(bytes), Advice::DontNeed);
         }
-        self.let_go.store(range.end, Ordering::Relaxed);
+        self.dropped.store(range.end, Ordering::Relaxed);
         Ok(())
     }
 
@@ -293,43 +303,46 @@ pub(crate) struct Log {
     dirty: [AtomicBool; 2],
     group: Mutex<Group>,
     flushed: Condvar,
-    /// As many wait as the leader hopes for.
+    /// As many threads wait as the leader hopes for.
     gathered: Condvar,
     flushes: AtomicU64,
 }
 
-/// Those who wait for a flush.
+/// The threads and tasks that wait for a flush.
 ///
-/// Whoever comes and finds nobody leading leads: it flushes for all whose records are written by then. Those whom the last
-/// flush let go are likely to commit again at once, so the leader gives them a part of a flush's time to come back; else
-/// it would flush for itself alone, and all others would wait twice as long.
+/// A thread that finds no leader becomes the leader: it flushes for all whose records are written
+/// by then. Those whom the last flush has released are likely to commit again at once. So the
+/// leader waits for them for a fraction of a flush's time. Otherwise it would flush for itself
+/// alone, and all others would wait twice as long.
 #[derive(Default)]
 struct Group {
-    /// Somebody flushes, or is about to; whoever comes meanwhile is not covered for sure and waits for the next.
+    /// A leader flushes, or is about to. The flush may not cover a thread that comes now; it waits
+    /// for the next one.
     led: bool,
     failed: bool,
     /// How many flushes have begun.
     round: u64,
-    /// Threads that came since the last one began.
+    /// Threads that came since the last flush began.
     waiting: u32,
-    /// How many those would be if all came again whom it let go.
+    /// How many will wait if all that the last flush has released come again.
     expected: u32,
-    /// How long the leader waits for so many.
+    /// How long the leader waits for them.
     gather_until: Option<Instant>,
     wakers: Vec<std::task::Waker>,
-    yielding: Yielding,
+    yield_back_off: BackOff,
 }
 
-/// Whether it is worth while to let others run before a flush.
+/// Whether yielding before a flush is worth it. The runtime has the like for its own purpose
+/// (`worker::BackOff`); the two crates know nothing of each other.
 #[derive(Default)]
-struct Yielding {
-    /// How often in a row it brought nobody.
+struct BackOff {
+    /// How often in a row a yield brought no task.
     vain: u32,
-    /// For how many flushes it is not tried.
+    /// For how many flushes yielding is left out.
     pause: u32,
 }
 
-impl Yielding {
+impl BackOff {
     /// Whether to leave it out this time.
     fn is_paused(&mut self) -> bool {
         let is_paused = self.pause > 0;
@@ -337,7 +350,7 @@ impl Yielding {
         is_paused
     }
 
-    /// It brought somebody, or not, and took time, or was over at once.
+    /// Notes whether a yield brought a task (`came`), and whether another thread ran meanwhile.
     fn tried(&mut self, came: bool, took_time: bool) {
         if came {
             self.vain = 0;
@@ -362,7 +375,8 @@ impl Log {
         }
     }
 
-    /// Makes sure that a record of so many bytes can be written, so that a commit does not fail half way.
+    /// Makes sure that a record of so many bytes can be written, so that a commit cannot fail half
+    /// way.
     pub(crate) fn reserve(&self, at: Position, bytes: usize) -> Result<()> {
         let file = &self.files[at.file as usize];
         let needed = at.offset + bytes as u64;
@@ -372,7 +386,8 @@ impl Log {
         file.grow(needed)
     }
 
-    /// Writes a record of a transaction; the position behind it. Only the writer calls this.
+    /// Writes the record of a transaction. Gives the position behind it. Only the writer calls
+    /// this.
     pub(crate) fn append(&self, at: Position, record: &mut record::Builder, txn: TxnId) -> Result<Position> {
         let bytes = record.seal(txn, at.chain);
         let (length, chain) = (bytes.len(), get_u64(bytes, 0));
@@ -381,22 +396,23 @@ impl Log {
         let end = at.offset + length as u64;
         let zeros = padding(at.offset..end, page_size() as u64, file.allocated());
         file.write(at.offset, record.pad(zeros))?;
-        // Bug: this came before the write. Consequence: a flush in between took the mark and not the record, the next
-        // one found nothing to do, and the commit was acknowledged without being on disk. Fix: only what is written is
-        // marked. The model below finds it.
+        // Bug: this came before the write. Consequence: a flush in between cleared the mark without
+        // covering the record, the next flush found nothing to do, and the commit was acknowledged
+        // without being on disk. Fix: the mark is set after the write. The model below finds the
+        // bug.
         self.dirty[at.file as usize].store(true, Ordering::Release);
         Ok(Position { file: at.file, offset: end, chain })
     }
 
-    /// Takes notice of what another process did with the files.
+    /// Learns how long the files are, which another process may have written.
     pub(crate) fn refresh(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| file.refresh())
     }
 
-    /// Flushes what this process has written, and, if `all`, what others may have.
+    /// Flushes what this process has written, and, if `all`, what other processes may have written.
     pub(crate) fn flush(&self, all: bool) -> Result<()> {
         for (file, dirty) in self.files.iter().zip(&self.dirty) {
-            // The mark goes before the flush: what is written during it is marked anew.
+            // The mark is cleared before the flush: a write during the flush sets it again.
             if dirty.swap(false, Ordering::AcqRel) || all {
                 self.flushes.fetch_add(1, Ordering::Relaxed);
                 file.sync()?;
@@ -405,9 +421,9 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until `is_durable` says so. The first to come flushes for all whose records are written by then: `cover`
-    /// tells before the flush how far those go, and whether another process may have written some of them, and
-    /// `durable` learns how far after it, and may refuse.
+    /// Waits until `is_durable` is true. The leader calls `cover` before the flush: it tells up to
+    /// where records are written, and whether another process may have written some of them. It
+    /// calls `durable` with the former after the flush; that may fail.
     pub(crate) fn wait<T>(
         &self,
         is_durable: impl Fn() -> bool,
@@ -451,7 +467,7 @@ impl Log {
         }
     }
 
-    /// Waits for those whom the last flush let go.
+    /// Waits for those whom the last flush has released.
     fn gather(&self, group: &mut MutexGuard<'_, Group>) {
         let Some(until) = group.gather_until else { return };
         while group.waiting < group.expected && !group.failed && Instant::now() < until {
@@ -461,15 +477,16 @@ impl Log {
         }
     }
 
-    /// Lets other threads run before a flush, for more tasks to wait for it.
+    /// Yields before a flush, so that more tasks come to wait for it.
     ///
-    /// While the CPUs are busy, tasks are on their way to their commits, and each flush costs as much as some statements:
-    /// on a machine of two cores the thread that flushes would come between them for every other commit. While a CPU is
-    /// idle, yielding returns at once. Where it takes time and brings nobody, because tasks wait for something else or
-    /// the CPU is another program's, it is tried more and more rarely.
+    /// While the CPUs are busy, tasks are on their way to their commits, and a flush costs as much
+    /// as some statements: on a machine of two cores the flushing thread would interrupt them for
+    /// every other commit. While a CPU is idle, yielding returns at once. Where yielding takes time
+    /// and brings no task, because tasks wait for something else or another program uses the CPU,
+    /// it is tried more and more rarely.
     pub(crate) fn gather_tasks(&self) {
         let mut group = self.group.lock();
-        if group.yielding.is_paused() {
+        if group.yield_back_off.is_paused() {
             return;
         }
         let before = group.wakers.len();
@@ -486,7 +503,7 @@ impl Log {
         }
         group = self.group.lock();
         let came = group.wakers.len() > before;
-        group.yielding.tried(came, at > begun);
+        group.yield_back_off.tried(came, at > begun);
     }
 
     fn wake(&self, group: &mut Group) {
@@ -496,7 +513,8 @@ impl Log {
         }
     }
 
-    /// A steady point has made commits durable, or nothing will be any more: those who wait look again.
+    /// Wakes all who wait, to check again: a steady point has made commits durable, or (`failed`)
+    /// nothing will become durable any more.
     pub(crate) fn notify(&self, failed: bool) {
         let mut group = self.group.lock();
         group.failed |= failed;
@@ -515,20 +533,22 @@ impl Log {
         !group.failed
     }
 
-    /// Whether there is no log. Files of zeros are one: their first record may have been lost, and those behind it not.
+    /// Whether there is no log. Files of zeros are a log: their first record may have been lost,
+    /// and later ones not.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.iter().all(|file| file.allocated() == 0)
     }
 
-    /// Deletes the files of a log that nobody needs any more.
+    /// Deletes the files. Nobody needs their records any more.
     pub(crate) fn remove(&self) {
         for file in &self.files {
             file.remove();
         }
     }
 
-    /// Calls `visit` with each record behind a position, in order: its transaction, the position behind it, and its
-    /// operations. Returns the position behind the last, and its transaction.
+    /// Calls `visit` with each record behind a position, in order: its transaction, the position
+    /// behind it, and its operations. Gives the position behind the last record, and its
+    /// transaction.
     pub(crate) fn read(
         &self,
         mut at: Position,
@@ -537,7 +557,7 @@ impl Log {
     ) -> Result<(Position, TxnId)> {
         let mut windows = [Window::default(), Window::default()];
         loop {
-            // A steady point that was begun and not finished sent the records to the other file.
+            // A steady point that was begun and not finished has turned the log to the other file.
             let found = [at, at.turned()].into_iter().find_map(|at| {
                 let index = at.file as usize;
                 windows[index].record_length(&*self.files[index], at, after).transpose().map(|length| (at, length))
@@ -552,7 +572,7 @@ impl Log {
     }
 }
 
-/// A stretch of a file in memory.
+/// A part of a file in memory.
 #[derive(Default)]
 struct Window {
     start: u64,
@@ -567,7 +587,8 @@ impl Window {
         &self.bytes[at..at + length]
     }
 
-    /// Makes sure that `length` bytes from `offset` on are here; `false` if the file has no more.
+    /// Makes sure that `length` bytes from `offset` on are in memory; `false` if the file has no
+    /// more.
     fn reach(&mut self, file: &dyn LogFile, offset: u64, length: usize) -> Result<bool> {
         let end = self.start + self.bytes.len() as u64;
         if offset >= self.start && offset + length as u64 <= end {
@@ -580,7 +601,7 @@ impl Window {
         Ok(got >= length)
     }
 
-    /// The length of the record of the transaction after `after`, if it is whole there.
+    /// The length of the record of the transaction after `after`, if the record is complete.
     fn record_length(&mut self, file: &dyn LogFile, at: Position, after: TxnId) -> Result<Option<usize>> {
         if !self.reach(file, at.offset, RECORD_HEADER_BYTES)? {
             return Ok(None);
@@ -601,11 +622,13 @@ mod tests {
     use super::*;
     use crate::{Database, Options, TableKind};
 
-    /// Bug: a process that had opened the database before there was a log did not flush the one that another had made.
-    /// Consequence: at a handover, commits that were not durable were shown. Fix: flushing looks for the file.
+    /// Bug: a process that had opened the database before there was a log did not flush the one
+    /// that another had made. Consequence: at a handover, commits that were not durable were shown.
+    /// Fix: flushing looks for the file.
     ///
-    /// Bug: a file that another process had made longer was made longer again from its old end. Consequence: on file
-    /// systems that cannot allocate, zeros went over its records. Fix: growing asks for the length.
+    /// Bug: a file that another process had made longer was made longer again from its old end.
+    /// Consequence: on file systems that cannot allocate, zeros went over its records. Fix: growing
+    /// asks for the length.
     #[test]
     fn a_file_that_another_process_made_is_flushed_and_not_written_over() {
         let dir = tempfile::tempdir().unwrap();
@@ -626,8 +649,9 @@ mod tests {
         assert_eq!(&bytes, b"record");
     }
 
-    /// Bug: a file that could not grow as far as asked kept what it had got, the last of the room. Consequence: the steady
-    /// point that was to take the log's place had none. Fix: it gives back what it has got.
+    /// Bug: a file that could not grow as far as asked kept what it had got, the last of the room.
+    /// Consequence: the steady point that was to take the log's place had none. Fix: it gives back
+    /// what it has got.
     #[test]
     fn a_file_that_finds_no_room_leaves_what_there_is() {
         let dir = tempfile::tempdir().unwrap();
@@ -646,7 +670,7 @@ mod tests {
         let mut bytes = [0; 6];
         log.read(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"record");
-        // Who saw it while it was longer looks again before writing.
+        // A process that saw it while it was longer checks again before it writes.
         let other = FileLog::new(path.clone()).unwrap();
         other.allocated.store(2 * FILL_BYTES, Ordering::Release);
         other.refresh().unwrap();
@@ -674,15 +698,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_in_memory_is_let_go_once_and_never_the_last() {
+    fn what_is_not_needed_is_dropped_from_the_page_cache_once_and_never_the_last() {
         let keep = KEEP_BYTES;
-        assert_eq!(not_needed(0, 2 * keep - 8), 0..0);
-        assert_eq!(not_needed(0, 2 * keep), 0..keep);
-        assert_eq!(not_needed(keep, 6 * keep + 8), keep..5 * keep);
-        assert_eq!(not_needed(5 * keep, 6 * keep + 16), 5 * keep..5 * keep);
+        assert_eq!(droppable(0, 2 * keep - 8), 0..0);
+        assert_eq!(droppable(0, 2 * keep), 0..keep);
+        assert_eq!(droppable(keep, 6 * keep + 8), keep..5 * keep);
+        assert_eq!(droppable(5 * keep, 6 * keep + 16), 5 * keep..5 * keep);
         // At the start again.
-        assert_eq!(not_needed(5 * keep, 8), 0..0);
-        assert_eq!(not_needed(5 * keep, 3 * keep), 0..2 * keep);
+        assert_eq!(droppable(5 * keep, 8), 0..0);
+        assert_eq!(droppable(5 * keep, 3 * keep), 0..2 * keep);
     }
 
     /// Which pages of a file are in memory.
@@ -700,7 +724,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_flushed_is_let_go_from_memory_and_the_last_is_not() {
+    fn what_is_flushed_is_dropped_from_the_page_cache_and_the_last_is_not() {
         // Beside this program: temporary files may be in memory altogether.
         let beside = std::env::current_exe().unwrap();
         let dir = tempfile::tempdir_in(beside.parent().unwrap()).unwrap();
@@ -768,10 +792,10 @@ mod tests {
 
     #[test]
     fn yielding_that_brings_nobody_becomes_rare_and_what_costs_nothing_does_not() {
-        let mut yielding = Yielding::default();
+        let mut back_off = BackOff::default();
         let mut tried_after = |came, took_time| {
-            let skipped = std::iter::repeat_with(|| yielding.is_paused()).take_while(|&is_paused| is_paused).count();
-            yielding.tried(came, took_time);
+            let skipped = std::iter::repeat_with(|| back_off.is_paused()).take_while(|&is_paused| is_paused).count();
+            back_off.tried(came, took_time);
             skipped
         };
         assert!((0..100).all(|_| tried_after(false, false) == 0), "nobody else wants the CPU");
@@ -805,8 +829,8 @@ mod tests {
 
 #[cfg(all(test, feature = "shuttle"))]
 pub(crate) mod models {
-    //! The queue of those who wait for a flush, under every schedule that a random scheduler comes upon:
-    //! `cargo test -p colibri-storage --features shuttle models`.
+    //! The queue of those who wait for a flush, under every schedule that a random scheduler comes
+    //! upon: `cargo test -p colibri-storage --features shuttle models`.
 
     use std::sync::Arc;
 

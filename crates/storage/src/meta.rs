@@ -1,24 +1,28 @@
 //! The two meta pages: where the last steady points are.
 //!
-//! Steady points alternate between page 0 and page 1; whichever is newer and valid is where the database stands.
+//! Steady points alternate between page 0 and page 1. The newer valid one is where the database
+//! stands.
 //! ```text
 //! 0          32      40       44          48          52 … 68    68        72         76      80         120
 //! | header   | magic | version | page_size | page_count | free map | toggles | manifest | flags | catalog | …
 //! 120           136       160        256                    1536                 4096
 //! | database id | log | reserved | manifest (160 × 8) | toggles (640 × 4) |
 //! ```
-//! Only the first 4096 bytes of a meta page are used, whatever the page size, and the checksum covers just these.
+//! Only the first 4096 bytes of a meta page are used, whatever the page size, and the checksum
+//! covers just these.
 //!
-//! - `manifest`: pages of this steady point with the low half of their checksums. Where it is not empty, data and
-//!   meta page went out in one flush, and the point counts only if every listed page is there. An empty manifest
-//!   means that the pages were flushed before the meta page was written.
+//! - `manifest`: pages of this steady point with the low half of their checksums. If it is not
+//!   empty, the pages and the meta page went out in one flush, and the point counts only if every
+//!   listed page is on disk. If it is empty, the pages were flushed before the meta page was
+//!   written.
 //! - `toggles`: pages that are free here and not in the free map's chain, or the other way round.
-//! - `log`: where the records of the transactions after this point begin: offset (8), chain (8), file (4), zero (4).
+//! - `log`: where the records of the transactions after this point begin: offset (8), chain (8),
+//!   file (4), zero (4).
 //! - flag `CLEAN`: the database was closed; both meta pages hold the same point.
 
 use crate::log::Position;
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64, put_u32, put_u64};
-use crate::tree::Tree;
+use crate::root::{Root, Tree};
 
 /// Version of the file format that this build writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -26,7 +30,8 @@ pub const FORMAT_VERSION: u32 = 1;
 pub(crate) const META_BYTES: usize = 4096;
 /// How many pages of a commit a meta page can list.
 pub(crate) const MANIFEST_MAX: usize = 160;
-/// No database has seen more transactions; so numbers can be counted on from any that is read.
+/// More transactions than a database ever sees, so adding to a number that was read cannot
+/// overflow.
 const TXN_MAX: u64 = 1 << 62;
 /// How many changes to the free map a meta page can hold.
 pub(crate) const TOGGLES_MAX: usize = 640;
@@ -85,8 +90,13 @@ pub(crate) enum MetaFault {
 }
 
 impl Meta {
-    /// The bytes for one of the two meta pages. Points alternate between them, so that a torn write of one leaves
-    /// the point before it, whose pages are still untouched.
+    /// The root of the steady point.
+    pub(crate) fn root(&self) -> Root {
+        Root { txn: self.txn, catalog: self.catalog, page_count: self.page_count, log: self.log }
+    }
+
+    /// The bytes for one of the two meta pages. Points alternate between them, so that a torn write
+    /// of one leaves the point before it, whose pages are still untouched.
     pub(crate) fn encode(&self, slot: u32) -> [u8; META_BYTES] {
         assert!(self.manifest.len() <= MANIFEST_MAX && self.toggles.len() <= TOGGLES_MAX);
         let mut bytes = [0; META_BYTES];

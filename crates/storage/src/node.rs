@@ -5,26 +5,34 @@
 //! | header | prefix | heads u32 × n | cells u16 × n |            free | ← cells (heap)       |
 //! | header | prefix | heads u32 × n | cells u16 × n | children u32 × n | counts u48 × n | free | ← cells |
 //! ```
-//! - A key is `prefix ++ suffix`. The first four bytes of the suffix, big-endian and padded with zeros, are its
-//!   *head*, stored as an integer: searching compares integers that lie side by side. The cell holds the rest.
-//! - Leaf cell: `suffix_len, value_len·2 + large, suffix[4..], value`. A large value's bytes are `page u32, len u32`.
-//! - Branch cell: `suffix_len, suffix[4..]`. A separator whose suffix has at most four bytes has no cell: its
-//!   slot holds the length (0 to 4) instead of a place; four unused bytes at the end keep places above that.
-//! - A place is a distance from the end of the page, so 64 KiB pages need no special case. Lengths take one byte
-//!   below 128 and two bytes (high bits first, top bit set) above.
-//! - Entry 0 of a branch has an empty separator that stands for minus infinity, and no part in the prefix.
+//! - A key is `prefix ++ suffix`. The first four bytes of the suffix, big-endian and padded with
+//!   zeros, are its *head*, stored as an integer: searching compares integers that lie side by
+//!   side. The cell holds the rest.
+//! - Leaf cell: `suffix_len, value_len·2 + large, suffix[4..], value`. A large value's bytes are
+//!   `page u32, len u32`.
+//! - Branch cell: `suffix_len, suffix[4..]`. A separator whose suffix has at most four bytes has no
+//!   cell: its slot holds the length (0 to 4) instead of a place; four unused bytes at the end keep
+//!   places above that.
+//! - A place is a distance from the end of the page, so 64 KiB pages need no special case. Lengths
+//!   take one byte below 128 and two bytes (high bits first, top bit set) above.
+//! - Entry 0 of a branch has an empty separator that stands for minus infinity. It does not count
+//!   for the prefix.
 //!
-//! Invariants: suffixes strictly ascending, in a branch from entry 1 on; arrays end at or before the heap; `heap_len` counts all bytes behind the
-//! arrays that cells took, `dead` those of cells since removed; separators satisfy left < sep ≤ right.
-//! [`Node::validate`] proves a page well-formed before anything else looks at it.
+//! Invariants, which [`Node::validate`] proves before anything else reads a page:
+//! 1. Suffixes are strictly ascending, in a branch from entry 1 on.
+//! 2. The arrays end at or before the heap.
+//! 3. `heap_len` counts all bytes that cells have taken, `dead` those of cells that were removed
+//!    since.
+//! 4. Separators satisfy left < separator ≤ right.
 //!
-//! Not here: which page is where (`tree`), who may write (`space`).
+//! Not here: how pages form a tree (`tree`), and which pages are free (`space`).
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
+use smallvec::SmallVec;
+
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, get_u16, get_u32, put_u16, put_u32};
-use crate::view::Key;
 
 const AT_PREFIX_LEN: usize = 22;
 const AT_COUNT: usize = 24;
@@ -32,7 +40,8 @@ const AT_HEAP_LEN: usize = 26;
 const AT_DEAD: usize = 28;
 
 const HEAD_BYTES: usize = 4;
-/// Bytes kept free at the end of a branch, so that a place is never mistaken for a length.
+/// Bytes kept free at the end of a branch, so that a cell's place is never taken for a short
+/// length.
 const BRANCH_HEAP_PAD: usize = 4;
 const LEAF_WIDTHS: &[usize] = &[4, 2];
 const BRANCH_WIDTHS: &[usize] = &[4, 2, 4, 6];
@@ -43,9 +52,9 @@ const LARGE_BYTES: usize = 8;
 /// Largest number of entries below one child.
 const COUNT_MAX: u64 = (1 << 48) - 1;
 
-/// Pages that no tree refers to.
+/// Pages that no tree refers to: the two meta pages.
 const META_PAGES: u32 = 2;
-/// Bytes that an entry takes at least: its slot, and the two lengths in its cell.
+/// The least that an entry takes: its slot, and the two lengths in its cell.
 const ENTRY_BYTES_MIN: u64 = LEAF_SLOT_BYTES as u64 + 2;
 
 /// What an entry carries besides its key.
@@ -87,7 +96,7 @@ fn put_len(out: &mut [u8], at: usize, len: usize) -> usize {
     }
 }
 
-/// Reads a length; the result is the length and the bytes behind it.
+/// Reads a length. Gives the length and the bytes behind it.
 #[inline]
 fn take_len(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, tail) = bytes.split_first()?;
@@ -98,7 +107,7 @@ fn take_len(bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::from(first & 0x7f) << 8 | usize::from(second), tail))
 }
 
-/// The first bytes of a suffix as an integer that sorts as the bytes do.
+/// The first bytes of a suffix as an integer. Integers sort as the bytes do.
 #[inline]
 fn head_of(suffix: &[u8]) -> u32 {
     if let Some(head) = suffix.first_chunk::<HEAD_BYTES>() {
@@ -124,12 +133,12 @@ pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 64
 }
 
-/// No file of so many pages holds more entries.
+/// More entries than a file of so many pages can hold.
 fn entries_max(page_count: u32, page_size: usize) -> u64 {
     u64::from(page_count) * page_size as u64 / ENTRY_BYTES_MIN
 }
 
-/// Whether a value goes into the leaf: at least four cells fit a page whatever they hold.
+/// Whether a value goes into the leaf. At least four cells fit a page, whatever they hold.
 pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) -> bool {
     key_len + value_len <= inline_bytes_max(page_size)
 }
@@ -138,6 +147,9 @@ pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) ->
 pub(crate) const fn inline_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 40
 }
+
+/// A key as iterators give it: up to 32 bytes without an allocation.
+pub type Key = SmallVec<[u8; 32]>;
 
 /// Where a key is put together.
 pub(crate) trait KeyBuffer {
@@ -171,7 +183,7 @@ pub(crate) struct Node<'a> {
     bytes: &'a [u8],
 }
 
-/// Where a key's rest and payload are: the decoded cell.
+/// The decoded cell: the rest of the key, and the payload.
 #[derive(Clone, Copy)]
 struct Cell<'a> {
     suffix_len: usize,
@@ -273,7 +285,8 @@ impl<'a> Node<'a> {
         Some(Cell { suffix_len, rest, value: cell.get(..value_len)?, large })
     }
 
-    /// The cell of an entry of a page that was validated. Should memory have changed since, the cell is empty.
+    /// The cell of an entry of a page that was validated. If memory has changed since, the cell is
+    /// empty instead of out of bounds.
     #[inline]
     fn cell(self, index: usize) -> Cell<'a> {
         self.try_cell(index).unwrap_or(Cell { suffix_len: 0, rest: &[], value: &[], large: false })
@@ -293,12 +306,12 @@ impl<'a> Node<'a> {
         self.bytes.len() - self.heap_len() - self.slots_at() - self.count() * self.slot_bytes()
     }
 
-    /// The parts of the page that hold something: from the start, and up to the end.
+    /// The parts of the page that are used: one from the start, and one up to the end.
     pub(crate) fn parts(self) -> (usize, usize) {
         (self.slots_at() + self.count() * self.slot_bytes(), self.bytes.len() - self.heap_len())
     }
 
-    /// Whether so little is left that merging with a neighbour is worth trying.
+    /// Whether the page is so empty that merging it with a neighbour is worth trying.
     pub(crate) fn is_underfull(self) -> bool {
         self.used_bytes() < self.bytes.len() / 3
     }
@@ -329,15 +342,16 @@ impl<'a> Node<'a> {
         self.payload(index).cell_bytes(self.cell(index).suffix_len)
     }
 
-    /// Whether the entry at an index, and the one before it, are those written last, one after the other: somebody writes
-    /// in ascending order here.
+    /// Whether the cells of an entry and of the one before it were written last, one after the
+    /// other: then somebody is writing in ascending order here.
     pub(crate) fn ends_run(self, index: usize) -> bool {
         index > 0
             && self.place(index) == self.heap_len()
             && self.place(index - 1) + self.cell_len(index) == self.heap_len()
     }
 
-    /// Bytes of an entry's cell on a page with a prefix of so many bytes. The first child of a branch has none.
+    /// Bytes of an entry's cell on a page with a prefix of so many bytes. The first child of a
+    /// branch has none.
     pub(crate) fn cell_bytes(self, index: usize, prefix_len: usize) -> usize {
         if index == 0 && !self.is_leaf() {
             return 0;
@@ -368,7 +382,7 @@ impl<'a> Node<'a> {
         u64::from(get_u32(self.bytes, at)) | u64::from(get_u16(self.bytes, at + 4)) << 32
     }
 
-    /// Entries in this subtree, or in its first `children` children or slots.
+    /// Entries in this subtree, or in its first `children` children.
     pub(crate) fn entries_before(self, index: usize) -> u64 {
         if self.is_leaf() { index as u64 } else { (0..index).map(|i| self.child_count(i)).sum() }
     }
@@ -425,8 +439,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Proves that a page of a file of so many pages is well-formed, so that no other method leaves its bounds, that
-    /// what it refers to lies within the file, and that its entries can be cut and joined as those of any page.
+    /// Proves that a page of a file of so many pages is well-formed: that no other method leaves
+    /// the page's bounds, that what it refers to lies within the file, and that splitting and
+    /// merging it works.
     pub(crate) fn validate(self, page_count: u32) -> Result<(), &'static str> {
         let leaf = match (page::kind_of(self.bytes), self.level()) {
             (Some(PageKind::Leaf), 0) => true,
@@ -513,7 +528,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A leaf laid open for reading one entry after the other.
+/// A leaf, decoded for reading one entry after the other.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafEntries<'a> {
     bytes: &'a [u8],
@@ -521,7 +536,7 @@ pub(crate) struct LeafEntries<'a> {
     places: &'a [[u8; 2]],
 }
 
-/// How far a key's rest is copied at once, whatever its length.
+/// So many bytes of a key are copied at once, whatever its length.
 const REST_STEP: usize = 16;
 
 impl<'a> LeafEntries<'a> {
@@ -540,8 +555,9 @@ impl<'a> LeafEntries<'a> {
         self.heads.len()
     }
 
-    /// Writes the suffix of an entry to `out`, which has room for the longest and for [`Self::SPARE`] bytes more; gives its
-    /// length, the value's bytes, and whether these refer to a large value. `None` if the page changed underfoot.
+    /// Writes the suffix of an entry to `out`, which has room for the longest and for
+    /// [`Self::SPARE`] bytes more. Gives its length, the value's bytes, and whether the value is
+    /// large. `None` if the page has changed since it was validated.
     #[inline]
     pub(crate) fn read(self, index: usize, out: &mut [u8]) -> Option<(usize, &'a [u8], bool)> {
         let head = u32::from_le_bytes(*self.heads.get(index)?).to_be_bytes();
@@ -553,7 +569,8 @@ impl<'a> LeafEntries<'a> {
         let value_len = if large { LARGE_BYTES } else { value_len >> 1 };
         *out.first_chunk_mut::<HEAD_BYTES>()? = head;
         let rest_len = suffix_len.saturating_sub(HEAD_BYTES);
-        // Copying a fixed number of bytes, some of them too many, is one instruction; a copy of exact length is a call.
+        // Copying a fixed number of bytes, even if that is too many, is one instruction. A copy of
+        // exact length is a call.
         match (cell.first_chunk::<REST_STEP>(), out.get_mut(HEAD_BYTES..)?.first_chunk_mut::<REST_STEP>()) {
             (Some(from), Some(to)) if rest_len <= REST_STEP => *to = *from,
             _ => out.get_mut(HEAD_BYTES..HEAD_BYTES + rest_len)?.copy_from_slice(cell.get(..rest_len)?),
@@ -570,10 +587,11 @@ pub(crate) fn decode_large(value: &[u8]) -> Payload<'_> {
     Payload::Large { page: PageId(get_u32(value, 0)), bytes: get_u32(value, 4) }
 }
 
-/// So many heads are compared one by one, in parallel: they are few cache lines, and all of them load at once.
+/// So many heads are compared one by one. They are few cache lines, which the processor loads in
+/// parallel.
 const SCAN_MAX: usize = 64;
 
-/// First index whose head is not below `head`. Nothing here branches on what the heads are.
+/// The first index whose head is not below `head`. No branch depends on the heads.
 #[inline]
 fn lower_bound(heads: &[[u8; 4]], head: u32) -> usize {
     let mut rest = heads;
@@ -588,7 +606,7 @@ fn lower_bound(heads: &[[u8; 4]], head: u32) -> usize {
     skipped + below as usize
 }
 
-/// First index whose head is above `head`.
+/// The first index whose head is above `head`.
 fn lower_bound_above(heads: &[[u8; 4]], head: u32) -> usize {
     match head.checked_add(1) {
         Some(next) => lower_bound(heads, next),
@@ -690,7 +708,7 @@ pub(crate) fn cell_bytes(key_len: usize, prefix_len: usize, payload: Payload<'_>
     payload.cell_bytes(key_len.saturating_sub(prefix_len))
 }
 
-/// What became of an attempt to insert into a page.
+/// The result of an attempt to insert into a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The entry is in.
@@ -717,7 +735,7 @@ impl<'a> NodeMut<'a> {
         Node::new(self.bytes)
     }
 
-    /// Inserts an entry at a position that `search` gave, if it fits as the page is.
+    /// Inserts an entry at a position that `search` gave, if there is room for it.
     pub(crate) fn insert(&mut self, index: usize, key: &[u8], payload: Payload<'_>) -> Fit {
         let node = self.node();
         let Some(suffix) = key.strip_prefix(node.prefix()) else {
@@ -746,7 +764,8 @@ impl<'a> NodeMut<'a> {
         Fit::Done
     }
 
-    /// Moves the cells together, so that no dead bytes are left between them. `copy` is room for the page as it was.
+    /// Moves the cells together, so that no dead bytes are left between them. `copy` is a buffer
+    /// for the old page.
     pub(crate) fn gather(&mut self, copy: &mut Vec<u8>) {
         copy.clear();
         copy.extend_from_slice(self.bytes);
@@ -756,7 +775,7 @@ impl<'a> NodeMut<'a> {
         let mut heap_len = if old.is_leaf() { 0 } else { BRANCH_HEAP_PAD };
         for index in 0..old.count() {
             let cell_len = old.cell_len(index);
-            // A short separator lies in its slot.
+            // A short separator has no cell: it lies in its slot.
             if cell_len > 0 {
                 heap_len += cell_len;
                 let (from, to) = (page_size - old.place(index), page_size - heap_len);
@@ -768,7 +787,7 @@ impl<'a> NodeMut<'a> {
         put_u16(self.bytes, AT_DEAD, 0);
     }
 
-    /// Makes room in every array; the arrays move from the last to the first.
+    /// Makes room for an entry in every array. The arrays move from the last to the first.
     fn open_slot(&mut self, index: usize) {
         let node = self.node();
         let (start, count, widths) = (node.slots_at(), node.count(), node.widths());
@@ -782,7 +801,7 @@ impl<'a> NodeMut<'a> {
         put_u16(self.bytes, AT_COUNT, (count + 1) as u16);
     }
 
-    /// Closes the gap that an entry leaves; the arrays move from the first to the last.
+    /// Closes the gap of an entry in every array. The arrays move from the first to the last.
     fn close_slot(&mut self, index: usize) {
         let node = self.node();
         let (start, count, widths) = (node.slots_at(), node.count(), node.widths());
@@ -796,7 +815,8 @@ impl<'a> NodeMut<'a> {
         put_u16(self.bytes, AT_COUNT, (count - 1) as u16);
     }
 
-    /// Removes an entry. Removing entry 0 of a branch leaves its successor as the new minus infinity.
+    /// Removes an entry. If that is entry 0 of a branch, the next one becomes the new minus
+    /// infinity.
     pub(crate) fn remove(&mut self, index: usize) {
         self.bury_cell(index);
         self.close_slot(index);
@@ -808,7 +828,7 @@ impl<'a> NodeMut<'a> {
         }
     }
 
-    /// Gives up the bytes of a cell: at once if it is the one written last, else as dead bytes.
+    /// Frees the bytes of a cell: at once if it was written last, else as dead bytes.
     fn bury_cell(&mut self, index: usize) {
         let node = self.node();
         let cell_len = node.cell_len(index);
@@ -820,7 +840,7 @@ impl<'a> NodeMut<'a> {
         }
     }
 
-    /// Replaces a value by one that takes the same bytes; `false` if it does not.
+    /// Replaces a value by one that takes as many bytes; `false` if it does not.
     pub(crate) fn replace_value(&mut self, index: usize, payload: Payload<'_>) -> bool {
         let node = self.node();
         let suffix_len = node.cell(index).suffix_len;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::slow::SlowReaders;
+use crate::slow_readers::SlowReaders;
 use crate::trace::{Tracer, WriteTrace};
 use crate::{Error, Result};
 
@@ -12,30 +12,34 @@ pub const PAGE_SIZE_MIN: u32 = 4 << 10;
 /// Largest page size, in bytes.
 pub const PAGE_SIZE_MAX: u32 = 64 << 10;
 
-/// Bounds of `Options::size_max`: room for the first steady points, and what page numbers and addresses can reach.
+/// Bounds of `Options::size_max`: room for the first steady points, and what page numbers and
+/// addresses can reach.
 const SIZE_MAX_RANGE: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 40;
 
 /// What a commit waits for, and so what a crash of the operating system can take.
 ///
-/// In every mode the database is intact after a crash; the modes differ in how much of the tail is lost.
-/// A crash of the process alone loses no commit in any mode.
+/// In every mode the database is intact after a crash; the modes differ in how much of the tail is
+/// lost. A crash of the process alone loses no commit in any mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// A commit returns once its record in the log is on disk: nothing is lost. Commits that come together share a
-    /// flush. A background thread makes a steady point when the log has become long or some seconds old.
+    /// A commit returns once its record in the log is on disk: nothing is lost. Commits that come
+    /// together share a flush. A background thread makes a steady point when the log has become
+    /// long or some seconds old.
     Sync,
     /// As `Sync`, but without a log: every commit is a steady point.
     SyncNoLog,
-    /// A commit returns at once. A background thread makes a steady point when so many bytes of pages have
-    /// changed or so much time has passed since the first unsteady commit, and sleeps otherwise. Should it fall behind by
-    /// four times as many bytes, or the disk be full, commits make a steady point themselves, or fail.
+    /// A commit returns at once. A background thread makes a steady point when so many bytes of
+    /// pages have changed or so much time has passed since the first unsteady commit, and sleeps
+    /// otherwise. Should it fall behind by four times as many bytes, or the disk be full, commits
+    /// make a steady point themselves, or fail.
     Lazy {
         /// Bytes of changed pages after which a steady point is made.
         bytes: u64,
         /// Time after the first unsteady commit after which a steady point is made.
         period: Duration,
     },
-    /// A commit returns at once. Steady points are made by [`crate::Database::sync`] and on closing only.
+    /// A commit returns at once. Steady points are made by [`crate::Database::sync`] and on closing
+    /// only.
     NoSync,
 }
 
@@ -52,29 +56,31 @@ pub enum Checksums {
     FirstTouch,
     /// Each time a page is used: for tests and doubtful memory.
     Always,
-    /// Never, for files that something below already protects. The structure of a page is still checked
-    /// when it is first used.
+    /// Never, for files that something below already protects. The structure of a page is still
+    /// checked when it is first used.
     Never,
 }
 
-/// Which free pages a writer takes first. It changes where pages are written, not what is free, and nothing of it is
-/// on disk: each opening of a database may choose.
+/// Which free pages a writer takes first. It changes where pages are written, not what is free, and
+/// nothing of it is on disk: each opening of a database may choose.
 ///
-/// Values so large that they need several pages in a row take them where there are so many, by place.
+/// Values so large that they need several pages in a row take them where there are so many, by
+/// place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FreeSpace {
     /// Those freed last. A small set of pages is written again and again, which caches below like.
     #[default]
     Lifo,
-    /// Those freed first, and before them those that were free when the database was opened or whose disk space was
-    /// given back. All free pages are written in turn.
+    /// Those freed first, and before them those that were free when the database was opened or
+    /// whose disk space was given back. All free pages are written in turn.
     Fifo,
-    /// Those nearest to the start of the file. Under writing this moves what is in use there, and the file gets shorter
-    /// when much of it has become free. What nobody writes stays where it is.
+    /// Those nearest to the start of the file. As records are written they move there, and the file
+    /// gets shorter when much of it has become free. Records that nobody writes stay where they
+    /// are.
     Lowest,
-    /// None: freed pages are not taken again, nor is their disk space given back, and the file grows with every
-    /// commit. For measuring what the others cost or gain, since this writes strictly in order. A later opening with
-    /// another policy takes them.
+    /// None: freed pages are not used again, their disk space is not given back, and the file grows
+    /// with every commit. This is the control for measurements of the others, since it writes
+    /// strictly in order. A later opening with another policy uses those pages.
     Append,
 }
 
@@ -128,8 +134,8 @@ impl Options {
         Self::default()
     }
 
-    /// Page size in bytes: a power of two from 4 KiB to 64 KiB. A new database gets this size (4 KiB by
-    /// default); an existing one must have it, unless it is left out.
+    /// Page size in bytes: a power of two from 4 KiB to 64 KiB. A new database gets this size (4
+    /// KiB by default); an existing one must have it, unless it is left out.
     #[must_use]
     pub fn page_size(mut self, bytes: u32) -> Self {
         self.page_size = Some(bytes);
@@ -143,9 +149,10 @@ impl Options {
         self
     }
 
-    /// Largest size of the data file, in bytes, from 256 KiB to 256 TiB: address space that is reserved, not memory.
-    /// By default 1 TiB, or a 128th of the address space that is left, if that is less: a process that has hundreds of
-    /// databases open has room for the next one, and each can grow to 16 times its size when it was opened, if not more.
+    /// Largest size of the data file, in bytes, from 256 KiB to 256 TiB: address space that is
+    /// reserved, not memory. By default 1 TiB, or a 128th of the address space that is left, if
+    /// that is less: a process that has hundreds of databases open has room for the next one, and
+    /// each can grow to 16 times its size when it was opened, if not more.
     #[must_use]
     pub fn size_max(mut self, bytes: u64) -> Self {
         self.size_max = bytes;
@@ -174,8 +181,9 @@ impl Options {
         self
     }
 
-    /// Opens for reading only. Where the lock file cannot be written to, the database is opened without it, and refused if
-    /// others have it open, or if what they left has to be recovered first.
+    /// Opens for reading only. Where the lock file cannot be written to, the database is opened
+    /// without it, and refused if others have it open, or if what they left has to be recovered
+    /// first.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
@@ -189,32 +197,33 @@ impl Options {
         self
     }
 
-    /// How many snapshots can be open at once, over all processes, from 1 to 1048576. The first process to open the database
-    /// decides. 1024 by default.
+    /// How many snapshots can be open at once, over all processes, from 1 to 1048576. The first
+    /// process to open the database decides. 1024 by default.
     #[must_use]
     pub fn readers_max(mut self, readers_max: u32) -> Self {
         self.readers_max = readers_max;
         self
     }
 
-    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64 KiB on. By default
-    /// half of the size of the data, but at least 4 MiB and at most 512 MiB.
+    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64
+    /// KiB on. By default half of the size of the data, but at least 4 MiB and at most 512 MiB.
     #[must_use]
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = Some(bytes);
         self
     }
 
-    /// How long in `Sync` mode the log alone may hold a commit before a steady point is made. Thirty seconds by default.
-    /// When nothing is committed any more, it comes within a third of that.
+    /// How long in `Sync` mode the log alone may hold a commit before a steady point is made.
+    /// Thirty seconds by default. When nothing is committed any more, it comes within a third of
+    /// that.
     #[must_use]
     pub fn log_period(mut self, period: Duration) -> Self {
         self.log_period = period;
         self
     }
 
-    /// Whether snapshots see commits that others still wait for to be durable, in `Sync` mode. A crash may take such a
-    /// commit after it was seen. `false` by default.
+    /// Whether snapshots see commits that others still wait for to be durable, in `Sync` mode. A
+    /// crash may take such a commit after it was seen. `false` by default.
     #[must_use]
     pub fn weak_reads(mut self, weak_reads: bool) -> Self {
         self.weak_reads = weak_reads;
@@ -228,8 +237,8 @@ impl Options {
         self
     }
 
-    /// Calls a function with what each commit and each steady point wrote: from the thread that writes, with the
-    /// writer's lock held for commits, so it should be brief.
+    /// Calls a function with what each commit and each steady point wrote: from the thread that
+    /// writes, with the writer's lock held for commits, so it should be brief.
     #[must_use]
     pub fn trace_writes(mut self, trace: impl Fn(&WriteTrace) + Send + Sync + 'static) -> Self {
         self.tracer = Some(Tracer(Arc::new(trace)));

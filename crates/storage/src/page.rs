@@ -6,13 +6,17 @@
 //! | checksum | txn  | page | kind | level | prefix_len | count | heap_len | dead | reserved | body …
 //!                                                       | run pages     | run bytes      |   (runs)
 //! ```
-//! - `checksum`: XXH3-64 over everything behind it, the whole run where a page heads one; written at the steady
-//!   point that makes the page durable, and so meaningless while `txn` is newer than the last steady point.
-//! - `txn`: the transaction that wrote the page; a child is never newer than its parent.
-//! - `page`: its own number, so that a page read from the wrong place does not pass.
+//! - `checksum`: XXH3-64 over everything behind it; where the page heads a run, over the whole run.
+//!   It is written at the steady point that makes the page durable. So it means nothing while `txn`
+//!   is newer than the last steady point.
+//! - `txn`: the transaction that wrote the page. A child is never newer than its parent.
+//! - `page`: the page's own number, so that a page that was read from the wrong place is
+//!   recognized.
 //!
-//! Invariants: a page is written only by the transaction in its header, and never again once that transaction
-//! has committed (but for the checksum); `node` owns what the fields behind `level` mean in trees.
+//! Invariant: a page is written only by the transaction in its header, and never again once that
+//! transaction has committed, but for the checksum.
+//!
+//! In tree pages, `node` owns the fields behind `level`.
 
 use std::fmt;
 
@@ -147,7 +151,7 @@ pub(crate) fn checksum_of(page: &[u8]) -> u64 {
     get_u64(page, AT_CHECKSUM)
 }
 
-/// Pages in the run that a page of a run kind heads; 1 for any other kind.
+/// How many pages the run has that a page heads; 1 for a page that heads no run.
 pub(crate) fn run_pages_of(page: &[u8]) -> u32 {
     match kind_of(page) {
         Some(kind) if kind.heads_run() => get_u32(page, AT_RUN_PAGES),
@@ -165,7 +169,7 @@ pub(crate) fn run_pages_for(bytes: u64, page_size: usize) -> u64 {
     (bytes + HEADER_BYTES as u64).div_ceil(page_size as u64)
 }
 
-/// Names the owner of a page: its transaction and its number.
+/// Writes the owner of a page: its transaction and its number.
 pub(crate) fn set_owner(page: &mut [u8], id: PageId, txn: TxnId) {
     put_u64(page, AT_TXN, txn.0);
     put_u32(page, AT_PAGE, id.0);

@@ -5,11 +5,14 @@
 //! words    | w w w … | w w … |    a bit for each page
 //! ```
 //!
-//! Invariants: a bit of `summary` is set exactly if its word is not zero; all words of `summary` before `low` are zero;
-//! `len` counts the bits of `words`.
+//! Invariants:
+//! 1. A bit of `summary` is set exactly if its word is not zero.
+//! 2. All words of `summary` before `low` are zero.
+//! 3. `len` counts the bits of `words`.
 //!
-//! Cost: adding, removing and asking take a few memory accesses. Finding the lowest page passes over a word of the
-//! summary for each 4096 pages. A search for a run looks at a bounded number of words.
+//! Cost: adding, removing and looking up take a few memory accesses. Finding the lowest page passes
+//! over a word of the summary for each 4096 pages. A search for a run looks at a bounded number of
+//! words.
 
 /// A set of page numbers as a bitmap.
 #[derive(Default, Clone)]
@@ -18,7 +21,7 @@ pub(crate) struct PageSet {
     summary: Vec<u64>,
     len: u32,
     low: usize,
-    /// The word where the next search for a run goes on, in a set that is not searched whole.
+    /// The word where the next search for a run begins, in a set that is not searched as a whole.
     rover: usize,
 }
 
@@ -39,7 +42,7 @@ impl PageSet {
         set
     }
 
-    /// Writes the bitmap, which no page of the set lies beyond, with zeros behind it.
+    /// Writes the bitmap, with zeros behind it. No page of the set lies beyond `bytes`.
     pub(crate) fn to_bytes(&self, bytes: &mut [u8]) {
         bytes.fill(0);
         for (chunk, word) in bytes.chunks_mut(8).zip(&self.words) {
@@ -70,7 +73,7 @@ impl PageSet {
         new
     }
 
-    /// Takes a page out; `false` if it was not there.
+    /// Removes a page; `false` if it was not there.
     pub(crate) fn remove(&mut self, page: u32) -> bool {
         let index = page as usize / 64;
         let Some(word) = self.words.get_mut(index) else { return false };
@@ -113,7 +116,7 @@ impl PageSet {
         self.words.get(index).copied().unwrap_or(0)
     }
 
-    /// Takes out all pages from `end` on.
+    /// Removes all pages from `end` on.
     pub(crate) fn truncate(&mut self, end: u32) {
         let (index, bits) = (end as usize / 64, end % 64);
         let Some(gone) = self.words.get(index..) else { return };
@@ -130,7 +133,7 @@ impl PageSet {
         }
     }
 
-    /// The lowest page. Remembers how far it had to look.
+    /// The lowest page. Remembers how far it searched.
     pub(crate) fn lowest(&mut self) -> Option<u32> {
         while let Some(&summary) = self.summary.get(self.low) {
             count_words(1);
@@ -170,7 +173,7 @@ impl PageSet {
         })
     }
 
-    /// Its pages as runs of neighbours: first page and length.
+    /// The pages as runs of neighbours: first page and length.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut pages = self.iter().peekable();
         std::iter::from_fn(move || {
@@ -183,13 +186,13 @@ impl PageSet {
         })
     }
 
-    /// `count` pages in a row, looking at `words_max` words that have pages. A set of no more words than that is
-    /// searched whole, from the start; in a larger one a search goes on where the last one ended, so that all of it is
-    /// looked at in turn.
+    /// The first of `count` neighbouring pages. Looks at `words_max` words that have pages. A set
+    /// of no more words is searched as a whole, from the start. In a larger one a search begins
+    /// where the last one ended, so that all of it is searched in turn.
     pub(crate) fn find_run(&mut self, count: u32, words_max: usize) -> Option<u32> {
         let mut wrapped = self.words.len() <= words_max;
         let mut index = if wrapped { 0 } else { self.rover };
-        // Pages in a row up to the end of the word before `index`.
+        // How many neighbouring pages end with the word before `index`.
         let mut length = 0;
         for _ in 0..words_max {
             let Some(next) = self.next_word(index) else {
@@ -215,13 +218,13 @@ impl PageSet {
             length = if word == u64::MAX { length + 64 } else { word.leading_ones() };
             index = next + 1;
         }
-        // Not into the middle of a run.
+        // The next search must not begin inside a run.
         self.rover = index.saturating_sub(length.div_ceil(64) as usize);
         None
     }
 }
 
-/// Tells tests how many words a search looks at.
+/// Counts, for tests, the words that a search looks at.
 #[inline]
 fn count_words(_words: u64) {
     #[cfg(test)]
@@ -239,7 +242,7 @@ fn run_in_word(word: u64, count: u32) -> Option<u32> {
     if count > 64 {
         return None;
     }
-    // A bit of `starts` says that `length` bits from it on are set.
+    // Each bit of `starts` says that `length` set bits begin there.
     let (mut starts, mut length) = (word, 1);
     while length < count && starts != 0 {
         let step = length.min(count - length);

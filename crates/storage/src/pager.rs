@@ -1,11 +1,14 @@
-//! Pages by number: bounds, first-touch verification, and the one place that turns the map into references.
+//! Pages by number: bounds, verification on first touch, and the one place that turns the memory
+//! map into references.
 //!
 //! Invariants that make the references sound:
-//! 1. A reader is given only pages below the page count of its snapshot, and those are allocated and mapped.
-//! 2. A page that a pinned snapshot can reach is not written (`space` hands out no page that one can see), but for
-//!    its checksum field, which is written before the steady transaction number admits the page to verification.
-//! 3. The writer is alone: `page_mut` is called by the holder of the writer's lock, for pages born in its
-//!    transaction, and tree code holds no reference to a page while it has it mutably.
+//! 1. A reader gets only pages below the page count of its snapshot. These are allocated and
+//!    mapped.
+//! 2. A page that a pinned state reaches is not written: `space` does not allocate it. The one
+//!    exception is its checksum, which is written before the number of the steady point admits the
+//!    page to verification.
+//! 3. There is one writer: `page_mut` is called by the holder of the writer's lock, for pages of
+//!    its own transaction. Tree code holds no reference to a page while it has the page mutably.
 //!
 //! Not here: which pages are free, what pages mean.
 
@@ -19,28 +22,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
-use crate::node::Node;
+use crate::node::{Node, Payload};
 use crate::options::{Checksums, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::{Error, Result};
 
-/// Lines of a large value that are loaded at once; beyond that the processor has noticed that they follow each other.
+/// So many cache lines of a large value are loaded at once. Behind them the processor has
+/// recognized the sequence.
 const LARGE_LINES_AHEAD: usize = 18;
 
-/// What a snapshot may touch, and which of it is sealed by checksums.
+/// Which pages a snapshot may touch, and which of them are sealed by checksums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// Pages below this number belong to the snapshot's file.
     pub(crate) page_count: u32,
-    /// The transaction that the snapshot sees, or that is under way: no page of it is newer.
+    /// The transaction that the snapshot sees, or the one under way. No page of it is newer.
     pub(crate) newest: TxnId,
     /// Pages of transactions up to this one are sealed.
     pub(crate) steady: TxnId,
 }
 
-/// Words that are zero until they are written, in a mapping of their own: no page of it exists before its first word is
-/// touched. An allocator promises no such thing. It may give memory that was used before, which it then has to clear, and a
-/// bit for each page that a database could have is tens of megabytes.
+/// Words that are zero until they are written, in a mapping of their own. Memory for them exists
+/// from their first use on. An allocator might hand out memory that was used before and has to be
+/// cleared, and a bit for each page that a database could have is tens of megabytes.
 struct LazyWords {
     base: NonNull<AtomicU64>,
     count: usize,
@@ -74,7 +78,8 @@ impl LazyWords {
 impl Drop for LazyWords {
     fn drop(&mut self) {
         let bytes = self.count.max(1) * size_of::<AtomicU64>();
-        // SAFETY: the mapping of `new`, of the same length, to which there are no references any more.
+        // SAFETY: the mapping of `new`, of the same length, to which there are no references any
+        // more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
     }
 }
@@ -84,13 +89,14 @@ impl Deref for LazyWords {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is readable, zeroed at first, page-aligned, of this many words, and lives as long as `self`;
-        // any bits are a valid `AtomicU64`.
+        // SAFETY: the mapping is readable, zeroed at first, page-aligned, of this many words, and
+        // lives as long as `self`; any bits are a valid `AtomicU64`.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
     }
 }
 
-/// A bit for each page that passed verification as what it is used for. Untouched words cost nothing.
+/// A bit for each page that has passed verification as a page of one kind. Untouched words cost
+/// nothing.
 struct Verified(LazyWords);
 
 impl Verified {
@@ -105,7 +111,8 @@ impl Verified {
 
     #[inline]
     fn insert(&self, id: PageId) {
-        // Looking first: pages that are used again mostly become what they were.
+        // Checked without writing first: most pages that are used again have the same kind as
+        // before.
         if !self.contains(id) {
             self.0[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
         }
@@ -125,14 +132,14 @@ impl Verified {
     }
 }
 
-/// Off the path that is usually taken, so that it costs that one nothing.
+/// Kept out of the usual path, so that it costs that path nothing.
 #[cold]
 #[inline(never)]
 pub(crate) fn corrupted(page: PageId, reason: &'static str) -> Error {
     Error::Corrupted { page, reason }
 }
 
-/// What a page is asked for as.
+/// The kind of page that the caller expects.
 #[derive(Clone, Copy)]
 enum Expected {
     /// A leaf or a branch.
@@ -150,7 +157,8 @@ pub(crate) struct Pager {
     checksums: Checksums,
     /// Tree pages that passed verification since the database was opened.
     nodes: Verified,
-    /// Heads of large values that did. A set of its own: a well-formed page of one kind is no page of the other.
+    /// The same for heads of large values. The sets are apart, because a well-formed page of one
+    /// kind is no page of the other.
     large: Verified,
     disk: Box<dyn Disk>,
 }
@@ -192,8 +200,8 @@ impl Pager {
     /// The bytes of a run of pages, unverified.
     fn bytes(&self, id: PageId, pages: u32) -> &[u8] {
         debug_assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
-        // SAFETY: callers keep the run below a page count that is allocated and mapped (invariant 1), and its
-        // contents do not change while a snapshot pins them (invariant 2).
+        // SAFETY: callers keep the run below a page count that is allocated and mapped (invariant
+        // 1), and its contents do not change while a snapshot pins them (invariant 2).
         unsafe {
             std::slice::from_raw_parts(
                 self.base.add(id.index() << self.page_shift),
@@ -202,7 +210,7 @@ impl Pager {
         }
     }
 
-    /// The first page of something of a kind, verified the first time.
+    /// The page, or the first page of a run, of an expected kind, verified on first touch.
     #[inline]
     fn page(&self, id: PageId, expected: Expected, bounds: Bounds) -> Result<&[u8]> {
         if id.0 >= bounds.page_count {
@@ -224,8 +232,9 @@ impl Pager {
         self.page(id, Expected::Node, bounds).map(Node::new)
     }
 
-    /// A tree page of an old state, which may have no checksum, or which the page may be no part of. So its form is verified
-    /// each time, its checksum never, and neither tells others anything. Nobody writes to it meanwhile.
+    /// A tree page of an old state. It may have no checksum, and the page may have been reused
+    /// since. So its form is verified each time, its checksum never, and the result is not kept.
+    /// Nobody writes to it meanwhile.
     pub(crate) fn node_of_old(&self, id: PageId, bounds: Bounds) -> Result<Node<'_>> {
         if id.0 >= bounds.page_count {
             return Err(corrupted(id, "a page number lies beyond the end of the file"));
@@ -238,7 +247,7 @@ impl Pager {
         }
     }
 
-    /// Starts loading the part of a page that searching it touches first.
+    /// Starts loading the part of a page that a search touches first.
     #[inline]
     pub(crate) fn prefetch(&self, id: PageId, bounds: Bounds) {
         self.prefetch_lines(id, bounds, 6);
@@ -266,9 +275,20 @@ impl Pager {
         let _ = (id, bounds, lines);
     }
 
+    /// The bytes of an entry's value, wherever they are.
+    #[inline]
+    pub(crate) fn value<'a>(&'a self, bounds: Bounds, payload: Payload<'a>) -> Result<&'a [u8]> {
+        match payload {
+            Payload::Inline(value) => Ok(value),
+            Payload::Large { page, bytes } => self.large(page, bytes, bounds),
+            Payload::Child { page, .. } => Err(Error::Corrupted { page, reason: "a leaf was expected" }),
+        }
+    }
+
     /// The content of a large value.
     pub(crate) fn large(&self, id: PageId, len: u32, bounds: Bounds) -> Result<&[u8]> {
-        // Whoever asks for a value is about to read it: its lines come together instead of one after the other.
+        // The caller is about to read the value, so its lines are loaded together and not one after
+        // the other.
         self.prefetch_lines(id, bounds, (page::HEADER_BYTES + len as usize).div_ceil(64).min(LARGE_LINES_AHEAD));
         let head = self.page(id, Expected::Large, bounds)?;
         if page::run_bytes_of(head) != len {
@@ -281,14 +301,14 @@ impl Pager {
         Ok(&self.bytes(id, pages)[page::HEADER_BYTES..page::HEADER_BYTES + len as usize])
     }
 
-    /// Verifies a tree page or a large value, whichever stands there.
+    /// Verifies a page as a tree page or as a large value, whichever it is.
     pub(crate) fn verified_run(&self, id: PageId, bounds: Bounds) -> Result<()> {
         let large = id.0 < bounds.page_count && page::kind_of(self.bytes(id, 1)) == Some(PageKind::Overflow);
         self.page(id, if large { Expected::Large } else { Expected::Node }, bounds).map(|_| ())
     }
 
-    /// A run of one of the free map's kinds, verified each time: it is read once. Its checksum is verified whatever the
-    /// policy: what it says is believed in everything.
+    /// A run of the free map. It is read once, so it is verified each time. Its checksum is
+    /// verified whatever the policy, because everything depends on it.
     pub(crate) fn free_map_run(&self, id: PageId, kind: PageKind, bounds: Bounds) -> Result<&[u8]> {
         if id.0 >= bounds.page_count {
             return Err(Error::Corrupted { page: id, reason: "the free map lies beyond the end of the file" });
@@ -304,8 +324,9 @@ impl Pager {
     #[cold]
     fn verify(&self, id: PageId, expected: Expected, verified: &Verified, bounds: Bounds) -> Result<()> {
         let head = self.bytes(id, 1);
-        // Verified before, and here again because the policy says so: what is newer than the steady point has no
-        // checksum, and may be half way through a change.
+        // The page was verified before and is verified again, because the policy says so. A page
+        // that is newer than the steady point has no checksum, and may be in the middle of a
+        // change.
         if verified.contains(id) && page::txn_of(head) > bounds.steady {
             return Ok(());
         }
@@ -332,7 +353,7 @@ impl Pager {
         }
     }
 
-    /// What the first page of a run says of the run: its length.
+    /// The length of a run, from its first page.
     fn verify_header(&self, id: PageId, head: &[u8], bounds: Bounds) -> std::result::Result<u32, &'static str> {
         if page::number_of(head) != id {
             return Err("it carries another page's number");
@@ -353,7 +374,7 @@ impl Pager {
         Ok(pages)
     }
 
-    /// What is in a run, of which only the first page is needed where the checksum is not looked
+    /// The bytes of a run. Where the checksum is not verified, the first page is all that is looked
     /// at.
     fn verify_content(&self, run: &[u8], checksum: bool, bounds: Bounds) -> std::result::Result<(), &'static str> {
         if checksum && page::compute_checksum(run) != page::checksum_of(run) {
@@ -366,12 +387,13 @@ impl Pager {
         }
     }
 
-    /// Whether a page carries this transaction or an older one and the checksum of its content: for commits whose
-    /// single flush may not have finished. Whatever the policy: this is about what was written, not about what decayed.
+    /// Whether a page has this transaction or an older one in its header, and the checksum of its
+    /// content. For commits whose single flush may not have finished. Done whatever the policy: the
+    /// question is what was written, and not what decayed.
     ///
-    /// Bug: the page was looked at where it lies. Consequence: a handle that only reads, and found
-    /// the page being written by another process, panicked: what it had verified was no longer so.
-    /// Fix: a copy is verified, whose checksum tells.
+    /// Bug: the page was verified in place. Consequence: a read-only handle that found the page
+    /// while another process was writing it panicked, because what it had verified had changed.
+    /// Fix: a copy is verified.
     pub(crate) fn was_written(&self, id: PageId, checksum_low: u32, bounds: Bounds) -> bool {
         if id.0 >= bounds.page_count || page::checksum_of(self.bytes(id, 1)) as u32 != checksum_low {
             return false;
@@ -384,20 +406,20 @@ impl Pager {
             && self.verify_content(&whole, true, bounds).is_ok()
     }
 
-    /// Spares a tree page that this process writes from being verified by it.
+    /// Marks a tree page that this process writes as verified.
     #[inline]
     pub(crate) fn mark_node(&self, id: PageId) {
         self.nodes.insert(id);
         self.large.remove(id);
     }
 
-    /// Spares a large value that this process writes from being verified by it.
+    /// Marks a large value that this process writes as verified.
     pub(crate) fn mark_large(&self, id: PageId, pages: u32) {
         self.mark_neither(id, pages);
         self.large.insert(id);
     }
 
-    /// Takes notice of pages of the free map.
+    /// Marks pages of the free map as neither a tree page nor a large value.
     pub(crate) fn mark_neither(&self, id: PageId, pages: u32) {
         for page in (id.0..id.0 + pages).map(PageId) {
             self.nodes.remove(page);
@@ -405,7 +427,7 @@ impl Pager {
         }
     }
 
-    /// Makes the next touch of every page verify it again.
+    /// Forgets all marks: every page is verified again at its next touch.
     pub(crate) fn forget_verified(&self, page_count: u32) {
         self.nodes.forget(page_count);
         self.large.forget(page_count);
@@ -417,12 +439,12 @@ impl Pager {
         (page::txn_of(head), page::run_pages_of(head))
     }
 
-    /// Writes the checksum of a committed page or run. Snapshots may be reading it: they look at the checksum only
-    /// once the steady transaction number, stored afterwards, admits it.
+    /// Writes the checksum of a committed page or run. Snapshots may be reading it: they look at
+    /// the checksum only once the steady transaction number, stored afterwards, admits it.
     pub(crate) fn seal(&self, id: PageId, pages: u32) -> u64 {
         let checksum = page::compute_checksum(self.bytes(id, pages));
-        // SAFETY: the header's first eight bytes are aligned, within the map, and not read by anybody else before the
-        // steady point that this is part of (invariant 2).
+        // SAFETY: the header's first eight bytes are aligned, within the map, and not read by
+        // anybody else before the steady point that this is part of (invariant 2).
         unsafe { &*self.base.add(id.index() << self.page_shift).cast::<AtomicU64>() }
             .store(checksum.to_le(), Ordering::Release);
         checksum
@@ -430,12 +452,13 @@ impl Pager {
 
     /// A run of pages for writing.
     ///
-    /// The caller holds the writer's lock, owns the run (born in its transaction, or being sealed by the one
-    /// steady point under way) and holds no other reference into it: invariant 3.
+    /// The caller holds the writer's lock, owns the run (born in its transaction, or being sealed
+    /// by the one steady point under way) and holds no other reference into it: invariant 3.
     #[expect(clippy::mut_from_ref, reason = "the map is shared memory; exclusiveness is invariant 3 of this module")]
     pub(crate) fn bytes_mut(&self, id: PageId, pages: u32) -> &mut [u8] {
         assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
-        // SAFETY: the run lies within the map and below the allocated length; nobody else refers to it (see above).
+        // SAFETY: the run lies within the map and below the allocated length; nobody else refers to
+        // it (see above).
         unsafe {
             std::slice::from_raw_parts_mut(
                 self.base.add(id.index() << self.page_shift),
@@ -449,7 +472,8 @@ impl Pager {
         self.bytes_mut(id, 1)
     }
 
-    /// Copies what a tree page holds to a page that the caller owns; the gap in between keeps what was there.
+    /// Copies what a tree page holds to a page that the caller owns; the gap in between keeps what
+    /// was there.
     pub(crate) fn copy_node(&self, from: PageId, to: PageId) {
         assert!(from != to);
         let (from, to) = (self.bytes(from, 1), self.page_mut(to));

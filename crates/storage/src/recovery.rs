@@ -1,29 +1,32 @@
-//! Finding out where a database stands: as the first process to open it, and as the next one to write to it.
+//! Finding out where a database stands: as the first process to open it, and as the next one to
+//! write to it.
 //!
-//! After a crash of the system the newest whole steady point counts, and what the log holds beyond it is carried out
-//! again. After the death of a process the lock file still knows the newest root.
+//! After a crash of the system, the newest complete steady point counts, and the log behind it is
+//! replayed. After the death of a process, the lock file still knows the newest root.
 
 use std::sync::Arc;
 
 use crate::db::{Core, Database};
-use crate::lock_file::{Pin, Root};
+use crate::lock_file::Pin;
 use crate::log::Position;
 use crate::log::record::Operations;
 use crate::meta::{Meta, MetaFault};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
+use crate::root::Root;
 use crate::space::{Freed, Space};
 use crate::txn::WriteTxn;
 use crate::workspace::Workspace;
 use crate::{Durability, Error, FORMAT_VERSION, Result, walk};
 
-/// Bytes of the log that are carried out again in one transaction: many, since a page is copied once a transaction.
+/// So many bytes of the log are replayed in one transaction. A page is copied once per transaction,
+/// so this is large.
 const REPLAY_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 128 << 20 };
 
 /// What opening a database after a crash found in its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovery {
-    /// Transactions that were carried out again.
+    /// Transactions that were replayed.
     pub transactions: u64,
     /// Bytes of the log that were read for that.
     pub log_bytes: u64,
@@ -33,17 +36,18 @@ impl Core {
     /// As the first process: finds the newest state.
     pub(crate) fn recover(&self, left: Option<Root>) -> Result<()> {
         if !self.read_only {
-            // What a dead process wrote may be in memory only; what follows relies on it.
+            // What a dead process wrote may be in memory only, and what follows relies on it.
             self.flush()?;
         }
         let (mut meta, slot) = self.newest_meta(TxnId(u64::MAX))?;
         if !self.read_only {
-            self.mend_other_meta(&mut meta, slot)?;
+            self.repair_other_meta(&mut meta, slot)?;
         }
-        let mut root = Root::of(&meta);
+        let mut root = meta.root();
         if let Some(left) = left.filter(|left| left.txn > meta.txn) {
             let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
-            // Another file may have been copied over this one since: then the root's page is not there.
+            // Another file may have been copied over this one since. Then the root's page is not in
+            // it.
             let there = || {
                 left.catalog.depth == 0
                     || left.catalog.root.0 < left.page_count
@@ -59,20 +63,20 @@ impl Core {
         Ok(())
     }
 
-    /// If a crash tore the other meta page, or a steady point that did not make it is there, replaces it: damage found
-    /// later is then damage, and not an old crash.
-    fn mend_other_meta(&self, meta: &mut Meta, slot: u32) -> Result<()> {
+    /// Replaces the other meta page if a crash tore it, or if it has a steady point that was not
+    /// completed. Damage that is found later is then damage, and not the trace of an old crash.
+    fn repair_other_meta(&self, meta: &mut Meta, slot: u32) -> Result<()> {
         let other = Meta::decode(self.pager.raw(PageId(1 - slot), 1), 1 - slot);
         if other.is_ok_and(|other| other.txn <= meta.txn) {
             return Ok(());
         }
-        // The pages of the manifest were found whole, and flushed just now.
+        // The pages of the manifest were found complete, and were flushed just now.
         meta.manifest.clear();
         self.write_meta(meta, 1 - slot)?;
         self.flush()
     }
 
-    /// The newest meta page that holds a whole steady point, of those up to a transaction.
+    /// The newest meta page, up to a transaction, whose steady point is complete.
     pub(crate) fn newest_meta(&self, up_to: TxnId) -> Result<(Meta, u32)> {
         let page_size = self.pager.page_size() as u64;
         let file_pages = self.pager.disk().allocated() / page_size;
@@ -107,7 +111,7 @@ impl Core {
         metas.into_iter().find(|(meta, _)| whole(meta)).ok_or(Error::Corrupted { page: PageId(0), reason: fault })
     }
 
-    /// Learns what is free from the files, because another process wrote last.
+    /// Reads from the files what is free, because another process wrote last.
     pub(crate) fn take_over(&self, work: &mut Workspace) -> Result<()> {
         self.shared.wait_for_steady();
         let disk = self.pager.disk();
@@ -120,44 +124,47 @@ impl Core {
         let (meta, slot) = self.newest_meta(TxnId(u64::MAX))?;
         let root = self.shared.root();
         self.ensure_mapped(root.page_count)?;
-        // Before the look at who pins what: who comes later sees the newest, and who came before is seen.
+        // Published before the pins are read: a reader that pins later sees the newest state, and a
+        // pin that was there before is seen here.
         if root.txn < meta.txn {
-            // The last writer died between making its commit durable and publishing it.
-            self.shared.publish(Root::of(&meta), true);
+            // The last writer died after its commit was durable and before it published it.
+            self.shared.publish(meta.root(), true);
         }
         self.shared.raise_visible(root.txn);
         self.shared.set_steady(meta.txn);
         let mut space = Space::load(&self.pager, &meta)?;
         let newest = root.txn.max(meta.txn);
-        let pins = self.pins_that_live(newest);
+        let pins = self.live_pins(newest);
         let mut freed = Vec::new();
         if root.txn > meta.txn {
             let page_count = root.page_count.max(meta.page_count);
             let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
             let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
-            space.adopt(page_count, &difference.live);
+            space.take_over(page_count, &difference.live);
             freed = difference.freed;
         }
-        self.hold_back(&mut space, pins);
+        self.keep_seen_pages(&mut space, pins);
         space.commit(newest, &freed);
         space.set_policy(self.free_space);
-        // Bug: a handover forgot that the file was to be cut off. Consequence: it kept its length until it was closed, or
-        // as much was free at its end once more. Fix: the lock file remembers.
+        // Bug: a handover forgot that the file was to be cut off. Consequence: the file kept its
+        // length until it was closed, or until as much was free at its end again. Fix: the lock
+        // file remembers it.
         if self.shared.is_cut_pending() {
             space.cut_from(root.txn.max(meta.txn));
         }
-        space.populate_ahead(self.durability != Durability::SyncNoLog);
+        space.set_populates(self.durability != Durability::SyncNoLog);
         work.space = space;
         *self.last_meta.lock() = (meta, slot);
         self.shared.wrote();
         Ok(())
     }
 
-    /// What live snapshots pin of states before `newest`, the newest first, and not only because their processes died.
-    fn pins_that_live(&self, newest: TxnId) -> Vec<Pin> {
+    /// What live snapshots pin of states before `newest`, the newest first. Pins of dead processes
+    /// are released.
+    fn live_pins(&self, newest: TxnId) -> Vec<Pin> {
         let older = || {
             let mut pins = self.shared.pins();
-            // Nothing is older than the state before the first transaction: who pins that has yet to choose a state.
+            // A reader that pins transaction 0, the empty state, has yet to choose its state.
             pins.retain(|pin| TxnId(0) < pin.txn && pin.txn < newest);
             pins
         };
@@ -169,49 +176,51 @@ impl Core {
         pins
     }
 
-    /// Has those of the idle pages wait that snapshots see, and no others.
+    /// Has those unused pages wait that snapshots see, and no others.
     ///
-    /// Bug: all of them waited while a snapshot older than the steady point lived. Consequence: each time the writing changed
-    /// hands, be it because a writer was killed, the next one could take nothing but new pages, and the file grew by what
-    /// it wrote for as long as there was always some snapshot. Fix: pins say which root they are of, and what that reaches
-    /// is what waits.
-    fn hold_back(&self, space: &mut Space, pins: Vec<Pin>) {
-        let mut idle = space.idle().clone();
-        // The newest of the pins that do not say what they see, or cannot be asked.
+    /// Bug: all unused pages waited while a snapshot older than the steady point lived.
+    /// Consequence: after each handover of the writing, as when a writer was killed, the next
+    /// writer could allocate new pages only, and the file grew by all that it wrote as long as
+    /// there was always some snapshot. Fix: a pin names its root, and only what that root reaches
+    /// waits.
+    fn keep_seen_pages(&self, space: &mut Space, pins: Vec<Pin>) {
+        let mut unused = space.unused().clone();
+        // The newest of the pins that name no root, or whose root cannot be walked.
         let mut unsure = None;
         let mut held: Vec<(TxnId, Vec<Freed>)> = Vec::new();
         for pin in pins {
             let mut seen = Vec::new();
             let asked =
-                pin.root.map(|root| walk::take_seen(&self.pager, &root, space.page_count(), &mut idle, &mut seen));
+                pin.root.map(|root| walk::take_seen(&self.pager, &root, space.page_count(), &mut unused, &mut seen));
             if !matches!(asked, Some(Ok(()))) {
                 unsure.get_or_insert(pin.txn);
             }
             held.push((pin.txn, seen));
         }
         if let Some(unsure) = unsure {
-            // It may see whatever is left, and what older ones see.
-            let rest = idle.runs().map(|(page, pages)| Freed { page: PageId(page), pages, birth: TxnId(0) });
+            // It may see whatever is left, and what older pins see.
+            let rest = unused.runs().map(|(page, pages)| Freed { page: PageId(page), pages, birth: TxnId(0) });
             held.push((unsure, rest.collect()));
             held.iter_mut().for_each(|(pin, _)| *pin = (*pin).max(unsure));
         }
         for (pin, runs) in held.into_iter().rev() {
-            space.hold_back(pin.next(), runs);
+            space.add_pending(pin.next(), runs);
         }
     }
 }
 
 impl Database {
-    /// Carries out again what the log holds beyond the root that was found, and makes that steady. As the first to open the
-    /// database; nobody else can yet, and nobody makes steady points meanwhile.
+    /// Replays the log behind the root that was found, and makes the result steady. Called by the
+    /// first process, before any other can open the database or make a steady point.
     pub(crate) fn replay(&self) -> Result<Recovery> {
         let core = &self.0.core;
         let start = core.shared.root();
-        // A root that a dead process left may be one that it had come to while it did the same.
+        // A root that a dead process left may be the result of a replay that it did not finish.
         if core.log.is_empty() {
             return Ok(Recovery::default());
         }
-        // Where transactions are to end that carry out several: their number has to be known when they begin.
+        // The last transaction of each batch. A batch has its number, which has to be known when it
+        // begins.
         let mut ends = Vec::new();
         let mut bytes = 0;
         let mut log_bytes = 0;
@@ -225,8 +234,9 @@ impl Database {
             Ok(())
         })?;
         if core.is_read_only() {
-            // Even where nothing is to be carried out, what a writer appends while this process keeps it from being the
-            // first must not stand behind what was lost.
+            // Even with nothing to replay: other processes may open the database while this one
+            // keeps them from being the first, and what a writer among them appends must not stand
+            // behind lost records.
             return match last > start.txn || core.shared.is_shared() {
                 true => Err(Error::NeedsRecovery { path: core.path.clone() }),
                 false => Ok(Recovery::default()),
@@ -238,14 +248,14 @@ impl Database {
         core.log.read(start.log, start.txn, |txn, position, operations| {
             let mut current = match active.take() {
                 Some(current) => current,
-                None => WriteTxn::redoing(Arc::clone(&self.0), core.lock_writer(true)?, ends.next().unwrap_or(last)),
+                None => WriteTxn::replaying(Arc::clone(&self.0), core.lock_writer(true)?, ends.next().unwrap_or(last)),
             };
             for operation in Operations::new(operations) {
                 let (table, operation) = operation?;
-                current.redo(table, operation)?;
+                current.replay(table, operation)?;
             }
             if current.txn() == txn {
-                current.commit_redone(position)?;
+                current.commit_replayed(position)?;
             } else {
                 active = Some(current);
             }
@@ -254,15 +264,15 @@ impl Database {
         if active.is_some() || core.shared.root().txn < last {
             return Err(Error::CorruptedLog { reason: "it was longer when it was read before" });
         }
-        core.start_log_anew(end)?;
+        core.restart_log(end)?;
         Ok(Recovery { transactions: last.0 - start.txn.0, log_bytes })
     }
 }
 
 impl Core {
-    /// Gives the log's chain a new start behind the last whole record: what follows there was lost, and must not count
-    /// again should the same records be written once more.
-    fn start_log_anew(&self, end: Position) -> Result<()> {
+    /// Gives the log's chain a new start behind the last complete record. The records behind it
+    /// were lost, and must not count again even if the same records are written once more.
+    fn restart_log(&self, end: Position) -> Result<()> {
         let mut root = self.shared.root();
         let seed = crate::db::random_id();
         root.log = Position { chain: crate::page::get_u64(&seed, 0), ..end };
@@ -270,7 +280,7 @@ impl Core {
         if root.txn > self.shared.steady() {
             return self.sync();
         }
-        // Nothing was carried out again: the same point, in both meta pages.
+        // Nothing was replayed: writes the same point to both meta pages.
         let mut last = self.last_meta.lock();
         last.0.log = root.log;
         last.0.manifest.clear();

@@ -1,9 +1,10 @@
-//! The simulated disk, for tests here and above: what a crash may leave, and a disk that fails, is full, cannot be read or
-//! lies.
+//! The simulated disk, for tests here and above: what a crash may leave, and a disk that fails, is
+//! full, cannot be read or lies.
 //!
-//! The disk keeps two images: memory, which the engine maps, and what is durable. A flush brings one to the other. A
-//! crash keeps, of all sectors of 512 bytes that differ, any subset. Crashes happen in front of, during and behind every
-//! write beside the map and every flush, at one in so many occasions; each leaves a [`Wreck`], and the history goes on.
+//! The disk keeps two images: memory, which the engine maps, and what is durable. A flush brings
+//! one to the other. A crash keeps, of all sectors of 512 bytes that differ, any subset. Crashes
+//! happen in front of, during and behind every write beside the map and every flush, at one in so
+//! many occasions; each leaves a [`Wreck`], and the history goes on.
 //!
 //! ```
 //! use colibri_storage::simulation::SimDisk;
@@ -77,7 +78,8 @@ impl std::fmt::Debug for Wreck {
 /// The end of a process, as its thread sees it.
 struct Killed;
 
-/// A flush that the disk leaves out while it says it was done: what an engine would be that forgot it.
+/// A flush that the disk leaves out while it says it was done: what an engine would be that forgot
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
     /// Of the log, by who has written to it since the last one.
@@ -114,7 +116,8 @@ pub(crate) struct State {
     rarity: u32,
     /// Flushes until one fails.
     pub(crate) flushes_left: u64,
-    /// What the thread of the history asks of the disk until its process is killed in the middle of that.
+    /// What the thread of the history asks of the disk until its process is killed in the middle of
+    /// that.
     killed_in: u64,
     /// The thread of the history; others work for processes in the background.
     thread: std::thread::ThreadId,
@@ -181,8 +184,9 @@ impl std::fmt::Debug for SimDisk {
 
 struct Memory(NonNull<u8>);
 
-// SAFETY: plain memory, unmapped when the last owner goes. A background thread may look at it while another writes, as
-// a kernel may write back a page at any time; what it sees is one of the states that a crash may leave.
+// SAFETY: plain memory, unmapped when the last owner goes. A background thread may look at it while
+// another writes, as a kernel may write back a page at any time; what it sees is one of the states
+// that a crash may leave.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -256,8 +260,8 @@ impl SimDisk {
         }
     }
 
-    /// With a new database. Crashes happen at one in `rarity` occasions: at each with 1, at practically none with
-    /// [`u32::MAX`].
+    /// With a new database. Crashes happen at one in `rarity` occasions: at each with 1, at
+    /// practically none with [`u32::MAX`].
     pub fn of_new(seed: u64, rarity: u32) -> Self {
         Self::new(&Database::image_of_new(PAGE_BYTES), &Default::default(), seed, rarity)
     }
@@ -293,8 +297,8 @@ impl SimDisk {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// Runs what one process does, and kills it in the middle, when it has asked so many things of the disk. Gives what came
-    /// out if it is done before that.
+    /// Runs what one process does, and kills it in the middle, when it has asked so many things of
+    /// the disk. Gives what came out if it is done before that.
     pub fn kill_during<T>(&self, operations: u64, run: impl FnOnce() -> T) -> Option<T> {
         self.state.lock().killed_in = operations;
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
@@ -362,7 +366,8 @@ impl SimDisk {
     }
 
     fn memory(&self) -> &[u8] {
-        // SAFETY: below the mapping's length. Who writes meanwhile writes bytes that nobody here relies on.
+        // SAFETY: below the mapping's length. Who writes meanwhile writes bytes that nobody here
+        // relies on.
         unsafe { std::slice::from_raw_parts(self.memory.0.as_ptr(), self.allocated() as usize) }
     }
 
@@ -566,7 +571,8 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         self.maybe_crash(&mut state);
         if state.flush_fails() || std::mem::take(&mut state.refuses_to_write_out) {
-            // Some of it has been written. The kernel takes all of it for written, and no flush will tell otherwise.
+            // Some of it has been written. The kernel takes all of it for written, and no flush
+            // will tell otherwise.
             state.durable = self.wreck(&mut state).image;
             state.lost.extend(ranges.iter().cloned());
             return Err(failed("cannot write to"));
@@ -578,7 +584,8 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         self.maybe_crash(&mut state);
         let old = self.allocated.swap(bytes, Ordering::Relaxed);
-        // SAFETY: the range lies within the mapping, and the engine refers to nothing behind its page count.
+        // SAFETY: the range lies within the mapping, and the engine refers to nothing behind its
+        // page count.
         unsafe { self.memory.0.as_ptr().add(bytes as usize).write_bytes(0, (old - bytes) as usize) };
         // It takes effect at once or with the next flush.
         if state.rng.random_bool(0.5) {
@@ -593,7 +600,8 @@ impl Disk for SimDisk {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut state = self.state.lock();
         self.maybe_crash(&mut state);
-        // SAFETY: meta pages lie within the mapping, and nobody holds a reference to them meanwhile.
+        // SAFETY: meta pages lie within the mapping, and nobody holds a reference to them
+        // meanwhile.
         unsafe { self.memory.0.as_ptr().add(offset as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         state.meta_written = true;
         self.maybe_crash(&mut state);

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::catalog::{Description, Table, TableKind};
 use crate::db::{Core, Database, Handle};
-use crate::lock_file::{ReaderId, ReaderInfo, Root, Shared};
+use crate::lock_file::{ReaderId, ReaderInfo, Shared};
 use crate::meta::Meta;
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
-use crate::tree::Tree;
+use crate::root::{Root, Tree};
 use crate::view::{self, View};
 use crate::{Error, Result};
 
-/// What a thread knows of itself as a reader.
+/// What a thread remembers of its last snapshot.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// The reader slot it used last: a hint, right for whichever database it was.
+    /// The reader slot it had. A hint: it may belong to another database.
     pub(crate) hint: u32,
-    /// As the operating system numbers it; 0 until it has asked.
+    /// The thread's number in the operating system; 0 until it was asked for.
     pub(crate) thread: u32,
 }
 
@@ -45,7 +45,7 @@ impl Place {
 pub(crate) enum Owner<'db> {
     Borrowed(&'db Handle),
     Owned(Arc<Handle>),
-    /// It went on to whoever ended the snapshot: see [`Snapshot::into_database`].
+    /// It went to the caller of [`Snapshot::into_database`].
     Gone,
 }
 
@@ -60,12 +60,13 @@ impl Owner<'_> {
     }
 }
 
-/// A snapshot that nobody looks at for a while. It keeps its pages, unless a writer that needs them evicts it.
+/// A parked snapshot: nobody looks at it for a while. It keeps its pages, unless a writer that
+/// needs them evicts it.
 ///
-/// A long-lived reader that parks between its looks never makes the file grow without bound: see
-/// [`crate::SlowReaders`].
+/// A long-lived reader that parks its snapshot between uses never makes the file grow without
+/// bound: see [`crate::SlowReaders`].
 pub struct ParkedSnapshot {
-    /// `None` once it was taken up again.
+    /// `None` once it was unparked.
     handle: Option<Arc<Handle>>,
     reader: ReaderId,
     root: Root,
@@ -79,7 +80,7 @@ impl ParkedSnapshot {
         self.root.txn
     }
 
-    /// Takes the snapshot up again; [`Error::Evicted`] if a writer took its pages.
+    /// Unparks the snapshot; [`Error::Evicted`] if a writer took its pages.
     pub fn resume(mut self) -> Result<Snapshot<'static>> {
         let handle = self.handle.take().expect("a parked snapshot is taken up once");
         if !handle.core.shared.unpark(self.reader, self.root.txn) {
@@ -113,7 +114,7 @@ pub struct OpenTable {
     last: LastLeaf,
 }
 
-/// The leaf of the tree that was looked into last, by whichever thread; [`PageId::NONE`] at first.
+/// The leaf that any thread looked into last; [`PageId::NONE`] at first.
 #[derive(Debug, Default)]
 struct LastLeaf(AtomicU32);
 
@@ -137,13 +138,15 @@ impl OpenTable {
     }
 }
 
-/// The database as of one committed transaction. Costs nobody anything but the space that its pages take.
+/// The database as of one committed transaction. It delays nobody; its only cost is the space of
+/// its pages.
 pub struct Snapshot<'db> {
     owner: Owner<'db>,
     reader: ReaderId,
     root: Root,
     bounds: Bounds,
-    /// The slot did not go over to a [`ParkedSnapshot`], nor back with the handle.
+    /// Whether it still has its reader slot, which goes to a [`ParkedSnapshot`] or ends with the
+    /// handle.
     holds_slot: bool,
 }
 
@@ -167,26 +170,27 @@ impl<'db> Snapshot<'db> {
         Self::take(owner, |core, place| core.shared.pin(place.hint, place.thread, core.weak_reads))
     }
 
-    /// The last steady point, which no crash takes back, with its meta page, and what `read` makes of its free map, which
-    /// stays only until then.
+    /// The last steady point, which no crash takes back, with its meta page and the result of
+    /// `read` on its free map. The free map is pinned only while `read` runs.
     pub(crate) fn steady<T>(handle: &'db Handle, read: impl FnOnce(&Meta) -> T) -> Result<(Self, Meta, T)> {
         let mut meta = Meta::default();
         let mut snapshot = Self::take(Owner::Borrowed(handle), |core, place| {
             core.shared.pin_steady(place.hint, place.thread, |steady| {
                 core.pager.disk().refresh()?;
-                // One that is newer is perhaps not on disk yet.
+                // A newer meta page may not be on disk yet.
                 (meta, _) = core.newest_meta(steady)?;
-                Ok(Root::of(&meta))
+                Ok(meta.root())
             })
         })?;
-        // All of it is sealed.
+        // All pages of a steady point are sealed.
         snapshot.bounds.steady = meta.txn;
         let read = read(&meta);
-        snapshot.core().shared.let_go_of_map(snapshot.reader, &snapshot.root);
+        snapshot.core().shared.release_map(snapshot.reader, &snapshot.root);
         Ok((snapshot, meta, read))
     }
 
-    /// What another live snapshot sees, as far as walking it takes; `None` if that is gone by now, or no slot is free.
+    /// The state that another live snapshot sees, with as much of its root as walking takes. `None`
+    /// if that snapshot is gone, or no slot is free.
     pub(crate) fn beside(handle: &'db Handle, reader: &ReaderInfo) -> Result<Option<Self>> {
         let taken = Self::take(Owner::Borrowed(handle), |core, place| core.shared.pin_beside(reader, place.thread));
         match taken {
@@ -199,8 +203,9 @@ impl<'db> Snapshot<'db> {
     pub(crate) fn take(owner: Owner<'db>, pin: impl FnOnce(&Core, Place) -> Result<(ReaderId, Root)>) -> Result<Self> {
         let core = &owner.handle().core;
         let place = Place::of_this_thread();
-        // Before the pin: what the pinned state has of this steady point or before was sealed for it. Of a later one, which
-        // might have passed by since, not all of it is.
+        // Loaded before the pin: pages of the pinned state that are not newer than this steady
+        // point were sealed for it. A steady point that is made meanwhile may not have sealed all
+        // of them.
         let steady = core.shared.steady();
         let (reader, root) = pin(core, place)?;
         if Shared::hint(reader) != place.hint {
@@ -219,7 +224,8 @@ impl<'db> Snapshot<'db> {
         &self.owner.handle().core
     }
 
-    /// Ends the snapshot, and gives back the handle that it was taken with: for the next one, by [`Database::into_read`].
+    /// Ends the snapshot and gives back the handle that it was taken with, for the next
+    /// [`Database::into_read`].
     #[must_use]
     pub fn into_database(mut self) -> Database {
         let database = match std::mem::replace(&mut self.owner, Owner::Gone) {
@@ -228,19 +234,19 @@ impl<'db> Snapshot<'db> {
             Owner::Gone => unreachable!("a snapshot is ended once"),
         };
         database.0.core.shared.unpin(self.reader);
-        // Its slot is somebody else's now.
+        // The slot was released above.
         self.holds_slot = false;
         database
     }
 
-    /// Leaves the snapshot to itself for a while: a writer that needs its pages may evict it, if the database's
+    /// Parks the snapshot: a writer that needs its pages may evict it, if the database's
     /// [`crate::SlowReaders`] say so.
     #[must_use]
     pub fn park(mut self) -> ParkedSnapshot {
         let handle = self.owner.handle().to_arc();
         let (reader, root, bounds) = (self.reader, self.root, self.bounds);
         handle.core.shared.park(reader);
-        // Its slot is the parked one's now.
+        // The slot belongs to the parked snapshot now.
         self.holds_slot = false;
         ParkedSnapshot { handle: Some(handle), reader, root, bounds }
     }
@@ -297,14 +303,15 @@ impl<'db> Snapshot<'db> {
         Ok(View { pager: &self.core().pager, bounds: self.bounds, tree: self.tree(table)?, table: table.clone() })
     }
 
-    /// Finds a table once, for many looks at it: handles are shared, and what they remember is what their last user
-    /// found.
+    /// Finds a table once, for many reads. A [`Table`] handle is shared and remembers only where
+    /// its last user found the table.
     pub fn open(&self, table: &Table) -> Result<OpenTable> {
         let (opening, txn, tree) = (self.core().opening, self.txn(), self.tree(table)?);
         Ok(OpenTable { table: table.clone(), opening, txn, tree, last: LastLeaf::default() })
     }
 
-    /// Finds a table in this state that was found in another one before; `open` stays as it was if that fails.
+    /// Finds a table in this state that was found in another state before. If that fails, `open`
+    /// stays as it was.
     #[inline]
     pub fn reopen(&self, open: &mut OpenTable) -> Result<()> {
         open.tree = self.tree(&open.table)?;
@@ -334,10 +341,11 @@ impl<'db> Snapshot<'db> {
         let pager = &self.core().pager;
         let (leaf, payload) = open.tree.get_from(pager, self.bounds, key)?;
         open.last.0.store(leaf.0, Relaxed);
-        payload.map(|payload| view::value_bytes(pager, self.bounds, payload)).transpose()
+        payload.map(|payload| pager.value(self.bounds, payload)).transpose()
     }
 
-    /// As [`Snapshot::get_open`], for a key that was most likely asked for just now: looks first where the last one was.
+    /// As [`Snapshot::get_open`], for a key that was probably read just now: looks into the leaf of
+    /// the last read first.
     ///
     /// # Panics
     /// As [`Snapshot::view_open`].

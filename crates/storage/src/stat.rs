@@ -16,13 +16,15 @@ pub struct DatabaseStat {
     pub format_version: u32,
     /// The newest committed transaction.
     pub txn: TxnId,
-    /// The newest transaction that a crash of the system cannot take: by the log or by a steady point.
+    /// The newest transaction that a crash of the system cannot take: by the log or by a steady
+    /// point.
     pub durable_txn: TxnId,
     /// The last steady point.
     pub steady_txn: TxnId,
     /// The length of the data file in bytes.
     pub file_bytes: u64,
-    /// Disk space behind the data file in bytes: less than its length where free pages were given back.
+    /// Disk space behind the data file in bytes: less than its length where free pages were given
+    /// back.
     pub disk_bytes: u64,
     /// Pages up to the last one that was ever used, meta pages included.
     pub pages: u64,
@@ -55,7 +57,7 @@ impl Database {
             file_bytes: core.pager.disk().allocated(),
             disk_bytes: core.pager.disk().occupied()?,
             pages: u64::from(root.page_count.max(meta.page_count)),
-            free_pages: u64::from(free.persisted().len()),
+            free_pages: u64::from(free.free_at_steady().len()),
             log_flushes: core.log.flushes(),
             readers,
             tables: table_stats(self)?,

@@ -1,36 +1,42 @@
-//! Steady points: published states that survive a crash of the system.
+//! Steady points: committed states whose pages and meta page are on disk, so that they survive a
+//! crash of the system. Other databases call this a checkpoint.
 //!
-//! 1. With the workspace held: plan ([`crate::space::Space::begin_steady`]); from here on the root's pages are pinned, and the log goes
-//!    on in its other file.
+//! Making one takes four steps:
+//! 1. Plan, with the workspace locked ([`crate::space::Space::begin_steady`]). From here on the
+//!    root's pages are pinned, and the log goes on in its other file.
 //! 2. Seal the planned pages with their checksums.
-//! 3. Flush them, write the meta page, flush that; or, with few pages, list them in the meta page and flush once.
-//! 4. The new point replaces the old one, whose pages become free with the next transaction.
+//! 3. Flush them, write the meta page, flush that. If they are few, list them in the meta page
+//!    instead and flush once.
+//! 4. Let the new point replace the old one, whose pages become free with the next transaction.
 //!
-//! Where each commit is a steady point, the committing transaction does all of it before it publishes; else the
-//! [`crate::flusher`] does, by need, and holds the workspace for the first step only.
+//! Where each commit is a steady point, the committing transaction does all of this before it
+//! publishes. Elsewhere the background thread ([`crate::flusher`]) does it when it is due, and
+//! locks the workspace for the first step only.
 //!
-//! Invariant: at most one is being made, over all processes; whoever makes it needs nothing that a writer holds.
+//! Invariants:
+//! 1. At most one steady point is being made at a time, over all processes.
+//! 2. Making one needs nothing that a writer holds, but for the first step.
 
 use std::ops::Range;
 
 use crate::db::Core;
-use crate::lock_file::Root;
 use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
+use crate::root::Root;
 use crate::space::{SPARE_BYTES, SteadyPlan};
 use crate::sync::{Condvar, Mutex};
 use crate::trace::WriteKind;
 use crate::workspace::Workspace;
 use crate::{Durability, Error, Result};
 
-/// Bytes that go out together while a steady point is written in the background.
+/// So many bytes are written together while a steady point is made in the background.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Runs of pages are written as one if so many bytes at most lie between them: each call to the kernel costs more than
-/// what may have changed there.
+/// Runs of pages with at most so many bytes between them are written as one: a call to the kernel
+/// costs more than writing what has changed in between.
 const GAP_BYTES: u64 = 32 << 10;
 
-/// Admits one maker of a steady point at a time in this process.
+/// Lets one thread of this process at a time make a steady point.
 #[derive(Default)]
 pub(crate) struct Makers {
     busy: Mutex<bool>,
@@ -41,7 +47,8 @@ pub(crate) struct Makers {
 pub(crate) struct Maker<'a>(&'a Makers);
 
 impl Makers {
-    /// Waits until nobody else makes one. The caller holds the workspace, which makers do not need.
+    /// Waits until no other thread makes one. The caller holds the workspace, which making one does
+    /// not need.
     fn begin(&self) -> Maker<'_> {
         let mut busy = self.busy.lock();
         self.free.wait_while(&mut busy, |busy| *busy);
@@ -67,7 +74,7 @@ impl Drop for Maker<'_> {
 }
 
 impl Core {
-    /// Makes everything committed steady.
+    /// Makes the newest committed state steady.
     pub(crate) fn sync(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -87,7 +94,7 @@ impl Core {
             self.unlock_writer(guard);
             return Ok(());
         }
-        guard.space.settle(self.shared.steady());
+        guard.space.note_steady(self.shared.steady());
         let plan = match guard.space.begin_steady(&self.pager, root.txn) {
             Ok(plan) => plan,
             Err(e) => {
@@ -100,7 +107,8 @@ impl Core {
             root.log = position;
             self.shared.turn_log(root.txn);
         }
-        // The free map's own pages may have made the file longer; whoever takes over must see that.
+        // The free map's own pages may have made the file longer, and a process that takes over
+        // must see that.
         self.shared.begin_steady();
         self.unlock_writer(guard);
         let result = self.make_steady(plan, &root, false);
@@ -112,22 +120,22 @@ impl Core {
         drop(maker);
         self.log.notify(result.is_err());
         result?;
-        self.give_back_space();
+        self.return_disk_space();
         Ok(())
     }
 
-    /// Gives back disk space that nothing uses, if nobody is writing: while somebody is, it will be used again soon.
-    pub(crate) fn give_back_space(&self) {
+    /// Gives unused disk space back if nobody is writing. A writer would use it again soon.
+    pub(crate) fn return_disk_space(&self) {
         let Ok(mut guard) = self.lock_writer(false) else { return };
         if self.shared.root().txn == self.shared.steady() {
-            // Readers of dead processes hold pages back that may stand at the file's end.
+            // Dead processes may pin pages at the file's end.
             if self.shared.is_pinned_before(self.shared.steady()) {
                 self.shared.release_dead_readers();
             }
-            let mut may_cut = self.reclaim(&mut guard);
-            guard.space.give_back(&self.pager);
-            // What goes wrong from here on has poisoned the database, or has changed nothing.
-            // The first time it may take to move the free map out of the way.
+            let mut can_cut = self.reclaim(&mut guard);
+            guard.space.return_disk_space(&self.pager);
+            // An error from here on has poisoned the database, or has changed nothing. The first
+            // round may only move the free map out of the way.
             for _ in 0..2 {
                 let next = self.shared.root().txn.next();
                 let trimmed = guard.space.trim(&self.pager, next, true);
@@ -135,26 +143,26 @@ impl Core {
                 if !trimmed || self.commit_trimmed(&mut guard).is_err() {
                     break;
                 }
-                may_cut = self.reclaim(&mut guard);
+                can_cut = self.reclaim(&mut guard);
             }
-            if may_cut && self.even_out_meta_pages(&guard).is_ok() {
+            if can_cut && self.align_meta_pages(&guard).is_ok() {
                 self.cut_off(&mut guard);
             }
-            guard.space.give_back_end(&self.pager);
+            guard.space.return_disk_space_of_tail(&self.pager);
         }
         self.unlock_writer(guard);
     }
 
-    /// Commits a transaction that changes nothing but the page count, as a steady point: the states that new snapshots
-    /// see from now on have the smaller one. For when nobody else commits.
+    /// Commits a transaction that changes nothing but the page count, as a steady point, so that
+    /// new snapshots have the smaller page count. For when nobody else commits.
     fn commit_trimmed(&self, work: &mut Workspace) -> Result<()> {
         let before = self.shared.root();
         let mut root = Root { txn: before.txn.next(), ..before };
         work.begin(root.txn, self.shared.steady());
-        // Not from the end that is to go.
-        work.space.take_lowest(true);
-        let owned = root.catalog.own_root(&self.pager, work);
-        work.space.take_lowest(false);
+        // The copy must not lie in the end that is to go.
+        work.space.set_lowest_first(true);
+        let owned = root.catalog.edit(&self.pager, work).own_root();
+        work.space.set_lowest_first(false);
         let prepared = owned.and_then(|()| {
             let freed_pages = work.freed_pages();
             work.space.prepare_steady(&self.pager, freed_pages)
@@ -169,13 +177,13 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the last steady point to both meta pages if the other has a larger page count. For when no other steady
-    /// point will come soon.
-    fn even_out_meta_pages(&self, work: &Workspace) -> Result<()> {
+    /// Writes the last steady point to the other meta page as well if that has a larger page count.
+    /// For when no steady point that would replace it will come soon.
+    fn align_meta_pages(&self, work: &Workspace) -> Result<()> {
         let Some(mut last) = self.last_meta.try_lock() else { return Ok(()) };
         let (meta, slot) = &mut *last;
         if self.page_count_of_meta(1 - *slot) > work.space.page_count() && meta.txn == self.shared.steady() {
-            // Its pages are on disk.
+            // The pages of the point are on disk, so none has to be listed.
             meta.manifest.clear();
             self.write_meta(meta, 1 - *slot).inspect_err(|_| self.poison())?;
             self.flush()?;
@@ -183,15 +191,16 @@ impl Core {
         Ok(())
     }
 
-    /// The page count in a meta page; 0 if it holds no steady point.
+    /// The page count in a meta page, or 0 if it holds no steady point.
     fn page_count_of_meta(&self, slot: u32) -> u32 {
         Meta::decode(self.pager.raw(PageId(slot), 1), slot).map_or(0, |meta| meta.page_count)
     }
 
-    /// Cuts the file off behind the last page, unless a meta page says that there are more. The caller has found that
-    /// no snapshot has a larger page count, and that no new one will ([`crate::space::Space::may_cut`]).
+    /// Cuts the file off behind the last page, unless a meta page has a larger page count. The
+    /// caller has found that no snapshot has one, and that no new one will
+    /// ([`crate::space::Space::can_cut`]).
     pub(crate) fn cut_off(&self, work: &mut Workspace) {
-        // A steady point on its way has a meta page half written.
+        // While a steady point is being made, its meta page may be half written.
         let Some(_last) = self.last_meta.try_lock() else { return };
         let page_count = work.space.page_count();
         if (0..2).any(|slot| self.page_count_of_meta(slot) > page_count) {
@@ -199,16 +208,17 @@ impl Core {
         }
         let bytes = u64::from(page_count) * self.pager.page_size() as u64;
         let disk = self.pager.disk();
-        // If the file has been filled again, or cannot be made shorter, it stays as it is.
+        // A file that was filled again, or that the system cannot make shorter, stays as it is.
         let done = disk.allocated() >= bytes + SPARE_BYTES && disk.shrink(bytes).is_ok();
         work.space.end_cut(if done { page_count } else { u32::MAX });
         self.shared.set_cut_pending(false);
     }
 
-    /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
+    /// Makes the transaction that is committing steady before it is published. The workspace stays
+    /// locked.
     pub(crate) fn sync_commit(&self, work: &mut Workspace, root: &mut Root) -> Result<()> {
         let _maker = self.makers.begin();
-        work.space.settle(self.shared.steady());
+        work.space.note_steady(self.shared.steady());
         let plan = work.space.begin_steady(&self.pager, root.txn).inspect_err(|_| self.poison())?;
         root.page_count = work.space.page_count();
         root.log = self.position_for(root.log);
@@ -217,13 +227,13 @@ impl Core {
         Ok(())
     }
 
-    /// Where the log goes on after a steady point: at the start of the other file, unless the last steady point still
-    /// needs what is there.
+    /// Where the log goes on after a steady point: at the start of its other file, unless the last
+    /// steady point still needs the records there.
     fn position_for(&self, log: Position) -> Position {
         if log.offset > 0 && log.file == self.last_meta.lock().0.log.file { log.turned() } else { log }
     }
 
-    /// Seals, flushes, writes the meta page. `alone`: nothing else changes meanwhile, so that few pages can go out
+    /// Steps 2 to 4. `alone`: nothing else changes meanwhile, so a few pages can be flushed
     /// together with the meta page.
     fn make_steady(&self, plan: SteadyPlan, root: &Root, alone: bool) -> Result<()> {
         let mut last = self.last_meta.lock();
@@ -235,18 +245,18 @@ impl Core {
             log: root.log,
             ..plan.meta
         };
-        let one_flush = alone && plan.born.len() <= MANIFEST_MAX;
-        for &(page, pages) in &plan.born {
+        let one_flush = alone && plan.runs.len() <= MANIFEST_MAX;
+        for &(page, pages) in &plan.runs {
             let checksum = self.pager.seal(page, pages);
             if one_flush {
                 meta.manifest.push((page, checksum as u32));
             }
         }
-        self.trace(WriteKind::Steady, root.txn, None, || plan.born.clone());
+        self.trace(WriteKind::Steady, root.txn, None, || plan.runs.clone());
         let slot = 1 - last.1;
         if !one_flush {
             if !alone && self.durability == Durability::Sync {
-                self.write_out(plan.born)?;
+                self.write_out(plan.runs)?;
             }
             self.flush()?;
         }
@@ -256,12 +266,13 @@ impl Core {
         Ok(())
     }
 
-    /// Writes pages some at a time, so that flushes of the log in between do not wait for all of them.
+    /// Writes pages in batches, so that a flush of the log in between does not wait for all of
+    /// them.
     fn write_out(&self, mut runs: Vec<(PageId, u32)>) -> Result<()> {
         runs.sort_unstable();
         let page_size = self.pager.page_size() as u64;
         for ranges in batches(runs, page_size) {
-            // What was not written is not written again by the flush, which would not say so.
+            // A later flush would neither write what failed here nor report it.
             self.pager.disk().write_out(&ranges).inspect_err(|_| self.poison())?;
         }
         Ok(())
@@ -324,9 +335,10 @@ mod tests {
         assert_eq!(batches(&every_other), [[(0, 2 * batch - 1)], [(2 * batch, 4 * batch - 1)]]);
     }
 
-    /// Bug: what the kernel said of pages that it was asked to write before a flush was not listened to, and it says it
-    /// once. Consequence: a steady point went on without pages that the disk had refused, and the log that had them was
-    /// written over. Fix: the database is as good as after a flush that failed.
+    /// Bug: what the kernel said of pages that it was asked to write before a flush was not
+    /// listened to, and it says it once. Consequence: a steady point went on without pages that the
+    /// disk had refused, and the log that had them was written over. Fix: the database is as good
+    /// as after a flush that failed.
     #[test]
     fn pages_that_cannot_be_written_are_no_part_of_a_steady_point() {
         let disk = SimDisk::of_new(1, u32::MAX);
@@ -356,8 +368,9 @@ mod tests {
         assert!(db.check().unwrap().is_clean());
     }
 
-    /// Bug: when the background could make no steady points, commits in `Lazy` mode went on for ever. Consequence: a crash
-    /// took far more than the mode's bound, and nobody was told. Fix: commits that are overdue make one themselves.
+    /// Bug: when the background could make no steady points, commits in `Lazy` mode went on for
+    /// ever. Consequence: a crash took far more than the mode's bound, and nobody was told. Fix:
+    /// commits that are overdue make one themselves.
     #[test]
     fn lazy_commits_do_not_run_away_from_a_background_that_makes_no_steady_points() {
         const BYTES: u64 = 64 << 10;
@@ -404,7 +417,8 @@ mod models {
 
     use super::*;
 
-    /// In the background as [`Core::sync`] does it, or with the workspace held as [`Core::sync_commit`] does.
+    /// In the background as [`Core::sync`] does it, or with the workspace held as
+    /// [`Core::sync_commit`] does.
     fn make(makers: &Makers, workspace: &sync::Mutex<()>, making: &AtomicU32, background: bool) {
         let io = || {
             assert_eq!(making.fetch_add(1, Ordering::SeqCst), 0, "two steady points at once");

@@ -1,5 +1,11 @@
-//! Locks, of which there are two kinds: real ones, and with the feature `shuttle` ones whose every interleaving a
-//! test's scheduler decides. Only what the models beside `log`, `steady`, `flusher` and `workspace` run through is here.
+//! Locks for the code that models run through: real ones, and with the feature `shuttle` those of a
+//! scheduler that decides every interleaving.
+//!
+//! They are used by `log`, `steady`, `flusher` and `workspace`.
+//!
+//! The storage, the transactions and the runtime each have such a module. Real locks need no shared
+//! code, and what the models need is small and differs: the storage has a fair lock, and the
+//! runtime another checker (`loom`). So none of these crates depends on another for it.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -17,7 +23,7 @@ pub(crate) use shuttle::sync::atomic::AtomicU32;
 mod real {
     use parking_lot::{Mutex, MutexGuard};
 
-    /// A lock that goes to those who wait for it in the order in which they came.
+    /// A lock that waiting threads get in the order of their arrival.
     #[derive(Default)]
     pub(crate) struct FairMutex(Mutex<()>);
 
@@ -93,7 +99,7 @@ mod scheduled {
             guard.0 = self.0.wait(held).ok();
         }
 
-        /// Time is what the scheduler makes of it: here it is over when others have had a turn.
+        /// The scheduler has no clock: the time is over when other threads have had a turn.
         pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _deadline: Instant) -> TimedOut {
             let mutex = guard.1;
             drop(guard.0.take());
@@ -117,7 +123,7 @@ mod scheduled {
         }
     }
 
-    /// Numbers taken, and the number that is served.
+    /// How many numbers were drawn, and the number that is served.
     #[derive(Default)]
     struct Line {
         taken: u64,

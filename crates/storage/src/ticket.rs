@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// A commit on its way to the disk. Dropping the ticket changes nothing about the commit.
 ///
-/// As a future it needs no particular runtime: a background thread, started with the first such ticket, flushes the log
-/// while somebody waits and sleeps otherwise.
+/// As a future it needs no particular runtime: a background thread, started with the first such
+/// ticket, flushes the log while somebody waits and sleeps otherwise.
 #[must_use = "the commit is not durable yet"]
 pub struct Ticket {
     handle: Arc<Handle>,
@@ -53,7 +53,7 @@ impl Future for Ticket {
         if self.is_durable() {
             return Poll::Ready(Ok(self.txn));
         }
-        // A flush that ends between the look above and this wakes nobody: look again.
+        // A flush that ended after the check above has woken nobody, so check again.
         let more = core.log.wake_later(context.waker());
         if self.is_durable() {
             return Poll::Ready(Ok(self.txn));

@@ -4,14 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::page::{self, PageId, PageKind, TxnId};
-use crate::pager::Pager;
+use crate::page::{PageId, PageKind, TxnId};
 
 /// What wrote pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteKind {
-    /// A transaction, into memory: these pages reach the disk with the next steady point, unless they are replaced
-    /// before that.
+    /// A transaction, into memory: these pages reach the disk with the next steady point, unless
+    /// they are replaced before that.
     Commit,
     /// A steady point, to the disk. In `SyncNoLog` mode each commit is one.
     Steady,
@@ -36,14 +35,21 @@ pub struct WriteTrace {
     pub overflow: u64,
     /// Pages of the free map.
     pub free_map: u64,
-    /// Where a commit's record went: which file of the log, 0 or 1, and its bytes there. `None` without one.
+    /// Where a commit's record went: which file of the log, 0 or 1, and its bytes there. `None`
+    /// without one.
     pub log: Option<(u32, Range<u64>)>,
 }
 
 impl WriteTrace {
-    /// Looks at runs of pages that were just written.
-    pub(crate) fn of(kind: WriteKind, txn: TxnId, pager: &Pager, mut runs: Vec<(PageId, u32)>) -> Self {
-        let page_size = pager.page_size() as u32;
+    /// Counts runs of pages that were just written. `kind_of` is what the page at a run's head
+    /// says.
+    pub(crate) fn of(
+        kind: WriteKind,
+        txn: TxnId,
+        page_size: u32,
+        mut runs: Vec<(PageId, u32)>,
+        kind_of: impl Fn(PageId) -> Option<PageKind>,
+    ) -> Self {
         let mut trace = Self {
             kind,
             txn,
@@ -57,7 +63,7 @@ impl WriteTrace {
         };
         runs.sort_unstable();
         for (PageId(start), pages) in runs {
-            let counter = match page::kind_of(pager.raw(PageId(start), 1)) {
+            let counter = match kind_of(PageId(start)) {
                 Some(PageKind::Leaf) => &mut trace.leaves,
                 Some(PageKind::Branch) => &mut trace.branches,
                 Some(PageKind::Overflow) => &mut trace.overflow,
@@ -107,7 +113,7 @@ impl fmt::Display for WriteTrace {
     }
 }
 
-/// Who is told of writes.
+/// The function that is called with each trace.
 #[derive(Clone)]
 pub(crate) struct Tracer(pub(crate) Arc<dyn Fn(&WriteTrace) + Send + Sync>);
 

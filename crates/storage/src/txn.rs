@@ -1,7 +1,7 @@
 //! Write transactions, nested ones among them.
 //!
-//! Changes go to pages that no snapshot sees; committing hangs the changed tables into the catalogue and publishes its
-//! root. Dropping a transaction takes back the pages and is all there is to aborting.
+//! Changes go to pages that no snapshot sees. Committing writes the changed tables to the catalogue
+//! and publishes its root. Aborting only releases the pages.
 
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use smallvec::SmallVec;
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle};
-use crate::lock_file::{ROOTS, Root};
+use crate::lock_file::ROOTS;
 use crate::log::record::{Mark, Operation};
 use crate::log::{Position, difference};
 use crate::node::key_bytes_max;
 use crate::options::Durability;
 use crate::page::{PageId, TxnId};
+use crate::root::{Root, Tree};
 use crate::snapshot::{list_tables, resolve};
 use crate::ticket::Ticket;
 use crate::trace::WriteKind;
-use crate::tree::{Appender, Put, PutMode, Tree};
+use crate::tree::{Appender, Put, PutMode, TreeMut};
 use crate::view::{self, View, tree_bounds};
 use crate::workspace::WorkspaceGuard;
 use crate::{Error, Result};
@@ -33,7 +34,7 @@ pub const VALUE_BYTES_MAX: u64 = (1 << 32) - 1 - (64 << 10);
 struct Opened {
     table: Table,
     tree: Tree,
-    /// The catalogue has another tree.
+    /// The catalogue still has the tree from before the change.
     changed: bool,
 }
 
@@ -55,11 +56,11 @@ enum Way {
     Steady,
     /// By its record in the log, which is flushed after it is published.
     Logged,
-    /// Later, or because it is there already; the log goes on at this position.
+    /// Later, or already: the transaction is replayed. The log goes on at this position.
     Weak(Position),
 }
 
-/// What there is to say of a commit.
+/// What a commit has published.
 struct Published {
     durable: bool,
     /// A steady point is due.
@@ -76,7 +77,8 @@ pub struct WriteTxn {
     catalog: Tree,
     opened: OpenedTables,
     outer: Vec<Before>,
-    /// What a change came upon, perhaps half way: then the changes must not be committed.
+    /// The first damage that a change found, perhaps half way. The transaction must not be
+    /// committed.
     damage: Option<(PageId, &'static str)>,
 }
 
@@ -100,16 +102,16 @@ impl WriteTxn {
         }
     }
 
-    /// A transaction that carries out again what the log says of those up to `txn`.
-    pub(crate) fn redoing(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Self {
+    /// A transaction that replays the log's transactions up to `txn`.
+    pub(crate) fn replaying(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Self {
         handle.core.reclaim(&mut work);
-        let mut redoing = Self::new(handle, work);
-        let steady = redoing.core().shared.steady();
-        let work = redoing.work.as_mut().expect("the transaction has just begun");
-        work.abort_level(&redoing.handle.core.pager);
+        let mut replaying = Self::new(handle, work);
+        let steady = replaying.core().shared.steady();
+        let work = replaying.work.as_mut().expect("the transaction has just begun");
+        work.abort_level(&replaying.handle.core.pager);
         work.begin(txn, steady);
         work.record.give_up();
-        redoing
+        replaying
     }
 
     fn core(&self) -> &Core {
@@ -154,7 +156,8 @@ impl WriteTxn {
         Ok(self.opened.len() - 1)
     }
 
-    /// Finds a table that is not opened: if the catalogue is as it was, where those look who read the state before.
+    /// Finds a table that is not opened. If the catalogue is unchanged, what the handle remembers
+    /// of the state before is right as well.
     fn find(&self, table: &Table) -> Result<Tree> {
         let (txn, catalog) = self.before;
         if self.catalog != catalog {
@@ -202,55 +205,52 @@ impl WriteTxn {
         }
         let table = Table::new(name, kind);
         let description = Description { kind, tree: Tree::default() };
-        let (core, work, catalog) = (&self.handle.core, self.work.as_mut(), &mut self.catalog);
-        let work = work.expect("the transaction has not ended");
-        let result = catalog
-            .put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly)
-            .inspect(|_| work.record.push(name, Operation::Create(kind)));
+        let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
+        let mut catalog = self.catalog.edit(&core.pager, work);
+        let result = catalog.put(name.as_bytes(), &description.encode(), PutMode::InsertOnly, None);
+        let result = result.inspect(|_| catalog.work.record.push(name, Operation::Create(kind)));
         self.note_damage(result).map(|_| table)
     }
 
     /// Removes a table and everything in it.
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
-        // Room first: clearing takes none, so that the table goes whole or stays whole.
+        // Reserves room first. Clearing needs none, so the table is dropped as a whole or stays as
+        // a whole.
         work.reserve(&core.pager, 2 * self.catalog.depth + 2)?;
         self.clear_table(table)?;
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
-        let result = self.catalog.delete(&core.pager, work, table.name().as_bytes());
+        let result = self.catalog.edit(&core.pager, work).delete(table.name().as_bytes());
         match result {
             Ok(_) => work.record.push(table.name(), Operation::Drop),
             Err(_) => work.record.give_up(),
         }
         self.note_damage(result)?;
-        // Last: until the catalogue has forgotten the table, this is what knows that its pages are gone.
+        // Only now: until the catalogue has forgotten the table, this list knows that its pages are
+        // free.
         self.opened.retain(|opened| opened.table.name() != table.name());
         Ok(())
     }
 
     /// Removes everything in a table.
     pub fn clear_table(&mut self, table: &Table) -> Result<()> {
-        self.change(table, |tree, core, work| {
-            tree.clear(&core.pager, work)?;
-            work.record.push(table.name(), Operation::Clear);
+        self.change(table, |mut edit| {
+            edit.clear()?;
+            edit.work.record.push(table.name(), Operation::Clear);
             Ok(())
         })
     }
 
     /// Runs a change of a table's tree.
-    fn change<T>(
-        &mut self,
-        table: &Table,
-        run: impl FnOnce(&mut Tree, &Core, &mut WorkspaceGuard) -> Result<T>,
-    ) -> Result<T> {
+    fn change<T>(&mut self, table: &Table, run: impl FnOnce(TreeMut<'_>) -> Result<T>) -> Result<T> {
         let index = self.open(table)?;
         let opened = &mut self.opened[index];
         let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
         let before = opened.tree;
-        let result = run(&mut opened.tree, &self.handle.core, work);
+        let result = run(opened.tree.edit(&self.handle.core.pager, work));
         opened.changed |= opened.tree != before;
         if result.is_err() {
-            // Some of it may have been done.
+            // The change may have been made in part.
             work.record.give_up();
         }
         self.note_damage(result)
@@ -301,25 +301,28 @@ impl WriteTxn {
     fn put_with(&mut self, table: &Table, key: &[u8], value: &[u8], mode: PutMode) -> Result<Put> {
         self.check_entry(table, key, value)?;
         if table.kind() != TableKind::Multi {
-            return self.change(table, |tree, core, work| {
-                let put = tree.put(&core.pager, work, key, value, mode)?;
-                let work = &mut **work;
+            return self.change(table, |mut edit| {
+                let mut difference = std::mem::take(&mut edit.work.difference);
+                let wanted = (!edit.work.record.is_too_long()).then_some(&mut difference);
+                let put = edit.put(key, value, mode, wanted);
+                let record = &mut edit.work.record;
                 match put {
-                    Put::Exists => {}
-                    Put::Replaced if !work.difference.is_empty() => {
-                        work.record.push(table.name(), Operation::Change(key, &work.difference));
+                    Ok(Put::Exists) | Err(_) => {}
+                    Ok(Put::Replaced) if !difference.is_empty() => {
+                        record.push(table.name(), Operation::Change(key, &difference));
                     }
-                    _ => work.record.push(table.name(), Operation::Put(key, value)),
+                    Ok(Put::Replaced | Put::Inserted) => record.push(table.name(), Operation::Put(key, value)),
                 }
-                Ok(put)
+                edit.work.difference = difference;
+                put
             });
         }
         let pair = composite::encode(key, value);
         self.check_key_len(pair.len())?;
-        self.change(table, |tree, core, work| {
-            let put = tree.put(&core.pager, work, &pair, &[], mode)?;
+        self.change(table, |mut edit| {
+            let put = edit.put(&pair, &[], mode, None)?;
             if put != Put::Exists {
-                work.record.push(table.name(), Operation::Put(key, value));
+                edit.work.record.push(table.name(), Operation::Put(key, value));
             }
             Ok(put)
         })
@@ -330,12 +333,14 @@ impl WriteTxn {
         self.put_with(table, key, value, PutMode::Upsert).map(|_| ())
     }
 
-    /// Inserts a key, or, in a table with many values a key, a value; `false` if it was there, and nothing changes.
+    /// Inserts a key, or, in a table with many values a key, a value; `false` if it was there, and
+    /// nothing changes.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.put_with(table, key, value, PutMode::InsertOnly)? == Put::Inserted)
     }
 
-    /// Inserts behind the last entry, leaving full pages behind; [`Error::KeyNotInOrder`] if it does not belong there.
+    /// Inserts behind the last entry, leaving full pages behind; [`Error::KeyNotInOrder`] if it
+    /// does not belong there.
     pub fn append(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_with(table, key, value, PutMode::Append).map(|_| ())
     }
@@ -345,10 +350,10 @@ impl WriteTxn {
         if table.kind() == TableKind::Multi {
             return Ok(self.delete_range(table, (Bound::Included(key), Bound::Included(key)))? > 0);
         }
-        self.change(table, |tree, core, work| {
-            let deleted = tree.delete(&core.pager, work, key)?;
+        self.change(table, |mut edit| {
+            let deleted = edit.delete(key)?;
             if deleted {
-                work.record.push(table.name(), Operation::Delete(key));
+                edit.work.record.push(table.name(), Operation::Delete(key));
             }
             Ok(deleted)
         })
@@ -358,31 +363,33 @@ impl WriteTxn {
     pub fn delete_value(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         table.expect_kind(&[TableKind::Multi], "delete_value")?;
         let pair = composite::encode(key, value);
-        self.change(table, |tree, core, work| {
-            let deleted = tree.delete(&core.pager, work, &pair)?;
+        self.change(table, |mut edit| {
+            let deleted = edit.delete(&pair)?;
             if deleted {
-                work.record.push(table.name(), Operation::DeleteValue(key, value));
+                edit.work.record.push(table.name(), Operation::DeleteValue(key, value));
             }
             Ok(deleted)
         })
     }
 
-    /// Removes all entries whose keys lie in a range; how many those were. Costs as much as the pages it frees.
+    /// Removes all entries whose keys lie in a range; how many there were. Costs as much as the
+    /// pages that it frees.
     pub fn delete_range<'k>(&mut self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
         let (low, high) = tree_bounds(table.kind(), &range);
         let (low, high) = (low.as_ref().map(|key| &**key), high.as_ref().map(|key| &**key));
-        self.change(table, |tree, core, work| {
-            let deleted = tree.delete_range(&core.pager, work, low, high)?;
+        self.change(table, |mut edit| {
+            let deleted = edit.delete_range(low, high)?;
             if deleted > 0 {
                 let bounds = (range.start_bound().cloned(), range.end_bound().cloned());
-                work.record.push(table.name(), Operation::DeleteRange(bounds.0, bounds.1));
+                edit.work.record.push(table.name(), Operation::DeleteRange(bounds.0, bounds.1));
             }
             Ok(deleted)
         })
     }
 
-    /// Loads entries in ascending order behind the last entry of a table, filling pages; how many those were. If one
-    /// is out of order or otherwise wrong, the entries before it stay.
+    /// Loads entries in ascending order behind the last entry of a table and fills pages; how many
+    /// were loaded. If an entry is out of order or wrong in another way, the entries before it
+    /// stay.
     pub fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         table: &Table,
@@ -399,35 +406,36 @@ impl WriteTxn {
             }
             _ => Ok(()),
         };
-        self.change(table, |tree, core, work| {
-            let before = tree.entries;
-            let mut appender = Appender::new(tree, &core.pager, work)?;
+        self.change(table, |edit| {
+            let before = edit.tree.entries;
+            let mut appender = Appender::new(edit)?;
             let mut result = Ok(());
             for (key, value) in entries {
                 let (key, value) = (key.as_ref(), value.as_ref());
                 result = kind_check(key, value).and_then(|()| {
                     if !multi {
-                        return appender.push(&core.pager, work, key, value);
+                        return appender.push(key, value);
                     }
                     let pair = composite::encode(key, value);
                     if pair.len() > key_max {
                         return Err(Error::KeyTooLong { bytes: pair.len(), bytes_max: key_max });
                     }
-                    appender.push(&core.pager, work, &pair, &[])
+                    appender.push(&pair, &[])
                 });
                 if result.is_err() {
                     break;
                 }
-                work.record.push(table.name(), Operation::Put(key, value));
+                appender.work().record.push(table.name(), Operation::Put(key, value));
             }
-            appender.finish(&core.pager, work)?;
-            result.map(|()| tree.entries - before)
+            let entries = appender.finish()?;
+            result.map(|()| entries - before)
         })
     }
 
     // ---- ending ----
 
-    /// Starts a nested transaction: its changes become this one's when it commits, and vanish when it is dropped.
+    /// Starts a nested transaction. Its changes become part of this one when it commits, and are
+    /// undone when it is dropped.
     pub fn nested(&mut self) -> Nested<'_> {
         let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
         work.begin_level();
@@ -437,7 +445,8 @@ impl WriteTxn {
         Nested { txn: self, depth, ended: false }
     }
 
-    /// Commits nested transactions until so many are left. One that was leaked never ended by itself.
+    /// Commits nested transactions until `depth` are left: those that were leaked did not end by
+    /// themselves.
     fn fold(&mut self, depth: usize) {
         while self.outer.len() > depth {
             self.outer.pop();
@@ -445,13 +454,15 @@ impl WriteTxn {
         }
     }
 
-    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says.
+    /// Makes the changes the newest state. When it returns they are as durable as the database's
+    /// mode says.
     ///
-    /// If a change came upon damage, commits nothing and says so again: the change may have gone half way. A nested
-    /// transaction that is dropped takes such a change with it.
+    /// If a change found damage, nothing is committed and the error is returned again, because the
+    /// change may have been made in part. Dropping the nested transaction that the change was made
+    /// in undoes it.
     ///
-    /// After an error nothing has changed, with one exception: if a flush fails, nobody knows whether the changes will
-    /// be there when the database is opened again.
+    /// After an error nothing has changed, with one exception: if a flush fails, nobody knows
+    /// whether the changes will be there when the database is opened again.
     pub fn commit(mut self) -> Result<TxnId> {
         let txn = self.txn();
         if self.commit_weakly(None)?.is_some_and(|published| !published.durable) {
@@ -460,24 +471,24 @@ impl WriteTxn {
         Ok(txn)
     }
 
-    /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells. One that changed nothing has no
-    /// number of its own: its ticket is for the state it saw.
+    /// As [`WriteTxn::commit`], but returns a ticket instead of waiting until the changes are
+    /// durable. A transaction that changed nothing gets a ticket for the state that it saw.
     pub fn commit_ticket(mut self) -> Result<Ticket> {
         let (txn, before) = (self.txn(), self.before.0);
         let is_published = self.commit_weakly(None)?.is_some();
         Ok(Ticket::new(Arc::clone(&self.handle), if is_published { txn } else { before }))
     }
 
-    /// Commits what the log says, up to a position in it.
-    pub(crate) fn commit_redone(mut self, position: Position) -> Result<()> {
+    /// Commits a replayed transaction, up to a position in the log.
+    pub(crate) fn commit_replayed(mut self, position: Position) -> Result<()> {
         self.commit_weakly(Some(position)).map(|_| ())
     }
 
-    /// Commits, and lets go of the writer's lock. Gives nothing if nothing had changed.
-    fn commit_weakly(&mut self, redone: Option<Position>) -> Result<Option<Published>> {
+    /// Commits and releases the writer's lock. `None` if nothing had changed.
+    fn commit_weakly(&mut self, replayed: Option<Position>) -> Result<Option<Published>> {
         self.fold(0);
         let mut work = self.work.take().expect("the transaction has not ended");
-        match self.publish(&mut work, redone) {
+        match self.publish(&mut work, replayed) {
             Ok(published) => {
                 self.handle.core.unlock_writer(work);
                 if let Some(published) = &published {
@@ -492,9 +503,9 @@ impl WriteTxn {
         }
     }
 
-    /// Writes the changed tables to the catalogue, makes the transaction as durable as the writer's lock is needed for,
-    /// and publishes. Gives nothing if nothing had changed.
-    fn publish(&mut self, work: &mut WorkspaceGuard, redone: Option<Position>) -> Result<Option<Published>> {
+    /// Writes the changed tables to the catalogue, makes the transaction as durable as it has to be
+    /// while the writer's lock is held, and publishes. `None` if nothing had changed.
+    fn publish(&mut self, work: &mut WorkspaceGuard, replayed: Option<Position>) -> Result<Option<Published>> {
         let core = &self.handle.core;
         core.ensure_usable()?;
         if let Some((page, reason)) = self.damage {
@@ -503,38 +514,40 @@ impl WriteTxn {
         for opened in self.opened.iter_mut().filter(|opened| opened.changed) {
             let description = Description { kind: opened.table.kind(), tree: opened.tree };
             let name = opened.table.name().as_bytes();
-            self.catalog.put(&core.pager, work, name, &description.encode(), PutMode::Upsert)?;
+            let mut catalog = self.catalog.edit(&core.pager, work);
+            catalog.put(name, &description.encode(), PutMode::Upsert, None)?;
             opened.changed = false;
         }
         let txn = work.txn();
         let before = core.shared.root();
-        if self.catalog == before.catalog && redone.is_none() {
+        if self.catalog == before.catalog && replayed.is_none() {
             work.abort_level(&core.pager);
             return Ok(None);
         }
-        self.catalog.own_root(&core.pager, work)?;
-        let mut way = match (redone, core.durability) {
+        self.catalog.edit(&core.pager, work).own_root()?;
+        let mut way = match (replayed, core.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,
-            (None, _) if core.is_overdue(&before, work.space.born_pages()) => Way::Steady,
+            (None, _) if core.is_overdue(&before, work.space.new_pages()) => Way::Steady,
             (None, Durability::Sync) if work.record.is_too_long() => Way::Steady,
             (None, Durability::Sync) => Way::Logged,
             (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
         };
-        // All that can fail for lack of room comes before the transaction is closed.
+        // Everything that can fail for lack of room is done before the transaction is closed.
         match way {
             Way::Steady => {
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
             }
             Way::Logged if core.log.reserve(before.log, work.record.bytes()).is_err() => {
-                // No room for the log: a steady point may need none, and makes that of the log free.
+                // No room for the log. A steady point may need none, and frees the log's records.
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
                 way = Way::Steady;
             }
             Way::Logged => {
-                // Nobody may be so far ahead of what readers see.
+                // The ring of roots has no room for more commits than these ahead of the visible
+                // one.
                 if txn.0 - core.shared.visible().0 >= ROOTS - 1 {
                     core.wait_durable(TxnId(txn.0 - ROOTS / 2))?;
                 }
@@ -545,7 +558,7 @@ impl WriteTxn {
             let Position { file, offset, .. } = before.log;
             (file, offset..offset + work.record.bytes() as u64)
         });
-        core.trace(WriteKind::Commit, txn, log, || work.taken_runs(&core.pager));
+        core.trace(WriteKind::Commit, txn, log, || work.allocated_runs(&core.pager));
         work.commit();
         let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count(), log: before.log };
         match way {
@@ -561,11 +574,11 @@ impl WriteTxn {
         for opened in &self.opened {
             opened.table.remember(core.opening, txn, opened.tree);
         }
-        Ok(Some(Published { durable, over: core.is_over(&root, work.space.born_pages()) }))
+        Ok(Some(Published { durable, over: core.is_over(&root, work.space.new_pages()) }))
     }
 
-    /// Carries out an operation of the log.
-    pub(crate) fn redo(&mut self, table: &str, operation: Operation<'_>) -> Result<()> {
+    /// Replays an operation of the log.
+    pub(crate) fn replay(&mut self, table: &str, operation: Operation<'_>) -> Result<()> {
         if let Operation::Create(kind) = operation {
             return self.create_table(table, kind).map(|_| ());
         }
@@ -602,10 +615,11 @@ impl Drop for WriteTxn {
     }
 }
 
-/// A transaction inside a transaction, used like the outer one. Dropping it undoes what was done through it.
+/// A transaction inside a transaction, used like the outer one. Dropping it undoes what was done
+/// through it.
 pub struct Nested<'t> {
     txn: &'t mut WriteTxn,
-    /// How many nested transactions there are with this one.
+    /// How many nested transactions there are, this one included.
     depth: usize,
     ended: bool,
 }

@@ -1,23 +1,20 @@
-//! Reading a table: point reads, ranges, counts and ranks, as of one snapshot or inside a write transaction.
+//! Reading a table: point reads, ranges, counts and ranks, as of one snapshot or inside a write
+//! transaction.
 
 use std::borrow::Cow;
 use std::ops::{Bound, Deref, RangeBounds};
 
-use smallvec::SmallVec;
-
 use crate::catalog::{Table, TableKind};
 use crate::composite;
 use crate::cursor::{Cursor, RawCursor};
-use crate::node::Payload;
+use crate::node::Key;
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
-use crate::tree::Tree;
+use crate::root::Tree;
 use crate::{Error, Result};
 
-/// A key as iterators give it: up to 32 bytes without an allocation.
-pub type Key = SmallVec<[u8; 32]>;
-
-/// A value as iterators give it: a reference into the map, or, in tables with many values a key, a copy.
+/// A value as iterators give it: a reference into the map, or, in tables with many values a key, a
+/// copy.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
     /// Bytes in the map.
@@ -101,7 +98,8 @@ impl<'a> View<'a> {
         self.len() == 0
     }
 
-    /// The value of a key, in place. Not for tables with many values a key: they have [`View::values`].
+    /// The value of a key, in place. Not for tables with many values a key: they have
+    /// [`View::values`].
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>> {
         get(self.pager, self.bounds, &self.tree, &self.table, key)
@@ -208,33 +206,23 @@ pub(crate) fn get<'a>(
     table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get")?;
     match tree.get(pager, bounds, key)? {
         None => Ok(None),
-        Some(payload) => value_bytes(pager, bounds, payload).map(Some),
+        Some(payload) => pager.value(bounds, payload).map(Some),
     }
 }
 
-/// The value of a key that is in a leaf of the tree. If it is not, that tells nothing.
+/// The value of a key that is in this leaf. `None` does not mean that the tree lacks the key.
 #[inline]
 pub(crate) fn get_in<'a>(pager: &'a Pager, bounds: Bounds, leaf: PageId, key: &[u8]) -> Result<Option<&'a [u8]>> {
     let node = pager.node(leaf, bounds)?;
     match node.search(key) {
-        Ok(index) => value_bytes(pager, bounds, node.payload(index)).map(Some),
+        Ok(index) => pager.value(bounds, node.payload(index)).map(Some),
         Err(_) => Ok(None),
-    }
-}
-
-/// The bytes of a value, wherever they are.
-#[inline]
-pub(crate) fn value_bytes<'a>(pager: &'a Pager, bounds: Bounds, payload: Payload<'a>) -> Result<&'a [u8]> {
-    match payload {
-        Payload::Inline(value) => Ok(value),
-        Payload::Large { page, bytes } => pager.large(page, bytes, bounds),
-        Payload::Child { page, .. } => Err(Error::Corrupted { page, reason: "a leaf was expected" }),
     }
 }
 
 type TreeBound<'k> = Bound<Cow<'k, [u8]>>;
 
-/// The bounds in the tree for bounds on keys.
+/// The bounds in the tree that stand for bounds on keys.
 pub(crate) fn tree_bounds<'k>(kind: TableKind, range: &impl RangeBounds<&'k [u8]>) -> (TreeBound<'k>, TreeBound<'k>) {
     let (low, high) = (range.start_bound().cloned(), range.end_bound().cloned());
     if kind != TableKind::Multi {
@@ -265,7 +253,7 @@ fn item<'a>(cursor: &mut RawCursor<'a>, kind: TableKind, scratch: &mut Vec<u8>) 
 pub struct Range<'a> {
     front: RawCursor<'a>,
     back: RawCursor<'a>,
-    /// Entries not yet given, counted when the range was made: so the two ends never cross.
+    /// Entries not given yet, counted when the range was made, so that the two ends never cross.
     left: u64,
     started: (bool, bool),
     kind: TableKind,

@@ -1,26 +1,28 @@
-//! Walking everything a root reaches: what `check`, `copy` and the handover between processes have in common.
+//! Walking everything a root reaches: what `check`, `copy` and the handover between processes have
+//! in common.
 
 use std::collections::HashSet;
 
 use crate::catalog::Description;
-use crate::lock_file::Root;
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
+use crate::root::Root;
+use crate::root::Tree;
 use crate::space::Freed;
-use crate::tree::{Tree, large_pages};
+use crate::tree::large_pages;
 use crate::{Error, Result};
 
-/// Whether to go below a page.
+/// Whether to visit what is below a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visit {
     Descend,
     Skip,
 }
 
-/// Calls `visit` for every page of a catalogue and of its tables: tree pages before what is below them, and
-/// large values with the pages of their run.
+/// Calls `visit` for every page of a catalogue and of its tables: tree pages before what is below
+/// them, and large values with the pages of their run.
 pub(crate) fn walk(
     pager: &Pager,
     bounds: Bounds,
@@ -31,7 +33,8 @@ pub(crate) fn walk(
         return Ok(());
     }
     let mut runs_left = bounds.page_count;
-    // Each page is below one other: else there are more ways to pages than pages, and perhaps no end of them.
+    // Each page has one parent. More visits than pages would mean a second way to some page, and
+    // perhaps a circle.
     let visit: OnPage<'_> = &mut |page, pages| {
         runs_left =
             runs_left.checked_sub(1).ok_or(Error::Corrupted { page, reason: "it is reached in more than one way" })?;
@@ -80,7 +83,7 @@ fn walk_tree(
     if node.is_leaf() { on_leaf(node, visit) } else { Ok(()) }
 }
 
-/// What lies between a steady point and the newest state.
+/// The difference between a steady point and the newest state.
 pub(crate) struct Difference {
     /// Runs of the newest state that the steady point does not have.
     pub(crate) live: Vec<(PageId, u32)>,
@@ -88,8 +91,8 @@ pub(crate) struct Difference {
     pub(crate) freed: Vec<Freed>,
 }
 
-/// Compares two states of the same database. A page that is not newer than the steady point is shared with everything
-/// below it, so the cost is that of the changes in between.
+/// Compares two states of the same database. A page that is not newer than the steady point is
+/// shared with everything below it, so the cost is that of the changes in between.
 pub(crate) fn difference(pager: &Pager, bounds: Bounds, steady: TxnId, old: &Tree, new: &Tree) -> Result<Difference> {
     let mut shared = HashSet::new();
     let mut live = Vec::new();
@@ -99,7 +102,8 @@ pub(crate) fn difference(pager: &Pager, bounds: Bounds, steady: TxnId, old: &Tre
             shared.insert(page);
             return Ok(Visit::Skip);
         }
-        // What will be sealed must be what the tree says; a page read below is verified anyway.
+        // Pages that will be sealed must be what the tree says. Pages that are read below are
+        // verified anyway.
         pager.verified_run(page, bounds)?;
         live.push((page, pages));
         Ok(Visit::Descend)
@@ -116,14 +120,14 @@ pub(crate) fn difference(pager: &Pager, bounds: Bounds, steady: TxnId, old: &Tre
     Ok(Difference { live, freed })
 }
 
-/// Goes over the pages of one state, and reads leaves only where their entries tell of more pages.
+/// Visits the pages of one state. Reads a leaf only where its entries refer to other pages.
 struct Reach<'a> {
     pager: &'a Pager,
     bounds: Bounds,
     runs_left: u32,
     /// The state may be an old one: see [`Pager::node_of_old`].
     old: bool,
-    /// Told of each run, and whether it is a page that is read to go on; says whether to.
+    /// Called with each run, and whether it is a page that is read; says whether to go on below it.
     visit: &'a mut dyn FnMut(PageId, u32, bool) -> bool,
 }
 
@@ -167,8 +171,8 @@ impl Reach<'_> {
     }
 }
 
-/// How many pages a state reaches that a newer one does not; both are pinned. A page that both reach is the same, since
-/// none is written anew while somebody sees it, and so is everything below it: the cost is that of the changes in between.
+/// How many pages a state reaches that a newer one does not. Both are pinned, so a page that both
+/// reach is unchanged, with everything below it. The cost is that of the changes in between.
 pub(crate) fn pages_gone(pager: &Pager, old: (Bounds, Tree), new: (Bounds, Tree)) -> Result<u64> {
     let reach = |(bounds, catalog): (Bounds, Tree), old, visit: &mut dyn FnMut(PageId, u32, bool) -> bool| {
         let mut reach = Reach { pager, bounds, runs_left: bounds.page_count, old, visit };
@@ -188,31 +192,32 @@ pub(crate) fn pages_gone(pager: &Pager, old: (Bounds, Tree), new: (Bounds, Tree)
     Ok(gone)
 }
 
-/// Takes the runs that a pinned state reaches out of the free pages `idle` of a newer state, and adds them to `seen`. What
-/// the pinned state reaches and is not among them is in use still, or was taken out for a newer pin; and so is everything
-/// below it. So the cost is that of what is found, and of leaves that tell of no other pages the header alone is read.
+/// Removes the runs that a pinned state reaches from `unused`, the free pages of a newer state, and
+/// adds them to `seen`. A page of the pinned state that is not in `unused` is still in use, or was
+/// removed for a newer pin, and so is everything below it. So the cost is that of what is found; of
+/// leaves that refer to no other pages only the header is read.
 ///
-/// If the pin came too late, some of what it reaches may have been written anew: by a transaction after the pinned one, which
-/// its header tells. So what is found is right, or there is an error, as there is for damage. Whoever calls this keeps
-/// everybody from writing.
+/// If the pin came too late, some of its pages may have been reused by a transaction after the
+/// pinned one, which the page's header shows. Then the result is an error, as for damage. The
+/// caller keeps all writers out.
 pub(crate) fn take_seen(
     pager: &Pager,
     pinned: &Root,
     page_count: u32,
-    idle: &mut PageSet,
+    unused: &mut PageSet,
     seen: &mut Vec<Freed>,
 ) -> Result<()> {
     let mut torn = None;
     let visit = &mut |page: PageId, pages: u32, _: bool| {
         let run = page.0..page.0 + pages;
-        if !idle.contains(page.0) {
+        if !unused.contains(page.0) {
             return false;
         }
-        if !run.clone().all(|page| idle.contains(page)) {
+        if !run.clone().all(|page| unused.contains(page)) {
             torn = Some(page);
             return false;
         }
-        run.for_each(|page| _ = idle.remove(page));
+        run.for_each(|page| _ = unused.remove(page));
         let (birth, _) = pager.birth_and_pages(page);
         seen.push(Freed { page, pages, birth: birth.min(pinned.txn) });
         true

@@ -1,51 +1,63 @@
-//! What a write transaction has at hand: pages of its own, and the way back.
+//! What a write transaction works with: the pages it has allocated and freed, level by level; and
+//! which thread of this process writes next.
 //!
-//! A page belongs to the transaction named in its header; only its owner writes to it. Everything else is copied
-//! first ([`Workspace::own`]). Nested transactions are levels: a page that an outer level owns is copied again, and
-//! kept until the inner level commits.
+//! A page belongs to the transaction that its header names, and only its owner writes to it. Every
+//! other page is copied first ([`Workspace::own`]). A nested transaction is a *level*: a page that
+//! an outer level owns is copied again, and the original is kept until the inner level commits.
 //!
-//! Invariants: `taken` lists every run taken since a level began; `freed` every run that the level no longer needs and
-//! that some outer state still does. Aborting a level gives back `taken` and forgets `freed`.
+//! Invariants:
+//! 1. `allocated` lists every run that was allocated since the level began.
+//! 2. `freed` lists every run that the level no longer needs and that an outer state still does.
+//! 3. Aborting a level releases `allocated` and forgets `freed`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use smallvec::SmallVec;
 
 use crate::log::record;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
 use crate::sync::{AtomicU32, FairMutex};
-use crate::tree::Path;
 use crate::{Durability, Result};
 
-/// The right to write, as far as this process is concerned.
+/// A page on the way to an entry, and which child or entry of it.
+pub(crate) type Step = (PageId, usize);
+/// The path from the root to a leaf.
+pub(crate) type Path = SmallVec<[Step; 8]>;
+
+/// The right to write within this process. The lock file's writer's lock comes on top.
 pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
 
-/// Who writes next in this process.
+/// A barging lock around the workspace, with a bound on barging.
 ///
-/// To hand the workspace on to who waits costs a switch between threads, during which nobody writes; to let who runs take
-/// it again costs those who wait. So whoever comes takes it if it is free, but only so often: who waits stands in a queue,
-/// and when the first of it has been passed `passes_max` times, all others stand behind.
+/// Handing the lock to a waiting thread costs a thread switch, during which nobody writes. Letting
+/// a running thread take it again keeps the others waiting. So a thread that finds the lock free
+/// takes it, ahead of those that wait (it *barges* in), but only `passes_max` times in a row: after
+/// that, newcomers queue up behind the others.
 ///
-/// Invariants: `next` goes from one to the other in the order of their coming, and never to who comes when others wait;
-/// at most one waits for the workspace itself, the holder of `next`. So a writer that finds `n` others waiting is passed
-/// at most `(n + 1) * passes_max` times by who came later, and once more by each thread that had just looked.
+/// Invariants:
+/// 1. `next` goes to waiting threads in the order of their arrival.
+/// 2. Only the holder of `next` waits for the workspace itself.
+///
+/// So a thread that finds `n` others waiting is passed by later ones at most `(n + 1) * passes_max`
+/// times, and once more by each thread that had checked the bound just before it was reached.
 pub(crate) struct Writers {
     workspace: Arc<Mutex<Workspace>>,
     turns: Turns,
 }
 
-/// Whose turn it is to take what one can have at a time.
+/// The queue of a barging lock, apart from what it protects.
 struct Turns {
-    /// Held by who is next.
+    /// Held by the thread that gets the lock next.
     next: FairMutex,
-    /// How many wait, from before they stand in the queue until they have the workspace.
+    /// How many threads wait, counted from before they queue up until they have the lock.
     waiting: AtomicU32,
-    /// How often the workspace has been given up, while somebody waited, since one who waited got it. Changed by who has
-    /// it.
+    /// How often the lock was released while somebody waited, since a waiting thread last got it.
+    /// Changed by the holder of the lock only.
     passes: AtomicU32,
     passes_max: u32,
 }
@@ -53,31 +65,31 @@ struct Turns {
 impl Writers {
     pub(crate) fn new(workspace: Workspace, durability: Durability) -> Self {
         let passes_max = match durability {
-            // Beside a flush, a switch is cheap.
+            // Compared with a flush, a switch is cheap.
             Durability::Sync | Durability::SyncNoLog => 4,
             Durability::Lazy { .. } | Durability::NoSync => 64,
         };
         Self { workspace: Arc::new(Mutex::new(workspace)), turns: Turns::new(passes_max) }
     }
 
-    /// Waits for the workspace.
+    /// Locks the workspace, waiting for it if need be.
     #[inline]
     pub(crate) fn lock(&self) -> WorkspaceGuard {
         self.try_lock().unwrap_or_else(|| self.turns.wait(|| self.workspace.lock_arc()))
     }
 
-    /// The workspace, if it is free and nobody has been waiting for it for too long.
+    /// Locks the workspace if it is free and newcomers may still barge in.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<WorkspaceGuard> {
-        self.turns.try_take(|| self.workspace.try_lock_arc())
+        self.turns.try_acquire(|| self.workspace.try_lock_arc())
     }
 
     #[inline]
     pub(crate) fn unlock(&self, guard: WorkspaceGuard) {
-        self.turns.give_up(guard);
+        self.turns.release(guard);
     }
 
-    /// For a look at the workspace that is no writing.
+    /// The workspace, for reading figures without the right to write.
     pub(crate) fn workspace(&self) -> &Mutex<Workspace> {
         &self.workspace
     }
@@ -88,64 +100,66 @@ impl Turns {
         Self { next: FairMutex::default(), waiting: AtomicU32::new(0), passes: AtomicU32::new(0), passes_max }
     }
 
-    /// Stands in the queue until `take` is the next to have it.
+    /// Queues up, and calls `acquire` as the next to have the lock.
     #[cold]
-    fn wait<T>(&self, take: impl FnOnce() -> T) -> T {
+    fn wait<T>(&self, acquire: impl FnOnce() -> T) -> T {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let next = self.next.lock();
-        let taken = take();
+        let acquired = acquire();
         self.passes.store(0, Ordering::Relaxed);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         drop(next);
-        taken
+        acquired
     }
 
-    /// Takes it out of turn, if it is free and nobody has been waiting for too long.
+    /// Calls `try_acquire` ahead of the queue, unless newcomers have barged in too often.
     #[inline]
-    fn try_take<T>(&self, try_take: impl FnOnce() -> Option<T>) -> Option<T> {
+    fn try_acquire<T>(&self, try_acquire: impl FnOnce() -> Option<T>) -> Option<T> {
         if self.waiting.load(Ordering::Relaxed) > 0 && self.passes.load(Ordering::Relaxed) >= self.passes_max {
             return None;
         }
-        try_take()
+        try_acquire()
     }
 
     #[inline]
-    fn give_up<T>(&self, taken: T) {
+    fn release<T>(&self, held: T) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.passes.fetch_add(1, Ordering::Relaxed);
         }
-        drop(taken);
+        drop(held);
     }
 }
 
 /// One level of a transaction: the outermost, or a nested one.
 #[derive(Default)]
 struct Level {
-    taken: Vec<PageId>,
+    allocated: Vec<PageId>,
     freed: Vec<Freed>,
-    /// Pages the level owns; only nested levels need it, the outermost owns what its number says.
+    /// Pages the level owns. Only nested levels need the list: the outermost owns what carries its
+    /// number.
     owned: HashSet<PageId>,
 }
 
-/// The writer's side of a database in this process.
+/// The writer's side of an open database. Buffers in it are kept for the next transaction.
 pub(crate) struct Workspace {
     pub(crate) space: Space,
     txn: TxnId,
     steady: TxnId,
     levels: Vec<Level>,
-    /// The lists of the last transaction, empty, for the next.
+    /// The lists of the last transaction, empty.
     spare: Level,
     /// Copies of pages that are being rewritten.
     pub(crate) scratch: [Vec<u8>; 2],
     pub(crate) key: Vec<u8>,
-    /// The way to the leaf that was written to last, all of it owned; empty if it may have changed since: with every page
-    /// that is taken or given up, and every level that begins or ends.
+    /// The path to the leaf that was written to last, all pages of which the transaction owns. It
+    /// is empty when the path may have changed since: after every page that is allocated or freed,
+    /// and every level that begins or ends.
     pub(crate) finger: Path,
-    /// The pins of live snapshots, when last looked at.
+    /// A buffer for the states that live snapshots see.
     pub(crate) snapshots: Vec<TxnId>,
-    /// What the log will say of the transaction.
+    /// The log record of the transaction.
     pub(crate) record: record::Builder,
-    /// How the value put last differs from the one it replaced; empty if the log is to say all of it.
+    /// A buffer for how a value differs from the one it replaces.
     pub(crate) difference: Vec<u8>,
 }
 
@@ -179,13 +193,13 @@ impl Workspace {
         self.txn
     }
 
-    /// What the transaction may read.
+    /// Bounds for the pages that the transaction may read.
     #[inline]
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { page_count: self.space.page_count(), newest: self.txn, steady: self.steady }
     }
 
-    /// How many levels the transaction under way has: 0 for none, 1 without nested ones.
+    /// How many levels the transaction has: 0 if none is active, 1 without nested ones.
     pub(crate) fn levels(&self) -> usize {
         self.levels.len()
     }
@@ -200,13 +214,13 @@ impl Workspace {
         self.levels.push(Level::default());
     }
 
-    /// Ends a nested level, keeping what it did.
+    /// Ends a nested level and keeps what it did.
     pub(crate) fn commit_level(&mut self) {
         self.finger.clear();
         let inner = self.levels.pop().expect("a nested level was begun");
         let outermost = self.levels.len() == 1;
         let level = self.level();
-        level.taken.extend(inner.taken);
+        level.allocated.extend(inner.allocated);
         let mut unseen = Vec::new();
         for run in inner.freed {
             let owned = if outermost {
@@ -218,63 +232,63 @@ impl Workspace {
         }
         self.level().owned.extend(inner.owned);
         for run in unseen {
-            self.space.take_back(run.page, run.pages);
+            self.space.release(run.page, run.pages);
         }
     }
 
-    /// Ends a nested level, or the whole transaction, as if it had not been.
+    /// Ends a nested level, or the whole transaction, and undoes what it did.
     pub(crate) fn abort_level(&mut self, pager: &Pager) {
         self.finger.clear();
         let inner = self.levels.pop().expect("a level was begun");
-        for page in inner.taken {
-            // A run that the level gave back itself may be in `taken` twice; it counts once.
-            if self.space.is_born(page) {
+        for page in inner.allocated {
+            // A run that the level itself released may be listed twice; it is released once.
+            if self.space.is_new(page) {
                 let (_, pages) = pager.birth_and_pages(page);
-                self.space.take_back(page, pages);
+                self.space.release(page, pages);
             }
         }
     }
 
-    /// Ends the transaction; what it freed waits until nobody sees it.
+    /// Ends the transaction. What it freed is pending until nobody sees it.
     pub(crate) fn commit(&mut self) {
         let mut level = self.levels.pop().expect("the outermost level was begun");
         debug_assert!(self.levels.is_empty());
         self.space.commit(self.txn, &level.freed);
         level.freed.clear();
-        level.taken.clear();
+        level.allocated.clear();
         self.spare = level;
     }
 
-    /// The runs that the transaction took and still has.
-    pub(crate) fn taken_runs(&self, pager: &Pager) -> Vec<(PageId, u32)> {
-        let taken: HashSet<PageId> = self.levels.iter().flat_map(|level| &level.taken).copied().collect();
-        let kept = taken.into_iter().filter(|&page| self.space.is_born(page));
+    /// The runs that the transaction has allocated and still owns.
+    pub(crate) fn allocated_runs(&self, pager: &Pager) -> Vec<(PageId, u32)> {
+        let allocated: HashSet<PageId> = self.levels.iter().flat_map(|level| &level.allocated).copied().collect();
+        let kept = allocated.into_iter().filter(|&page| self.space.is_new(page));
         kept.map(|page| (page, pager.birth_and_pages(page).1)).collect()
     }
 
-    /// Pages that the transaction gives up when it commits.
+    /// How many pages the transaction frees when it commits.
     pub(crate) fn freed_pages(&self) -> u64 {
         self.levels.iter().flat_map(|level| &level.freed).map(|run| u64::from(run.pages)).sum()
     }
 
-    /// Makes sure that a change that takes up to so many single pages cannot fail half way.
+    /// Makes sure that a change that allocates up to `pages` single pages cannot fail half way.
     pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
         self.space.reserve(pager, pages)
     }
 
-    /// Takes a page and writes its header.
-    pub(crate) fn take_node(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
-        let id = self.take(pager, 1)?;
+    /// Allocates a tree page and writes its header.
+    pub(crate) fn allocate_node(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
+        let id = self.allocate(pager, 1)?;
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Branch };
         page::init(pager.page_mut(id), id, self.txn, kind, level);
         pager.mark_node(id);
         Ok(id)
     }
 
-    /// Takes a run for a large value and fills it.
-    pub(crate) fn take_large(&mut self, pager: &Pager, value: &[u8]) -> Result<PageId> {
+    /// Allocates a run for a large value and fills it.
+    pub(crate) fn allocate_large(&mut self, pager: &Pager, value: &[u8]) -> Result<PageId> {
         let pages = page::run_pages_for(value.len() as u64, pager.page_size()) as u32;
-        let id = self.take(pager, pages)?;
+        let id = self.allocate(pager, pages)?;
         let run = pager.bytes_mut(id, pages);
         page::init_run(run, id, self.txn, PageKind::Overflow, pages, value.len() as u32);
         let (content, tail) = run[page::HEADER_BYTES..].split_at_mut(value.len());
@@ -284,12 +298,12 @@ impl Workspace {
         Ok(id)
     }
 
-    fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
-        let id = self.space.take(pager, pages)?;
+    fn allocate(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
+        let id = self.space.allocate(pager, pages)?;
         self.finger.clear();
         let nested = self.levels.len() > 1;
         let level = self.level();
-        level.taken.push(id);
+        level.allocated.push(id);
         if nested {
             level.owned.insert(id);
         }
@@ -298,13 +312,13 @@ impl Workspace {
 
     #[inline]
     fn owns(&self, id: PageId, birth: TxnId) -> bool {
-        // A damaged header may name this transaction by chance; what it took is in `born`.
+        // A damaged header may name this transaction by chance, so the page must also be a new one.
         birth == self.txn
-            && self.space.is_born(id)
+            && self.space.is_new(id)
             && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
     }
 
-    /// The page to write to in place of `id`: itself, or a copy.
+    /// The page to write to instead of `id`: the page itself, or a copy.
     #[inline]
     pub(crate) fn own(&mut self, pager: &Pager, id: PageId) -> Result<PageId> {
         let (birth, _) = pager.birth_and_pages(id);
@@ -312,7 +326,7 @@ impl Workspace {
             return Ok(id);
         }
         pager.node(id, self.bounds())?;
-        let copy = self.take(pager, 1)?;
+        let copy = self.allocate(pager, 1)?;
         if copy == id {
             // Without checksums, damage may have led to this page being freed while it is in use.
             return Err(corrupted(id, "it is in use and was free"));
@@ -324,14 +338,14 @@ impl Workspace {
         Ok(copy)
     }
 
-    /// Gives up a page that was verified, or a run that this transaction took.
+    /// Frees a page that was verified, or a run that this transaction allocated.
     pub(crate) fn free(&mut self, pager: &Pager, id: PageId) {
         let (birth, pages) = pager.birth_and_pages(id);
         self.free_run(id, pages, birth);
     }
 
-    /// Gives up a large value whose leaf was verified. The value was not, so its header is believed in nothing that
-    /// matters: the length is the leaf's.
+    /// Frees a large value. Its leaf was verified, but the value was not, so nothing depends on the
+    /// value's header: the length comes from the leaf, and the birth is bounded.
     pub(crate) fn free_large(&mut self, pager: &Pager, id: PageId, pages: u32) {
         let (birth, _) = pager.birth_and_pages(id);
         self.free_run(id, pages, self.space.birth_bounded(id, birth));
@@ -341,7 +355,7 @@ impl Workspace {
         self.finger.clear();
         if self.owns(id, birth) {
             self.level().owned.remove(&id);
-            self.space.take_back(id, pages);
+            self.space.release(id, pages);
         } else {
             self.level().freed.push(Freed { page: id, pages, birth });
         }
@@ -378,8 +392,9 @@ mod models {
 
     const THREADS: u64 = 4;
 
-    /// Each thread takes it so often. `passes_max` is what the queue goes by, `passes_allowed` what it is held to. Those who
-    /// wait are next in the order of their coming, by what the lock in `sync` is.
+    /// Each thread takes it so often. `passes_max` is what the queue goes by, `passes_allowed` what
+    /// it is held to. Those who wait are next in the order of their coming, by what the lock in
+    /// `sync` is.
     fn take_turns(times: u64, passes_max: u32, passes_allowed: u64) {
         let turns = Arc::new(Turns::new(passes_max));
         // The number of the turn that is under way, or was last.
@@ -391,7 +406,7 @@ mod models {
                 let (begun, passed_most) = (Arc::clone(&begun), Arc::clone(&passed_most));
                 thread::spawn(move || {
                     for _ in 0..times {
-                        let taken = turns.try_take(|| lock.try_lock().ok());
+                        let taken = turns.try_acquire(|| lock.try_lock().ok());
                         let mut guard = taken.unwrap_or_else(|| {
                             turns.wait(|| {
                                 // It is next from here on.
@@ -404,7 +419,7 @@ mod models {
                         *guard += 1;
                         begun.fetch_add(1, Ordering::SeqCst);
                         assert_eq!(*guard, begun.load(Ordering::SeqCst), "two at once");
-                        turns.give_up(guard);
+                        turns.release(guard);
                     }
                 })
             })

@@ -1,4 +1,5 @@
-//! Backups: a full one and those that add to it give back exactly what was there, and damage is found.
+//! Backups: a full one and those that add to it give back exactly what was there, and damage is
+//! found.
 
 #![allow(clippy::unwrap_used)]
 
@@ -61,7 +62,8 @@ fn a_full_backup_and_incremental_ones_give_back_each_state() {
     }
 }
 
-/// A backup of what had changed since an empty one was refused as one that does not follow it: transaction 0 stood for none.
+/// A backup of what had changed since an empty one was refused as one that does not follow it:
+/// transaction 0 stood for none.
 #[test]
 fn a_backup_of_an_empty_database_can_be_added_to() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,8 +130,9 @@ fn a_backup_is_of_one_state_while_a_writer_goes_on() {
     });
 }
 
-/// Bug: a handle that only reads waited for a steady point of its own making. Consequence: no backup of a database that
-/// another process writes to. Fix: a snapshot can be of the last steady point.
+/// Bug: a handle that only reads waited for a steady point of its own making. Consequence: no
+/// backup of a database that another process writes to. Fix: a snapshot can be of the last steady
+/// point.
 #[test]
 fn who_only_reads_backs_up_the_last_steady_point_while_another_writes() {
     let restless = Durability::Lazy { bytes: 40_000, period: std::time::Duration::from_millis(2) };
@@ -174,7 +177,8 @@ fn who_only_reads_backs_up_the_last_steady_point_while_another_writes() {
     }
 }
 
-/// As the command does that backs up what a server has open: a handle of its own makes the steady point.
+/// As the command does that backs up what a server has open: a handle of its own makes the steady
+/// point.
 #[test]
 fn who_may_write_backs_up_all_that_another_handle_has_committed() {
     for durability in [Durability::Sync, Durability::SyncNoLog, Durability::LAZY, Durability::NoSync] {

@@ -1,5 +1,5 @@
-//! Bad input: what an application may get wrong, and what the system may refuse. Each time there is a clear error, what
-//! was committed stays, a transaction can go on, and so can the database.
+//! Bad input: what an application may get wrong, and what the system may refuse. Each time there is
+//! a clear error, what was committed stays, a transaction can go on, and so can the database.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,8 +29,9 @@ const MODES: [(&str, Durability); 4] = [
     ("nosync", Durability::NoSync),
 ];
 
-/// Written to while a child process starts. Until it runs its own program it has all files open that this process has:
-/// a database that is closed meanwhile still looks open. Who minds reads this.
+/// Written to while a child process starts. Until it runs its own program it has all files open
+/// that this process has: a database that is closed meanwhile still looks open. Who minds reads
+/// this.
 static STARTING: RwLock<()> = RwLock::new(());
 
 type IsRight = fn(&Error) -> bool;
@@ -119,8 +120,8 @@ fn check_text(error: &Error, parts: &[&str]) {
     assert!(parts.iter().all(|part| text.contains(part)), "{text:?} does not say all of {parts:?}");
 }
 
-/// Runs what must fail: by itself, between changes, in nested transactions, before an abort. Each time the changes
-/// around it are there, and nothing else.
+/// Runs what must fail: by itself, between changes, in nested transactions, before an abort. Each
+/// time the changes around it are there, and nothing else.
 #[track_caller]
 fn check<T: Debug>(
     attempt: impl Fn(&mut WriteTxn) -> Result<T, Error>,
@@ -246,7 +247,8 @@ fn a_key_that_is_too_long_is_refused_with_the_limit() {
         |e: &Error| matches!(e, Error::KeyTooLong { bytes, bytes_max } if (*bytes, *bytes_max) == (961, 960));
     check_entry_refused(TableKind::Plain, &long, b"", is_right, &parts);
     check_entry_refused(TableKind::Multi, &long, b"", is_right, &parts);
-    // In a table with many values a key, key and value count together, with two bytes between and one for each zero.
+    // In a table with many values a key, key and value count together, with two bytes between and
+    // one for each zero.
     check_entry_refused(TableKind::Multi, &long[..900], &long[..59], is_right, &parts);
     check_entry_refused(TableKind::Multi, &[0; 450], &long[..59], is_right, &parts);
     check_entry_refused(TableKind::Integer, &long, b"", |e| matches!(e, Error::KeyTooLong { .. }), &parts);
@@ -467,8 +469,9 @@ fn a_table_keeps_its_kind() {
     }
 }
 
-/// Bug: a name could be so long that what the catalogue says of the table had no room beside it in the leaf. Consequence:
-/// the table was made and called corrupted from then on. Fix: names are bounded by what goes inside a leaf.
+/// Bug: a name could be so long that what the catalogue says of the table had no room beside it in
+/// the leaf. Consequence: the table was made and called corrupted from then on. Fix: names are
+/// bounded by what goes inside a leaf.
 #[test]
 fn the_longest_name_of_a_table_is_found_again() {
     for page_size in [4096, 65536] {
@@ -635,8 +638,9 @@ fn options_at_the_ends_of_their_ranges_work() {
     }
 }
 
-/// Bug: the flusher added its period to the time of the first commit. Consequence: a period without end, to flush by
-/// bytes alone, ended the thread with a panic, and nothing was flushed any more. Fix: a deadline that cannot be is none.
+/// Bug: the flusher added its period to the time of the first commit. Consequence: a period without
+/// end, to flush by bytes alone, ended the thread with a panic, and nothing was flushed any more.
+/// Fix: a deadline that cannot be is none.
 #[test]
 fn a_period_without_end_leaves_flushing_to_the_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -935,8 +939,9 @@ fn snapshots_beyond_the_limit_are_refused_until_others_go() {
     check_goes_on(&other, &[1, 2].into());
 }
 
-/// Bug: a process that found no free process slot left as the owner of the first one. Consequence: it gave up the
-/// snapshots of the process that was, whose pages were then written over. Fix: who has no slot gives up nothing.
+/// Bug: a process that found no free process slot left as the owner of the first one. Consequence:
+/// it gave up the snapshots of the process that was, whose pages were then written over. Fix: who
+/// has no slot gives up nothing.
 #[test]
 fn more_processes_than_there_is_room_for_are_refused_and_do_no_harm() {
     let dir = tempfile::tempdir().unwrap();
@@ -964,8 +969,9 @@ fn more_processes_than_there_is_room_for_are_refused_and_do_no_harm() {
     check_goes_on(&Database::open(dir.path(), &options()).unwrap(), &[5].into());
 }
 
-/// Bug: all openings of one process wrote a new database under the same name before they gave it its own. Consequence:
-/// one could empty the file that another had just made and begun to use. Fix: each uses a name of its own.
+/// Bug: all openings of one process wrote a new database under the same name before they gave it
+/// its own. Consequence: one could empty the file that another had just made and begun to use. Fix:
+/// each uses a name of its own.
 #[test]
 fn threads_that_make_a_database_at_once_make_one() {
     for _ in 0..40 {
@@ -1010,7 +1016,8 @@ fn keep_from_starting() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How to run a command with file systems mounted for it alone, by a shell script that ends in `exec "$@"`.
+/// How to run a command with file systems mounted for it alone, by a shell script that ends in
+/// `exec "$@"`.
 fn private_mounts(script: &'static str) -> Option<Vec<&'static str>> {
     let as_root = vec!["unshare", "--mount", "sh", "-ec"];
     let as_user = vec!["unshare", "--map-root-user", "--mount", "sh", "-ec"];
@@ -1031,7 +1038,8 @@ fn play(wrapper: &[&str], role: &str, dir: &Path) {
     child.finish();
 }
 
-/// In a directory with two databases that this process may read and not write, `closed` without its lock file.
+/// In a directory with two databases that this process may read and not write, `closed` without its
+/// lock file.
 fn everything_that_writes_is_refused(dir: &Path) {
     for name in ["closed", "new", "new/below", "with lock"] {
         let path = dir.join(name);
@@ -1103,7 +1111,8 @@ fn a_directory_without_permission_to_write_is_read_and_not_written() {
     };
     let executable = std::env::current_exe().unwrap();
     set_mode(0o555, 0o444);
-    // Root may write whatever the mode says: then the child is another user, who must be able to run this binary.
+    // Root may write whatever the mode says: then the child is another user, who must be able to
+    // run this binary.
     let is_root = fs::write(dir.path().join("probe"), "").is_ok();
     let mut command = Command::new(&executable);
     let mut probe = Command::new(&executable);
@@ -1175,8 +1184,8 @@ fn check_clean_or_full(db: &Database, is_full: IsRight) {
     }
 }
 
-/// Fills a database until there is no more room, in all ways; what was committed stays and is whole. Then `make_room` is
-/// asked for room, and all goes on.
+/// Fills a database until there is no more room, in all ways; what was committed stays and is
+/// whole. Then `make_room` is asked for room, and all goes on.
 fn run_out_of_room(
     open: impl Fn() -> Database,
     is_full: IsRight,
@@ -1244,7 +1253,8 @@ fn run_out_of_room(
     check_clean_or_full(&db, is_full);
     next += 200;
 
-    // Deleting makes room in the file as well, if there is any to begin with; and what it makes is used.
+    // Deleting makes room in the file as well, if there is any to begin with; and what it makes is
+    // used.
     let mut deleted = 0;
     for &n in &before {
         match transact(&|txn| delete_with_ballast(txn, n)) {
@@ -1254,7 +1264,8 @@ fn run_out_of_room(
             }
             Err(e) => {
                 refused(&e);
-                // What was committed but is not on disk yet keeps its pages; it may be that a steady point fits.
+                // What was committed but is not on disk yet keeps its pages; it may be that a
+                // steady point fits.
                 match db.sync() {
                     Ok(()) => {}
                     Err(e) => refused(&e),
@@ -1353,7 +1364,8 @@ fn making_a_database_without_room(dir: &Path) {
             Err(e) => {
                 assert!(disk_is_full(&e), "{e:?}");
                 check_text(&e, &["no room for ", path.to_str().unwrap()]);
-                // The lock file comes last: until then nothing is left, and after it a whole, empty database.
+                // The lock file comes last: until then nothing is left, and after it a whole, empty
+                // database.
                 if !e.to_string().contains("lock") {
                     assert!(!dir.join("new").exists());
                 }
@@ -1427,8 +1439,9 @@ fn a_full_database_takes_nothing_that_was_committed() {
     }
 }
 
-/// Bug: the room that a steady point may need was asked for behind the last page, even if most of the file was free.
-/// Consequence: after a transaction that filled the file and was aborted, no other could commit. Fix: free pages will do.
+/// Bug: the room that a steady point may need was asked for behind the last page, even if most of
+/// the file was free. Consequence: after a transaction that filled the file and was aborted, no
+/// other could commit. Fix: free pages will do.
 #[test]
 fn a_transaction_that_fills_the_file_and_is_aborted_leaves_room_for_others() {
     for (_, durability) in MODES {
@@ -1451,15 +1464,17 @@ fn a_transaction_that_fills_the_file_and_is_aborted_leaves_room_for_others() {
     }
 }
 
-/// Bug: dropping a table without room for the catalogue's change forgot that the table's pages were given up. Consequence:
-/// the transaction could go on and commit a table whose pages were then given to others. Fix: room is asked for first.
+/// Bug: dropping a table without room for the catalogue's change forgot that the table's pages were
+/// given up. Consequence: the transaction could go on and commit a table whose pages were then
+/// given to others. Fix: room is asked for first.
 #[test]
 fn a_table_that_cannot_be_dropped_for_lack_of_room_stays_whole() {
     let dir = tempfile::tempdir().unwrap();
     let small = Options::new().size_max(2 << 20).durability(Durability::NoSync);
     let db = Database::open(dir.path(), &small).unwrap();
     let mut txn = db.write().unwrap();
-    // So many tables that the catalogue has two levels, and changing it takes more room than changing `eater`.
+    // So many tables that the catalogue has two levels, and changing it takes more room than
+    // changing `eater`.
     for n in 0..200 {
         txn.create_table(&format!("table {n}"), TableKind::Plain).unwrap();
     }
@@ -1489,8 +1504,9 @@ fn a_table_that_cannot_be_dropped_for_lack_of_room_stays_whole() {
     check_goes_on(&db, &[1].into());
 }
 
-/// Bug: deleting a range asked for room a second time when the range was gone already. Consequence: a refusal in a
-/// transaction that went on, and committed what was refused. Fix: room for all of it is asked for first.
+/// Bug: deleting a range asked for room a second time when the range was gone already. Consequence:
+/// a refusal in a transaction that went on, and committed what was refused. Fix: room for all of it
+/// is asked for first.
 #[test]
 fn a_range_that_cannot_be_deleted_for_lack_of_room_stays_whole() {
     let dir = tempfile::tempdir().unwrap();

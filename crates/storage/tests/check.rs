@@ -1,7 +1,8 @@
 //! What `check` names, what a page's form refuses, and what reads say against a model.
 //!
-//! The files here are forged: their checksums are right, and something that checksums do not tell is wrong. Where
-//! possible, all that `check` says is compared, so that it says no more than what is wrong either.
+//! The files here are forged: their checksums are right, and something that checksums do not tell
+//! is wrong. Where possible, all that `check` says is compared, so that it says no more than what
+//! is wrong either.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Hot copies: whatever goes on beside it, a copy is one committed state and a sound database of its own; what is damaged
-//! is not copied.
+//! Hot copies: whatever goes on beside it, a copy is one committed state and a sound database of
+//! its own; what is damaged is not copied.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,12 +1,15 @@
-//! Damaged files: whatever is wrong with a byte, a page or the length of the data file, each answer is either the right
-//! one or an error that names the damage. Never a panic, a wrong value or an endless loop.
+//! Damaged files: whatever is wrong with a byte, a page or the length of the data file, each answer
+//! is either the right one or an error that names the damage. Never a panic, a wrong value or an
+//! endless loop.
 //!
-//! What is promised depends on the checksum policy (`Checksums`). With checksums verified, on first touch or always,
-//! all of the above holds for any number of damaged bytes. Without them only the form of pages is verified: values may
-//! then be wrong, but nothing leaves its bounds, and nothing runs for ever.
+//! What is promised depends on the checksum policy (`Checksums`). With checksums verified, on first
+//! touch or always, all of the above holds for any number of damaged bytes. Without them only the
+//! form of pages is verified: values may then be wrong, but nothing leaves its bounds, and nothing
+//! runs for ever.
 //!
-//! A page that was replaced by a whole older version of itself has a right checksum. The format finds it where levels,
-//! counts or the order of keys do not match those of its neighbours; a test here says how far that goes.
+//! A page that was replaced by a whole older version of itself has a right checksum. The format
+//! finds it where levels, counts or the order of keys do not match those of its neighbours; a test
+//! here says how far that goes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -68,7 +71,8 @@ fn delete(txn: &mut WriteTxn, model: &mut Model, name: &'static str, key: &[u8])
     model.get_mut(name).unwrap().retain(|pair, _| pair.0 != key);
 }
 
-/// Every kind of table, with values inside and outside leaves, and pages that were freed and used again.
+/// Every kind of table, with values inside and outside leaves, and pages that were freed and used
+/// again.
 fn fill(db: &Database, model: &mut Model) {
     let page_size = db.page_size() as usize;
     let mut txn = db.write().unwrap();
@@ -119,7 +123,8 @@ fn closed(name: &'static str, page_size: u32) -> Sample {
     Sample { name, page_size: page_size as usize, image: image_of(dir.path()), states: [(txn, model)].into() }
 }
 
-/// The file as it is while the database is open: the newest point lists its pages, and the one before is whole.
+/// The file as it is while the database is open: the newest point lists its pages, and the one
+/// before is whole.
 fn open_while_copied() -> Sample {
     let dir = scratch();
     let db = Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog)).unwrap();
@@ -137,13 +142,15 @@ fn open_while_copied() -> Sample {
     Sample { name: "not closed", page_size: 4096, image, states }
 }
 
-/// A database whose free map needs a base and a chain: more pages change between free and used than a meta page lists.
+/// A database whose free map needs a base and a chain: more pages change between free and used than
+/// a meta page lists.
 fn fragmented() -> Sample {
     let dir = scratch();
     let db = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
     let mut model = Model::new();
     fill(&db, &mut model);
-    // Three steady points change so many pages: what they list goes to a chain, to a base, and to a chain again.
+    // Three steady points change so many pages: what they list goes to a chain, to a base, and to a
+    // chain again.
     for _ in 0..2 {
         let mut txn = db.write().unwrap();
         let table = txn.create_table("passing", TableKind::Plain).unwrap();
@@ -166,7 +173,8 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-/// Passes on what was read, `None` if damage was found; panics at any other error, unless anything goes.
+/// Passes on what was read, `None` if damage was found; panics at any other error, unless anything
+/// goes.
 fn read<T>(result: Result<T>, strict: bool) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -178,8 +186,8 @@ fn read<T>(result: Result<T>, strict: bool) -> Option<T> {
     }
 }
 
-/// Reads a table in every way there is. If `strict`, what is read must be what the model has, and what cannot be read
-/// must be said to be corrupted. Gives whether all of it was read.
+/// Reads a table in every way there is. If `strict`, what is read must be what the model has, and
+/// what cannot be read must be said to be corrupted. Gives whether all of it was read.
 fn read_table(view: &View<'_>, entries: &Entries, strict: bool) -> bool {
     let kind = view.stat().kind;
     let multi = kind == TableKind::Multi;
@@ -381,7 +389,8 @@ fn mask_at(at: usize) -> u8 {
 
 // ---- single bytes ----
 
-/// Flips bytes of a sample: those of meta pages and headers at `fine`, others at `coarse` distances.
+/// Flips bytes of a sample: those of meta pages and headers at `fine`, others at `coarse`
+/// distances.
 fn flip_bytes(sample: &Sample, fine: usize, coarse: usize) {
     let (bench, used) = (Bench::new(sample), used_pages(sample));
     let mut damaged = 0;
@@ -541,8 +550,8 @@ fn a_closed_database_with_one_damaged_meta_page_loses_nothing_and_is_mended() {
     }
 }
 
-/// What a lost write leaves: the page is whole, and older than what refers to it. Only one with as many entries and the
-/// same bounds passes.
+/// What a lost write leaves: the page is whole, and older than what refers to it. Only one with as
+/// many entries and the same bounds passes.
 #[test]
 fn a_page_of_an_older_state_leads_to_no_panic_and_mostly_to_an_error() {
     let dir = scratch();
@@ -624,8 +633,8 @@ fn write_some(db: &Database, rng: &mut StdRng, model: &mut Model, strict: bool) 
     Ok(())
 }
 
-/// Writes to a damaged database; whatever could be committed must be there when it is opened again, or be said to be
-/// damaged.
+/// Writes to a damaged database; whatever could be committed must be there when it is opened again,
+/// or be said to be damaged.
 fn try_writing(dir: &Path, states: &BTreeMap<TxnId, Model>, seed: u64, checksums: Checksums) {
     let strict = checksums != Checksums::Never;
     let mut rng = StdRng::seed_from_u64(seed);
@@ -781,8 +790,9 @@ impl Forged {
     }
 }
 
-/// Bug: whatever was well-formed as what it says it is passed for a tree page. Consequence: the head of a large value was
-/// searched as a leaf, and keys were not found. Fix: pages are verified as what they are asked for.
+/// Bug: whatever was well-formed as what it says it is passed for a tree page. Consequence: the
+/// head of a large value was searched as a leaf, and keys were not found. Fix: pages are verified
+/// as what they are asked for.
 #[test]
 fn a_page_of_another_kind_is_not_taken_for_a_tree_page() {
     let mut forged = Forged::integers(100, &[1; 100]);
@@ -796,8 +806,8 @@ fn a_page_of_another_kind_is_not_taken_for_a_tree_page() {
     forged.expect_found(|db, table| db.write()?.delete(table, &[0; 8]));
 }
 
-/// Bug: that a path ended at a leaf was enough. Consequence: where a leaf stood for a branch, keys that were there were
-/// not found. Fix: leaves are met at the depth that the tree has.
+/// Bug: that a path ended at a leaf was enough. Consequence: where a leaf stood for a branch, keys
+/// that were there were not found. Fix: leaves are met at the depth that the tree has.
 #[test]
 fn a_leaf_in_place_of_a_branch_hides_no_keys() {
     let mut forged = Forged::integers(1500, &[1; 900]);
@@ -812,8 +822,9 @@ fn a_leaf_in_place_of_a_branch_hides_no_keys() {
     forged.expect_found(|db, table| db.write()?.put(table, &key, b"value"));
 }
 
-/// Bug: a large value was given up without a look at where its leaf says it is. Consequence: deleting it read beyond the
-/// end of the file. Fix: what a page refers to lies within the file, or the page is not well-formed.
+/// Bug: a large value was given up without a look at where its leaf says it is. Consequence:
+/// deleting it read beyond the end of the file. Fix: what a page refers to lies within the file, or
+/// the page is not well-formed.
 #[test]
 fn a_large_value_beyond_the_end_of_the_file_is_not_touched() {
     for page in [1, 0x00ff_ffff] {
@@ -831,8 +842,9 @@ fn a_large_value_beyond_the_end_of_the_file_is_not_touched() {
     }
 }
 
-/// Bug: looking for a table's end went down from page to page without counting. Consequence: appending to a tree whose
-/// last branch is its own child never ended. Fix: no path is longer than the tree is deep.
+/// Bug: looking for a table's end went down from page to page without counting. Consequence:
+/// appending to a tree whose last branch is its own child never ended. Fix: no path is longer than
+/// the tree is deep.
 #[test]
 fn a_branch_that_is_its_own_child_leads_nowhere() {
     for index in [0, 2] {
@@ -849,8 +861,9 @@ fn a_branch_that_is_its_own_child_leads_nowhere() {
     }
 }
 
-/// Bug: a range delete took the counts in branches for right. Consequence: with wrong ones it computed with numbers below
-/// zero, or left entries out. Fix: counts are compared with what is there before anything changes.
+/// Bug: a range delete took the counts in branches for right. Consequence: with wrong ones it
+/// computed with numbers below zero, or left entries out. Fix: counts are compared with what is
+/// there before anything changes.
 #[test]
 fn a_range_delete_finds_wrong_counts_before_it_changes_anything() {
     let mut forged = Forged::integers(200, &[1; 100]);
@@ -865,8 +878,9 @@ fn a_range_delete_finds_wrong_counts_before_it_changes_anything() {
     }
 }
 
-/// Bug: the lengths of entries were not compared with what the format allows. Consequence: neither use nor a check found
-/// such pages damaged, and cutting and joining pages relied on the bounds. Fix: they are part of a page's form.
+/// Bug: the lengths of entries were not compared with what the format allows. Consequence: neither
+/// use nor a check found such pages damaged, and cutting and joining pages relied on the bounds.
+/// Fix: they are part of a page's form.
 #[test]
 fn a_leaf_with_an_entry_that_is_too_long_is_found() {
     let mut forged = Forged::integers(8, &[1; 400]);
@@ -890,9 +904,9 @@ fn a_leaf_with_an_entry_that_is_too_long_is_found() {
     forged.expect_found(|db, table| db.write()?.put(table, &[9; 8], &[2; 900]));
 }
 
-/// Bug: what the meta page and the chain say about free pages was believed before it was compared with the file.
-/// Consequence: half a gigabyte of memory for a page that is not there, and a chain in a circle had no end. Fix: it is
-/// compared as it is read.
+/// Bug: what the meta page and the chain say about free pages was believed before it was compared
+/// with the file. Consequence: half a gigabyte of memory for a page that is not there, and a chain
+/// in a circle had no end. Fix: it is compared as it is read.
 #[test]
 fn a_free_map_that_lists_pages_outside_the_file_or_goes_in_a_circle_is_found() {
     let check = |forged: &Forged| {
@@ -919,8 +933,9 @@ fn a_free_map_that_lists_pages_outside_the_file_or_goes_in_a_circle_is_found() {
     check(&forged);
 }
 
-/// Bug: without checksums, a commit's single flush counted as finished if each page's head was there. Consequence: after a
-/// crash, large values in parts. Fix: the pages that a meta page lists are verified whole, whatever the policy.
+/// Bug: without checksums, a commit's single flush counted as finished if each page's head was
+/// there. Consequence: after a crash, large values in parts. Fix: the pages that a meta page lists
+/// are verified whole, whatever the policy.
 #[test]
 fn a_flush_cut_short_is_found_without_checksums_too() {
     let dir = scratch();
@@ -942,8 +957,9 @@ fn a_flush_cut_short_is_found_without_checksums_too() {
     }
 }
 
-/// Bug: with checksums always verified, so was the form of a page half way through a change. Consequence: deleting the
-/// last entry below a branch failed. Fix: only pages that have a checksum are verified again.
+/// Bug: with checksums always verified, so was the form of a page half way through a change.
+/// Consequence: deleting the last entry below a branch failed. Fix: only pages that have a checksum
+/// are verified again.
 #[test]
 fn a_change_under_way_is_no_damage() {
     let dir = scratch();
@@ -960,8 +976,9 @@ fn a_change_under_way_is_no_damage() {
     assert!(db.check().unwrap().is_clean());
 }
 
-/// Bug: a change that came upon damage half way could be committed with the changes before it. Consequence: pages that
-/// the tree still used were free. Fix: such a transaction commits nothing; a nested one can be dropped instead.
+/// Bug: a change that came upon damage half way could be committed with the changes before it.
+/// Consequence: pages that the tree still used were free. Fix: such a transaction commits nothing;
+/// a nested one can be dropped instead.
 #[test]
 fn a_change_that_came_upon_damage_is_not_committed() {
     let mut forged = Forged::integers(40, &[1; 900]);

@@ -1,7 +1,9 @@
-//! The files of each released format version are opened for ever, and say what `docs/FORMAT.md` says.
+//! The files of each released format version are opened for ever, and say what `docs/FORMAT.md`
+//! says.
 //!
-//! `tests/data/golden-v1` was written by [`make_golden`]; what must be in it is computed here. Besides the engine a reader
-//! that knows nothing but the document reads it: what the engine takes for granted cannot hide from both.
+//! `tests/data/golden-v1` was written by [`make_golden`]; what must be in it is computed here.
+//! Besides the engine a reader that knows nothing but the document reads it: what the engine takes
+//! for granted cannot hide from both.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +24,8 @@ type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 /// Tables by name; pairs of key and value in order.
 type Contents = BTreeMap<String, (TableKind, Entries)>;
 
-/// The two states there are files of: of a database that was closed, and of one that was cut off after a commit.
+/// The two states there are files of: of a database that was closed, and of one that was cut off
+/// after a commit.
 const STATES: [&str; 2] = ["closed", "crashed"];
 
 fn golden(state: &str) -> PathBuf {
@@ -63,7 +66,8 @@ fn expected(state: &str) -> Contents {
     .into()
 }
 
-/// Writes the database of [`expected`] so that as much of the format as fits a small file comes into it.
+/// Writes the database of [`expected`] so that as much of the format as fits a small file comes
+/// into it.
 fn make_golden(dir: &Path) {
     let options = Options::new().durability(Durability::SyncNoLog).page_size(PAGE as u32);
     let db = Database::open(dir.join("source"), &options).unwrap();
@@ -440,7 +444,8 @@ fn check_document(bytes: &[u8], state: &str) {
     assert_eq!(free, others, "every page is in use or free");
 }
 
-/// A catalogue has the tables that it should, with the entries that they should have. How many branch pages those take.
+/// A catalogue has the tables that it should, with the entries that they should have. How many
+/// branch pages those take.
 #[track_caller]
 fn check_tables(reader: &mut ByDocument<'_>, catalog: &Entries, state: &str) -> u64 {
     let expected = expected(state);

@@ -1,7 +1,8 @@
 //! An idle database does nothing: no thread wakes up, and nothing is read or written, in any mode.
 //!
-//! A child process for each case opens a database, commits, waits until all is on disk that will be, and then waits for
-//! its parent. The parent counts from outside, so that measuring does not wake anybody.
+//! A child process for each case opens a database, commits, waits until all is on disk that will
+//! be, and then waits for its parent. The parent counts from outside, so that measuring does not
+//! wake anybody.
 
 #![allow(clippy::unwrap_used)]
 
@@ -80,7 +81,8 @@ fn a_child_process_plays_its_role() {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Activity {
     threads: usize,
-    /// How often a thread gave up its processor to wait for something, so how often one has woken up.
+    /// How often a thread gave up its processor to wait for something, so how often one has woken
+    /// up.
     waits: u64,
     /// System calls that read and write, and bytes written to disk.
     reads: u64,

@@ -1,5 +1,5 @@
-//! The redo log: commits that are durable after one flush, shared by those that come together, and carried out again
-//! when the system has forgotten everything else.
+//! The redo log: commits that are durable after one flush, shared by those that come together, and
+//! carried out again when the system has forgotten everything else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,8 +27,8 @@ fn open(dir: &Path) -> Database {
     Database::open(dir, &options()).unwrap()
 }
 
-/// Makes the next opener take the processes before it for ones from before a crash of the system: what it knows is
-/// what the data file and the log say.
+/// Makes the next opener take the processes before it for ones from before a crash of the system:
+/// what it knows is what the data file and the log say.
 fn forget_shared_state(dir: &Path) {
     std::fs::remove_file(dir.join("lock")).unwrap();
 }
@@ -208,8 +208,8 @@ fn a_log_that_breaks_off_anywhere_gives_the_commits_before() {
     assert!(found[1..].iter().filter(|&&times| times > 0).count() > 3, "{found:?}");
 }
 
-/// The records behind a lost one were written behind it, and do not fit behind the one that takes its place, even if
-/// that says the same.
+/// The records behind a lost one were written behind it, and do not fit behind the one that takes
+/// its place, even if that says the same.
 #[test]
 fn commits_that_a_crash_took_do_not_come_back_behind_a_repeated_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -251,7 +251,8 @@ fn commits_that_a_crash_took_do_not_come_back_behind_a_repeated_one() {
     assert_eq!(snapshot.get(&table, b"second").unwrap(), None);
 }
 
-/// Kills writers of several threads at random times. With the lock file gone, the next opener recovers from the disk.
+/// Kills writers of several threads at random times. With the lock file gone, the next opener
+/// recovers from the disk.
 fn kill_writers(role: &str, rounds: u64) {
     let dir = tempfile::tempdir().unwrap();
     let (mut state, mut replayed) = (0, 0);
@@ -324,8 +325,9 @@ fn commits_that_come_together_share_flushes() {
     assert_clean(&db);
 }
 
-/// Bug: the ticket of a transaction that had changed nothing was for a number that no transaction ever got. Consequence:
-/// waiting for it never ended. Fix: it is for the state that the transaction saw.
+/// Bug: the ticket of a transaction that had changed nothing was for a number that no transaction
+/// ever got. Consequence: waiting for it never ended. Fix: it is for the state that the transaction
+/// saw.
 #[test]
 fn the_ticket_of_a_transaction_that_changed_nothing_is_due_at_once() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Random histories against a `BTreeMap`: every kind of table, several page sizes, every order of taking free pages,
-//! nested transactions, aborts, reopenings, snapshots that stay what they were; `check` after each round. A failure
-//! prints its seed; set `COLIBRI_SEED` to run just that one.
+//! Random histories against a `BTreeMap`: every kind of table, several page sizes, every order of
+//! taking free pages, nested transactions, aborts, reopenings, snapshots that stay what they were;
+//! `check` after each round. A failure prints its seed; set `COLIBRI_SEED` to run just that one.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,10 +1,10 @@
 //! A model of the reader table, under every schedule that a random scheduler comes upon:
 //! `cargo test -p colibri-storage --features shuttle models`.
 //!
-//! The table itself lies in memory that processes share, where a scheduler's atomics cannot; so this says again, step by
-//! step, what `lock_file` and `space` do: `Shared::pin`, `Shared::pinned`, `Space::reclaim`; and
-//! what comes on top of that:
-//! `Core::take_over`, `Shared::park`, `unpark` and `evict`, and `Shared::pin_beside`.
+//! The table itself lies in memory that processes share, where a scheduler's atomics cannot; so
+//! this says again, step by step, what `lock_file` and `space` do: `Shared::pin`, `Shared::pinned`,
+//! `Space::reclaim`; and what comes on top of that: `Core::take_over`, `Shared::park`, `unpark` and
+//! `evict`, and `Shared::pin_beside`.
 
 #![cfg(feature = "shuttle")]
 #![allow(clippy::unwrap_used)]
@@ -22,7 +22,8 @@ struct Table {
     current: AtomicU64,
     visible: AtomicU64,
     slots: [AtomicU64; READERS],
-    /// A page for each state, which it is born with and the next one frees: the transaction whose content it has.
+    /// A page for each state, which it is born with and the next one frees: the transaction whose
+    /// content it has.
     pages: sync::Mutex<Vec<u64>>,
 }
 
@@ -43,8 +44,9 @@ fn read(table: &Table, slot: usize) {
     table.slots[slot].store(IDLE, Ordering::SeqCst);
 }
 
-/// Commits, reusing the page of every older state that nobody can see any more; the writing changes hands meanwhile.
-/// `broken`: without looking at the slots, or at them before at what is visible, or the handover is.
+/// Commits, reusing the page of every older state that nobody can see any more; the writing changes
+/// hands meanwhile. `broken`: without looking at the slots, or at them before at what is visible,
+/// or the handover is.
 fn write(table: &Table, broken: Option<&str>) {
     for txn in 1..=COMMITS {
         if txn == COMMITS / 2 + 1 {
@@ -76,8 +78,8 @@ fn write(table: &Table, broken: Option<&str>) {
     }
 }
 
-/// Takes over the writing, and reuses the page of every state that no pin names. `broken`: asks who has pinned what while
-/// states before the newest can still be pinned.
+/// Takes over the writing, and reuses the page of every state that no pin names. `broken`: asks who
+/// has pinned what while states before the newest can still be pinned.
 fn take_over(table: &Table, broken: bool) {
     let newest = table.current.load(Ordering::SeqCst);
     let raise_visible = || _ = table.visible.fetch_max(newest, Ordering::SeqCst);
@@ -151,8 +153,8 @@ fn models_of_the_reader_table_catch_a_handover_that_looks_in_the_wrong_order() {
 const PARKED: u64 = 1 << 63;
 const EVICTED: u64 = IDLE - 1;
 
-/// Takes the visible state, leaves it to itself, and reads its page if it was not evicted meanwhile; says whether it was.
-/// `broken`: takes it up again without asking.
+/// Takes the visible state, leaves it to itself, and reads its page if it was not evicted
+/// meanwhile; says whether it was. `broken`: takes it up again without asking.
 fn read_parked(table: &Table, slot: usize, broken: bool) -> bool {
     let pinned = loop {
         let txn = table.visible.load(Ordering::SeqCst);
@@ -180,8 +182,8 @@ fn read_parked(table: &Table, slot: usize, broken: bool) -> bool {
     !kept
 }
 
-/// Commits, each time evicting who is parked, and reusing what nobody sees any more. `broken`: takes who was parked when
-/// it looked for evicted.
+/// Commits, each time evicting who is parked, and reusing what nobody sees any more. `broken`:
+/// takes who was parked when it looked for evicted.
 fn write_and_evict(table: &Table, broken: bool) {
     for txn in 1..=COMMITS {
         let visible = table.visible.load(Ordering::SeqCst);
@@ -289,8 +291,8 @@ impl Row {
         self.slots[READER].store(IDLE, Ordering::SeqCst);
     }
 
-    /// Pins what the reader sees, and lives on when that has gone. `broken`: in a slot before the reader's, or beside a
-    /// pin that may have come too late.
+    /// Pins what the reader sees, and lives on when that has gone. `broken`: in a slot before the
+    /// reader's, or beside a pin that may have come too late.
     fn read_beside(&self, broken: Option<&str>) {
         let found = self.slots[READER].load(Ordering::SeqCst);
         if found == IDLE {
@@ -307,8 +309,8 @@ impl Row {
         self.slots[slot].store(IDLE, Ordering::SeqCst);
     }
 
-    /// Commits, reusing the page of every older state that nobody can see any more. `broken`: asks only once how many
-    /// slots there are.
+    /// Commits, reusing the page of every older state that nobody can see any more. `broken`: asks
+    /// only once how many slots there are.
     fn write(&self, broken: Option<&str>) {
         for txn in 1..=COMMITS {
             let visible = self.visible.load(Ordering::SeqCst);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::{Database, Durability, Options, TableKind};
 
-/// Fills a database to about `bytes` and returns the shortest of several openings, closings not counted.
+/// Fills a database to about `bytes` and returns the shortest of several openings, closings not
+/// counted.
 fn open_time(bytes: u64) -> Duration {
     let dir = tempfile::tempdir_in(".").unwrap();
     let options = Options::new().durability(Durability::NoSync);

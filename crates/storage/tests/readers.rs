@@ -1,5 +1,5 @@
-//! Readers in threads and processes while a writer churns: a snapshot stays exactly what it was, whatever happens
-//! beside it, and a reader that dies holds nothing back.
+//! Readers in threads and processes while a writer churns: a snapshot stays exactly what it was,
+//! whatever happens beside it, and a reader that dies holds nothing back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,8 @@ fn a_child_process_plays_its_role() {
     }
 }
 
-/// Holds snapshots as the parent says: `pin` takes one, `check` verifies it and the newest, `drop` lets go.
+/// Holds snapshots as the parent says: `pin` takes one, `check` verifies it and the newest, `drop`
+/// lets go.
 fn read_and_read_again(role: &Role, readers_max: u32, read_only: bool) {
     let options = Options::new().durability(Durability::NoSync).create(false).readers_max(readers_max);
     let options = options.read_only(read_only);
@@ -196,9 +197,9 @@ fn pages_that_an_old_snapshot_does_not_see_are_reused_while_it_lives() {
     assert_eq!(verify(&old), state);
 }
 
-/// Bug: only a reader in want of a slot looked for dead ones; a writer never did. Consequence: the snapshot of a killed
-/// process held its pages back for ever, and the file grew with every commit. Fix: a writer with ever more pages
-/// waiting for readers looks whether those are alive.
+/// Bug: only a reader in want of a slot looked for dead ones; a writer never did. Consequence: the
+/// snapshot of a killed process held its pages back for ever, and the file grew with every commit.
+/// Fix: a writer with ever more pages waiting for readers looks whether those are alive.
 #[test]
 fn a_killed_reader_holds_nothing_back() {
     for durability in [Durability::NoSync, RESTLESS] {
@@ -269,8 +270,9 @@ fn many_readers_that_die_one_after_another_leave_no_trace() {
     assert_clean(&db);
 }
 
-/// Bug: a process that had opened the database with a smaller largest size took snapshots of states beyond its map.
-/// Consequence: a panic, or a fault in a release build. Fix: such a snapshot is refused with `DatabaseFull`.
+/// Bug: a process that had opened the database with a smaller largest size took snapshots of states
+/// beyond its map. Consequence: a panic, or a fault in a release build. Fix: such a snapshot is
+/// refused with `DatabaseFull`.
 #[test]
 fn a_snapshot_beyond_the_address_space_of_a_handle_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,9 +298,9 @@ fn a_snapshot_beyond_the_address_space_of_a_handle_is_refused() {
     assert_clean(&large);
 }
 
-/// Bug: a table handle remembered where a transaction number had found it, not in which database. Consequence: used
-/// with another database, or with the same one reopened after losing its unsteady tail, it read other pages than the
-/// table's. Fix: it remembers the opening, too.
+/// Bug: a table handle remembered where a transaction number had found it, not in which database.
+/// Consequence: used with another database, or with the same one reopened after losing its unsteady
+/// tail, it read other pages than the table's. Fix: it remembers the opening, too.
 #[test]
 fn a_table_handle_of_another_database_finds_the_table_of_its_name() {
     let (dir_a, dir_b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -373,8 +375,9 @@ fn what_a_snapshot_holds_back_is_the_same_for_the_writer_and_for_any_other_proce
     assert_clean(&db);
 }
 
-/// Bug: all pages of a snapshot older than the steady point were taken to have a checksum. Consequence: of those that were
-/// free again by then, and so have none, another process said that they were damaged. Fix: their form alone is verified.
+/// Bug: all pages of a snapshot older than the steady point were taken to have a checksum.
+/// Consequence: of those that were free again by then, and so have none, another process said that
+/// they were damaged. Fix: their form alone is verified.
 #[test]
 fn what_a_snapshot_held_before_the_steady_point_is_no_damage_to_who_comes_after() {
     let dir = tempfile::tempdir().unwrap();
@@ -389,7 +392,8 @@ fn what_a_snapshot_held_before_the_steady_point_is_no_damage_to_who_comes_after(
     assert_eq!(verify(&snapshot), weak);
 }
 
-/// Asking keeps nothing from anybody, finds no damage where there is none, and never takes what it cannot have.
+/// Asking keeps nothing from anybody, finds no damage where there is none, and never takes what it
+/// cannot have.
 #[test]
 fn what_snapshots_hold_back_can_be_asked_while_they_come_and_go() {
     let _alarm = Alarm::set("asking what snapshots hold back", Duration::from_secs(60));

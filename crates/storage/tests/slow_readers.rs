@@ -1,5 +1,5 @@
-//! Snapshots that live long: what they hold back and what the listing says of it, what each policy does about it, and
-//! that a parked snapshot is what it was or is an error.
+//! Snapshots that live long: what they hold back and what the listing says of it, what each policy
+//! does about it, and that a parked snapshot is what it was or is an error.
 
 #![allow(clippy::unwrap_used)]
 
@@ -136,8 +136,9 @@ fn an_evicted_snapshot_is_an_error_and_those_that_are_kept_are_what_they_were() 
     }
 }
 
-/// Bug: the limit was compared with what each snapshot holds back by itself. Consequence: many snapshots, each a little
-/// below it, made the file grow as if there were none. Fix: it is compared with what all of them hold back.
+/// Bug: the limit was compared with what each snapshot holds back by itself. Consequence: many
+/// snapshots, each a little below it, made the file grow as if there were none. Fix: it is compared
+/// with what all of them hold back.
 #[test]
 fn snapshots_that_hold_back_little_each_and_much_together_are_evicted() {
     let dir = tempfile::tempdir().unwrap();
@@ -175,7 +176,8 @@ fn a_snapshot_is_slow_by_its_lag_or_its_age_as_well() {
         commit_many(&db, 2);
         assert_eq!(look(parked), None, "{durability:?}");
 
-        // One that holds nothing back is not slow, however far behind: nothing has been written since.
+        // One that holds nothing back is not slow, however far behind: nothing has been written
+        // since.
         let newest = db.read().unwrap();
         let state = verify(&newest);
         let newest = newest.park();
@@ -270,8 +272,9 @@ fn snapshots_that_are_parked_and_resumed_while_a_writer_evicts_are_what_they_wer
     assert_clean(&db);
 }
 
-/// Bug: a writer that waited for readers kept the writer's lock. Consequence: no steady point was made meanwhile, so that
-/// a commit was at risk for longer than its mode promises, and `try_write` waited. Fix: it waits without the lock.
+/// Bug: a writer that waited for readers kept the writer's lock. Consequence: no steady point was
+/// made meanwhile, so that a commit was at risk for longer than its mode promises, and `try_write`
+/// waited. Fix: it waits without the lock.
 #[test]
 fn a_writer_that_waits_for_a_reader_goes_on_when_that_ends_and_holds_nobody_up() {
     let _alarm = Alarm::set("a writer that waits", Duration::from_secs(60));
@@ -378,8 +381,9 @@ fn the_snapshot_of_another_process_is_evicted_when_it_is_parked() {
     }
 }
 
-/// Bug: a writer asked about a reader before it looked whether that reader's process is alive. Consequence: transactions
-/// failed, or waited, because of a snapshot that nobody has any more. Fix: it looks first.
+/// Bug: a writer asked about a reader before it looked whether that reader's process is alive.
+/// Consequence: transactions failed, or waited, because of a snapshot that nobody has any more.
+/// Fix: it looks first.
 #[test]
 fn a_process_killed_with_a_parked_snapshot_holds_nothing_back() {
     for durability in MODES {
@@ -396,8 +400,9 @@ fn a_process_killed_with_a_parked_snapshot_holds_nothing_back() {
     }
 }
 
-/// Bug: a thread that took over the slot of another was listed as that one. Consequence: the listing blamed a thread that
-/// had no snapshot. Fix: whoever takes a snapshot says which thread it is.
+/// Bug: a thread that took over the slot of another was listed as that one. Consequence: the
+/// listing blamed a thread that had no snapshot. Fix: whoever takes a snapshot says which thread it
+/// is.
 #[test]
 fn the_listing_names_the_thread_that_took_the_snapshot() {
     let thread_id = || rustix::thread::gettid().as_raw_nonzero().get() as u32;

@@ -86,7 +86,8 @@ fn what_is_free_goes_back_to_the_file_system_and_can_be_used_again() {
         let full = disk_bytes(dir.path());
         delete(&db, 1000);
         db.sync().unwrap();
-        // The pages of the steady point before are free only after the one that no longer needs them.
+        // The pages of the steady point before are free only after the one that no longer needs
+        // them.
         write(&db, 1, 0..1);
         db.sync().unwrap();
         db.close().unwrap();
@@ -148,8 +149,8 @@ fn a_snapshot_keeps_its_pages_from_being_given_back() {
     assert_holds(&db, 2, 10);
 }
 
-/// A copy made with holes has none but in free pages and in large values of zeros, and neither is written to without
-/// disk space behind it: else a full disk would end the process.
+/// A copy made with holes has none but in free pages and in large values of zeros, and neither is
+/// written to without disk space behind it: else a full disk would end the process.
 #[test]
 fn a_copy_with_holes_is_backed_by_disk_space_where_it_is_written_to() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,9 +191,10 @@ fn a_copy_with_holes_is_backed_by_disk_space_where_it_is_written_to() {
     assert_holds(&db, 3, RECORDS / 8);
 }
 
-/// Bug: a page that came into being after a steady point, and was free again at the next, was recorded neither as in
-/// use nor as free if the file had grown over it. Consequence: `check` reported it, and no later opener used it.
-/// Fix: the free map of a steady point starts from all pages that came into being since the last being free.
+/// Bug: a page that came into being after a steady point, and was free again at the next, was
+/// recorded neither as in use nor as free if the file had grown over it. Consequence: `check`
+/// reported it, and no later opener used it. Fix: the free map of a steady point starts from all
+/// pages that came into being since the last being free.
 #[test]
 fn pages_that_came_and_went_between_two_steady_points_are_free() {
     let dir = tempfile::tempdir().unwrap();
@@ -254,7 +256,8 @@ fn file_bytes(dir: &Path) -> u64 {
     std::fs::metadata(dir.join("data")).unwrap().len()
 }
 
-/// Commits records with keys below 1000, one at a time, until the file is no longer than that; whether it came to be.
+/// Commits records with keys below 1000, one at a time, until the file is no longer than that;
+/// whether it came to be.
 fn commit_until_short(db: &Database, bytes_max: u64) -> bool {
     for commit in 0..COMMITS_MAX {
         if file_bytes(db.path()) <= bytes_max {
@@ -276,13 +279,14 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Another opening of the database, as in another process, reads through its own map of the file meanwhile: what it may
-/// touch is never cut off.
+/// Another opening of the database, as in another process, reads through its own map of the file
+/// meanwhile: what it may touch is never cut off.
 #[test]
 fn the_file_gets_shorter_while_small_commits_and_readers_go_on() {
     for policy in [FreeSpace::Lowest, FreeSpace::Lifo, FreeSpace::Fifo] {
         for durability in [Durability::Sync, Durability::SyncNoLog, Durability::NoSync, Durability::LAZY] {
-            // Fifo takes what lies at the end in turn with the rest, so that the end is never free for long.
+            // Fifo takes what lies at the end in turn with the rest, so that the end is never free
+            // for long.
             if policy != FreeSpace::Lowest && durability != Durability::NoSync {
                 continue;
             }
@@ -315,7 +319,8 @@ fn the_file_gets_shorter_while_small_commits_and_readers_go_on() {
                     (0..2000).for_each(|key| write(&db, 1, std::iter::once(key % 1000)));
                     db.sync().unwrap();
                 }
-                // Lifo may go on with pages at the end, which are free last and taken first; mostly it does not.
+                // Lifo may go on with pages at the end, which are free last and taken first; mostly
+                // it does not.
                 let is_short = commit_until_short(&db, full / 3);
                 assert!(
                     is_short || policy == FreeSpace::Lifo,
@@ -347,8 +352,8 @@ fn a_snapshot_that_knows_of_more_pages_keeps_the_file_as_long_as_it_is() {
     write(&db, 1, 0..2 * RECORDS);
     let full = file_bytes(dir.path());
     delete(&db, 1000);
-    // Some snapshots of the last states live all the time, so that whenever the page count goes down, there is one of a
-    // state before that.
+    // Some snapshots of the last states live all the time, so that whenever the page count goes
+    // down, there is one of a state before that.
     let mut snapshots = VecDeque::new();
     let short = (0..COMMITS_MAX).any(|commit| {
         write(&db, 1, std::iter::once(commit * 7919 % 1000));
@@ -368,7 +373,8 @@ fn a_snapshot_that_knows_of_more_pages_keeps_the_file_as_long_as_it_is() {
     for old in &snapshots {
         assert_eq!(old.view(&old.table("table").unwrap()).unwrap().range(..).unwrap().count(), 1000);
     }
-    // Pages behind the page count come back into use without harm, though they may have no disk space.
+    // Pages behind the page count come back into use without harm, though they may have no disk
+    // space.
     write(&db, 3, 0..RECORDS / 4);
     assert_holds(&db, 3, RECORDS / 4);
     delete(&db, 1000);
@@ -378,9 +384,10 @@ fn a_snapshot_that_knows_of_more_pages_keeps_the_file_as_long_as_it_is() {
     assert_holds(&db, 4, 1000);
 }
 
-/// Bug: of this test, which took it that records written after a `sync` go to the start of the file. Consequence: when the
-/// background had made the steady point first, they were written before it gave back any space, went by age to the file's
-/// end, and kept it there. Fix: they are written again until they lie at the start; each time the database falls idle.
+/// Bug: of this test, which took it that records written after a `sync` go to the start of the
+/// file. Consequence: when the background had made the steady point first, they were written before
+/// it gave back any space, went by age to the file's end, and kept it there. Fix: they are written
+/// again until they lie at the start; each time the database falls idle.
 #[test]
 fn a_database_that_falls_idle_makes_its_file_shorter() {
     const TIMES: u32 = 5;
@@ -429,8 +436,8 @@ fn a_file_that_is_filled_and_emptied_again_and_again_keeps_its_length() {
     assert!(lengths.len() <= 2, "{lengths:?}");
 }
 
-/// Bug: the bound in bytes counted runs of pages. Consequence: with large values much more was at risk than the mode
-/// promises. Fix: it counts pages.
+/// Bug: the bound in bytes counted runs of pages. Consequence: with large values much more was at
+/// risk than the mode promises. Fix: it counts pages.
 #[test]
 fn a_lazy_database_counts_all_pages_of_large_values() {
     let dir = tempfile::tempdir().unwrap();
@@ -450,7 +457,8 @@ fn a_lazy_database_counts_all_pages_of_large_values() {
     }
 }
 
-/// Small and large values come and go: the records are right and the file stays small, whichever free pages are taken.
+/// Small and large values come and go: the records are right and the file stays small, whichever
+/// free pages are taken.
 #[test]
 fn every_policy_but_append_keeps_the_file_small() {
     for policy in [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest, FreeSpace::Append] {
@@ -484,7 +492,8 @@ fn every_policy_but_append_keeps_the_file_small() {
     }
 }
 
-/// Lists side by side in one table, each of which grows at its end (lines of orders, events by device).
+/// Lists side by side in one table, each of which grows at its end (lines of orders, events by
+/// device).
 #[test]
 fn lists_that_grow_at_their_ends_fill_their_pages() {
     const LISTS: u8 = 10;

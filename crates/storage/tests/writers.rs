@@ -1,7 +1,8 @@
-//! Writers in several processes and handles: they take turns, learn from the files what the others did, and when one is
-//! killed, the next goes on from its last commit.
+//! Writers in several processes and handles: they take turns, learn from the files what the others
+//! did, and when one is killed, the next goes on from its last commit.
 //!
-//! Two handles in one process behave like two processes, and most of what is about handing over is tested with them.
+//! Two handles in one process behave like two processes, and most of what is about handing over is
+//! tested with them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,7 +50,8 @@ fn a_child_process_plays_its_role() {
 #[test]
 fn threads_that_commit_without_a_pause_get_equal_shares() {
     const THREADS: usize = 8;
-    /// So many that they take a second or so, which the scheduler of a busy machine divides among the threads.
+    /// So many that they take a second or so, which the scheduler of a busy machine divides among
+    /// the threads.
     const COMMITS: u64 = 200_000;
     let _alarm = Alarm::set("threads that commit", Duration::from_secs(120));
     for durability in [Durability::NoSync, Durability::SyncNoLog, Durability::Sync] {
@@ -246,9 +248,9 @@ fn weak_commits_change_hands_over_and_over_between_two_steady_points() {
     }
 }
 
-/// Bug: whoever took over the writing made all free pages of the last steady point ready. Consequence: pages that
-/// older snapshots still read were overwritten under them. Fix: while a snapshot older than the steady point lives,
-/// they wait for it.
+/// Bug: whoever took over the writing made all free pages of the last steady point ready.
+/// Consequence: pages that older snapshots still read were overwritten under them. Fix: while a
+/// snapshot older than the steady point lives, they wait for it.
 #[test]
 fn a_snapshot_older_than_the_steady_point_survives_a_handover() {
     for weak in 0..3 {
@@ -294,13 +296,15 @@ fn a_snapshot_older_than_the_steady_point_survives_a_handover() {
     }
 }
 
-/// What the ledger's newest state, an old one and the copies that commits make of pages need at most.
+/// What the ledger's newest state, an old one and the copies that commits make of pages need at
+/// most.
 const LEDGER_PAGES_MAX: u64 = 110;
 
-/// Bug: whoever took over the writing let all free pages wait while a snapshot older than the steady point lived, since
-/// nothing told which of them it sees. Consequence: each handover beside a snapshot, be it between processes that take turns
-/// or after a writer was killed, made the file longer by what was written, without bound. Fix: what the snapshot reaches
-/// waits, and nothing else.
+/// Bug: whoever took over the writing let all free pages wait while a snapshot older than the
+/// steady point lived, since nothing told which of them it sees. Consequence: each handover beside
+/// a snapshot, be it between processes that take turns or after a writer was killed, made the file
+/// longer by what was written, without bound. Fix: what the snapshot reaches waits, and nothing
+/// else.
 #[test]
 fn the_file_does_not_grow_with_the_handovers_beside_a_snapshot() {
     for (name, durability) in MODES {
@@ -390,8 +394,8 @@ fn two_handles_of_one_process_see_each_other() {
     assert_eq!(verify(&open(dir.path(), Durability::Sync).read().unwrap()), 50);
 }
 
-/// Bug: `try_write` took the lock of a dead process for that of a live one. Consequence: it said `Busy` for ever if
-/// nobody else waited for the lock. Fix: it looks whether the holder lives.
+/// Bug: `try_write` took the lock of a dead process for that of a live one. Consequence: it said
+/// `Busy` for ever if nobody else waited for the lock. Fix: it looks whether the holder lives.
 #[test]
 fn a_writer_killed_within_a_transaction_leaves_its_last_commit_and_a_free_lock() {
     let _alarm = Alarm::set("writing after a killed writer", Duration::from_secs(60));
@@ -418,7 +422,8 @@ fn a_writer_killed_within_a_transaction_leaves_its_last_commit_and_a_free_lock()
     }
 }
 
-/// Kills a writer at a random time, again and again; `stays` keeps a handle of this process open meanwhile.
+/// Kills a writer at a random time, again and again; `stays` keeps a handle of this process open
+/// meanwhile.
 fn kill_writers(name: &str, durability: Durability, stays: bool, rounds: u64) {
     let dir = tempfile::tempdir().unwrap();
     let mut resident = stays.then(|| open(dir.path(), durability));
@@ -440,7 +445,8 @@ fn kill_writers(name: &str, durability: Durability, stays: bool, rounds: u64) {
         }
         let _alarm = Alarm::set("going on after a killed writer", Duration::from_secs(30));
         let db = resident.take().unwrap_or_else(|| open(dir.path(), durability));
-        // A commit that was on disk and not yet published when its writer died becomes visible with the next writer.
+        // A commit that was on disk and not yet published when its writer died becomes visible with
+        // the next writer.
         drop(db.write().unwrap());
         let found = verify(&db.read().unwrap());
         // The writer may have died between committing and saying so.
@@ -496,9 +502,10 @@ fn many_killed_writers_lose_no_commit() {
     }
 }
 
-/// Bug: the newest root that the lock file remembered was taken for that of whatever data file lay beside it.
-/// Consequence: after a backup was copied over the data file without a restart of the system, the pages of one state
-/// were read as another's. Fix: the root page must carry the root's transaction.
+/// Bug: the newest root that the lock file remembered was taken for that of whatever data file lay
+/// beside it. Consequence: after a backup was copied over the data file without a restart of the
+/// system, the pages of one state were read as another's. Fix: the root page must carry the root's
+/// transaction.
 #[test]
 fn a_backup_copied_over_the_data_file_is_what_the_next_opener_sees() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
-//! What a transaction costs over the storage's own: `cargo run --release -p colibri-txn --example transaction_cost`.
+//! What a transaction costs over the storage's own: `cargo run --release -p colibri-txn --example
+//! transaction_cost`.
 //!
-//! One thread, a table of 100,000 rows of 100 bytes, no flushes. Prints nanoseconds an operation, the median of several
-//! rounds; a machine that does something else meanwhile makes them meaningless.
+//! One thread, a table of 100,000 rows of 100 bytes, no flushes. Prints nanoseconds an operation,
+//! the median of several rounds; a machine that does something else meanwhile makes them
+//! meaningless.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a commit does with one request: everything for which it can be refused is found out against the newest state
-//! before anything of it is written.
+//! Carrying out one request of a commit. Everything for which it can be refused is checked against
+//! the newest state before anything of it is written.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,16 +14,18 @@ use crate::store::Patch;
 use crate::validate::validate;
 use crate::writes::{Base, SpaceWrites, Write};
 
-/// What became of a request in a transaction of the storage.
+/// The result of a request in a transaction of the storage.
 pub(crate) enum Carried {
     Out,
     /// Nothing of it was written.
     Refused(Answer),
-    /// The storage failed, and some of it may have been written: the transaction of the storage has to be taken back.
+    /// The storage failed, and a part may have been written: the transaction of the storage has to
+    /// be rolled back.
     HalfOut(StorageError),
 }
 
-/// Checks a request and writes it. `unchanged` says that the state is the one it has seen.
+/// Checks a request and writes it. `unchanged`: the state is still the one that the request has
+/// seen.
 pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, unchanged: bool) -> Carried {
     let rows = match catch_unwind(AssertUnwindSafe(|| check(shared, request, txn, unchanged))) {
         Ok(Ok(rows)) => rows,
@@ -41,9 +43,11 @@ pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, 
     }
 }
 
-/// Finds out everything for which a request can be refused. Gives the rows that its patches make, in their order.
+/// Checks everything for which a request can be refused. Gives the rows that its patches make, in
+/// order.
 fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Cow<'r, [u8]>>> {
-    // The state that the transaction of the storage began with. What it has written since for others is noted as well.
+    // The state before the transaction of the storage. What this one has written for other requests
+    // is noted in `recent` as well.
     let begun = TxnId(txn.txn().0 - 1);
     if !unchanged {
         if let Some(space) = request.blind {
@@ -80,7 +84,8 @@ fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: b
     Ok(rows)
 }
 
-/// The rows that the patches of a space make. One that nobody has changed since the transaction looked at it was made then.
+/// The rows that the patches of a space make. For a row that nobody has changed since the
+/// transaction read it, that is the image made then.
 fn patch_rows<'r>(
     space: &'r SpaceWrites,
     view: &View<'_>,
@@ -117,7 +122,7 @@ pub(crate) fn patch_all(patches: &[Arc<dyn Patch>], row: &[u8]) -> Result<Vec<u8
 
 /// A row after a patch.
 pub(crate) fn patch_one(patch: &dyn Patch, row: &[u8]) -> Result<Vec<u8>> {
-    // The widest value of fixed width is written behind the row at first.
+    // The largest fixed-width value is written behind the row at first.
     let mut out = Vec::with_capacity(row.len() + 16);
     patch.apply(row, &mut out).map_err(Error::Patch)?;
     check_value(out.len())?;

@@ -2,8 +2,8 @@
 
 /// A set of a row's columns in a word: exact for the first 63, one bit for all others together.
 ///
-/// Telling too many columns apart only costs a transaction that could have committed, so a row of hundreds of columns
-/// needs no more.
+/// Telling too many columns apart only costs a transaction that could have committed, so a row of
+/// hundreds of columns needs no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ColumnSet(u64);
 

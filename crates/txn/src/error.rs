@@ -13,7 +13,8 @@ pub enum Error {
     /// Take the statement back, wait for this, and run it again.
     #[error("the statement has to wait for another transaction")]
     Wait(LockWait),
-    /// A row that the statement locks has changed since its snapshot: take the statement back and run it again.
+    /// A row that the statement locks has changed since its snapshot: take the statement back and
+    /// run it again.
     #[error("the statement has to run again on a newer snapshot")]
     Stale,
     /// The lock is held by others, and the caller did not want to wait.
@@ -25,7 +26,8 @@ pub enum Error {
         /// Where.
         space: SpaceId,
     },
-    /// Transactions wait for each other in a circle, and this one closed it: roll back and run it again.
+    /// Transactions wait for each other in a circle, and this one closed it: roll back and run it
+    /// again.
     #[error("transactions wait for each other in a circle")]
     Deadlock,
     /// Nobody knows whether the transaction was committed.

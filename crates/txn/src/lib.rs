@@ -1,23 +1,25 @@
 //! Serializable transactions for many sessions, over a store of ordered keys.
 //!
-//! A session begins a transaction, reads from its snapshot, keeps its writes to itself and commits. Nobody waits for a
-//! reader, and no call waits: see [`store`] for what is promised. `ls` is the architecture:
+//! A session begins a transaction, reads from its snapshot, keeps its writes to itself and commits.
+//! Nobody waits for a reader, and no call waits: see [`store`] for what is promised. `ls` is the
+//! architecture:
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `store`, `columns`, `error` | the interface: [`Store`], [`Transaction`], what goes wrong |
 //! | `local` | the store on the storage engine of this process |
 //! | `transaction` | its transactions: reads merged with own writes, savepoints, snapshots that move forward |
-//! | `opened` | the tables that it has found, and where |
+//! | `opened` | the tables that it has found |
 //! | `merge` | scans over stored entries and own writes |
 //! | `reads`, `validate` | what a transaction has read, and whether it still holds |
-//! | `recent` | which rows were written lately, so that most need not be looked at for that |
-//! | `writes` | what it is going to write, and the way back |
-//! | `locks` | row locks in arrival order, and circles of those who wait |
-//! | `queue` | commits, many at a time: who leads, who waits with or without a thread |
-//! | `apply` | what a commit does with one transaction: check everything, then write |
+//! | `recent` | which rows were written lately, so that others need not be compared |
+//! | `writes` | what it is going to write, and how that is undone |
+//! | `locks` | row locks in the order of arrival, and deadlocks |
+//! | `queue` | the queue of commits: a leader commits for all who wait, with or without a thread |
+//! | `apply` | one transaction of a commit: check everything, then write |
 //! | `ticket` | waiting for a commit to become durable |
-//! | `sync` | mutexes, or those of a test's scheduler |
+//! | `long_work` | a hook that is called before long work |
+//! | `sync` | locks, or those of a test's scheduler |
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,9 @@
 //! The store on the storage engine of this process: what its transactions share.
 //!
-//! A space is a plain table named after its number. Several processes may have the database open at the same time:
-//! what a transaction read is checked under the writer's lock that they share, so they are serializable together. Row
-//! locks are each process's own and only spare conflicts.
+//! A space is a plain table that is named after its number. Several processes may have the database
+//! open at the same time. What a transaction read is checked under the writer's lock that they
+//! share, so all of their transactions are serializable together. Row locks belong to one process;
+//! they only avoid conflicts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub struct LocalStore(Arc<Shared>);
 /// What the transactions of a store share.
 pub(crate) struct Shared {
     pub(crate) database: Database,
-    /// Handles of tables that were used. They are good for every state of the database; a transaction keeps those it uses.
+    /// Handles of tables that were used. They are valid for every state of the database. A
+    /// transaction keeps those that it uses.
     tables: RwLock<HashMap<SpaceId, Table>>,
     pub(crate) locks: Arc<LockTable>,
     pub(crate) recent: RecentWrites,
@@ -36,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) long_work: Arc<LongWork>,
 }
 
-/// Counted where it happens.
+/// Counters.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) commits: AtomicU64,
@@ -54,27 +56,29 @@ pub(crate) fn count(counter: &AtomicU64, more: u64) {
 pub struct Counters {
     /// Transactions that changed something and committed.
     pub commits: u64,
-    /// Transactions of the storage that brought them: together with others' as long as there are fewer of these.
+    /// Transactions of the storage that they were committed with. The fewer these are, the more
+    /// commits shared one.
     pub batches: u64,
-    /// Times that something read did not hold any more.
+    /// Times that something read was no longer valid.
     pub conflicts: u64,
     /// Times that a lock had to be waited for.
     pub lock_waits: u64,
-    /// Circles of waiting that were broken.
+    /// Deadlocks that were broken.
     pub deadlocks: u64,
-    /// Statements taken back to run again.
+    /// Statements that were rolled back to run again.
     pub restarts: u64,
 }
 
 impl LocalStore {
-    /// A store on an open database. There should be one for each, since sessions of two stores do not see each other's
-    /// row locks, and have conflicts instead.
+    /// A store on an open database. There should be one per database: sessions of two stores do not
+    /// see each other's row locks, and have conflicts instead.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self::with_write_bytes_max(database, None)
     }
 
-    /// As [`LocalStore::new`]; a transaction whose writes take more memory than this, in bytes, is refused.
+    /// As [`LocalStore::new`]; a transaction whose writes take more memory than this, in bytes, is
+    /// refused.
     #[must_use]
     pub fn with_write_bytes_max(database: Database, write_bytes_max: Option<usize>) -> Self {
         Self(Arc::new(Shared {
@@ -89,10 +93,10 @@ impl LocalStore {
         }))
     }
 
-    /// Calls `hook` before work on thousands of changes that cannot be put aside: a commit, a
-    /// check, a rollback. It is called on the thread that does the work, which may be another than
-    /// that of the session whose work it is, and while others may wait: it must neither wait long
-    /// nor use the store. Only the first hook of a store counts.
+    /// Calls `hook` before work on thousands of changes that cannot be interrupted: a commit, a
+    /// check, a rollback. It is called on the thread that does the work. That may be another thread
+    /// than the one of the session, and others may wait meanwhile, so the hook must neither wait
+    /// long nor use the store. Only the first hook of a store counts.
     pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.0.long_work.set(Box::new(hook));
     }
@@ -109,8 +113,8 @@ impl LocalStore {
         self.0.database.newest_txn()
     }
 
-    /// Begins a transaction that sees at least this commit, though it may not be durable yet: for a session that goes on
-    /// before its last commit is.
+    /// Begins a transaction that sees at least this commit, even if it is not durable yet: for a
+    /// session that goes on before its last commit is durable.
     ///
     /// # Errors
     /// Those of the storage.
@@ -146,7 +150,7 @@ impl LocalStore {
         }
     }
 
-    /// Locks of a session beside those of its transactions, none so far.
+    /// Locks that a session holds by itself, none at first.
     #[must_use]
     pub fn session_locks(&self) -> SessionLocks {
         SessionLocks::new(&self.0.locks)
@@ -204,7 +208,7 @@ impl Shared {
         Ok(self.tables.write().entry(space).or_insert(table).clone())
     }
 
-    /// Whether a row is known, without a look at it, to be the same in two states.
+    /// Whether a row is known to be the same in two states without comparing them.
     pub(crate) fn is_unchanged(&self, space: SpaceId, key: &[u8], seen: TxnId, now: TxnId) -> bool {
         self.recent.is_unchanged(self.locks.name(space, key), seen, now)
     }
@@ -214,14 +218,14 @@ impl Shared {
         self.tables.write().remove(&space);
     }
 
-    /// As [`snapshot`], with another handle of the database.
+    /// As [`snapshot`], with a new handle of the database.
     pub(crate) fn snapshot(&self, newest: bool, seen: TxnId) -> Result<(Snapshot<'static>, bool)> {
         snapshot(self.database.clone(), newest, seen)
     }
 }
 
-/// The newest durable state, or, if asked for or if that is older than what was seen before, the newest of all. Whether
-/// it is the latter. The snapshot has the handle.
+/// The newest durable state, or, if asked for or if the durable one is older than `seen`, the
+/// newest of all; and whether it is the latter. The snapshot owns the handle.
 pub(crate) fn snapshot(database: Database, newest: bool, seen: TxnId) -> Result<(Snapshot<'static>, bool)> {
     if newest {
         return Ok((database.into_read_newest()?, true));

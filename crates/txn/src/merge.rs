@@ -1,6 +1,6 @@
-//! Scans over what is stored and what the transaction has written, in either direction.
+//! Scans that merge stored entries with a transaction's own changes, in either direction.
 //!
-//! Invariant: of two entries of one key the transaction's own is the one seen.
+//! Invariant: of two entries with the same key, the transaction's own is seen.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -92,9 +92,9 @@ impl Entries for Stored<'_> {
     }
 }
 
-/// Entries that a space made by the transaction was filled with.
+/// The entries that a space made by the transaction was filled with.
 pub(crate) struct Loaded<'a> {
-    /// Those left.
+    /// The remaining ones.
     entries: &'a [(Key, Vec<u8>)],
     direction: Direction,
 }
@@ -145,7 +145,8 @@ impl Entries for Loaded<'_> {
     }
 }
 
-/// Visits the entries of a range with a transaction's own changes. Gives the key at which the visitor broke off.
+/// Visits the entries of a range with a transaction's own changes. Gives the key at which the
+/// visitor broke off.
 pub(crate) fn scan(
     mut base: impl Entries,
     own: Option<&SpaceWrites>,

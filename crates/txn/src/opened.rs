@@ -1,7 +1,8 @@
-//! Spaces as a transaction has found them, in its snapshot or an earlier one.
+//! The tables that a transaction has found, in its snapshot or in an earlier one.
 //!
-//! A handle of a table remembers where it was last found, and all threads share it. Whoever looks at an old state and a new one
-//! in turn would have it forget each for the other, so the old one is kept here.
+//! A table handle remembers only where it was last found, and all threads share it. A transaction
+//! that looks at an old state and a new one in turn would have the handle forget each for the
+//! other. So a transaction keeps what it has found here.
 
 use colibri_storage::{OpenTable, Snapshot, Table, View};
 use smallvec::SmallVec;
@@ -23,13 +24,13 @@ impl OpenSpaces {
         self.0.iter().find(|(id, _)| *id == space).map(|(_, open)| open)
     }
 
-    /// The space, if it was found in this very state.
+    /// The space, if it was found in this state.
     #[inline]
     pub(crate) fn found_in(&self, snapshot: &Snapshot<'_>, space: SpaceId) -> Option<&OpenTable> {
         self.get(space).filter(|open| open.txn() == snapshot.txn())
     }
 
-    /// Makes sure that a stored space is found in this state.
+    /// Makes sure that a stored space has been found in this state.
     pub(crate) fn open(&mut self, shared: &Shared, snapshot: &Snapshot<'_>, space: SpaceId) -> Result<()> {
         if let Some((_, open)) = self.0.iter_mut().find(|(id, _)| *id == space) {
             if open.txn() != snapshot.txn() {

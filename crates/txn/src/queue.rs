@@ -1,24 +1,36 @@
-//! Commits, many at a time.
+//! The queue of commits: many transactions are committed by one transaction of the storage.
 //!
-//! Who comes first *leads*: it takes the writer's lock of the storage, then everything that has queued up meanwhile,
-//! checks each request in order against the state that those before it have made, applies it, and commits all with one
-//! transaction of the storage. Then it lets go of the locks of all and tells everybody. What is durable when is not its
-//! concern: the flush is waited for by whoever holds a ticket, and one flush serves all who wait.
+//! The first thread that wants to commit becomes the *leader*. It
+//! 1. takes the writer's lock of the storage, and then all requests that have queued up meanwhile,
+//! 2. checks each request in order against the state that those before it have made, and applies
+//!    it,
+//! 3. commits all of them with one transaction of the storage,
+//! 4. releases their row locks and answers them.
 //!
-//! A follower waits from queueing until its batch is published: as long as the leader works for the batches of before and
-//! its own, some microseconds a request. It does not wait for a flush, nor for a lock. It is a thread that sleeps, or a
-//! task, whose thread does other work meanwhile. A leader that finds more requests goes on for some rounds, since a switch
-//! to another thread would cost more than they do, and then leaves them to somebody else, so that nobody works for others
-//! without end. A thread that sleeps is made the leader. If only tasks wait, there is no leader for a moment: one of them
-//! is woken, and the first to come leads, be it this one or a newcomer. A task is not made the leader, because it has no
-//! thread of its own, and all threads might be asleep in this queue.
+//! It does not wait until the commit is durable. The holders of tickets do, and one flush serves
+//! all who wait.
 //!
-//! If the storage itself fails, for lack of room say, the whole batch is taken back and its requests are tried again, each
-//! alone, so that everyone gets an answer of its own. Nothing else needs taking back: see [`crate::apply`].
+//! A *follower* waits from queueing up until its batch is published: while the leader works for the
+//! batches before and for its own, some microseconds per request. It waits neither for a flush nor
+//! for a lock. It is a sleeping thread, or a task whose thread does other work meanwhile.
 //!
-//! Invariants: who is queued has a leader, or a task is awake that will look for one; a thread sleeps only while there is
-//! a leader; a request is answered exactly once; the locks of a transaction are let go of after its changes are published,
-//! and before they are durable. The order of mutexes: the queue, a follower.
+//! Handing over: a leader that finds more requests goes on for some rounds, since a switch to
+//! another thread would cost more than they do. Then it stops, so that no thread works for others
+//! without end. A sleeping thread becomes the leader. If only tasks wait, there is no leader for a
+//! moment: one task is woken, and whichever thread comes first leads, for that task or for a new
+//! request. A waiting task cannot be made the leader, because it has no thread of its own, and all
+//! threads might be asleep in this queue.
+//!
+//! If the storage fails, for example for lack of room, the whole batch is rolled back. Then each
+//! request is tried alone, so that each gets an answer of its own. Nothing else has to be rolled
+//! back: see [`crate::apply`].
+//!
+//! Invariants:
+//! 1. While a request is queued, there is a leader, or a task is awake that will look for one.
+//! 2. A thread sleeps only while there is a leader.
+//! 3. A request is answered exactly once.
+//! 4. Row locks are released after the changes are published, and before they are durable.
+//! 5. The order of mutexes: the queue, then a follower.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -40,30 +52,30 @@ use crate::ticket::{CommitTicket, Committed};
 use crate::transaction::Work;
 use crate::writes::Base;
 
-/// A leader works for so many batches. Models, in which few commit, are to see it cease.
+/// A leader works for so many batches. Models have few commits, and are to see a leader stop.
 const ROUNDS_MAX: u32 = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
 /// A transaction that wants to commit.
 pub(crate) struct Request {
     pub(crate) snapshot: Snapshot<'static>,
-    /// The state of which the images of patched rows were made, if it is an earlier one.
+    /// The state from which the images of patched rows were made, if it is not the snapshot's.
     pub(crate) images: Option<Snapshot<'static>>,
-    /// A space of which something was read that is not remembered: then nothing at all may have changed.
+    /// A space that was read without remembering what: then nothing at all may have changed.
     pub(crate) blind: Option<SpaceId>,
     pub(crate) work: Box<Work>,
 }
 
 impl Request {
-    /// The state of which the images of patched rows were made. It is held.
+    /// The state from which the images of patched rows were made. It is pinned.
     pub(crate) fn images(&self) -> TxnId {
         self.images.as_ref().unwrap_or(&self.snapshot).txn()
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 pub(crate) enum Answer {
     Result(Result<Committed>),
-    /// One of its patches panicked. It does so in the thread of its own transaction.
+    /// One of its patches panicked. The panic goes on in the thread of the request.
     Panic(Box<dyn Any + Send>),
 }
 
@@ -82,7 +94,7 @@ impl Answer {
 
 // ---- those who wait ----
 
-/// Somebody in the queue.
+/// A request in the queue, and who waits for its result.
 struct Follower {
     state: Mutex<Following>,
     changed: Condvar,
@@ -92,17 +104,17 @@ struct Following {
     slot: Slot,
     /// A thread sleeps until `changed`.
     sleeps: bool,
-    /// Of a task that waits.
+    /// The waker of a task that waits.
     waker: Option<Waker>,
 }
 
 enum Slot {
     Queued(Box<Request>),
-    /// The leader has it, or whoever wanted it has gone.
+    /// The leader has the request, or it was withdrawn.
     Taken,
-    /// The thread that sleeps leads now, beginning with its own.
+    /// The sleeping thread is the leader now. Its own request comes first.
     Lead(Box<Request>),
-    /// The answer; the request comes back because to drop it is work that the follower can do.
+    /// The answer. The request comes back, so that the follower does the work of dropping it.
     Done(Answer, Option<Box<Request>>),
 }
 
@@ -138,12 +150,13 @@ impl Follower {
         }
     }
 
-    /// What there is to go on with: the answer, or the request to lead with.
-    fn take_end(&self) -> Option<Slot> {
+    /// The answer, or the request to lead with, if either has come.
+    fn take_outcome(&self) -> Option<Slot> {
         self.state.lock().take_if(|slot| matches!(slot, Slot::Done(..) | Slot::Lead(_)))
     }
 
-    /// Sleeps until there is something to go on with. That a thread sleeps was said while there was a leader.
+    /// Sleeps until the answer has come, or this thread is the leader. `sleeps` was set while there
+    /// was a leader.
     fn sleep(&self) {
         let mut state = self.state.lock();
         while matches!(state.slot, Slot::Queued(_) | Slot::Taken) {
@@ -153,17 +166,17 @@ impl Follower {
     }
 }
 
-/// How far a commit has come.
+/// How far a commit is.
 #[must_use = "the transaction may still be in the queue of commits"]
 pub enum Commit {
     /// The transaction has ended.
     Ended(CommitTicket),
-    /// Others are committing, and it has its place behind them.
+    /// Others are committing, and the transaction is queued behind them.
     Queued(QueuedCommit),
 }
 
 impl Commit {
-    /// Waits, with the thread, until the transaction has ended. When it is durable is for the ticket to say.
+    /// Blocks the thread until the transaction has ended. The ticket tells when it is durable.
     ///
     /// # Errors
     /// As [`crate::Transaction::commit`].
@@ -183,7 +196,8 @@ impl Commit {
 
 /// A transaction in the queue of commits.
 ///
-/// Dropping it takes the transaction back, unless the leader has it already: then nobody is told what became of it.
+/// Dropping it rolls the transaction back, unless the leader has it already: then nobody learns
+/// what became of it.
 #[must_use = "dropping it takes the transaction back"]
 pub struct QueuedCommit {
     shared: Arc<Shared>,
@@ -193,23 +207,24 @@ pub struct QueuedCommit {
 }
 
 impl QueuedCommit {
-    /// What to wait for before [`QueuedCommit::go_on`].
+    /// A future to wait for before [`QueuedCommit::go_on`].
     pub fn turn(&self) -> CommitTurn {
         CommitTurn { shared: Arc::clone(&self.shared), follower: Arc::clone(&self.follower) }
     }
 
-    /// The end, if it has come. If nobody leads, this does: it commits all that is queued.
+    /// The end, if it has come. If there is no leader, this thread becomes it and commits all that
+    /// is queued.
     ///
     /// # Errors
     /// As [`crate::Transaction::commit`].
     pub fn go_on(self) -> Result<Commit> {
         let queue = &self.shared.queue;
-        let mut end = self.follower.take_end();
-        if end.is_none() && queue.begins_to_lead() {
+        let mut outcome = self.follower.take_outcome();
+        if outcome.is_none() && queue.begins_to_lead() {
             queue.lead(&self.shared, Vec::new());
-            end = self.follower.take_end();
+            outcome = self.follower.take_outcome();
         }
-        match end {
+        match outcome {
             Some(Slot::Done(answer, request)) => {
                 drop(request);
                 self.end(answer).map(Commit::Ended)
@@ -243,12 +258,13 @@ impl Drop for QueuedCommit {
             withdrawn
         };
         drop(withdrawn);
-        // It may have been the one that was to lead, or to look for a leader.
+        // This request may have been the one that was to lead, or to look for a leader.
         queue.find_leader();
     }
 }
 
-/// Waiting in the queue of commits, as a future without a thread. It is over when [`QueuedCommit::go_on`] has something to do.
+/// Waiting in the queue of commits, as a future that needs no thread. It is ready when
+/// [`QueuedCommit::go_on`] has something to do.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct CommitTurn {
     shared: Arc<Shared>,
@@ -256,7 +272,7 @@ pub struct CommitTurn {
 }
 
 impl CommitTurn {
-    /// Waits with the thread.
+    /// Blocks the thread instead.
     pub fn wait(self) {
         self.shared.queue.sleep(&self.follower);
     }
@@ -276,7 +292,7 @@ impl Future for CommitTurn {
                 None => state.waker = Some(context.waker().clone()),
             }
         }
-        // Who ceases to lead after this finds the waker.
+        // A leader that stops after this finds the waker.
         match self.shared.queue.state.lock().is_led {
             true => Poll::Pending,
             false => Poll::Ready(()),
@@ -284,13 +300,13 @@ impl Future for CommitTurn {
     }
 }
 
-// ---- who commits ----
+// ---- the leader ----
 
 /// The queue of commits.
 #[derive(Default)]
 pub(crate) struct CommitQueue {
     state: Mutex<Queue>,
-    /// Commits so far, to tell the order of those that one storage transaction brought.
+    /// Commits so far, which orders those of one storage transaction.
     sequence: AtomicU64,
 }
 
@@ -303,13 +319,13 @@ struct Queue {
 /// A request in a batch.
 struct Item {
     request: Box<Request>,
-    /// `None` for the leader's own.
+    /// `None` for the leader's own request.
     follower: Option<Arc<Follower>>,
     answer: Option<Answer>,
 }
 
 impl CommitQueue {
-    /// Commits at once if nobody does, and others who come meanwhile; else queues up.
+    /// Commits at once if there is no leader, with others that come meanwhile. Otherwise queues up.
     pub(crate) fn commit(&self, shared: &Arc<Shared>, request: Box<Request>) -> Result<Commit> {
         let seen = request.snapshot.txn();
         let mut state = self.state.lock();
@@ -328,7 +344,7 @@ impl CommitQueue {
         !std::mem::replace(&mut self.state.lock().is_led, true)
     }
 
-    /// Sleeps until a follower has something to go on with.
+    /// Sleeps until a follower has its answer or is to lead.
     fn sleep(&self, follower: &Follower) {
         {
             let state = self.state.lock();
@@ -345,7 +361,8 @@ impl CommitQueue {
         own.expect("the leader's own request is in its first batch")
     }
 
-    /// Commits a batch and what has queued up. Gives the answer to the leader's own request, if that is in the batch.
+    /// Commits a batch and what has queued up. Gives the answer to the leader's own request, if
+    /// that is in the batch.
     fn lead(&self, shared: &Shared, mut batch: Vec<Item>) -> Option<Answer> {
         let mut leader = Leader { queue: self, taken: Vec::new() };
         let mut own = None;
@@ -370,7 +387,8 @@ impl CommitQueue {
         own
     }
 
-    /// If nobody leads and somebody is queued: makes a thread that sleeps the leader, or wakes a task that will look.
+    /// If there is no leader and a request is queued: makes a sleeping thread the leader, or wakes
+    /// a task that will look for one.
     fn find_leader(&self) {
         let mut state = self.state.lock();
         if state.is_led {
@@ -389,7 +407,7 @@ impl CommitQueue {
             follower.changed.notify_one();
             return;
         }
-        // Who has no waker has not looked yet.
+        // A follower without a waker was not polled yet, and will look when it is.
         let waker = state.waiting.iter().find_map(|follower| follower.state.lock().waker.take());
         drop(state);
         if let Some(waker) = waker {
@@ -397,7 +415,8 @@ impl CommitQueue {
         }
     }
 
-    /// Commits as much of a batch as can be, and what queues up until the writer's lock is had.
+    /// Commits as much of a batch as possible, with what queues up until the writer's lock is
+    /// taken.
     fn commit_batch(&self, shared: &Shared, batch: &mut Vec<Item>, leader: &mut Leader<'_>) {
         match shared.database.write() {
             Ok(txn) => {
@@ -410,7 +429,7 @@ impl CommitQueue {
                 }
             }
         }
-        // Everyone who has no answer yet gets one of its own.
+        // Each request without an answer is committed by itself.
         for item in batch.iter_mut().filter(|item| item.answer.is_none()) {
             match shared.database.write() {
                 Ok(txn) => self.commit_in(shared, txn, std::slice::from_mut(item)),
@@ -419,8 +438,9 @@ impl CommitQueue {
         }
     }
 
-    /// Commits a batch with one transaction of the storage. If that fails for no fault of a request, and there are several,
-    /// those that could not be refused have no result afterwards, and nothing was changed.
+    /// Commits a batch with one transaction of the storage. If that fails although no request is at
+    /// fault, and there are several, nothing is changed, and those that were not refused are left
+    /// without an answer.
     fn commit_in(&self, shared: &Shared, mut txn: WriteTxn, batch: &mut [Item]) {
         let alone = batch.len() == 1;
         let number = txn.txn();
@@ -443,7 +463,7 @@ impl CommitQueue {
         match txn.commit_ticket() {
             Ok(ticket) => {
                 let txn = ticket.txn();
-                // One that changed nothing after all was not published, and its number is not used.
+                // A transaction that changed nothing was not published, and its number is not used.
                 if txn == number {
                     shared.recent.published(number);
                 }
@@ -463,7 +483,7 @@ impl CommitQueue {
                 let poisoned = !matches!(e, StorageError::Poisoned)
                     && matches!(shared.database.try_write(), Err(StorageError::Poisoned));
                 if poisoned {
-                    // A flush failed: it is all there, or nothing.
+                    // A flush failed: either everything will be there, or nothing.
                     for index in applied {
                         batch[index].answer = Answer::failed(Error::Unknown { reason: e.to_string() });
                     }
@@ -475,15 +495,15 @@ impl CommitQueue {
     }
 }
 
-/// Being the leader. However it ends, nobody is left waiting.
+/// The role of the leader. However it ends, no follower is left waiting.
 struct Leader<'a> {
     queue: &'a CommitQueue,
-    /// Followers who have no answer yet.
+    /// Followers without an answer yet.
     taken: Vec<Arc<Follower>>,
 }
 
 impl Leader<'_> {
-    /// Takes everything that is queued; whether that was anything.
+    /// Takes everything that is queued. Gives whether that was anything.
     fn take(&mut self, batch: &mut Vec<Item>) -> bool {
         let mut state = self.queue.state.lock();
         let any = !state.waiting.is_empty();
@@ -500,7 +520,7 @@ impl Leader<'_> {
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        // Only if the thread panics.
+        // There are any only if the thread panics.
         for follower in self.taken.drain(..) {
             let reason = "the thread that was to commit it panicked".to_owned();
             let is_taken = matches!(follower.state.lock().slot, Slot::Taken);

@@ -1,11 +1,14 @@
 //! What a transaction has read: keys and ranges, with the columns that mattered.
 //!
-//! Reads stand in one list in the order they were made, so that taking back a statement cuts the list off. To keep it
-//! short, a read that says what the last one in its space said is merged with it, a range that touches the last one
-//! extends it, and a space read at very many places ends up as one range that covers them.
+//! Reads stand in one list in their order, so that taking back a statement cuts off the end of the
+//! list. Three things keep the list short: a read that repeats the last one in its space is merged
+//! with it, a range that touches the last one extends it, and very many reads in a space become one
+//! range that covers them.
 //!
-//! Invariants: what was read is covered, with at least the columns read, until it is cut off; nothing is merged across
-//! the *barrier*, the length at the last savepoint, so that cutting off there leaves exactly what was read before it.
+//! Invariants:
+//! 1. What was read is covered, with at least the columns read, until it is cut off.
+//! 2. Nothing is merged across the *barrier*, the length of the list at the last savepoint. So
+//!    cutting off there leaves exactly what was read before the savepoint.
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -15,9 +18,9 @@ use smallvec::SmallVec;
 use crate::columns::ColumnSet;
 use crate::store::{Key, KeyRange, Space, SpaceId};
 
-/// How long the list gets before somebody looks whether a space can be merged.
+/// When the list gets this long, spaces with very many reads are merged.
 const READS_MAX: usize = 4096;
-/// A space with so many reads of so long a list becomes one range.
+/// A space has very many reads if it has this many in a list of that length.
 const SPACE_READS_MAX: usize = READS_MAX / 2;
 
 /// A key or range.
@@ -30,7 +33,7 @@ pub(crate) enum Covered {
 /// Something read.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    /// Which of [`ReadSet::spaces`].
+    /// Index into [`ReadSet::spaces`].
     pub(crate) space: u32,
     pub(crate) columns: ColumnSet,
     pub(crate) covered: Covered,
@@ -38,7 +41,7 @@ pub(crate) struct Read {
 
 struct SpaceReads {
     space: Space,
-    /// One more than the place of the last read.
+    /// One more than the index of the space's last read; 0 if that may not be changed.
     last: usize,
 }
 
@@ -47,10 +50,11 @@ struct SpaceReads {
 pub(crate) struct ReadSet {
     reads: Vec<Read>,
     spaces: SmallVec<[SpaceReads; 4]>,
-    /// The length at the last savepoint: as it was told, and as it is since reads before it were merged.
+    /// The length of the list at the last savepoint: as [`ReadSet::mark`] gave it, and as it is now
+    /// that reads before the savepoint were merged.
     barrier: Cell<(usize, usize)>,
-    /// How often reads were merged into ranges: the list is looked at again when it is so long.
-    look_at: usize,
+    /// The length of the list at which spaces are merged again, if that is more than [`READS_MAX`].
+    merge_at: usize,
 }
 
 impl ReadSet {
@@ -66,13 +70,14 @@ impl ReadSet {
         self.spaces.len()
     }
 
-    /// A place to cut off at.
+    /// The length of the list, for [`ReadSet::cut`]. Sets the barrier.
     pub(crate) fn mark(&self) -> usize {
         self.barrier.set((self.reads.len(), self.reads.len()));
         self.reads.len()
     }
 
-    /// Forgets what was read since a mark. If much was read since an older one, some of it may stay.
+    /// Forgets what was read since a mark. If spaces were merged since an older mark than the last,
+    /// some of what was read since that mark may stay.
     pub(crate) fn cut(&mut self, mark: usize) {
         let (told, is) = self.barrier.get();
         let len = if mark == told { is } else { mark };
@@ -88,7 +93,7 @@ impl ReadSet {
         }
     }
 
-    /// As a new one, for the next transaction.
+    /// Empties the set for the next transaction, and gives its memory back.
     pub(crate) fn renew(&mut self) {
         if self.reads.capacity() > 0 || !self.spaces.is_empty() {
             *self = Self::default();
@@ -109,7 +114,7 @@ impl ReadSet {
         self.spaces.len() - 1
     }
 
-    /// The last read in a space, if it may be changed.
+    /// The last read in a space, if it lies behind the barrier.
     fn last_of(&mut self, index: usize) -> Option<&mut Read> {
         let last = self.spaces[index].last.checked_sub(1)?;
         if last < self.barrier.get().1 { None } else { self.reads.get_mut(last) }
@@ -156,12 +161,13 @@ impl ReadSet {
     fn push(&mut self, index: usize, columns: ColumnSet, covered: Covered) {
         self.reads.push(Read { space: index as u32, columns, covered });
         self.spaces[index].last = self.reads.len();
-        if self.reads.len() >= self.look_at.max(READS_MAX) {
+        if self.reads.len() >= self.merge_at.max(READS_MAX) {
             self.merge();
         }
     }
 
-    /// Makes one range of each space that has very many reads, before the barrier and behind it.
+    /// Makes one range of the reads of each space that has very many, before the barrier and behind
+    /// it.
     fn merge(&mut self) {
         let (told, is) = self.barrier.get();
         let mut before = std::mem::take(&mut self.reads);
@@ -170,7 +176,7 @@ impl ReadSet {
         self.barrier.set((told, self.reads.len()));
         let behind = self.merged(behind);
         self.reads.extend(behind);
-        self.look_at = 2 * self.reads.len();
+        self.merge_at = 2 * self.reads.len();
         for space in &mut self.spaces {
             space.last = 0;
         }
@@ -208,7 +214,7 @@ impl ReadSet {
         kept
     }
 
-    /// The columns of a key that were read; `None` if not even whether it is there.
+    /// The columns of a key that were read; `None` if the key was not read at all.
     pub(crate) fn columns_of(&self, space: SpaceId, key: &[u8]) -> Option<ColumnSet> {
         let index = self.spaces.iter().position(|known| known.space.id == space)? as u32;
         let of_key = |read: &&Read| {
@@ -260,12 +266,12 @@ impl KeyRange {
         (self.low.as_ref().map(Key::as_slice), self.high.as_ref().map(Key::as_slice))
     }
 
-    /// Whether no key lies between this range and another, or both have keys in common.
+    /// Whether both ranges have keys in common, or no key lies between them.
     fn touches(&self, other: &Self) -> bool {
         reaches(&self.high, &other.low) && reaches(&other.high, &self.low)
     }
 
-    /// Makes the range the smallest one that covers another as well.
+    /// Makes the range the smallest one that also covers `other`.
     fn extend(&mut self, other: &Self) {
         if starts_before(&other.low, &self.low) {
             self.low = other.low.clone();
@@ -276,7 +282,7 @@ impl KeyRange {
     }
 }
 
-/// Whether there is no key behind one range's end and before another's start.
+/// Whether no key lies behind one range's end and before another's start.
 fn reaches(high: &Bound<Key>, low: &Bound<Key>) -> bool {
     match (high, low) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,

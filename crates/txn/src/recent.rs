@@ -1,9 +1,11 @@
-//! Which rows were written lately: of most rows this tells, without a look at them, that nobody has changed them.
+//! The rows that were written lately. Of most other rows this proves that nobody has changed them,
+//! without comparing them.
 //!
-//! Comparing a row in two states means walking down both trees to the first page that they share: pages that another CPU has
-//! just written, hundreds of nanoseconds for something that nearly always turns out to be unchanged. So the queue of commits
-//! notes what it writes. Rows fall into groups by the hash that names their lock, and a group is one word: the number of
-//! the last transaction of the storage that wrote to one of its rows.
+//! Comparing a row in two states means walking down both trees to the first page that they share.
+//! These pages were just written by another CPU, so it takes hundreds of nanoseconds, and nearly
+//! always the row turns out to be unchanged. So the queue of commits notes what it writes. Rows are
+//! grouped by the hash that names their lock. A group is one word: the number of the last
+//! transaction of the storage that wrote to one of its rows.
 //!
 //! ```text
 //!                 from            seen          now       to
@@ -12,14 +14,17 @@
 //! ```
 //!
 //! Invariants:
-//! - Whatever a published transaction after `from` and up to `to` wrote is noted in the groups, before `to` says so.
-//! - A group's number never falls, so one that is not above `seen` says that no transaction after `seen` wrote there.
-//! - Only the leader of the queue changes anything. It has the writer's lock of the storage from [`RecentWrites::begin`] until the
-//!   transaction is published; what others commit (another process, another store, whoever uses the database itself) is found
-//!   by the next one as a gap in the numbers: then `from` moves up to it.
+//! 1. Whatever published transactions after `from` and up to `to` wrote is noted in the groups
+//!    before `to` is raised.
+//! 2. A group's number never gets smaller. So if it is not above `seen`, no transaction after
+//!    `seen` wrote to its rows.
+//! 3. Only the leader of the queue changes anything. It has the writer's lock of the storage from
+//!    [`RecentWrites::begin`] until the transaction is published. The next leader finds other
+//!    commits (of another process, another store, or a user of the database itself) as a gap in the
+//!    numbers, and moves `from` up to it.
 //!
-//! What is said to be unchanged is unchanged; of what is not, nothing is known: rows that share a group, or states out of reach,
-//! have to be looked at. Ranges are none of this file's business.
+//! An answer of "unchanged" is certain. Any other answer says nothing: rows that share a group, or
+//! states outside `from` and `to`, have to be compared. Ranges are not dealt with here.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -29,8 +34,8 @@ use colibri_storage::TxnId;
 use crate::locks::LockName;
 use crate::sync::AtomicU64;
 
-/// So many that what some tens of transactions write while one runs is in few of them; 256 KiB, from the first commit on. Models
-/// are to see rows that share one.
+/// So many that the writes of some tens of transactions fall into few of them; 256 KiB, from the
+/// first commit on. Models are to see rows that share a group.
 const GROUPS: usize = if cfg!(feature = "shuttle") { 4 } else { 1 << 15 };
 
 /// What the queue of commits has written, by groups of rows.
@@ -40,7 +45,7 @@ pub(crate) struct RecentWrites {
     reach: Reach,
 }
 
-/// In a line of its own: each commit writes it.
+/// In a cache line of its own, because each commit writes it.
 #[derive(Default)]
 #[repr(align(64))]
 struct Reach {
@@ -49,12 +54,14 @@ struct Reach {
 }
 
 impl RecentWrites {
-    /// The leader begins a transaction of the storage, which will have this number if it is published.
+    /// The leader begins a transaction of the storage, which will have this number if it is
+    /// published.
     pub(crate) fn begin(&self, txn: TxnId) {
         self.groups.get_or_init(|| (0..GROUPS).map(|_| AtomicU64::new(0)).collect());
         let before = txn.0 - 1;
         if self.reach.to.load(Ordering::Relaxed) != before {
-            // In this order: who reads the new `to` must not take what came before for noted.
+            // In this order, a thread that reads the new `to` does not take earlier transactions
+            // for noted.
             self.reach.from.store(before, Ordering::Relaxed);
             self.reach.to.store(before, Ordering::Release);
         }
@@ -63,12 +70,13 @@ impl RecentWrites {
     /// The transaction is about to write to a row.
     pub(crate) fn note(&self, name: LockName, txn: TxnId) {
         if let Some(group) = self.group(name) {
-            // Pairs with nothing by itself: `to` publishes it.
+            // Needs no order by itself: the store to `to` publishes it.
             group.store(txn.0, Ordering::Relaxed);
         }
     }
 
-    /// The transaction is about to do more than write to rows: nothing is known of states before it any more.
+    /// The transaction is about to do more than write to rows: nothing is known of states before
+    /// it.
     pub(crate) fn forget(&self, txn: TxnId) {
         self.reach.from.store(txn.0, Ordering::Relaxed);
     }
@@ -78,9 +86,11 @@ impl RecentWrites {
         self.reach.to.store(txn.0, Ordering::Release);
     }
 
-    /// Whether a row is known to be the same in two states. What the leader is about to publish counts as well.
+    /// Whether a row is known to be the same in two states. What the leader is about to publish
+    /// counts as a change.
     pub(crate) fn is_unchanged(&self, name: LockName, seen: TxnId, now: TxnId) -> bool {
-        // Pairs with the stores of `begin` and `published`: what is noted up to here is seen below.
+        // Pairs with the stores of `begin` and `published`: everything noted before them is seen
+        // below.
         let to = self.reach.to.load(Ordering::Acquire);
         now.0 <= to
             && self.group(name).is_some_and(|group| group.load(Ordering::Relaxed) <= seen.0)
@@ -88,7 +98,7 @@ impl RecentWrites {
     }
 
     fn group(&self, name: LockName) -> Option<&AtomicU64> {
-        // Shards of locks are chosen by other bits.
+        // Other bits than those that choose the shard of a lock.
         self.groups.get().map(|groups| &groups[(name.0 >> 20) as usize % GROUPS])
     }
 }

@@ -1,22 +1,26 @@
 //! What a transactional store of ordered keys gives: the only door through which SQL reaches data.
 //!
-//! A store holds *spaces* (a table's rows, an index' entries), each an ordered map from keys to values. A transaction
-//! reads as of a snapshot, keeps its writes to itself, and commits them all or none. What it read is remembered, and a
-//! commit is refused ([`Error::Conflict`]) unless all of it still holds: so committed transactions are serializable in
-//! the order of their commits, and a transaction that wrote nothing is serializable as of its snapshot, without a check.
+//! A store holds *spaces* (a table's rows, an index' entries), each an ordered map from keys to
+//! values. A transaction reads as of a snapshot, keeps its writes to itself, and commits them all
+//! or none. What it read is remembered, and a commit is refused ([`Error::Conflict`]) unless all of
+//! it still holds: so committed transactions are serializable in the order of their commits, and a
+//! transaction that wrote nothing is serializable as of its snapshot, without a check.
 //!
 //! Invariants that every implementation keeps:
-//! - Nothing waits inside a call. What would have to wait returns [`Error::Wait`], and changes nothing; the caller takes
-//!   the statement back ([`Transaction::restart`]), waits, and runs it again.
-//! - A range is remembered as far as it was really covered: up to the last key visited if the visitor broke off, whole
-//!   otherwise. Rows are remembered with the columns that mattered; a range always covers which keys are there.
+//! - Nothing waits inside a call. What would have to wait returns [`Error::Wait`], and changes
+//!   nothing; the caller takes the statement back ([`Transaction::restart`]), waits, and runs it
+//!   again.
+//! - A range is remembered as far as it was really covered: up to the last key visited if the
+//!   visitor broke off, whole otherwise. Rows are remembered with the columns that mattered; a
+//!   range always covers which keys are there.
 //! - A transaction sees its own writes.
-//! - After any error but [`Error::Wait`], [`Error::Stale`] and [`Error::NotAvailable`] the statement is over;
-//!   [`Transaction::rollback_to`] brings the transaction back to a savepoint.
+//! - After any error but [`Error::Wait`], [`Error::Stale`] and [`Error::NotAvailable`] the
+//!   statement is over; [`Transaction::rollback_to`] brings the transaction back to a savepoint.
 //!
-//! What a store over the network needs is in the signatures already: ranges are explicit, visitors see pages of entries
-//! and no cursor stays open between calls, outcomes tell a conflict from an unknown end, limits are declared
-//! ([`Capabilities`]), and a call that has to fetch something first may say [`Error::Wait`].
+//! What a store over the network needs is in the signatures already: ranges are explicit, visitors
+//! see pages of entries and no cursor stays open between calls, outcomes tell a conflict from an
+//! unknown end, limits are declared ([`Capabilities`]), and a call that has to fetch something
+//! first may say [`Error::Wait`].
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
@@ -50,18 +54,21 @@ pub struct Space {
     pub id: SpaceId,
     /// `None` if a value is one column.
     pub layout: Option<Arc<dyn RowLayout>>,
-    /// Locks in it are named by whole keys. Else a lock may be named by what several keys begin with, and stand for all of them.
+    /// Locks in it are named by whole keys. Else a lock may be named by what several keys begin
+    /// with, and stand for all of them.
     pub locks_are_of_keys: bool,
 }
 
 impl Space {
-    /// A space whose values are not made up of columns, and in which locks may be named by beginnings of keys.
+    /// A space whose values are not made up of columns, and in which locks may be named by
+    /// beginnings of keys.
     #[must_use]
     pub fn new(id: SpaceId) -> Self {
         Self { id, layout: None, locks_are_of_keys: false }
     }
 
-    /// A space whose values are not made up of columns, and in which locks have to be named by whole keys.
+    /// A space whose values are not made up of columns, and in which locks have to be named by
+    /// whole keys.
     #[must_use]
     pub fn of_keys(id: SpaceId) -> Self {
         Self { id, layout: None, locks_are_of_keys: true }
@@ -103,7 +110,8 @@ pub enum Direction {
 
 /// A change to some columns of a row, applied to whatever the row is when the transaction commits.
 ///
-/// So updating one column never overwrites another's newer value, and `c = c + x` needs no read of `c`.
+/// So updating one column never overwrites another's newer value, and `c = c + x` needs no read of
+/// `c`.
 pub trait Patch: Send + Sync {
     /// Writes the changed row to `out`, which is empty.
     ///
@@ -112,14 +120,15 @@ pub trait Patch: Send + Sync {
     fn apply(&self, row: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), PatchError>;
 }
 
-/// Why a patch cannot be applied; handed through to whoever made the patch, who knows its type.
+/// Why a patch cannot be applied. It is passed through to the maker of the patch, who knows its
+/// type.
 pub type PatchError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a lock on a row keeps others from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
-    /// From taking the row away or changing its keys: columns that are unique, to which others may refer. Goes with all
-    /// modes but [`LockMode::Exclusive`].
+    /// From taking the row away or changing its keys: columns that are unique, to which others may
+    /// refer. Goes with all modes but [`LockMode::Exclusive`].
     KeyShare,
     /// From changing the row. Goes with itself.
     Share,
@@ -146,8 +155,8 @@ pub enum Isolation {
     /// As if transactions ran one after the other.
     #[default]
     Serializable,
-    /// Each statement sees what was committed before it; reads are not remembered. Lost updates are still ruled out by
-    /// row locks.
+    /// Each statement sees what was committed before it; reads are not remembered. Lost updates are
+    /// still ruled out by row locks.
     ReadCommitted,
 }
 
@@ -158,8 +167,9 @@ pub struct Begin {
     pub isolation: Isolation,
     /// Writes and locks are refused ([`Error::ReadOnly`]) and reads not remembered.
     pub read_only: bool,
-    /// See the newest committed state even where it is not durable yet. The end of the transaction then waits until it
-    /// is. Right for statements that write; a reader would wait for others' flushes.
+    /// See the newest committed state even where it is not durable yet. The end of the transaction
+    /// then waits until it is. Right for statements that write; a reader would wait for others'
+    /// flushes.
     pub newest: bool,
 }
 
@@ -176,7 +186,8 @@ pub struct Capabilities {
     pub txn_age_max: Option<std::time::Duration>,
     /// Rows can be locked before commit; without, contention ends in conflicts.
     pub locks: bool,
-    /// Patches are applied at commit; without, they are applied to the snapshot's row, which then counts as read.
+    /// Patches are applied at commit; without, they are applied to the snapshot's row, which then
+    /// counts as read.
     pub patches_at_commit: bool,
     /// Counting a range costs O(log n).
     pub counts: bool,
@@ -218,15 +229,16 @@ pub trait Transaction: Send + 'static {
     /// Bytes its writes take in memory.
     fn write_bytes(&self) -> usize;
 
-    /// The value of a key. `columns` are those that the caller looks at: the transaction depends on them, and on
-    /// whether the key is there.
+    /// The value of a key. `columns` are those that the caller looks at: the transaction depends on
+    /// them, and on whether the key is there.
     ///
     /// # Errors
-    /// Of the storage. [`Error::Wait`] if the row has an addition of this transaction's pending in one of the columns
-    /// and others' additions have to end first.
+    /// Of the storage. [`Error::Wait`] if the row has an addition of this transaction's pending in
+    /// one of the columns and others' additions have to end first.
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>>;
 
-    /// Has the transaction depend on a key as [`Transaction::get`] does, for somebody who knows already what is there.
+    /// Has the transaction depend on a key as [`Transaction::get`] does, for somebody who knows
+    /// already what is there.
     ///
     /// # Errors
     /// As `get`.
@@ -265,14 +277,15 @@ pub trait Transaction: Send + 'static {
     /// As [`Transaction::get`].
     fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64>;
 
-    /// At most `keys_max` keys of a space, in order and about evenly spread over its entries: what the entries look like, for
-    /// estimates. The transaction does not come to depend on them.
+    /// At most `keys_max` keys of a space, in order and about evenly spread over its entries: what
+    /// the entries look like, for estimates. The transaction does not come to depend on them.
     ///
     /// # Errors
     /// As [`Transaction::get`].
     fn sample(&self, space: &Space, keys_max: usize) -> Result<Vec<Key>>;
 
-    /// Writes a whole value. What was there before does not matter; a caller to whom it matters has read it.
+    /// Writes a whole value. What was there before does not matter; a caller to whom it matters has
+    /// read it.
     ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::ReadOnly`].
@@ -284,18 +297,21 @@ pub trait Transaction: Send + 'static {
     /// As [`Transaction::put`].
     fn delete(&mut self, space: &Space, key: &[u8]) -> Result<()>;
 
-    /// Changes the row that a key has when the transaction commits; depends on the key being there. Gives the row as the
-    /// transaction sees it from now on. `adds` are the columns that the patch adds to without having read them.
+    /// Changes the row that a key has when the transaction commits; depends on the key being there.
+    /// Gives the row as the transaction sees it from now on. `adds` are the columns that the patch
+    /// adds to without having read them.
     ///
     /// # Errors
-    /// [`Error::Patch`] if the patch does not apply to the row the transaction sees; [`Error::NoSuchKey`].
+    /// [`Error::Patch`] if the patch does not apply to the row the transaction sees;
+    /// [`Error::NoSuchKey`].
     fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()>;
 
-    /// Fills a space made in this transaction with entries in strictly ascending order of keys. Cheaper by far than as
-    /// many `put`s.
+    /// Fills a space made in this transaction with entries in strictly ascending order of keys.
+    /// Cheaper by far than as many `put`s.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::NotEmpty`] if the space was not made in this transaction or has entries.
+    /// [`Error::TooLarge`], [`Error::NotEmpty`] if the space was not made in this transaction or
+    /// has entries.
     fn load(&mut self, space: &Space, entries: Vec<(Key, Vec<u8>)>) -> Result<()>;
 
     /// Makes a space. Its number must never have been used.
@@ -310,26 +326,29 @@ pub trait Transaction: Send + 'static {
     /// [`Error::ReadOnly`].
     fn drop_space(&mut self, space: SpaceId) -> Result<()>;
 
-    /// Takes a lock, held until the transaction ends, and makes sure that the transaction sees the row as it is now.
+    /// Takes a lock, held until the transaction ends, and makes sure that the transaction sees the
+    /// row as it is now.
     ///
-    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all agree on them, among them the
-    /// beginning of keys where [`Space::locks_are_of_keys`] is not set. A lock held already, in this mode or a stronger one, costs
-    /// next to nothing.
+    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all
+    /// agree on them, among them the beginning of keys where [`Space::locks_are_of_keys`] is not
+    /// set. A lock held already, in this mode or a stronger one, costs next to nothing.
     ///
     /// # Errors
-    /// [`Error::Wait`] and [`Error::NotAvailable`] as `if_locked` says. [`Error::Stale`] if the row has changed since
-    /// the snapshot: the lock is held now; restart the statement. [`Error::Deadlock`].
+    /// [`Error::Wait`] and [`Error::NotAvailable`] as `if_locked` says. [`Error::Stale`] if the row
+    /// has changed since the snapshot: the lock is held now; restart the statement.
+    /// [`Error::Deadlock`].
     fn lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()>;
 
-    /// Makes sure that the keys of a range, and their values, are those of the newest committed state. For what a lock
-    /// has kept others from changing from now on, but not before: in [`Isolation::ReadCommitted`] nothing else would say so.
+    /// Makes sure that the keys of a range, and their values, are those of the newest committed
+    /// state. For what a lock has kept others from changing from now on, but not before: in
+    /// [`Isolation::ReadCommitted`] nothing else would say so.
     ///
     /// # Errors
     /// [`Error::Stale`] if they are not: restart the statement.
     fn expect_newest(&mut self, space: &Space, range: &KeyRange) -> Result<()>;
 
-    /// Begins a statement: a savepoint, and, in [`Isolation::ReadCommitted`] or if the transaction does not depend on
-    /// anything it has read yet, a new snapshot.
+    /// Begins a statement: a savepoint, and, in [`Isolation::ReadCommitted`] or if the transaction
+    /// does not depend on anything it has read yet, a new snapshot.
     ///
     /// # Errors
     /// Of the storage.
@@ -338,26 +357,27 @@ pub trait Transaction: Send + 'static {
     /// A savepoint.
     fn savepoint(&self) -> Savepoint;
 
-    /// Takes back what was written since a savepoint. What was read meanwhile stays remembered: the caller may have told
-    /// somebody. Locks stay.
+    /// Takes back what was written since a savepoint. What was read meanwhile stays remembered: the
+    /// caller may have told somebody. Locks stay.
     ///
     /// # Errors
     /// Of the storage.
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()>;
 
-    /// Takes back a statement whose results nobody has seen, what it read included, and moves the snapshot to the
-    /// newest committed state, so that it can run again.
+    /// Takes back a statement whose results nobody has seen, what it read included, and moves the
+    /// snapshot to the newest committed state, so that it can run again.
     ///
     /// # Errors
     /// [`Error::Conflict`] if what was read before the savepoint does not hold any more.
     fn restart(&mut self, savepoint: Savepoint) -> Result<()>;
 
-    /// Commits. The ticket tells when the changes, and everything that was read, are durable; nobody outside may be told
-    /// of them before. Dropping the ticket changes nothing about the commit.
+    /// Commits. The ticket tells when the changes, and everything that was read, are durable;
+    /// nobody outside may be told of them before. Dropping the ticket changes nothing about the
+    /// commit.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: nothing was changed, try again. [`Error::Unknown`]: nobody knows. Others: nothing was
-    /// changed.
+    /// [`Error::Conflict`]: nothing was changed, try again. [`Error::Unknown`]: nobody knows.
+    /// Others: nothing was changed.
     fn commit(self) -> Result<CommitTicket>
     where
         Self: Sized;

@@ -1,5 +1,12 @@
-//! Locks, of which there are two kinds: real ones, and with the feature `shuttle` ones whose every interleaving a
-//! test's scheduler decides: those of `locks` and `queue`, at which threads wait for each other. So are the words of `recent`.
+//! Locks for the code that models run through: real ones, and with the feature `shuttle` those of a
+//! scheduler that decides every interleaving.
+//!
+//! They are used by `locks` and `queue`, where threads wait for each other; `recent` uses the
+//! atomics.
+//!
+//! The storage, the transactions and the runtime each have such a module. Real locks need no shared
+//! code, and what the models need is small and differs: the storage has a fair lock, and the
+//! runtime another checker (`loom`). So none of these crates depends on another for it.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex};
@@ -69,7 +76,7 @@ mod scheduled {
             guard.0 = self.0.wait(held).ok();
         }
 
-        /// Time is what the scheduler makes of it: here it is over when others have had a turn.
+        /// The scheduler has no clock: the time is over when other threads have had a turn.
         pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _deadline: Instant) -> TimedOut {
             let mutex = guard.1;
             drop(guard.0.take());

@@ -1,7 +1,8 @@
 //! Waiting until what a transaction did and saw is durable, with or without a thread.
 //!
-//! A transaction may have seen commits that are not durable yet (see [`crate::Begin::newest`]). Whoever is told of its
-//! end could tell of them, so a ticket waits for the newest state that the transaction has seen or made.
+//! A transaction may have seen commits that are not durable yet (see [`crate::Begin::newest`]). A
+//! caller that learns of its end could pass on what it saw. So a ticket waits for the newest state
+//! that the transaction has seen or made.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,9 +15,9 @@ use crate::error::{Error, Result};
 /// Where a transaction stands among all that have committed. They are serializable in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Committed {
-    /// The transaction of the storage that brought the changes.
+    /// The transaction of the storage that it was committed with.
     pub txn: TxnId,
-    /// Tells the order of those that one transaction of the storage brought.
+    /// The order of those that were committed with the same transaction of the storage.
     pub sequence: u64,
 }
 
@@ -44,8 +45,8 @@ impl CommitTicket {
         Self { seen, committed, pending: (!ticket.is_durable()).then_some(ticket) }
     }
 
-    /// The newest state that the transaction saw or made. Whoever begins after it ([`crate::LocalStore::begin_after`])
-    /// sees what it did.
+    /// The newest state that the transaction saw or made. A transaction that begins after it
+    /// ([`crate::LocalStore::begin_after`]) sees what this one did.
     #[must_use]
     pub fn seen(&self) -> TxnId {
         self.seen
@@ -66,7 +67,8 @@ impl CommitTicket {
     /// Waits until it is; gives [`CommitTicket::seen`].
     ///
     /// # Errors
-    /// [`Error::Unknown`] if the flush fails: only opening the database again tells what is on disk.
+    /// [`Error::Unknown`] if the flush fails: only opening the database again tells what is on
+    /// disk.
     pub fn wait(mut self) -> Result<TxnId> {
         match self.pending.take() {
             Some(ticket) => ticket.wait().map_err(|e| unknown(self.committed, e)),
@@ -75,7 +77,7 @@ impl CommitTicket {
     }
 }
 
-/// What an error of a flush says of a transaction: nothing was at stake for one that only read.
+/// What a failed flush means for a transaction: nothing, if it only read.
 fn unknown(committed: Option<Committed>, error: colibri_storage::Error) -> Error {
     match committed {
         Some(_) => Error::Unknown { reason: error.to_string() },

@@ -1,15 +1,16 @@
 //! A transaction of the local store.
 //!
-//! It reads from a snapshot of the storage, under its own writes. It only ever moves the snapshot to a newer state in
-//! which everything it has read still holds, so at any time it is as if all of it had been read from the snapshot.
+//! It reads from a snapshot of the storage, under its own writes. It moves the snapshot forward
+//! only to a state in which everything it has read still holds. So at any time everything it has
+//! read could have been read from the current snapshot.
 //!
 //! Invariants:
-//! - What was read from stored entries is in `reads`, unless the transaction is read-only (then `blind` says so) or it has
-//!   ended the statement in READ COMMITTED.
-//! - What the transaction itself has written to a key, and whatever is in a space that it made, depends on nobody: it is
-//!   not remembered as read. A patched row is, since it is made of a stored one.
-//! - A column with an addition of its own pending is only read with the row locked for itself, so that nobody else's
-//!   addition makes what was read wrong.
+//! 1. What was read from stored entries is in `reads`. Exceptions: a read-only transaction only
+//!    sets `blind`, and READ COMMITTED forgets reads at the end of a statement.
+//! 2. What the transaction has written itself, and a space that it made, depends on nobody, and is
+//!    not remembered as read. A patched row is remembered, since it is made from a stored one.
+//! 3. A column to which the transaction has added without reading is read only with the row locked
+//!    exclusively, so that no addition of another transaction makes the read wrong.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -35,8 +36,8 @@ use crate::ticket::CommitTicket;
 use crate::validate::{same, validate};
 use crate::writes::{Base, Image, Patched, StoredAt, Write, WriteSet};
 
-/// A transaction that has read more than this checks it before it stands in the queue of commits, so that the leader has
-/// little to check while it keeps all others from committing.
+/// A transaction with more reads than this checks them before it enters the queue of commits. Then
+/// the leader has little to check while it keeps all others from committing.
 const READS_LEFT_TO_LEADER_MAX: usize = 8;
 
 /// A transaction of a [`crate::LocalStore`].
@@ -51,8 +52,8 @@ pub struct LocalTransaction {
     work: Box<Work>,
 }
 
-/// What a transaction gathers. It has a place of its own, since a short read would spend more on moving it than on reading, and
-/// goes on from there: to the queue of commits, or to the next transaction of the session.
+/// What a transaction gathers. It is boxed, because a short read would spend more time on moving it
+/// than on reading. It goes on to the queue of commits, or to the next transaction of the session.
 pub(crate) struct Work {
     /// Spaces as they were last found, in the transaction's snapshot or an earlier one.
     pub(crate) open: OpenSpaces,
@@ -63,7 +64,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Changes and things read, to tell how long work on them takes.
+    /// How many changes and reads there are, which tells how long work on them takes.
     pub(crate) fn items(&self) -> usize {
         self.writes.mark() + self.reads.reads().len()
     }
@@ -75,12 +76,13 @@ impl Drop for Work {
     }
 }
 
-/// Spaces that a transaction leaves found to the next one; with more, none.
+/// A transaction leaves so many found spaces to the next one. If it has more, it leaves none.
 const SPACES_LEFT_MAX: usize = 16;
 
-/// What a transaction leaves to the next one of its session: see [`LocalTransaction::commit_leaving`].
+/// What a transaction leaves to the next one of its session: see
+/// [`LocalTransaction::commit_leaving`].
 ///
-/// Nothing of it keeps a page from being used again. It is a handle of the store as any other.
+/// It keeps no page from being reused. It is a handle of the store like any other.
 pub struct Remains {
     shared: Arc<Shared>,
     database: Database,
@@ -89,7 +91,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// As [`crate::LocalStore::begin_after`], on the store of the transaction that has left this.
+    /// As [`crate::LocalStore::begin_after`], on the store of the transaction that left this.
     ///
     /// # Errors
     /// Those of the storage.
@@ -108,10 +110,11 @@ impl LocalTransaction {
         Remains { shared: Arc::clone(shared), database: shared.database.clone(), work }.begin_after(begun, seen)
     }
 
-    /// As [`Transaction::commit`], which is this and [`Commit::wait`]: while others commit it gives its place behind them
-    /// rather than wait. A transaction that has written nothing leaves what the next one can begin with
-    /// ([`Remains::begin_after`]): the store, the database and the tables it has found are counted references that all
-    /// threads share, and short reads on several CPUs would hand the counters' cache lines back and forth.
+    /// The first half of [`Transaction::commit`]; the other is [`Commit::wait`]. While others
+    /// commit it returns a place in the queue instead of waiting. A transaction that has written
+    /// nothing leaves what the next one can begin with ([`Remains::begin_after`]). The store, the
+    /// database and the found tables are counted references that all threads share, and short reads
+    /// on several CPUs would pass the cache lines of the counters back and forth.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
@@ -119,7 +122,7 @@ impl LocalTransaction {
         if self.has_writes() {
             return self.queue_up();
         }
-        // In this order: whoever gets a lock of this transaction need not wait for its ticket.
+        // In this order, a transaction that gets a lock of this one need not wait for its ticket.
         let ticket = self.ticket_of_reads();
         let Self { shared, snapshot, mut work, .. } = self;
         work.locks.renew();
@@ -146,14 +149,14 @@ impl LocalTransaction {
             self.work.long_work.begins(reads.len());
             let newest = self.shared.database.read_newest_owned()?;
             self.check_reads(&newest)?;
-            // The images of patched rows stay as they are: most are still what the commit would make again.
+            // The images of patched rows are kept: most are still what the commit would make again.
             images = Some(std::mem::replace(&mut self.snapshot, newest));
         }
         let Self { shared, snapshot, blind, work, .. } = self;
         shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, work }))
     }
 
-    /// Its number among those who hold locks.
+    /// Its number among the owners of locks.
     #[must_use]
     pub fn id(&self) -> OwnerId {
         self.work.locks.owner()
@@ -165,8 +168,8 @@ impl LocalTransaction {
         self.snapshot.txn()
     }
 
-    /// A ticket for what has been read so far: for telling somebody of it before the transaction ends, or when it is
-    /// taken back.
+    /// A ticket for what was read so far: for a caller that passes it on before the transaction
+    /// ends, or although it is rolled back.
     pub fn ticket_of_reads(&self) -> CommitTicket {
         match self.weak {
             true => CommitTicket::new(&self.shared.database, self.snapshot.txn(), None),
@@ -174,16 +177,16 @@ impl LocalTransaction {
         }
     }
 
-    /// A space in which the transaction has come to read columns that it had added to, since this was last asked. Whoever
-    /// takes such rows exclusively from the start does not have to ask for more than it holds later, as two may do
-    /// to each other.
+    /// A space in which the transaction has read columns that it had added to before, if that
+    /// happened since the last call. A caller that locks such rows exclusively from the start
+    /// avoids a later upgrade of the lock, with which two transactions may block each other.
     pub fn take_read_back(&mut self) -> Option<SpaceId> {
         self.read_back.take()
     }
 
     // ---- spaces ----
 
-    /// Makes sure that a stored space is found in this snapshot.
+    /// Makes sure that a stored space has been found in this snapshot.
     fn open(&mut self, space: SpaceId) -> Result<()> {
         self.work.open.open(&self.shared, &self.snapshot, space)
     }
@@ -205,7 +208,7 @@ impl LocalTransaction {
     // ---- reads ----
 
     fn remembers(&mut self, space: SpaceId) -> bool {
-        // Read-only since it has written: then what it reads matters still.
+        // A transaction that became read-only after it had written still depends on what it reads.
         if !self.begun.read_only || !self.work.writes.is_empty() {
             return true;
         }
@@ -227,7 +230,8 @@ impl LocalTransaction {
         }
     }
 
-    /// Makes sure that nobody else adds to a row of which columns are read that the transaction adds to.
+    /// If the transaction has added to columns that it reads now, locks the row, so that no other
+    /// transaction adds to it.
     fn keep_for_itself(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
         match self.work.writes.find(space.id, key) {
             Some(Write::Patch(patched)) if patched.adds.intersects(columns) => {
@@ -253,7 +257,7 @@ impl LocalTransaction {
         self.stored(space, key)
     }
 
-    /// Entries of a range below the transaction's own changes.
+    /// How many entries a range has without the transaction's own changes.
     fn base_count(&self, space: SpaceId, range: &KeyRange) -> Result<u64> {
         if range.is_empty() {
             return Ok(0);
@@ -286,7 +290,7 @@ impl LocalTransaction {
         }
     }
 
-    /// Makes a change, or, if it is too much, none.
+    /// Makes a change. If that exceeds the limit, undoes it.
     fn change(&mut self, make: impl FnOnce(&mut WriteSet)) -> Result<()> {
         let mark = self.work.writes.mark();
         make(&mut self.work.writes);
@@ -315,8 +319,8 @@ impl LocalTransaction {
         Ok(())
     }
 
-    /// Whether the row is what the transaction sees. Beside others who add to the row or change it, as these locks let them,
-    /// it is enough that what the transaction has read of it still holds: it could not stand still.
+    /// Whether the row is what the transaction sees. Under a lock that lets others change the row
+    /// or add to it, it is enough that what the transaction has read of the row still holds.
     fn sees_the_newest(&self, space: &Space, key: &[u8], taken: &Taken) -> Result<bool> {
         let (seen, now) = (self.snapshot.txn(), self.shared.database.newest_txn());
         if now == seen || self.own_base(space.id).is_some() {
@@ -327,20 +331,21 @@ impl LocalTransaction {
         }
         let newest = self.shared.database.read_newest_owned()?;
         let table = match self.work.open.table(&self.shared, space.id, |name| newest.table(name)) {
-            // The lock is not a row's.
+            // The lock is not one of a row.
             Err(StorageError::NoSuchTable { .. }) => return Ok(true),
             table => table?,
         };
         let old = there(self.work.open.view(&self.shared, &self.snapshot, space.id))?;
         let (old, new) = match (old, there(newest.view(&table))?) {
             (Some(old), Some(new)) => (old, new),
-            // Made or dropped since, or neither here nor there.
+            // Made or dropped since, or in neither state.
             (old, new) => return Ok(old.is_none() && new.is_none()),
         };
         if old.is_same_tree(&new) {
             return Ok(true);
         }
-        // Of an index, a lock is named by the values, and who has them is part of the entry.
+        // A lock on an index is named by the values, and the entry goes on with the row that has
+        // them.
         let (before, after) = match old.get_both_with_prefix(&new, key)? {
             Both::Same => return Ok(true),
             Both::Apart(None, None) => return Ok(false),
@@ -359,11 +364,11 @@ impl LocalTransaction {
 
     // ---- moving forward ----
 
-    /// The patched rows, as they are in a state.
+    /// The patched rows as they would be in a state.
     fn images_in(&self, snapshot: &Snapshot<'_>) -> Result<Vec<Option<Image>>> {
         let mut images = Vec::new();
         for (space, key, patched) in self.work.writes.patched() {
-            // If the space is gone, the commit will say so.
+            // If the space is gone, the commit reports it.
             let table = there(self.work.open.table(&self.shared, space, |name| snapshot.table(name)))?;
             let view = table.map(|table| there(snapshot.view(&table))).transpose()?.flatten();
             let row = view.map(|view| view.get(key)).transpose()?.flatten();
@@ -373,7 +378,7 @@ impl LocalTransaction {
         Ok(images)
     }
 
-    /// After going back to before the snapshot has moved.
+    /// Makes the images anew after a rollback to before the snapshot was moved.
     fn renew_images(&mut self) -> Result<()> {
         if self.work.writes.has_old_images() {
             let images = self.images_in(&self.snapshot)?;
@@ -382,7 +387,7 @@ impl LocalTransaction {
         Ok(())
     }
 
-    /// Sees another state from now on, in which what was read holds.
+    /// Moves to a state in which what was read holds.
     fn move_to(&mut self, snapshot: Snapshot<'static>, weak: bool) -> Result<()> {
         let images = self.images_in(&snapshot)?;
         self.work.writes.set_images(images);
@@ -392,7 +397,7 @@ impl LocalTransaction {
         Ok(())
     }
 
-    /// Whether what was read holds in another state.
+    /// Checks what was read against another state.
     fn check_reads(&self, newer: &Snapshot<'_>) -> Result<()> {
         let checked = match self.blind {
             Some(space) => Err(Error::Conflict { space }),
@@ -413,9 +418,9 @@ impl LocalTransaction {
         self.begun.isolation == Isolation::ReadCommitted
     }
 
-    /// Sees the newest state from now on, if all that it has read holds there (in READ COMMITTED it does between
-    /// statements, whatever it was). False if it goes on seeing what it did for that reason; `None` if there is nothing newer
-    /// that it may see yet.
+    /// Moves to the newest state, if all that was read holds there (in READ COMMITTED, between
+    /// statements, it need not). `false` if something does not hold; `None` if there is no newer
+    /// state that it may see.
     ///
     /// # Errors
     /// Those of the storage.
@@ -436,8 +441,9 @@ impl LocalTransaction {
         Ok(Some(true))
     }
 
-    /// Looks at the newest state though what was read does not hold there: to find out what a statement would meet that
-    /// cannot be carried out. The transaction can write nothing any more, but goes back with [`Self::look_back`].
+    /// Looks at the newest state although what was read does not hold there, to find out what a
+    /// statement that cannot be carried out would meet. The transaction cannot write until it goes
+    /// back with [`Self::look_back`].
     ///
     /// # Errors
     /// Those of the storage; then it sees what it saw.
@@ -449,12 +455,12 @@ impl LocalTransaction {
         self.work.writes.make_notes_old();
         let snapshot = std::mem::replace(&mut self.snapshot, newest);
         let behind = Behind { snapshot, weak: std::mem::replace(&mut self.weak, true) };
-        // What it writes from here on is of no state that there was.
+        // Whatever it writes from here on belongs to no state that there was.
         self.blind = self.blind.or(space);
         Ok(behind)
     }
 
-    /// Sees again what it saw before [`Self::look_ahead`].
+    /// Goes back to the state before [`Self::look_ahead`].
     ///
     /// # Errors
     /// Those of the storage.
@@ -468,14 +474,14 @@ impl LocalTransaction {
     }
 }
 
-/// The state that a transaction sees which is looking at a newer one.
+/// The state to go back to after [`LocalTransaction::look_ahead`].
 #[must_use]
 pub struct Behind {
     snapshot: Snapshot<'static>,
     weak: bool,
 }
 
-/// A table, if it is there.
+/// `None` if there is no such table.
 fn there<T>(found: colibri_storage::Result<T>) -> Result<Option<T>> {
     match found {
         Err(StorageError::NoSuchTable { .. }) => Ok(None),
@@ -618,7 +624,7 @@ impl Transaction for LocalTransaction {
     }
 
     fn sample(&self, space: &Space, keys_max: usize) -> Result<Vec<Key>> {
-        // Each key stands for as many neighbours on both sides.
+        // Each key is in the middle of the entries that it stands for.
         let spread = |entries: u64| {
             let keys = entries.min(keys_max as u64);
             (0..keys).map(move |nth| (u128::from(2 * nth + 1) * u128::from(entries) / u128::from(2 * keys)) as u64)
@@ -674,7 +680,7 @@ impl Transaction for LocalTransaction {
             None => {
                 self.open(space.id)?;
                 self.read_point(space, key, ColumnSet::NONE);
-                // Whoever changes a row has mostly just read it.
+                // A transaction that changes a row has mostly just read it.
                 let row = self.snapshot.get_again(self.opened(space.id)?, key)?.ok_or_else(missing)?;
                 let (image, made_of) = (Some(patch_one(&*patch, row)?), Some(StoredAt::new(self.sees(), row)));
                 Write::Patch(Patched { patches: SmallVec::from_iter([patch]), adds, image, made_of })
@@ -745,7 +751,8 @@ impl Transaction for LocalTransaction {
         if self.is_read_committed() {
             self.work.reads.clear();
         }
-        // Nothing depends on the snapshot, so a newer one is better: the client may have idled since it began.
+        // Nothing depends on the snapshot, so a newer one is better: the client may have been idle
+        // since the transaction began.
         let depends = !self.work.reads.reads().is_empty() || self.blind.is_some();
         let newest = match self.begun.newest || self.weak {
             true => self.shared.database.newest_txn(),
@@ -787,7 +794,8 @@ impl Transaction for LocalTransaction {
 
     fn commit(mut self) -> Result<CommitTicket> {
         if self.work.writes.is_empty() {
-            // In this order: whoever gets a lock of this transaction need not wait for its ticket.
+            // In this order, a transaction that gets a lock of this one need not wait for its
+            // ticket.
             let ticket = self.ticket_of_reads();
             self.work.locks.release();
             return Ok(ticket);

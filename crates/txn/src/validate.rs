@@ -1,12 +1,12 @@
-//! Whether what a transaction has read still holds in a newer state.
+//! Checking whether what a transaction has read still holds in a newer state.
 //!
-//! A read holds if reading the same columns of the same keys now gives the same. The transaction's snapshot is held, so
-//! no page of it is used again: a page, or a whole tree, that the newer state refers to as well is the same. Spaces
-//! whose tree is the same are not looked at, and ranges only where the trees differ. Most points are not even that: see
-//! [`recent`](crate::recent).
+//! A read holds if reading the same columns of the same keys now gives the same. The transaction's
+//! snapshot is pinned, so none of its pages is reused. Therefore a page or a tree that the newer
+//! state has as well is unchanged. Spaces with the same tree are skipped, and ranges are compared
+//! only where the trees differ. Most keys need not even that: see [`recent`](crate::recent).
 //!
-//! Invariant: what does not hold is never taken to hold. The other way round is allowed: a value written anew may count
-//! as changed if nobody says how it is made up.
+//! Invariant: a read that does not hold is never taken to hold. The opposite is allowed: a value
+//! that was written anew may count as changed if its layout is not known.
 
 use std::ops::ControlFlow;
 
@@ -42,8 +42,8 @@ enum Compared<'a> {
     Both(Box<(View<'a>, View<'a>)>),
 }
 
-/// Checks all reads; [`Error::Conflict`] if one does not hold. `old` finds a space in the state that was read, `is_unchanged`
-/// knows of some keys that they are the same in both states.
+/// Checks all reads; [`Error::Conflict`] if one does not hold. `old` finds a space in the state
+/// that was read. `is_unchanged` knows of some keys that they are the same in both states.
 pub(crate) fn validate<'a>(
     reads: &ReadSet,
     is_unchanged: impl Fn(SpaceId, &[u8]) -> bool,
@@ -92,12 +92,12 @@ fn compare<'a>(old: View<'a>, new: &'a impl State, space: SpaceId) -> Result<Com
     Ok(if old.is_same_tree(&new) { Compared::Same } else { Compared::Both(Box::new((old, new))) })
 }
 
-/// Whether two versions of a row are the same as far as some columns are concerned.
+/// Whether two versions of a row are the same in the given columns.
 pub(crate) fn same(space: &Space, columns: ColumnSet, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
     match (before, after) {
         (None, None) => true,
         (Some(before), Some(after)) => {
-            // One place in the map is one page, which is the same in both states.
+            // The same place in the map is in the same page, which both states share.
             columns.is_empty()
                 || std::ptr::eq(before, after)
                 || before == after

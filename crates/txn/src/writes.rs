@@ -1,11 +1,15 @@
-//! What a transaction is going to write, and the way back to a savepoint.
+//! What a transaction is going to write, and the undo notes for going back to a savepoint.
 //!
-//! Each space has a *base*, which is what is stored unless the transaction made the space, and changes to single keys on
-//! top of it. Every change is noted with what it replaced; going back undoes the notes from the last.
+//! Each space has a *base*: the stored entries, unless the transaction made the space. Changes to
+//! single keys lie on top of the base. Every change adds a note of what it replaced. Going back
+//! undoes the notes from the last one.
 //!
-//! Invariants: a patch is only ever kept for a key that the base is stored for, anything else it is applied to at once;
-//! `bytes` is the sum of what all changes take; a dropped space has no changes; the images of patched rows are those in the
-//! transaction's snapshot, unless `has_old_images`. In notes they may be older.
+//! Invariants:
+//! 1. A patch is kept only for a key of a stored base. To anything else it is applied at once.
+//! 2. `bytes` is the memory that all changes take.
+//! 3. A dropped space has no changes.
+//! 4. The images of patched rows are those in the transaction's snapshot, unless `has_old_images`.
+//!    In notes they may be older.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,33 +27,33 @@ pub(crate) enum Write {
     Patch(Patched),
 }
 
-/// Changes to whatever a row will be at commit.
+/// Changes that are applied to the row as it will be at commit.
 #[derive(Clone)]
 pub(crate) struct Patched {
     pub(crate) patches: SmallVec<[Arc<dyn Patch>; 1]>,
     /// Columns that are added to without having been read.
     pub(crate) adds: ColumnSet,
-    /// The row as the transaction sees it. `None` if its snapshot has no such row any more.
+    /// The row as the transaction sees it. `None` if its snapshot no longer has the row.
     pub(crate) image: Option<Vec<u8>>,
     /// The stored row that the image was made of.
     pub(crate) made_of: Option<StoredAt>,
 }
 
 impl Patched {
-    /// The image, if it was made of a row of this state.
+    /// The image, if it was made from a row of this state.
     pub(crate) fn image_at(&self, state: TxnId) -> Option<&[u8]> {
         self.image.as_deref().filter(|_| self.made_of.is_some_and(|made_of| made_of.state == state))
     }
 
-    /// The image, if this is the row that it was made of: what the patches would make of it again. Meant for somebody who holds
-    /// a snapshot of this state.
+    /// The image, if it was made from this row: the patches would make the same again. The caller
+    /// has to hold a snapshot of this state.
     pub(crate) fn image_of(&self, state: TxnId, row: &[u8]) -> Option<&[u8]> {
         self.image.as_deref().filter(|_| self.made_of == Some(StoredAt::new(state, row)))
     }
 }
 
-/// Where a row lies in the map, in the state that a transaction of the storage has left. As long as somebody holds a snapshot of
-/// that state, newer states too have nothing else in this place.
+/// Where a row lies in the map, in the state after a transaction of the storage. While a snapshot
+/// of that state is held, newer states have nothing else in this place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredAt {
     state: TxnId,
@@ -57,7 +61,7 @@ pub(crate) struct StoredAt {
     bytes: usize,
 }
 
-/// What patches have made of a row, and of which.
+/// What patches have made of a row, and of which row.
 pub(crate) type Image = (Vec<u8>, StoredAt);
 
 impl StoredAt {
@@ -66,7 +70,7 @@ impl StoredAt {
     }
 }
 
-/// What a change takes beside its key and value: nodes and notes, about.
+/// About what a change takes beside its key and value, for nodes and notes.
 const WRITE_BYTES: usize = 96;
 
 impl Write {
@@ -94,9 +98,9 @@ impl Write {
 pub(crate) enum Base {
     /// The stored entries.
     Stored,
-    /// A space made by this transaction, with what it was filled with.
+    /// A space made by this transaction, with the entries it was filled with.
     Made(Vec<(Key, Vec<u8>)>),
-    /// Nothing: the space is going to be removed.
+    /// The space is going to be removed.
     Dropped {
         /// It was made by this transaction, so there is nothing to remove.
         made: bool,
@@ -110,12 +114,12 @@ pub(crate) struct SpaceWrites {
 }
 
 impl SpaceWrites {
-    /// The own changes in a range.
+    /// The changes in a range.
     pub(crate) fn in_range<'a>(
         &'a self,
         range: &KeyRange,
     ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Write)> + use<'a> {
-        // An empty map is not even asked, and a range that ends before it starts must not be.
+        // The map panics for a range that ends before it starts.
         let range = (!self.changes.is_empty() && !range.is_empty()).then(|| {
             let (low, high) = range.bounds();
             self.changes.range::<[u8], _>((low, high))
@@ -136,7 +140,7 @@ pub(crate) struct WriteSet {
     spaces: SmallVec<[SpaceWrites; 2]>,
     undo: Vec<(u32, Undo)>,
     bytes: usize,
-    /// So many notes are older than the snapshot.
+    /// So many notes are from before the snapshot was moved.
     old_notes: usize,
     has_old_images: bool,
 }
@@ -154,7 +158,7 @@ impl WriteSet {
         self.space(id)?.changes.get(key)
     }
 
-    /// As a new one, for the next transaction.
+    /// Empties the set for the next transaction, and gives its memory back.
     pub(crate) fn renew(&mut self) {
         if self.undo.capacity() > 0 || !self.spaces.is_empty() {
             *self = Self::default();
@@ -171,7 +175,7 @@ impl WriteSet {
         self.bytes
     }
 
-    /// How often something was changed since a mark.
+    /// How many changes were made since a mark.
     pub(crate) fn changes_since(&self, mark: usize) -> usize {
         self.undo.len().saturating_sub(mark)
     }
@@ -188,7 +192,7 @@ impl WriteSet {
         let index = self.index(id);
         let key = Key::from_slice(key);
         let (now, mut was) = (write.bytes(&key), 0);
-        // Not `clone`, which goes byte by byte.
+        // Not `clone`, which copies byte by byte.
         let before = self.spaces[index].changes.insert(Key::from_slice(&key), write);
         if let Some(before) = &before {
             was = before.bytes(&key);
@@ -197,7 +201,7 @@ impl WriteSet {
         self.undo.push((index as u32, Undo::Change(key, before)));
     }
 
-    /// Replaces the base of a space, changes and all.
+    /// Replaces the base of a space together with its changes.
     pub(crate) fn rebase(&mut self, id: SpaceId, base: Base) {
         let index = self.index(id);
         let space = &mut self.spaces[index];
@@ -241,17 +245,17 @@ impl WriteSet {
         self.old_notes = self.old_notes.min(self.undo.len());
     }
 
-    /// Whether a patched row came back with the image of an earlier snapshot.
+    /// Whether going back has restored a patched row with the image of an earlier snapshot.
     pub(crate) fn has_old_images(&self) -> bool {
         self.has_old_images
     }
 
-    /// The snapshot is another one: what was noted so far was on an earlier one.
+    /// The snapshot was moved: the notes so far are from an earlier one.
     pub(crate) fn make_notes_old(&mut self) {
         self.old_notes = self.undo.len();
     }
 
-    /// All patches not yet applied.
+    /// All patches that are kept.
     pub(crate) fn patched(&self) -> impl Iterator<Item = (SpaceId, &Key, &Patched)> {
         self.spaces.iter().flat_map(|space| {
             space.changes.iter().filter_map(move |(key, write)| match write {
@@ -261,7 +265,7 @@ impl WriteSet {
         })
     }
 
-    /// What the transaction sees where it has patched, in its snapshot, in the order of [`WriteSet::patched`].
+    /// Sets the images of all patched rows, in the order of [`WriteSet::patched`].
     pub(crate) fn set_images(&mut self, images: Vec<Option<Image>>) {
         self.has_old_images = false;
         let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());

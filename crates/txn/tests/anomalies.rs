@@ -1,4 +1,5 @@
-//! The anomalies of the literature, by name: what SERIALIZABLE rules out, and what READ COMMITTED allows.
+//! The anomalies of the literature, by name: what SERIALIZABLE rules out, and what READ COMMITTED
+//! allows.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -355,9 +356,9 @@ fn a_space_made_twice_is_a_conflict() {
     assert!(matches!(t2.commit(), Err(Error::Conflict { .. })));
 }
 
-/// Bug: going back to a savepoint gave a row that the transaction adds to as it was when the savepoint was made, though the
-/// snapshot had moved since. Consequence: the transaction saw its addition without those that others had committed, and
-/// committed. Fix: such rows are made anew.
+/// Bug: going back to a savepoint gave a row that the transaction adds to as it was when the
+/// savepoint was made, though the snapshot had moved since. Consequence: the transaction saw its
+/// addition without those that others had committed, and committed. Fix: such rows are made anew.
 #[test]
 fn back_at_a_savepoint_a_row_that_is_added_to_is_that_of_the_snapshot() {
     for how in [write(), read_committed()] {

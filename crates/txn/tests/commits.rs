@@ -354,8 +354,9 @@ fn a_patch_that_panics_does_so_in_the_thread_of_its_transaction() {
         txn.add(1, 0, 1).unwrap();
         txn
     };
-    // In a batch of others, and alone. As long as the row is what the transaction has seen, the patch is not asked again: another one has
-    // changed it before, so that the patch is asked wherever in the batch it comes.
+    // In a batch of others, and alone. As long as the row is what the transaction has seen, the
+    // patch is not asked again: another one has changed it before, so that the patch is asked
+    // wherever in the batch it comes.
     let mut first = Some(panics());
     drop(adds().commit().unwrap());
     std::thread::scope(|scope| {
@@ -398,8 +399,9 @@ fn a_patch_is_asked_again_only_if_its_row_may_have_changed() {
     };
     drop(patched().commit().unwrap());
     assert_eq!((asked.load(Ordering::SeqCst), now(&store)), (1, vec![(1, 1), (2, 0)]));
-    // Its row has changed; only its neighbour on the page, which moves it (that both share a group of recent writes happens once in
-    // 32,768 times); or the neighbour, by somebody whose writes are not noted: then it may have been the row itself.
+    // Its row has changed; only its neighbour on the page, which moves it (that both share a group
+    // of recent writes happens once in 32,768 times); or the neighbour, by somebody whose writes
+    // are not noted: then it may have been the row itself.
     for (row, is_noted, times, is) in
         [(1, true, 2, [(1, 12), (2, 0)]), (2, true, 1, [(1, 13), (2, 10)]), (2, false, 2, [(1, 14), (2, 20)])]
     {
@@ -416,7 +418,8 @@ fn a_patch_is_asked_again_only_if_its_row_may_have_changed() {
     txn.add(1, 0, 100).unwrap();
     drop(txn.commit().unwrap());
     assert_eq!((asked.load(Ordering::SeqCst), now(&store)[0]), (1, (1, 115)));
-    // It has read much, which is checked in the newest state first: its row is on a page that nobody has changed meanwhile.
+    // It has read much, which is checked in the newest state first: its row is on a page that
+    // nobody has changed meanwhile.
     fill(&store, &(10..1_000).map(|n| (n, 0)).collect::<Vec<_>>());
     let mut txn = patched();
     assert_eq!(txn.list(&span(3, 20)).unwrap().len(), 10);

@@ -1,5 +1,6 @@
-//! Every interleaving that a seed can think of, in one thread: a scheduler picks whose next call runs, and a session that
-//! has to wait is not picked until what it waits for has come. Nothing waits inside a call, so this is possible.
+//! Every interleaving that a seed can think of, in one thread: a scheduler picks whose next call
+//! runs, and a session that has to wait is not picked until what it waits for has come. Nothing
+//! waits inside a call, so this is possible.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -24,8 +25,9 @@ struct Outcome {
     waits: u64,
 }
 
-/// Runs sessions until so many transactions are over: by turns of one store and of others on the same database, which do not know
-/// each other's row locks, nor what the others have written lately.
+/// Runs sessions until so many transactions are over: by turns of one store and of others on the
+/// same database, which do not know each other's row locks, nor what the others have written
+/// lately.
 fn run_on(stores: usize, seed: u64, how: Begin) -> Outcome {
     let store = open();
     let others: Vec<_> = (1..stores).map(|_| LocalStore::new(store.database().clone())).collect();

@@ -412,7 +412,8 @@ impl Watch {
     }
 }
 
-/// A lock that is held is as strong as all that were asked for: Share and Add together keep out what either does.
+/// A lock that is held is as strong as all that were asked for: Share and Add together keep out
+/// what either does.
 #[test]
 fn modes_of_one_owner_add_up() {
     for first in MODES {

@@ -1,5 +1,5 @@
-//! One transaction against a simple model: own writes over stored ones, both directions, savepoints, spaces made, filled
-//! and removed.
+//! One transaction against a simple model: own writes over stored ones, both directions,
+//! savepoints, spaces made, filled and removed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,7 +1,8 @@
-//! Threads under every schedule that a random scheduler comes upon: row locks, the queue of commits, whole transactions.
-//! `cargo test -p colibri-txn --features shuttle --test models`.
+//! Threads under every schedule that a random scheduler comes upon: row locks, the queue of
+//! commits, whole transactions. `cargo test -p colibri-txn --features shuttle --test models`.
 //!
-//! The storage underneath is the real one. Nothing in it waits here: only a leader writes, and nothing is flushed.
+//! The storage underneath is the real one. Nothing in it waits here: only a leader writes, and
+//! nothing is flushed.
 
 #![cfg(feature = "shuttle")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -78,9 +79,10 @@ impl Wake for WakesTask {
     }
 }
 
-/// A runtime of one thread commits for several tasks, one of which goes away in the queue, and then waits for a commit
-/// with its only thread; other threads commit with theirs, and leaders work for two batches only. Nobody waits for ever,
-/// everybody who is answered is right, and what was taken back is not there.
+/// A runtime of one thread commits for several tasks, one of which goes away in the queue, and then
+/// waits for a commit with its only thread; other threads commit with theirs, and leaders work for
+/// two batches only. Nobody waits for ever, everybody who is answered is right, and what was taken
+/// back is not there.
 #[test]
 fn tasks_and_threads_in_the_queue_are_all_answered() {
     explore(400, || {
@@ -194,9 +196,10 @@ fn locks_that_go_wrong_ways_round_end_in_deadlocks_and_never_in_waiting() {
     });
 }
 
-/// Bug: who closed a circle left the queue a moment after it had been found, in which somebody else of the circle could give up and
-/// hand on the lock; the transaction was told of a deadlock, and did not know that it had the lock. Consequence: nobody ever let
-/// go of it, and all who wanted the row waited for ever. Fix: who has got the lock meanwhile has it, and there is no circle.
+/// Bug: who closed a circle left the queue a moment after it had been found, in which somebody else
+/// of the circle could give up and hand on the lock; the transaction was told of a deadlock, and
+/// did not know that it had the lock. Consequence: nobody ever let go of it, and all who wanted the
+/// row waited for ever. Fix: who has got the lock meanwhile has it, and there is no circle.
 #[test]
 fn a_lock_that_comes_while_its_deadlock_is_found_is_not_lost() {
     explore(2_000, || {

@@ -1,4 +1,5 @@
-//! Snapshots that move between statements: forward where what was read holds, and ahead for a look that changes nothing.
+//! Snapshots that move between statements: forward where what was read holds, and ahead for a look
+//! that changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Random transactions in several threads, and whether what they saw could have been seen one after the other.
+//! Random transactions in several threads, and whether what they saw could have been seen one after
+//! the other.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use colibri_bench::mounts::Mount;
+use colibri_bench::measure::mounts::Mount;
 use serde_json::json;
 
 use super::flush::Flushes;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use colibri_bench::mounts::{self, Mount};
+use colibri_bench::measure::mounts::{self, Mount};
 
 /// Where version 1 has no limit, it says this or more.
 const NO_LIMIT_BYTES: u64 = 1 << 60;

@@ -10,7 +10,7 @@ use crate::options::{Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::PageId;
 use crate::{Error, FORMAT_VERSION, Result};
 
-/// What `open` finds in the directory.
+/// What `open` has found in the directory.
 pub(super) struct Found {
     pub(super) file: File,
     pub(super) writable: bool,
@@ -44,7 +44,7 @@ pub(super) fn find_or_create(dir: &Path, data_path: &Path, options: &Options) ->
     Ok(Found { file, writable: !options.read_only, page_size })
 }
 
-/// The page size, from whichever meta page is whole.
+/// The page size, from whichever meta page is intact.
 fn read_page_size(file: &File, path: &Path) -> Result<u32> {
     use std::os::unix::fs::FileExt;
     let mut bytes = vec![0; META_BYTES];
@@ -75,14 +75,15 @@ fn read_page_size(file: &File, path: &Path) -> Result<u32> {
     }
 }
 
-/// Makes a database: under another name first, so that a crash leaves none rather than half of one.
+/// Makes a database. It gets its name last, so that a crash leaves none instead of half of one.
 fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
     let made = MadeDirs::make(dir)?;
-    // A name that no other opening uses, of this process or another: it would write to a file that is in use.
+    // A name that no other opening uses, in this process or another: that would write to a file in
+    // use.
     let id = u128::from_le_bytes(random_id());
     let new_path = dir.join(format!("{DATA_FILE}.new.{id:032x}"));
     let result = write_new(&new_path, dir, data_path, options).and_then(|()| {
-        // If another process was faster, its database is as good.
+        // If another process was faster, its database will do.
         match fs::hard_link(&new_path, data_path) {
             Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("cannot create", data_path, e)),
             _ => Ok(()),

@@ -46,8 +46,9 @@ fn crash(from: &Path) -> tempfile::TempDir {
     to
 }
 
-/// Bug: who closed last looked only at its own steady point. Consequence: what another had committed since, before it was
-/// killed, went with the log that closing deletes. Fix: a newer root means that there is something to recover.
+/// Bug: who closed last looked only at its own steady point. Consequence: what another had
+/// committed since, before it was killed, went with the log that closing deletes. Fix: a newer root
+/// means that there is something to recover.
 #[test]
 fn the_last_to_close_keeps_the_log_of_one_that_was_killed() {
     let dir = tempfile::tempdir().unwrap();
@@ -63,8 +64,9 @@ fn the_last_to_close_keeps_the_log_of_one_that_was_killed() {
     assert!(has(&open(dir.path()), b"acknowledged"));
 }
 
-/// Bug: a database that had been closed was still attached for a moment, and synced once more. Consequence: who opened it in
-/// that moment joined a closed one, whose log had been removed, and was poisoned. Fix: closing ends with leaving.
+/// Bug: a database that had been closed was still attached for a moment, and synced once more.
+/// Consequence: who opened it in that moment joined a closed one, whose log had been removed, and
+/// was poisoned. Fix: closing ends with leaving.
 #[test]
 fn who_opens_what_is_being_closed_is_the_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,8 +84,9 @@ fn who_opens_what_is_being_closed_is_the_first() {
     assert!(has(&db, b"before") && has(&db, b"after") && has(&db, b"and again"));
 }
 
-/// Bug: the root that a dead process left was looked at before it was known to be within the file. Consequence: where a
-/// shorter file had been put in the data file's place, opening ended the process. Fix: the length comes first.
+/// Bug: the root that a dead process left was looked at before it was known to be within the file.
+/// Consequence: where a shorter file had been put in the data file's place, opening ended the
+/// process. Fix: the length comes first.
 #[test]
 fn a_shorter_file_put_in_place_of_the_data_is_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -101,8 +104,9 @@ fn a_shorter_file_put_in_place_of_the_data_is_opened() {
     assert!(has(&db, b"in the copy") && !has(&db, &7_u32.to_be_bytes()));
 }
 
-/// Bug: looking for the last steady point went on until it was found. Consequence: with its meta page damaged, `stat`,
-/// `check` and `backup` never returned, and writers waited. Fix: an older point than the last is damage.
+/// Bug: looking for the last steady point went on until it was found. Consequence: with its meta
+/// page damaged, `stat`, `check` and `backup` never returned, and writers waited. Fix: an older
+/// point than the last is damage.
 #[test]
 fn a_damaged_newest_meta_page_is_reported_and_not_waited_for() {
     use std::os::unix::fs::FileExt;
@@ -120,9 +124,10 @@ fn a_damaged_newest_meta_page_is_reported_and_not_waited_for() {
     assert!(db.try_write().is_ok());
 }
 
-/// Bug: a log whose first bytes are zeros was taken for none, and one that a reader had found before any writer came was
-/// left as it was. Consequence: a commit that a crash had taken came back behind one that repeated the commit before it.
-/// Fix: recovery always gives such a log a new start, and it takes a writer.
+/// Bug: a log whose first bytes are zeros was taken for none, and one that a reader had found
+/// before any writer came was left as it was. Consequence: a commit that a crash had taken came
+/// back behind one that repeated the commit before it. Fix: recovery always gives such a log a new
+/// start, and it takes a writer.
 #[test]
 fn a_commit_that_a_crash_took_stays_away_whoever_opens_first() {
     for reader_first in [false, true] {
@@ -162,8 +167,9 @@ impl Wake for Woken {
     }
 }
 
-/// Bug: the thread that flushes for futures woke them only if it had to flush. Consequence: one whose commit another process
-/// had made durable slept until the next commit. Fix: it wakes them in any case.
+/// Bug: the thread that flushes for futures woke them only if it had to flush. Consequence: one
+/// whose commit another process had made durable slept until the next commit. Fix: it wakes them in
+/// any case.
 #[test]
 fn a_future_is_woken_when_another_process_makes_its_commit_durable() {
     let dir = tempfile::tempdir().unwrap();
@@ -194,8 +200,8 @@ fn a_future_is_woken_when_another_process_makes_its_commit_durable() {
     });
 }
 
-/// Bug: only commits of its own gave the background a deadline. Consequence: what a dead process had left in `Lazy` mode stayed
-/// at risk until the next commit. Fix: so does opening.
+/// Bug: only commits of its own gave the background a deadline. Consequence: what a dead process
+/// had left in `Lazy` mode stayed at risk until the next commit. Fix: so does opening.
 #[test]
 fn what_a_dead_process_left_becomes_steady_within_the_period() {
     let dir = tempfile::tempdir().unwrap();
@@ -213,8 +219,8 @@ fn what_a_dead_process_left_becomes_steady_within_the_period() {
     }
 }
 
-/// Bug: a callback that panicked left the writer's lock behind. Consequence: nobody could write any more, in any process.
-/// Fix: it is let go of however beginning ends.
+/// Bug: a callback that panicked left the writer's lock behind. Consequence: nobody could write any
+/// more, in any process. Fix: it is let go of however beginning ends.
 #[test]
 fn a_callback_for_slow_readers_that_panics_leaves_the_lock_free() {
     let dir = tempfile::tempdir().unwrap();
@@ -230,8 +236,8 @@ fn a_callback_for_slow_readers_that_panics_leaves_the_lock_free() {
     assert!(other.try_write().is_ok());
 }
 
-/// A database that has just lost nearly all of its records, a snapshot since then, taken by another handle, and how long
-/// the file was.
+/// A database that has just lost nearly all of its records, a snapshot since then, taken by another
+/// handle, and how long the file was.
 fn emptied(dir: &Path, options: &Options) -> (Database, Database, Snapshot<'static>, u64) {
     let (db, other) = (Database::open(dir, options).unwrap(), Database::open(dir, options).unwrap());
     let mut txn = db.write().unwrap();
@@ -275,8 +281,9 @@ fn who_takes_over_cuts_off_the_file_that_another_has_trimmed() {
     assert!(has(&other, b"taken over") && other.check().unwrap().is_clean());
 }
 
-/// Bug: only pages that wait made a writer look whether readers live. Consequence: a dead one that nothing much waited for
-/// kept the file from being cut off. Fix: the writer looks, too, before it gives up cutting.
+/// Bug: only pages that wait made a writer look whether readers live. Consequence: a dead one that
+/// nothing much waited for kept the file from being cut off. Fix: the writer looks, too, before it
+/// gives up cutting.
 #[test]
 fn a_dead_reader_does_not_keep_the_file_as_long_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
@@ -289,7 +296,8 @@ fn a_dead_reader_does_not_keep_the_file_as_long_as_it_is() {
     std::mem::forget((dying, snapshot));
 }
 
-/// As above, for who goes on writing: each commit is a steady point, so that nobody comes by in the background.
+/// As above, for who goes on writing: each commit is a steady point, so that nobody comes by in the
+/// background.
 #[test]
 fn a_reader_that_dies_does_not_keep_the_file_as_long_as_it_is_while_somebody_writes() {
     let dir = tempfile::tempdir().unwrap();
@@ -317,8 +325,8 @@ fn a_reader_that_dies_does_not_keep_the_file_as_long_as_it_is_while_somebody_wri
     std::mem::forget((dying, snapshot));
 }
 
-/// Who looks at the free map of a steady point finds it whole, though what is taken over meanwhile no longer uses it: the
-/// snapshot alone does not tell that somebody reads the map.
+/// Who looks at the free map of a steady point finds it whole, though what is taken over meanwhile
+/// no longer uses it: the snapshot alone does not tell that somebody reads the map.
 #[test]
 fn the_free_map_of_a_steady_point_stays_for_who_reads_it_while_the_writing_changes_hands() {
     let dir = tempfile::tempdir().unwrap();
@@ -347,7 +355,7 @@ fn the_free_map_of_a_steady_point_stays_for_who_reads_it_while_the_writing_chang
     }
     let free = |core: &Core, meta: &Meta| {
         let space = crate::space::Space::load(&core.pager, meta).unwrap();
-        (space.map_runs(), space.persisted().iter().collect::<Vec<_>>())
+        (space.free_map_runs(), space.free_at_steady().iter().collect::<Vec<_>>())
     };
     let core = &db.0.core;
     let (snapshot, meta, (before, after)) = Snapshot::steady(&db.0, |meta| {
@@ -370,8 +378,8 @@ fn the_free_map_of_a_steady_point_stays_for_who_reads_it_while_the_writing_chang
     assert!(db.check().unwrap().is_clean());
 }
 
-/// A handover cannot ask a snapshot with a damaged catalogue what it sees. So everything waits for it, and for older ones
-/// that share pages with it.
+/// A handover cannot ask a snapshot with a damaged catalogue what it sees. So everything waits for
+/// it, and for older ones that share pages with it.
 #[test]
 fn a_snapshot_that_cannot_be_asked_what_it_sees_keeps_all_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -404,9 +412,10 @@ fn a_snapshot_that_cannot_be_asked_what_it_sees_keeps_all_of_it() {
     assert!(db.check().unwrap().is_clean());
 }
 
-/// Bug: a reader learned which pages have checksums after it had pinned its state. Consequence: if a commit and a steady
-/// point passed in between, pages that only the pinned state has, and that were never given a checksum, were taken for damaged
-/// by another process than the writer's. Fix: it learns that before.
+/// Bug: a reader learned which pages have checksums after it had pinned its state. Consequence: if
+/// a commit and a steady point passed in between, pages that only the pinned state has, and that
+/// were never given a checksum, were taken for damaged by another process than the writer's. Fix:
+/// it learns that before.
 #[test]
 fn a_steady_point_that_passes_a_reader_by_makes_it_find_no_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -443,10 +452,10 @@ fn a_change_of_another_value_is_no_record_of_this_database() {
     let table = txn.create_table("table", TableKind::Plain).unwrap();
     txn.put(&table, b"same", &old).unwrap();
     txn.put(&table, b"longer", &[7; 41]).unwrap();
-    txn.redo("table", Operation::Change(b"same", &difference)).unwrap();
+    txn.replay("table", Operation::Change(b"same", &difference)).unwrap();
     assert_eq!(txn.get(&table, b"same").unwrap(), Some(&new[..]));
     for key in [&b"longer"[..], b"none"] {
-        let error = txn.redo("table", Operation::Change(key, &difference)).unwrap_err();
+        let error = txn.replay("table", Operation::Change(key, &difference)).unwrap_err();
         assert!(matches!(error, Error::CorruptedLog { .. }), "{error}");
     }
 }

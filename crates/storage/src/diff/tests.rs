@@ -179,10 +179,10 @@ fn a_key_on_a_page_that_both_states_have_is_shared() {
     assert_eq!(both(&empty, &empty, 2), None);
 }
 
-/// Bug: whether all keys with a prefix are below a page that both states have was asked of the newer state alone. There the
-/// next page could have been drained and taken out of the tree, while the page in front of it stayed as it was.
-/// Consequence: an index entry that was gone counted as still there, and a client was told of a duplicate that was none.
-/// Fix: both states are asked.
+/// Bug: whether all keys with a prefix are below a page that both states have was asked of the
+/// newer state alone. There the next page could have been drained and taken out of the tree, while
+/// the page in front of it stayed as it was. Consequence: an index entry that was gone counted as
+/// still there, and a client was told of a duplicate that was none. Fix: both states are asked.
 #[test]
 fn keys_that_began_with_a_prefix_on_a_page_that_is_gone_are_missed() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,8 +7,9 @@
 //! print:     the byte itself if it is printable ASCII, else "\" and two hexadecimal digits
 //! ```
 //!
-//! Invariants: `line` is the number of the last line taken from the input, from 1; every error carries the line
-//! it is about; no input makes it panic or read a header line of more than [`HEADER_LINE_BYTES_MAX`] bytes.
+//! Invariants: `line` is the number of the last line taken from the input, from 1; every error
+//! carries the line it is about; no input makes it panic or read a header line of more than
+//! [`HEADER_LINE_BYTES_MAX`] bytes.
 //!
 //! It does not convert keys or decide on tables: that is `load`.
 
@@ -18,7 +19,8 @@ use crate::{Error, Result, TableKind};
 
 /// A header line names a setting; one longer than this is not a dump.
 const HEADER_LINE_BYTES_MAX: u64 = 64 << 10;
-/// The longest value the engine takes (4 GiB), as text: at most three characters a byte, and the line's own.
+/// The longest value the engine takes (4 GiB), as text: at most three characters a byte, and the
+/// line's own.
 const DATA_LINE_BYTES_MAX: u64 = 3 * (1 << 32) + 16;
 
 /// How bytes are written as text.
@@ -35,7 +37,8 @@ pub(super) struct Header {
     pub(super) line: u64,
     /// The database's name; `None` for LMDB's main database, which has none.
     pub(super) name: Option<String>,
-    /// The name again, whatever is in it, in Colibri's own dumps: until the header is read, then it is the name.
+    /// The name again, whatever is in it, in Colibri's own dumps: until the header is read, then it
+    /// is the name.
     exact_name: Option<String>,
     /// The kind Colibri noted in its own dump; `None` for anybody else's.
     pub(super) kind: Option<TableKind>,
@@ -136,7 +139,8 @@ impl<'a> Parser<'a> {
         } else if header.kind.is_some()
             && let Some(name) = &header.name
         {
-            // Earlier versions escape whatever is not printable; where the name is not said again, nothing is.
+            // Earlier versions escape whatever is not printable; where the name is not said again,
+            // nothing is.
             header.name = Some(self.unescape_name(name)?);
         }
         Ok(header)
@@ -178,8 +182,8 @@ impl<'a> Parser<'a> {
             "reversekey" => header.reverse_key = on,
             "integerdup" | "reversedup" => header.foreign_value_order |= on,
             "mapsize" => header.map_bytes = value.parse().ok(),
-            // Sizes and addresses of the environment that was dumped mean nothing here, and other writers of this
-            // format add settings of their own.
+            // Sizes and addresses of the environment that was dumped mean nothing here, and other
+            // writers of this format add settings of their own.
             _ => {}
         }
         Ok(())
@@ -213,8 +217,8 @@ impl<'a> Parser<'a> {
         .map_err(|reason| self.invalid(reason))
     }
 
-    /// Takes one line into `self.text`, without its end (`LF` or `CR LF`: a carriage return that is data is
-    /// always escaped).
+    /// Takes one line into `self.text`, without its end (`LF` or `CR LF`: a carriage return that is
+    /// data is always escaped).
     fn read_line(&mut self, bytes_max: u64) -> Result<Line> {
         self.text.clear();
         // A line's end may have up to two characters more than the text.

@@ -236,8 +236,9 @@ fn values_that_only_resemble_a_record_of_lmdb_are_not_pointed_out() {
     assert!(!looks_like_sub_database(&record([1 << 48, 0, 1, 0, 4, 1 << 40]), Some(1 << 20)));
 }
 
-/// Bug: backslashes and control characters in a table's name were escaped, which `mdb_load` does not know. Consequence: it
-/// made a database of another name. Fix: the name is written as it is, and again in hexadecimal for `load`.
+/// Bug: backslashes and control characters in a table's name were escaped, which `mdb_load` does
+/// not know. Consequence: it made a database of another name. Fix: the name is written as it is,
+/// and again in hexadecimal for `load`.
 #[test]
 fn names_of_any_characters_come_back_and_are_written_as_they_are() {
     use rand::{Rng, SeedableRng};

@@ -1,9 +1,10 @@
-//! The reader table: pinning a root so that nothing it reaches is taken, letting it go, and who holds what.
+//! The reader table: pinning a root so that its pages are not reused, unpinning it, and listing who
+//! pins what.
 //!
 //! Invariants
-//! - Who may touch which slot, and why a pin is seen by the writer or sees the newer root, stands
-//!   at the top of `lock_file`.
-//! - A slot is let go of by whoever has it, or by others once its process is dead.
+//! - The head of `lock_file` says who may touch which slot, and why either the writer sees a pin or
+//!   the reader sees the newer root.
+//! - A slot is released by its owner, or by others once its owner is dead.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use crate::page::{PageId, TxnId};
 use crate::{Error, Result};
 
 impl Shared {
-    /// Pins the newest visible root, or, if `weak`, the newest of all. `hint` is where the calling thread last had its
-    /// slot, `thread` how the operating system numbers it.
+    /// Pins the newest visible root, or, if `weak`, the newest of all. `hint` is the slot that the
+    /// calling thread had last, `thread` its number in the operating system.
     #[inline]
     pub(crate) fn pin(&self, hint: u32, thread: u32, weak: bool) -> Result<(ReaderId, Root)> {
         let id = self.claim_slot(hint, thread)?;
@@ -25,8 +26,8 @@ impl Shared {
         let newest = if weak { &self.header().current } else { &self.header().visible };
         loop {
             let root = self.read_root(newest);
-            slot.note(&root);
-            // Pairs with the loads in `pinned`: see the module's head.
+            slot.name_root(&root);
+            // Pairs with the loads in `each_pinned`: see protocol 2 at the head of `lock_file`.
             slot.txn.swap(UNSETTLED | root.txn.0, Ordering::SeqCst);
             if newest.load(Ordering::SeqCst) == root.txn.0 {
                 slot.txn.store(root.txn.0, Ordering::Release);
@@ -35,8 +36,8 @@ impl Shared {
         }
     }
 
-    /// Pins the last steady point, which `find` reads from the files, or one that is newer. Its free map stays, too, until
-    /// [`Self::let_go_of_map`].
+    /// Pins the last steady point, which `find` reads from the files, or a newer one. Its free map
+    /// is pinned as well, until [`Self::release_map`].
     pub(crate) fn pin_steady(
         &self,
         hint: u32,
@@ -47,8 +48,9 @@ impl Shared {
         let slot = &self.readers()[id.0 as usize];
         loop {
             let before = self.steady();
-            // Nobody knows yet which states the files tell of. While the oldest of all is pinned the file is not cut off,
-            // so that what any of them refers to can be touched: see the head of `space`.
+            // Which state that is shows only when the files have been read. While the oldest state
+            // of all is pinned the file is not cut off, so everything the files refer to can be
+            // read: see `space::trim`.
             slot.txn.swap(UNSETTLED, Ordering::SeqCst);
             match find(before) {
                 Ok(root) if root.txn < before && self.steady() == before => {
@@ -56,16 +58,16 @@ impl Shared {
                     return Err(Error::Corrupted { page: PageId(0), reason: "the newest meta page is damaged" });
                 }
                 Ok(root) => {
-                    // Pairs with `steady` before `pinned` in the writer: either it sees the pin, or this sees that the
-                    // steady point has been replaced.
-                    slot.note_none(root.txn);
+                    // Pairs with the writer, which loads `steady` before it loads the slots: either
+                    // it sees the pin, or this sees that the steady point has been replaced.
+                    slot.name_no_root(root.txn);
                     slot.txn.swap(UNSETTLED | root.txn.0, Ordering::SeqCst);
                     if self.steady() <= root.txn {
                         slot.txn.store(root.txn.0, Ordering::Release);
                         return Ok((id, root));
                     }
                 }
-                // What was read may have been replaced meanwhile.
+                // The point that was read may have been replaced meanwhile.
                 Err(_) if self.steady() != before => {}
                 Err(e) => {
                     self.unpin(id);
@@ -75,25 +77,25 @@ impl Shared {
         }
     }
 
-    /// From now on a pinned steady point keeps what its catalogue reaches, and not its free map.
-    pub(crate) fn let_go_of_map(&self, id: ReaderId, root: &Root) {
-        self.readers()[id.0 as usize].note(root);
+    /// Releases the free map of a pinned steady point. What its catalogue reaches stays pinned.
+    pub(crate) fn release_map(&self, id: ReaderId, root: &Root) {
+        self.readers()[id.0 as usize].name_root(root);
     }
 
-    /// Pins what a live snapshot sees, [`Error::Evicted`] if it is gone. [`Error::ReadersFull`] if no slot behind its own
-    /// is free.
+    /// Pins the state that a live snapshot sees. [`Error::Evicted`] if the snapshot is gone,
+    /// [`Error::ReadersFull`] if no slot behind its own is free.
     pub(crate) fn pin_beside(&self, reader: &ReaderInfo, thread: u32) -> Result<(ReaderId, Root)> {
         let id = self.find_slot(reader.slot + 1)?;
         let slot = &self.readers()[id.0 as usize];
         slot.thread.store(thread, Ordering::Relaxed);
         slot.since_ms.store(now_ms(), Ordering::Relaxed);
-        // Pairs with the loads in `pinned`, between which the other may go: see the module's head.
+        // Pairs with the loads in `each_pinned`: see protocol 4 at the head of `lock_file`.
         slot.txn.swap(UNSETTLED | reader.txn.0, Ordering::SeqCst);
         let other = &self.readers()[reader.slot as usize];
         let settled = other.txn.load(Ordering::SeqCst) & !PARKED == reader.txn.0;
-        match other.noted(reader.txn).filter(|_| settled) {
+        match other.named_root(reader.txn).filter(|_| settled) {
             Some(root) => {
-                slot.note(&root);
+                slot.name_root(&root);
                 slot.txn.store(root.txn.0, Ordering::Release);
                 Ok((id, root))
             }
@@ -123,14 +125,14 @@ impl Shared {
         slot.txn.compare_exchange(SLOT_IDLE, claim, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Claims a slot if it is idle and this process's own.
+    /// Claims a slot if it is idle and this process owns it.
     #[inline]
     fn claim_own(&self, slot: &ReaderSlot) -> bool {
         let own = || slot.owner.load(Ordering::Relaxed) == self.slot + 1;
         if !own() || !self.claim(slot) {
             return false;
         }
-        // Another process may have taken it over in between, and left it idle again.
+        // Another process may have claimed it in between, become its owner, and left it idle again.
         let still = own();
         if !still {
             slot.txn.store(SLOT_IDLE, Ordering::Release);
@@ -138,7 +140,8 @@ impl Shared {
         still
     }
 
-    /// First this process's own and nobody's, then what the dead had, then what others do not use now; from a slot on.
+    /// Claims any slot from `from` on: first one of this process or without an owner, then one of a
+    /// dead process, then one that another process does not use at the moment.
     #[cold]
     fn find_slot(&self, from: u32) -> Result<ReaderId> {
         let header = self.header();
@@ -158,7 +161,7 @@ impl Shared {
         Err(Error::ReadersFull { readers_max: self.readers().len() as u32 })
     }
 
-    /// Where a slot is, as a hint for the next [`Self::pin`] of the same thread.
+    /// The slot's place, as a hint for the next [`Self::pin`] of the same thread.
     pub(crate) fn hint(id: ReaderId) -> u32 {
         id.0
     }
@@ -168,12 +171,12 @@ impl Shared {
         self.readers()[id.0 as usize].txn.store(SLOT_IDLE, Ordering::Release);
     }
 
-    /// Leaves a snapshot to itself: it keeps its pages unless it is evicted.
+    /// Parks a snapshot: it keeps its pages until it is evicted.
     pub(crate) fn park(&self, id: ReaderId) {
         self.readers()[id.0 as usize].txn.fetch_or(PARKED, Ordering::SeqCst);
     }
 
-    /// Takes up a parked snapshot; `false` if it was evicted, and then its slot is free.
+    /// Unparks a snapshot; `false` if it was evicted, and then its slot is free.
     pub(crate) fn unpark(&self, id: ReaderId, txn: TxnId) -> bool {
         let slot = &self.readers()[id.0 as usize];
         let kept = slot.txn.compare_exchange(PARKED | txn.0, txn.0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
@@ -183,28 +186,28 @@ impl Shared {
         kept
     }
 
-    /// Evicts a snapshot if it is parked. Its pages are anybody's from now on.
+    /// Evicts a snapshot if it is parked. Its pages may be reused from now on.
     pub(crate) fn evict(&self, info: &ReaderInfo) -> bool {
         let slot = &self.readers()[info.slot as usize];
         slot.txn.compare_exchange(PARKED | info.txn.0, EVICTED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// The transactions that live snapshots see, unsorted.
+    /// The states that live snapshots see, unsorted.
     pub(crate) fn pinned(&self, out: &mut Vec<TxnId>) {
         self.each_pinned(|_, txn| out.push(txn));
     }
 
-    /// What live snapshots see, unsorted.
+    /// The states that live snapshots see, with their roots, unsorted.
     pub(crate) fn pins(&self) -> Vec<Pin> {
         let mut pins = Vec::new();
-        self.each_pinned(|slot, txn| pins.push(Pin { txn, root: slot.noted(txn) }));
+        self.each_pinned(|slot, txn| pins.push(Pin { txn, root: slot.named_root(txn) }));
         pins
     }
 
     fn each_pinned(&self, mut visit: impl FnMut(&ReaderSlot, TxnId)) {
         let used = || self.header().readers_used.load(Ordering::SeqCst) as usize;
         for (index, slot) in self.readers().iter().enumerate() {
-            // After each slot anew: see the module's head.
+            // Loaded anew after each slot: see protocol 4 at the head of `lock_file`.
             if index >= used() {
                 break;
             }
@@ -222,9 +225,9 @@ impl Shared {
         snapshots.iter().any(|&pin| pin < txn)
     }
 
-    /// Frees the slots of processes that are no more. Returns whether there were any.
+    /// Releases the slots of dead processes; whether there were any.
     pub(crate) fn release_dead_readers(&self) -> bool {
-        // With the gate closed no process slot found dead can come to life under another owner.
+        // While the gate is closed, no process slot can pass from a dead process to a new one.
         let Ok(_gate) = self.close_gate() else { return false };
         let mut alive = [None; PROCESSES_MAX as usize];
         let mut released = false;

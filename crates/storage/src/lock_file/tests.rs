@@ -1,4 +1,5 @@
-//! A handle that is dropped leaves to the others what a process leaves that dies: its locks and nothing else go.
+//! A handle that is dropped leaves to the others what a process leaves that dies: its locks and
+//! nothing else go.
 
 use super::*;
 
@@ -9,8 +10,9 @@ fn attach(path: &Path) -> Shared {
     shared
 }
 
-/// Bug: a process in the slot of one that had died while it made a steady point was taken for the maker.
-/// Consequence: who took over the writing waited for ever. Fix: taking a slot ends what its last owner was making.
+/// Bug: a process in the slot of one that had died while it made a steady point was taken for the
+/// maker. Consequence: who took over the writing waited for ever. Fix: taking a slot ends what its
+/// last owner was making.
 #[test]
 fn nobody_waits_for_the_steady_point_of_a_dead_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -25,9 +27,9 @@ fn nobody_waits_for_the_steady_point_of_a_dead_process() {
     waiting.wait_for_steady();
 }
 
-/// Bug: taking the writer's lock already made a process the last writer. Consequence: when it died while waiting for
-/// the steady point of the one before, that one took over from itself in the middle of it. Fix: the last writer
-/// is who has taken over.
+/// Bug: taking the writer's lock already made a process the last writer. Consequence: when it died
+/// while waiting for the steady point of the one before, that one took over from itself in the
+/// middle of it. Fix: the last writer is who has taken over.
 #[test]
 fn a_writer_that_dies_before_it_has_taken_over_was_never_the_last() {
     let dir = tempfile::tempdir().unwrap();
@@ -56,9 +58,10 @@ fn the_lock_of_a_dead_writer_is_free_with_and_without_waiting() {
     }
 }
 
-/// Bug: only closing the file let go of the process slot. Consequence: while another thread was starting a process,
-/// which has a copy of the descriptor until it runs its own program, a closed database was taken for open, and
-/// opening it with another durability was refused. Fix: dropping lets go of the slot.
+/// Bug: only closing the file let go of the process slot. Consequence: while another thread was
+/// starting a process, which has a copy of the descriptor until it runs its own program, a closed
+/// database was taken for open, and opening it with another durability was refused. Fix: dropping
+/// lets go of the slot.
 #[test]
 fn a_handle_that_is_gone_is_not_open_even_if_a_child_still_has_its_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,8 +98,8 @@ fn snapshots_of_the_dead_are_released_and_those_of_the_living_are_not() {
     assert_eq!(pins(&living), []);
 }
 
-/// Bug: idle slots stayed with their owners. Consequence: a process that once had many snapshots kept all others
-/// from reading. Fix: idle slots are anybody's when no other is free.
+/// Bug: idle slots stayed with their owners. Consequence: a process that once had many snapshots
+/// kept all others from reading. Fix: idle slots are anybody's when no other is free.
 #[test]
 fn idle_slots_go_to_who_needs_them_and_pinned_ones_do_not() {
     let dir = tempfile::tempdir().unwrap();
@@ -118,9 +121,10 @@ fn idle_slots_go_to_who_needs_them_and_pinned_ones_do_not() {
     }
 }
 
-/// Bug: who may not write to the lock file read without it, whoever wrote meanwhile. Consequence: a copy made by such
-/// a user was of an old state or of pages that had been reused. Fix: it is refused while others have the database
-/// open, or while only the lock file knows the newest commits.
+/// Bug: who may not write to the lock file read without it, whoever wrote meanwhile. Consequence: a
+/// copy made by such a user was of an old state or of pages that had been reused. Fix: it is
+/// refused while others have the database open, or while only the lock file knows the newest
+/// commits.
 #[test]
 fn a_reader_that_nobody_would_know_of_is_refused_while_it_matters() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,8 +162,8 @@ fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
     assert_eq!(living.pin(0, 1, false).unwrap().0.0, 0);
 }
 
-/// A snapshot that pinned a root without a second look whether that is still the newest would now and then pin one that
-/// the writer, having looked at the pins in between, takes for unseen.
+/// A snapshot that pinned a root without a second look whether that is still the newest would now
+/// and then pin one that the writer, having looked at the pins in between, takes for unseen.
 #[test]
 fn a_writer_that_looks_at_the_pins_never_misses_one() {
     use std::sync::atomic::AtomicBool;
@@ -200,8 +204,8 @@ fn a_writer_that_looks_at_the_pins_never_misses_one() {
     }
 }
 
-/// Bug: ages were differences of times of day. Consequence: setting the clock made snapshots old, and parked ones were
-/// evicted. Fix: a clock that nobody sets.
+/// Bug: ages were differences of times of day. Consequence: setting the clock made snapshots old,
+/// and parked ones were evicted. Fix: a clock that nobody sets.
 #[test]
 fn the_age_of_a_snapshot_is_by_a_clock_that_nobody_sets() {
     use rustix::time::{ClockId, clock_gettime};
@@ -221,7 +225,8 @@ fn the_age_of_a_snapshot_is_by_a_clock_that_nobody_sets() {
     assert!(shared.reader_infos()[0].age < Duration::from_secs(60));
 }
 
-/// What another sees is pinned only while the other has it for sure, and in a slot that the writer looks at later.
+/// What another sees is pinned only while the other has it for sure, and in a slot that the writer
+/// looks at later.
 #[test]
 fn what_another_snapshot_sees_is_pinned_behind_it_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
@@ -266,7 +271,7 @@ fn what_another_snapshot_sees_is_pinned_behind_it_or_not_at_all() {
     // Who still looks at the free map does not say which root it has pinned.
     assert!(a.pins().iter().all(|pin| pin.txn == root.txn && pin.root.is_none()));
     assert!(matches!(b.pin_beside(&reader, 2), Err(Error::Evicted { .. })));
-    a.let_go_of_map(steady, &root);
+    a.release_map(steady, &root);
     let pins = a.pins();
     assert!(pins.len() == 1 && pins[0].root.is_some_and(|noted| noted.catalog.root == root.catalog.root));
     let (beside, root) = b.pin_beside(&reader, 2).unwrap();

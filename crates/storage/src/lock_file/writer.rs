@@ -1,8 +1,9 @@
-//! The writer's lock between processes, and the steady point that keeps other processes from writing.
+//! The writer's lock between processes, and the mark that keeps other processes from writing while
+//! a steady point is flushed.
 //!
 //! Invariants
-//! - `writer` is 0, or the process slot + 1 of the holder, with a bit for sleepers; the lock of a dead process is given back
-//!   under the gate, when no slot can change hands.
+//! - `writer` is 0, or the process slot + 1 of the holder, with a bit that says that others sleep.
+//! - The lock of a dead process is released under the gate, when no process slot can change hands.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,16 +15,17 @@ use super::{FIRST_PROCESS_BYTE, range_lock};
 use super::{Shared, WAITERS};
 use crate::{Error, Result};
 
-/// A sleeper for the writer's lock looks this often whether the holder is still alive.
+/// A thread that sleeps for the writer's lock checks this often whether the holder is alive.
 const HOLDER_CHECK_PERIOD_MS: i64 = 100;
 
 impl Shared {
-    /// Takes the writer's lock between processes. Returns whether this process also wrote last, so that what it
-    /// knows of free space still holds; else it calls [`Self::wrote`] once it has learnt what the files say.
+    /// Takes the writer's lock between processes. Gives whether this process also wrote last: then
+    /// what it knows of free space still holds. If not, it calls [`Self::wrote`] once it has read
+    /// the files.
     pub(crate) fn lock_writer(&self, wait: bool) -> Result<bool> {
         let word = &self.header().writer;
         let mine = self.slot + 1;
-        // Once having slept, others may sleep too: keep the bit set.
+        // A thread that has slept cannot know whether others still sleep, so it keeps the bit set.
         let mut value = mine;
         loop {
             match word.compare_exchange(0, value, Ordering::Acquire, Ordering::Relaxed) {
@@ -56,10 +58,10 @@ impl Shared {
         Ok(self.header().last_writer.load(Ordering::Acquire) == self.incarnation)
     }
 
-    /// Frees the writer's lock if its holder is no more: its transaction was never published. Returns whether the lock
-    /// is worth trying for.
+    /// Releases the writer's lock if its holder is dead; what that had not published is lost. Gives
+    /// whether trying for the lock makes sense now.
     fn release_dead_writer(&self) -> bool {
-        // With the gate closed no process slot found dead can come to life under another owner.
+        // While the gate is closed, no process slot can pass from a dead process to a new one.
         let Ok(_gate) = self.close_gate() else { return false };
         let word = &self.header().writer;
         let held = word.load(Ordering::Relaxed);
@@ -67,10 +69,11 @@ impl Shared {
         !self.is_alive(holder) && word.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Lets go of what this thread has, as the death of its process would: the writer's lock, and the steady point it was
-    /// making. What another thread of this process has, that will give back: it goes on, as if it had died later.
+    /// Plays the death of this thread's process: releases the writer's lock and the mark of a
+    /// steady point if this thread has them. Other threads of the process go on as if it had died
+    /// later.
     #[cfg(test)]
-    pub(crate) fn let_go_of_threads_own(&self) {
+    pub(crate) fn release_of_this_thread(&self) {
         let thread = Some(std::thread::current().id());
         let (has_lock, makes_steady) = {
             let holders = self.holders.lock();
@@ -84,15 +87,15 @@ impl Shared {
         }
     }
 
-    /// Lets go of the process slot and of nothing else, as the kernel does for a process that dies.
+    /// Releases the process slot and nothing else, as the kernel does for a process that dies.
     #[cfg(test)]
     pub(crate) fn lose_process_slot(&self) {
         let file = self.file.as_ref().expect("attached state has a file");
         range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false).expect("unlocking");
     }
 
-    /// This process is the last writer from now on. Whoever dies before has changed nothing, so that what the last
-    /// writer knows still holds.
+    /// Makes this process the last writer. A process that dies before this has changed nothing, so
+    /// what the last writer knows still holds.
     pub(crate) fn wrote(&self) {
         self.header().last_writer.store(self.incarnation, Ordering::Release);
     }
@@ -102,7 +105,8 @@ impl Shared {
         self.header().last_writer.load(Ordering::Acquire) == self.incarnation
     }
 
-    /// Announces a steady point that is flushed without the writer's lock, so that no other process writes meanwhile.
+    /// Marks that this process flushes a steady point without the writer's lock, so that no other
+    /// writes.
     pub(crate) fn begin_steady(&self) {
         #[cfg(test)]
         {
@@ -119,7 +123,8 @@ impl Shared {
         self.header().steady_maker.store(0, Ordering::Release);
     }
 
-    /// Waits for the steady point that another process is making. The caller holds the writer's lock, so no other begins.
+    /// Waits until another process has finished its steady point. The caller holds the writer's
+    /// lock, so no other one begins.
     pub(crate) fn wait_for_steady(&self) {
         loop {
             let maker = self.header().steady_maker.load(Ordering::Acquire);

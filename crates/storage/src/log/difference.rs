@@ -1,16 +1,18 @@
-//! How a value differs from the one it replaces, of the same length: what the log says of it if that is shorter.
+//! How a value differs from the one it replaces, if both have the same length. The log records the
+//! difference where it is shorter than the value.
 //!
 //! ```text
 //! 2 length of the values · then for each run of bytes that changed: 2 equal bytes before it · 2 its length · its bytes
 //! ```
-//! Rows of which a counter or a balance changes are most of what a transactional load writes, and most of such a row is as
-//! before. Values are compared by words of eight bytes: runs that lie closer together count as one.
+//! Most of what a transactional load writes are rows of which a counter or a balance changes.
+//! Values are compared in words of eight bytes, so runs that lie closer together are joined.
 
 const WORD: usize = size_of::<u64>();
-/// Shorter values are written as they are.
+/// Shorter values are recorded whole.
 const BYTES_MIN: usize = 4 * WORD;
 
-/// Writes the difference over `out`, which stays empty if more than half has changed, or the lengths differ.
+/// Writes the difference to `out`. Leaves `out` empty if more than half of the words changed, or
+/// the lengths differ.
 pub(crate) fn between(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     out.clear();
     if old.len() != new.len() || !(BYTES_MIN..=usize::from(u16::MAX)).contains(&new.len()) {
@@ -25,7 +27,7 @@ pub(crate) fn between(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     let mut behind = 0;
     let mut words = old_words.iter().zip(new_words).map(|(old, new)| old != new).enumerate();
     while let Some((first, _)) = words.find(|&(_, differs)| differs) {
-        // The tail belongs to a run that reaches it, and is compared once more with it.
+        // The tail belongs to a run that reaches it, and is compared once more as part of it.
         let end = words.find(|&(_, differs)| !differs).map_or(new.len(), |(index, _)| index * WORD);
         push_run(old, new, first * WORD..end, &mut behind, out);
     }
@@ -38,7 +40,7 @@ pub(crate) fn between(old: &[u8], new: &[u8], out: &mut Vec<u8>) {
     );
 }
 
-/// Adds a run whose ends may be as before; what they have in common is left out.
+/// Adds a run, without the equal bytes at its ends.
 fn push_run(old: &[u8], new: &[u8], run: std::ops::Range<usize>, behind: &mut usize, out: &mut Vec<u8>) {
     let differs = |&at: &usize| old[at] != new[at];
     let (Some(first), Some(last)) = (run.clone().find(differs), run.clone().rfind(differs)) else { return };
@@ -49,7 +51,7 @@ fn push_run(old: &[u8], new: &[u8], run: std::ops::Range<usize>, behind: &mut us
     *behind = last + 1;
 }
 
-/// The value that replaced `old`, or `None` if the difference is none from a value like it.
+/// The value that replaced `old`; `None` if the difference does not fit such a value.
 pub(crate) fn apply(old: &[u8], difference: &[u8]) -> Option<Vec<u8>> {
     let (length, mut rest) = take_u16(difference)?;
     if old.len() != length {

@@ -3,10 +3,11 @@
 //! ```text
 //! operation:  1  kind · 2 key length (table: name length) · 4 value length · key · value
 //! ```
-//! Lengths are there only where the kind has that part. Operations refer to the table named last before them.
+//! A part is there only where the kind of operation has it. An operation refers to the last table
+//! that was named before it.
 //!
-//! Only what had an effect is recorded, in the order in which it happened, so carrying the operations out again on the
-//! state before them gives the state after them.
+//! Only what had an effect is recorded, in its order. So replaying the operations on the state
+//! before them gives the state after them.
 
 use std::ops::Bound;
 
@@ -32,7 +33,7 @@ const RANGE: u8 = 10;
 const INCLUDED: u8 = 11;
 const EXCLUDED: u8 = 12;
 const UNBOUNDED: u8 = 13;
-/// The value is a [`difference`](super::difference) from the one that is there.
+/// The value is a [`difference`](super::difference) from the stored one.
 const CHANGE: u8 = 14;
 
 /// A change to a table.
@@ -42,14 +43,14 @@ pub(crate) enum Operation<'a> {
     Drop,
     Clear,
     Put(&'a [u8], &'a [u8]),
-    /// A put over a value of the same length: the difference.
+    /// A put that changes a value of the same length: the key and the difference.
     Change(&'a [u8], &'a [u8]),
     Delete(&'a [u8]),
     DeleteValue(&'a [u8], &'a [u8]),
     DeleteRange(Bound<&'a [u8]>, Bound<&'a [u8]>),
 }
 
-/// A record in the making.
+/// A record that is being built.
 #[derive(Default)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
@@ -58,7 +59,7 @@ pub(crate) struct Builder {
     too_long: bool,
 }
 
-/// How far a record had come.
+/// A place in a record to go back to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     bytes: usize,
@@ -89,14 +90,14 @@ impl Builder {
         Mark { bytes: self.bytes.len(), table: self.table, too_long: self.too_long }
     }
 
-    /// Forgets what came after a mark.
+    /// Removes what was added after a mark.
     pub(crate) fn rewind(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
         self.table = mark.table;
         self.too_long = mark.too_long;
     }
 
-    /// Gives up: the transaction will make a steady point.
+    /// Marks the record as useless: the transaction will make a steady point instead.
     pub(crate) fn give_up(&mut self) {
         self.too_long = true;
     }
@@ -145,7 +146,8 @@ impl Builder {
     #[inline]
     fn part(&mut self, kind: u8, key: Option<&[u8]>, value: Option<&[u8]>) {
         let length = 7 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
-        // Bounds of ranges may be longer than any key; then the transaction makes a steady point, too.
+        // The bound of a range may be longer than any key. Then the transaction makes a steady
+        // point, too.
         let fits = key.is_none_or(|key| key.len() <= usize::from(u16::MAX));
         if !fits || self.bytes.len() + length + 8 > BYTES_MAX {
             self.too_long = true;
@@ -260,7 +262,7 @@ impl<'a> Iterator for Operations<'a> {
     type Item = Result<(&'a str, Operation<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Padding is zero and no kind is.
+        // Padding is zeros, and no kind of operation is zero.
         if self.rest.iter().all(|&byte| byte == 0) && self.rest.len() < 8 {
             return None;
         }

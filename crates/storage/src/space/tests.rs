@@ -1,8 +1,12 @@
-//! Tests of free space by itself: the order in which pages are taken, the file's end, and the cost of it all.
+//! Tests of free space by itself: the order in which pages are taken, the file's end, and the cost
+//! of it all.
+
+use std::collections::VecDeque;
 
 use super::*;
 use crate::disk::FileDisk;
 use crate::options::Checksums;
+use crate::page::{self, PageKind};
 
 /// A space over a file of its own.
 struct Place {
@@ -38,7 +42,7 @@ impl Place {
     }
 
     fn take(&mut self, pages: u32) -> u32 {
-        self.space.take(&self.pager, pages).unwrap().0
+        self.space.allocate(&self.pager, pages).unwrap().0
     }
 
     /// Frees pages, each by a transaction of its own, that nobody sees.
@@ -89,9 +93,9 @@ fn append_takes_no_freed_page() {
     place.free(2, &[5, 6, 7, 8]);
     place.expect(&[22, 23]);
     assert_eq!(place.take(3), 24);
-    place.space.take_back(PageId(24), 3);
+    place.space.release(PageId(24), 3);
     assert_eq!(place.take(1), 27);
-    place.space.give_back(&place.pager);
+    place.space.return_disk_space(&place.pager);
     place.space.reserve(&place.pager, 5).unwrap();
     assert_eq!(place.take(2), 28);
 }
@@ -118,8 +122,8 @@ fn pages_without_disk_space_take_their_turn() {
         [(FreeSpace::Lifo, [9, 4, 6, 7]), (FreeSpace::Fifo, [6, 7, 4, 9]), (FreeSpace::Lowest, [4, 6, 7, 9])]
     {
         let mut place = Place::new(policy, 20);
-        (6..8).for_each(|page| _ = place.space.born.remove(page));
-        (6..8).for_each(|page| _ = place.space.unbacked.insert(page));
+        (6..8).for_each(|page| _ = place.space.changes.remove(PageId(page), 1));
+        (6..8).for_each(|page| place.space.allocator.add_unbacked(PageId(page), 1));
         place.free(2, &[4, 9]);
         place.expect(&order);
     }
@@ -170,15 +174,15 @@ fn what_lies_behind_the_page_count_is_backed_before_it_is_taken() {
     let runs: Vec<Freed> = (102..1002).map(|page| Freed { page: PageId(page), pages: 1, birth: TxnId(1) }).collect();
     place.space.commit(TxnId(2), &runs);
     place.space.reclaim(&mut Vec::new(), TxnId(2));
-    place.space.give_back(&place.pager);
+    place.space.return_disk_space(&place.pager);
     let holes = blocks(&place) < full / 2;
     assert!(place.space.trim(&place.pager, TxnId(3), true));
     let page_count = place.space.page_count();
     assert!((102..110).contains(&page_count), "{page_count}");
     let punched = blocks(&place);
     // What the last transactions see is as long as before, and so is the file.
-    assert!(!place.space.may_cut(TxnId(2), None) && !place.space.may_cut(TxnId(4), Some(TxnId(2))));
-    assert!(place.space.may_cut(TxnId(3), Some(TxnId(3))));
+    assert!(!place.space.can_cut(TxnId(2), None) && !place.space.can_cut(TxnId(4), Some(TxnId(2))));
+    assert!(place.space.can_cut(TxnId(3), Some(TxnId(3))));
     let taken = 800 - (page_count - 102);
     for _ in 0..taken {
         place.take(1);
@@ -205,11 +209,11 @@ fn free_pages_at_the_end_are_kept_while_they_are_taken_now_and_then() {
         assert!(place.space.trim_is_due());
         assert!(!place.space.trim(&place.pager, TxnId(txn), false), "{txn}");
         assert!(taken.contains(&1001));
-        taken.iter().for_each(|&page| place.space.take_back(PageId(page), 1));
+        taken.iter().for_each(|&page| place.space.release(PageId(page), 1));
     }
     assert!(!place.space.trim_is_due());
     // When what is taken lies elsewhere for long enough, they go.
-    place.space.take_lowest(true);
+    place.space.set_lowest_first(true);
     place.expect(&(302..402).collect::<Vec<u32>>());
     assert!(place.space.trim_is_due() && place.space.trim(&place.pager, TxnId(10), false));
     assert_eq!(place.space.page_count(), 402 + base_pages_for(402, &place.pager));
@@ -233,19 +237,17 @@ fn cost_of_commits(policy: FreeSpace, free_pages: u32, steady_points: u64) -> Co
     let page_count = 2 * free_pages;
     let mut place = Place::of_length_max(policy, u64::from(page_count) * 4096 + (64 << 20), 256 << 30);
     let is_free = |page: u32| mix(u64::from(page)) & 1 == 1;
-    place.space.page_count = page_count;
-    place.space.persisted_count = page_count;
-    for page in (2..page_count).filter(|&page| is_free(page)) {
-        place.space.persisted.insert(page);
-        place.space.give(PageId(page), 1);
-    }
     // The state of an earlier steady point.
-    place.space.rebase = true;
+    place.space.tail.set_page_count(page_count);
+    let mut free = PageSet::default();
+    (2..page_count).filter(|&page| is_free(page)).for_each(|page| _ = free.insert(page));
+    place.space.map = FreeMap::unwritten(page_count, free.clone());
+    free.iter().for_each(|page| place.space.allocator.add(PageId(page), 1));
     let plan = place.space.begin_steady(&place.pager, TxnId(1)).unwrap();
-    plan.born.iter().for_each(|&(page, pages)| _ = place.pager.seal(page, pages));
-    place.space.settle(TxnId(1));
+    plan.runs.iter().for_each(|&(page, pages)| _ = place.pager.seal(page, pages));
+    place.space.note_steady(TxnId(1));
     let mut used = (2..page_count).filter(|&page| !is_free(page)).map(|page| (page, 1)).collect::<VecDeque<_>>();
-    let map = place.space.map_runs();
+    let map = place.space.free_map_runs();
     used.retain(|&(page, _)| !map.iter().any(|(start, pages)| (start.0..start.0 + pages).contains(&page)));
     // The same part of the file is written again and again, however large the rest.
     used.truncate(8000);
@@ -274,7 +276,7 @@ fn cost_of_commits(policy: FreeSpace, free_pages: u32, steady_points: u64) -> Co
                     used.remove(used.len() - 1 - (mix(txn * 8 + n) % 20) as usize)
                 }
                 .unwrap();
-                let mine = place.space.is_born(PageId(page));
+                let mine = place.space.is_new(PageId(page));
                 let birth = TxnId(if mine { txn - 1 } else { 1 });
                 freed.push(Freed { page: PageId(page), pages, birth });
             }
@@ -283,7 +285,7 @@ fn cost_of_commits(policy: FreeSpace, free_pages: u32, steady_points: u64) -> Co
         }
         place.space.prepare_steady(&place.pager, 8).unwrap();
         let plan = place.space.begin_steady(&place.pager, TxnId(txn)).unwrap();
-        for &(page, pages) in &plan.born {
+        for &(page, pages) in &plan.runs {
             let kind = page::kind_of(place.pager.raw(page, 1));
             if matches!(kind, Some(PageKind::FreeBase | PageKind::FreeLog)) {
                 place.pager.seal(page, pages);
@@ -292,12 +294,12 @@ fn cost_of_commits(policy: FreeSpace, free_pages: u32, steady_points: u64) -> Co
             }
         }
         meta = Meta { txn: TxnId(txn), ..plan.meta };
-        place.space.settle(TxnId(txn));
+        place.space.note_steady(TxnId(txn));
     }
     let words = crate::page_set::WORDS.get() - started;
     // An opener finds the same.
     let loaded = Space::load(&place.pager, &meta).unwrap();
-    assert!(loaded.persisted.iter().eq(place.space.persisted.iter()));
+    assert!(loaded.free_at_steady().iter().eq(place.space.free_at_steady().iter()));
     Cost {
         words: words as f64 / taken as f64,
         map_pages: map_pages as f64 / steady_points as f64,
@@ -314,34 +316,38 @@ fn the_cost_of_keeping_books_does_not_depend_on_how_much_is_free() {
         let large = cost_of_commits(policy, 10_000_000, 700);
         println!("{policy:?}: {small:?}; with ten million: {large:?}");
         assert!(large.words <= 2.0 * small.words + 1.0, "{policy:?}: {small:?}, {large:?}");
-        // Most steady points write none. The base, 600 pages of it, is written anew once the chain has as many.
+        // Most steady points write none. The base, 600 pages of it, is written anew once the chain
+        // has as many.
         assert!(large.map_pages <= 2.0 * small.map_pages + 0.5, "{policy:?}: {small:?}, {large:?}");
         assert!(large.read_pages < 1300, "{policy:?}: {large:?}");
-        // What a new base costs is in these figures: those of the small file always, those of the large one here.
+        // What a new base costs is in these figures: those of the small file always, those of the
+        // large one here.
         let bases = u32::from(policy == FreeSpace::Fifo);
         assert!(small.bases > 1 && large.bases >= bases, "{policy:?}: {small:?}, {large:?}");
     }
 }
 
-/// Whoever reads the meta pages touches what they refer to, before anybody knows which states those are.
+/// Whoever reads the meta pages touches what they refer to, before anybody knows which states those
+/// are.
 #[test]
 fn nothing_is_cut_off_while_somebody_looks_for_the_last_steady_point() {
-    use crate::lock_file::{Identity, Root, Shared};
+    use crate::lock_file::{Identity, Shared};
+    use crate::root::Root;
     let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
     let shared = Shared::private(std::path::Path::new("lock"), identity, 4).unwrap();
     let mut space = Space::empty();
     space.cut_from(TxnId(5));
-    let may_cut = |space: &Space| {
+    let can_cut = |space: &Space| {
         let mut pinned = Vec::new();
         shared.pinned(&mut pinned);
-        space.may_cut(TxnId(9), pinned.into_iter().min())
+        space.can_cut(TxnId(9), pinned.into_iter().min())
     };
-    assert!(may_cut(&space));
+    assert!(can_cut(&space));
     let find = |_| {
-        assert!(!may_cut(&space));
+        assert!(!can_cut(&space));
         Ok(Root { txn: TxnId(7), ..Root::default() })
     };
     let (reader, _) = shared.pin_steady(0, 1, find).unwrap();
-    assert!(may_cut(&space), "what it found is new enough");
+    assert!(can_cut(&space), "what it found is new enough");
     shared.unpin(reader);
 }

@@ -5,70 +5,74 @@
 //! | a b |  | d |     ─►  | a b d |           of branches, the separator comes down as the key of d
 //! ```
 //!
-//! Not here: which page it happens to, and what follows from it further up (`tree`).
+//! Not here: which pages are split and merged, and what follows from that further up (`tree`).
 
 use super::*;
 
-/// Inserts into an owned page, or splits it. A split gives the separator and the new right neighbour.
-pub(super) fn insert_or_split(
-    pager: &Pager,
-    work: &mut Workspace,
-    id: PageId,
-    index: usize,
-    key: &[u8],
-    payload: Payload<'_>,
-    last: bool,
-) -> Result<Option<(Vec<u8>, PageId)>> {
-    let mut fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
-    if fit == Fit::Gather {
-        NodeMut::new(pager.page_mut(id)).gather(&mut work.scratch[0]);
-        fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
-    }
-    if fit == Fit::Done {
-        return Ok(None);
-    }
-    let mut scratch = std::mem::take(&mut work.scratch[0]);
-    scratch.clear();
-    scratch.extend_from_slice(pager.node(id, work.bounds())?.bytes());
-    let node = Node::new(&scratch);
-    let grown = Grown { node, index, key, payload };
-    let leaf = node.is_leaf();
-    let all = 0..grown.count();
-    let mut prefix = Vec::new();
-    let mut cut = None;
-    if fit == Fit::Rebuild {
-        grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
-        if grown.bytes(prefix.len()) > pager.page_size() {
-            // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
-            cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
+impl TreeMut<'_> {
+    /// Inserts into an owned page, or splits it. A split gives the separator and the new right
+    /// neighbour. `last`: the page is at the tree's right edge, so that an entry behind all others
+    /// leaves it full.
+    pub(super) fn insert_or_split(
+        &mut self,
+        id: PageId,
+        index: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+        last: bool,
+    ) -> Result<Option<(Vec<u8>, PageId)>> {
+        let mut fit = self.node_mut(id).insert(index, key, payload);
+        if fit == Fit::Gather {
+            self.node_mut(id).gather(&mut self.work.scratch[0]);
+            fit = self.node_mut(id).insert(index, key, payload);
         }
-    } else {
-        cut = Some(if last && index + 1 == grown.count() { index } else { grown.cut() });
-    }
-    let result = match cut {
-        None => {
-            grown.write(pager.page_mut(id), all);
-            None
+        if fit == Fit::Done {
+            return Ok(None);
         }
-        Some(cut) => {
-            let right = work.take_node(pager, node.level())?;
-            let mut separator = Vec::new();
-            grown.key_into(cut, &mut separator);
-            if leaf {
-                let mut left_last = Vec::new();
-                grown.key_into(cut - 1, &mut left_last);
-                let shared = common_prefix(&left_last, &separator);
-                separator.truncate(shared + 1);
+        let mut scratch = std::mem::take(&mut self.work.scratch[0]);
+        scratch.clear();
+        scratch.extend_from_slice(self.node(id)?.bytes());
+        let node = Node::new(&scratch);
+        let grown = Grown { node, index, key, payload };
+        let leaf = node.is_leaf();
+        let all = 0..grown.count();
+        let mut prefix = Vec::new();
+        let mut cut = None;
+        if fit == Fit::Rebuild {
+            grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
+            if grown.bytes(prefix.len()) > self.pager.page_size() {
+                // Only a key at either end can shorten the prefix. Alone on its side, it leaves the
+                // others their prefix.
+                cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
             }
-            grown.write(pager.page_mut(right), cut..grown.count());
-            if cut < node.count() || index < cut {
-                grown.write(pager.page_mut(id), 0..cut);
-            }
-            Some((separator, right))
+        } else {
+            cut = Some(if last && index + 1 == grown.count() { index } else { grown.cut() });
         }
-    };
-    work.scratch[0] = scratch;
-    Ok(result)
+        let result = match cut {
+            None => {
+                grown.write(self.pager.page_mut(id), all);
+                None
+            }
+            Some(cut) => {
+                let right = self.work.allocate_node(self.pager, node.level())?;
+                let mut separator = Vec::new();
+                grown.key_into(cut, &mut separator);
+                if leaf {
+                    let mut left_last = Vec::new();
+                    grown.key_into(cut - 1, &mut left_last);
+                    let shared = common_prefix(&left_last, &separator);
+                    separator.truncate(shared + 1);
+                }
+                grown.write(self.pager.page_mut(right), cut..grown.count());
+                if cut < node.count() || index < cut {
+                    grown.write(self.pager.page_mut(id), 0..cut);
+                }
+                Some((separator, right))
+            }
+        };
+        self.work.scratch[0] = scratch;
+        Ok(result)
+    }
 }
 
 /// A node with one more entry than it has.
@@ -150,8 +154,9 @@ impl Grown<'_> {
         builder.finish();
     }
 
-    /// Where to cut: in the middle; or, where somebody writes in ascending order at the end of the page or not far from it,
-    /// before the new entry. What is left of it is full then and will stay so, and half a page would be.
+    /// Where to cut: in the middle. But where keys are written in ascending order at the end of the
+    /// page or near it, before the new entry: the left page is full then and stays so, while a cut
+    /// in the middle would leave it half empty for good.
     fn cut(&self) -> usize {
         let middle = self.middle();
         let is_run = self.node.is_leaf() && self.index > middle && self.node.ends_run(self.index - 1);
@@ -165,7 +170,7 @@ impl Grown<'_> {
         let mut left = 0;
         for index in 0..self.count() {
             let size = self.cell_bytes(index, prefix_len) + self.node.slot_bytes();
-            // The entry that crosses the middle goes to whichever side it burdens less.
+            // The entry that crosses the middle goes to the side that is smaller with it.
             if left + size / 2 >= total / 2 {
                 return index.clamp(1, self.count() - 1);
             }
@@ -207,7 +212,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether the separator lies where it should: above all keys of the left node, and not above the right one's.
+    /// Whether the separator is above all keys of the left node and not above any of the right one.
     pub(super) fn is_ordered(&self) -> bool {
         let first_with_key = usize::from(!self.left.is_leaf());
         let (mut last, mut first) = (Vec::new(), Vec::new());
@@ -226,12 +231,12 @@ impl Pair<'_> {
         first
     }
 
-    /// Bytes of a node with the entries of both. Where these are more than `bytes_max`, it may be fewer than they are, but
-    /// not `bytes_max` or fewer.
+    /// Bytes of a node with the entries of both. If that is more than `bytes_max`, the result may
+    /// be too small, but is more than `bytes_max`.
     pub(super) fn bytes_merged(&self, bytes_max: usize) -> usize {
         let prefix_len = self.prefix().len();
-        // With a shorter prefix no cell gets smaller: mostly that is enough to see that there is no room, and who deletes
-        // entry by entry asks each time.
+        // With a shorter prefix no cell gets smaller. This estimate mostly shows that there is no
+        // room, which matters to a caller that deletes entry by entry.
         if self.left.prefix().len() >= prefix_len && self.right.prefix().len() >= prefix_len {
             let cells = self.left.cells_bytes() + self.right.cells_bytes();
             let least = node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells);

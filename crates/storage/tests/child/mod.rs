@@ -1,8 +1,9 @@
-//! The test binary as a process of its own: it runs itself again with a role, and the two talk over pipes, a line at a
-//! time. A test file that uses this has a test named [`ENTRY`] that calls [`Role::of_this_process`].
+//! The test binary as a process of its own: it runs itself again with a role, and the two talk over
+//! pipes, a line at a time. A test file that uses this has a test named [`ENTRY`] that calls
+//! [`Role::of_this_process`].
 //!
-//! Nothing here waits for ever: a child that says nothing for [`PATIENCE`] fails the test, and [`Alarm`] ends a process
-//! that hangs elsewhere.
+//! Nothing here waits for ever: a child that says nothing for [`PATIENCE`] fails the test, and
+//! [`Alarm`] ends a process that hangs elsewhere.
 
 #![allow(dead_code, reason = "each test file is a crate of its own and uses what it needs")]
 
@@ -36,7 +37,8 @@ impl Child {
         Self::start_by(&mut Command::new(std::env::current_exe().unwrap()), role, dir)
     }
 
-    /// Starts a child by a command that runs the command its further arguments make, in circumstances of its own.
+    /// Starts a child by a command that runs the command its further arguments make, in
+    /// circumstances of its own.
     pub(crate) fn start_under(wrapper: &[&str], role: &str, dir: &Path) -> Self {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(std::env::current_exe().unwrap());

@@ -1,5 +1,5 @@
-//! The golden backups: a full one of the database that was closed, and one that adds what the one that was cut off has
-//! changed since.
+//! The golden backups: a full one of the database that was closed, and one that adds what the one
+//! that was cut off has changed since.
 
 use std::fs;
 use std::io::{Cursor, Read};

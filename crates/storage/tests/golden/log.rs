@@ -1,5 +1,6 @@
-//! The golden files of the log: beside the data file of the database that was closed, what a process committed before it
-//! was cut off. Its first transactions are in one file, those behind a steady point that did not reach the disk in the other.
+//! The golden files of the log: beside the data file of the database that was closed, what a
+//! process committed before it was cut off. Its first transactions are in one file, those behind a
+//! steady point that did not reach the disk in the other.
 
 use std::fs;
 use std::ops::Bound;
@@ -232,7 +233,8 @@ fn this_build_still_writes_the_golden_log() {
 /// An operation as it was read.
 type Found = (u8, Vec<u8>, Vec<u8>);
 
-/// Where the log begins, by the newest meta page: the chain's start, and the transaction before its first.
+/// Where the log begins, by the newest meta page: the chain's start, and the transaction before its
+/// first.
 fn start_in_meta() -> (u64, u64) {
     let bytes = fs::read(golden("closed").join("data")).unwrap();
     let meta = &bytes[..super::PAGE];
@@ -241,7 +243,8 @@ fn start_in_meta() -> (u64, u64) {
     (u64_at(meta, 144), u64_at(meta, 8))
 }
 
-/// The operations of the records at a file's start, and where they end. `at` is the checksum and the transaction before.
+/// The operations of the records at a file's start, and where they end. `at` is the checksum and
+/// the transaction before.
 fn records(bytes: &[u8], at: &mut (u64, u64)) -> (Vec<Vec<Found>>, usize) {
     let (mut found, mut start) = (Vec::new(), 0);
     while let Some(record) = bytes.get(start..).filter(|rest| rest.len() >= 24 && u32_at(rest, 8) > 0) {

@@ -1,9 +1,11 @@
-//! A database whose every committed state can be told from a mixture of two: what the tests of readers and writers in
-//! many threads and processes write and verify.
+//! A database whose every committed state can be told from a mixture of two: what the tests of
+//! readers and writers in many threads and processes write and verify.
 //!
 //! State `n` follows from `n` alone, in a table of each kind:
-//! - `stamps`: each of [`STAMPS`] keys has a value that spells out `n` and the key; one of them in pages of its own;
-//! - `accounts`: balances between which each state moved some money, so that their sum stays what it was;
+//! - `stamps`: each of [`STAMPS`] keys has a value that spells out `n` and the key; one of them in
+//!   pages of its own;
+//! - `accounts`: balances between which each state moved some money, so that their sum stays what
+//!   it was;
 //! - `journal`: the last [`JOURNAL`] states, a pair for each.
 
 #![allow(dead_code, reason = "each test file is a crate of its own and uses what it needs")]
@@ -84,7 +86,8 @@ pub(crate) fn commit_next(db: &Database) -> Result<u64> {
     Ok(state)
 }
 
-/// Reads everything and verifies that it is one state, which is returned; 0 for a database without a ledger.
+/// Reads everything and verifies that it is one state, which is returned; 0 for a database without
+/// a ledger.
 pub(crate) fn verify(snapshot: &Snapshot<'_>) -> u64 {
     let Ok(stamps) = snapshot.table("stamps") else { return 0 };
     let stamps = snapshot.view(&stamps).unwrap();

@@ -1,8 +1,9 @@
 //! Row locks: who holds which, who waits, and in which order they get it.
 //!
-//! A lock is named by a hash of its space and key, seeded at random: two rows of one name would only wait for each other
-//! without need. Locks exist while somebody holds one or waits; they live in [shards](shard), each behind a mutex that is
-//! held for a few instructions.
+//! A lock is named by a hash of its space and key, with a random seed. Two rows with the same name
+//! would wait for each other without need, and that is all. A lock exists while somebody holds it
+//! or waits for it. Locks live in [shards](shard), each behind a mutex that is held for a few
+//! instructions.
 //!
 //! | wanted \ held | KeyShare | Share | Add | NoKeyUpdate | Exclusive |
 //! | --- | --- | --- | --- | --- | --- |
@@ -13,14 +14,17 @@
 //! | Exclusive | no | no | no | no | no |
 //!
 //! Invariants:
-//! - Who waits stands in the lock's queue, and gets the lock from whoever lets go of it, in the order of arrival: nobody
-//!   who comes later passes, not even in a mode that would go with the holders'. A holder that wants more stands in front.
-//! - An owner waits for one lock at a time, and `waits` says for which; it may say so of one who waits no more.
-//! - The order of mutexes: `waits`, a shard, a waiter's state.
+//! 1. Waiting owners queue up and get the lock in the order of their arrival. No later one passes
+//!    them, not even with a mode that is compatible with the holders'. A holder that wants a
+//!    stronger mode goes to the front.
+//! 2. An owner waits for one lock at a time, and `waits` says for which. It may still say so after
+//!    the wait.
+//! 3. The order of mutexes: `waits`, then a shard, then a waiter's state.
 //!
-//! Circles: an owner is only ever added to a queue with `waits` held, and looks, before it lets go of that, whether it
-//! waits for itself, over any number of others. All other changes only take waiting away or turn waiting for one who
-//! waits into waiting for one who holds. So every circle is found by the one who closes it, and what is found was one.
+//! Deadlocks: an owner is added to a queue only while `waits` is locked, and checks before it
+//! unlocks `waits` whether it waits for itself, over any number of others. Every other change only
+//! ends a wait, or turns a wait for a waiting owner into a wait for a holder. So each deadlock is
+//! found by the owner that closes the circle, and what is found is a deadlock.
 
 use std::cell::OnceCell;
 mod session;
@@ -43,10 +47,10 @@ use crate::error::{Error, Result};
 use crate::store::{IfLocked, LockMode, SpaceId};
 use crate::sync::{Condvar, Mutex};
 
-/// So many that those of some tens of transactions mostly find room in their lines; 64 KiB.
+/// So many shards that the locks of some tens of transactions mostly fit their cache lines; 64 KiB.
 const SHARDS: usize = 1024;
 
-/// Who holds or waits for locks: the number of a transaction, never used twice while a store is open.
+/// An owner of locks: a number that is never used twice while a store is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(pub u64);
 
@@ -78,7 +82,7 @@ fn goes_with(a: LockMode, b: LockMode) -> bool {
     }
 }
 
-/// Whether a mode keeps from others all that another one does.
+/// Whether a mode excludes everything that another one excludes.
 fn covers(held: LockMode, wanted: LockMode) -> bool {
     use LockMode::{Exclusive, KeyShare, NoKeyUpdate};
     match (held, wanted) {
@@ -88,7 +92,7 @@ fn covers(held: LockMode, wanted: LockMode) -> bool {
     }
 }
 
-/// The weakest mode that is both.
+/// The weakest mode that covers both.
 fn join(a: LockMode, b: LockMode) -> LockMode {
     match () {
         () if covers(a, b) => a,
@@ -98,10 +102,11 @@ fn join(a: LockMode, b: LockMode) -> LockMode {
     }
 }
 
-/// Those who got a lock and have to be told, when no mutex is held any more.
+/// Owners that got a lock, to be woken when no mutex is held.
 type Woken = SmallVec<[Arc<Waiter>; 4]>;
 
-/// Shards lie in a line each, so that threads at different ones do not wait for each other's lines.
+/// Each shard has a cache line of its own, so that threads at different shards do not disturb each
+/// other.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line(Mutex<Shard>);
@@ -109,11 +114,11 @@ struct Line(Mutex<Shard>);
 #[cfg(not(feature = "shuttle"))]
 const _: () = assert!(size_of::<Line>() == 64, "a shard is one cache line");
 
-/// Somebody in the queue of a lock.
+/// An owner in the queue of a lock.
 struct Waiter {
     owner: OwnerId,
     name: LockName,
-    /// The mode it will hold.
+    /// The mode that it waits for.
     mode: LockMode,
     /// Set with the shard locked.
     granted: AtomicBool,
@@ -157,12 +162,12 @@ pub(crate) struct LockTable {
 struct Waits {
     /// For which lock.
     locks: HashMap<OwnerId, LockName>,
-    /// A session and the transaction that it is in, each by the other: what the one holds is given back when the other does
-    /// not wait any more.
+    /// A session and the transaction that it is in, each by the other: what the one holds is
+    /// released when the other does not wait any more.
     same: HashMap<OwnerId, OwnerId>,
 }
 
-/// What came of asking for a lock.
+/// The answer to a request for a lock.
 enum Asked {
     Held,
     Refused,
@@ -191,7 +196,7 @@ impl LockTable {
     }
 
     fn shard(&self, name: LockName) -> &Mutex<Shard> {
-        // Hash maps use the low bits and the seven highest.
+        // Other bits than those that hash maps use, which are the low ones and the seven highest.
         &self.shards[(name.0 >> 40) as usize % SHARDS].0
     }
 
@@ -213,7 +218,7 @@ impl LockTable {
             drop(waits);
             self.cancel(&waiter);
             if waiter.granted.load(Ordering::Acquire) {
-                // Somebody else of the circle gave up in the last moment.
+                // Another owner of the circle has given up in the last moment.
                 return Asked::Held;
             }
             self.deadlocks_count.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +241,8 @@ impl LockTable {
             }
             seen.extend(blockers.ahead);
             for holder in blockers.holders {
-                // A session that holds it may wait as its transaction, and the other way round.
+                // A session and its transaction are one party: either may hold what the other waits
+                // for.
                 let holder = [Some(holder), waits.same.get(&holder).copied()];
                 next.extend(holder.into_iter().flatten().filter(|&holder| seen.insert(holder)));
             }
@@ -244,7 +250,7 @@ impl LockTable {
         false
     }
 
-    /// Takes somebody out of the queue, unless it has got the lock already.
+    /// Removes a waiting owner from the queue, unless it has got the lock already.
     fn cancel(&self, waiter: &Arc<Waiter>) {
         let mut woken = Woken::new();
         self.shard(waiter.name).lock().cancel(waiter, &mut woken);
@@ -264,7 +270,7 @@ impl LockTable {
         tell(woken);
     }
 
-    /// All locks, those who hold one before those who wait for it. Each shard as of one moment.
+    /// All locks, holders before those who wait. Each shard as of one moment.
     pub(crate) fn list(&self) -> Vec<LockInfo> {
         let mut infos = Vec::new();
         self.shards.iter().for_each(|shard| shard.0.lock().list(&mut infos));
@@ -281,11 +287,12 @@ fn tell(woken: Woken) {
 /// A lock that a transaction holds.
 struct Held {
     mode: LockMode,
-    /// The row was looked at under the lock and is what the transaction sees; of KeyShare, what it has read of it.
+    /// The row was compared under the lock and is what the transaction sees. For KeyShare: what the
+    /// transaction has read of it is.
     verified: bool,
 }
 
-/// A lock that was asked for, as it is held now.
+/// A lock as it is held after a request.
 pub(crate) struct Taken {
     pub(crate) name: LockName,
     pub(crate) mode: LockMode,
@@ -293,10 +300,11 @@ pub(crate) struct Taken {
     pub(crate) verified: bool,
 }
 
-/// The locks of one transaction. Dropping them lets go of all.
+/// The locks of one transaction. Dropping it releases all.
 pub(crate) struct Locks {
     table: Arc<LockTable>,
-    /// Numbered when somebody asks: the numbers come from a word that all threads share, and who only reads needs none.
+    /// The owner's number. It is drawn when first needed: numbers come from a word that all threads
+    /// share, and a transaction that only reads needs none.
     owner: OnceCell<OwnerId>,
     held: ByName<Held>,
     waiting: Option<Waiting>,
@@ -305,7 +313,7 @@ pub(crate) struct Locks {
 
 struct Waiting {
     waiter: Arc<Waiter>,
-    /// What the caller was given; it may have let go of it.
+    /// What the caller was given; the caller may have dropped it.
     given: Weak<WaitHandle>,
 }
 
@@ -319,7 +327,7 @@ impl Locks {
         *self.owner.get_or_init(|| OwnerId(self.table.next_owner.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Those of the next transaction, which are none.
+    /// Makes these the locks of the next transaction, which has none.
     pub(crate) fn renew(&mut self) {
         self.release();
         self.owner = OnceCell::new();
@@ -331,7 +339,7 @@ impl Locks {
         self.take_named(self.table.name(space, key), space, mode, if_locked)
     }
 
-    /// Takes a lock of a name.
+    /// Takes a lock by its name.
     fn take_named(&mut self, name: LockName, space: SpaceId, mode: LockMode, if_locked: IfLocked) -> Result<Taken> {
         self.settle();
         let held = self.held.get(&name);
@@ -383,14 +391,15 @@ impl Locks {
         }
     }
 
-    /// The row of a lock was looked at and is what the transaction sees: nobody changes what the lock keeps any more.
+    /// Notes that the row of a lock was compared and is what the transaction sees. While the lock
+    /// is held nobody changes what it protects.
     pub(crate) fn verified(&mut self, name: LockName) {
         if let Some(held) = self.held.get_mut(&name) {
             held.verified = true;
         }
     }
 
-    /// Takes notice of a lock that came while nobody looked.
+    /// Notes a lock that was granted since the last look.
     fn settle(&mut self) {
         if let Some(waiting) = &self.waiting
             && waiting.waiter.granted.load(Ordering::Acquire)
@@ -406,7 +415,7 @@ impl Locks {
         }
     }
 
-    /// Goes on with less of a lock that is held.
+    /// Changes a held lock to a weaker mode.
     fn weaken(&mut self, name: LockName, mode: LockMode) {
         self.settle();
         let Some(held) = self.held.get_mut(&name) else { return };
@@ -414,7 +423,7 @@ impl Locks {
         self.table.weaken(self.owner(), name, mode);
     }
 
-    /// Lets go of one lock.
+    /// Releases one lock.
     fn release_one(&mut self, name: LockName) {
         if let Some(waiting) = self.waiting.take_if(|waiting| waiting.waiter.name == name) {
             self.table.cancel(&waiting.waiter);
@@ -425,13 +434,13 @@ impl Locks {
         }
     }
 
-    /// Lets go of all locks.
+    /// Releases all locks.
     pub(crate) fn release(&mut self) {
         if let Some(waiting) = self.waiting.take() {
             self.table.cancel(&waiting.waiter);
             self.keep_granted(&waiting.waiter);
         }
-        // Without a number it has asked for none.
+        // An owner without a number has asked for no lock.
         let Some(&owner) = self.owner.get() else { return };
         for (name, _) in self.held.drain() {
             self.table.release(owner, name);
@@ -448,7 +457,7 @@ impl Drop for Locks {
     }
 }
 
-/// Leaves the queue when nobody waits any more.
+/// Leaves the queue when the last reference is dropped.
 struct WaitHandle {
     table: Arc<LockTable>,
     waiter: Arc<Waiter>,
@@ -460,10 +469,11 @@ impl Drop for WaitHandle {
     }
 }
 
-/// A place in the queue of a lock. Wait, restart the statement, and run it again: it has the lock then. (To restart it
-/// first and wait then is as right, but it would most likely have to be restarted once more.)
+/// A place in the queue of a lock. The caller waits, restarts the statement, and runs it again; the
+/// transaction has the lock then. (Restarting first and waiting then is as correct, but the
+/// statement would most likely have to be restarted once more.)
 ///
-/// Dropping it leaves the queue. A lock that has come already stays the transaction's.
+/// Dropping it leaves the queue. A lock that was granted already stays with the transaction.
 pub struct LockWait(Arc<WaitHandle>);
 
 impl LockWait {
@@ -476,7 +486,7 @@ impl LockWait {
         }
     }
 
-    /// Waits so long at most; whether the transaction has the lock, or has ended.
+    /// Waits at most so long. Gives whether the transaction has the lock, or has ended.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> bool {
         let waiter = &self.0.waiter;

@@ -1,16 +1,19 @@
-//! Locks that a session holds by itself, over any number of transactions, by numbers that mean something to it alone.
+//! Locks that a session holds by itself, over any number of transactions, by numbers that mean
+//! something to it alone.
 //!
-//! They lie in the same table as row locks and wait in the same queues, so that a circle that goes over both is found. A
-//! session has two numbers among owners then, its own and its transaction's; [`LockTable`] is told that they are one party.
+//! They lie in the same table as row locks and wait in the same queues, so that a circle that goes
+//! over both is found. A session has two numbers among owners then, its own and its transaction's;
+//! [`LockTable`] is told that they are one party.
 //!
-//! A lock's name is its number under a mixing that can be undone: whoever lists locks can tell which it is.
+//! A lock's name is its number under a mixing that can be undone: a list of locks can tell
+//! which it is.
 
 use super::{IfLocked, LockName, LockTable, Locks, OwnerId, Result};
 use crate::store::{LockMode, SpaceId};
 
 use std::sync::Arc;
 
-/// The locks of one session. Dropping them lets go of all.
+/// The locks of one session. Dropping it releases all.
 pub struct SessionLocks {
     table: Arc<LockTable>,
     locks: Locks,
@@ -27,7 +30,8 @@ impl SessionLocks {
         self.locks.owner()
     }
 
-    /// Says which transaction the session is in: whoever waits for the one waits for the other.
+    /// Sets which transaction the session is in: an owner that waits for the one waits for the
+    /// other.
     pub fn works_as(&self, transaction: OwnerId) {
         let owner = self.owner();
         let mut waits = self.table.waits.lock();
@@ -46,12 +50,12 @@ impl SessionLocks {
         self.locks.take_named(LockName::of_number(space, number), space, mode, if_locked).map(drop)
     }
 
-    /// Goes on with less of a lock.
+    /// Changes a lock to a weaker mode.
     pub fn weaken(&mut self, space: SpaceId, number: u64, mode: LockMode) {
         self.locks.weaken(LockName::of_number(space, number), mode);
     }
 
-    /// Lets go of a lock.
+    /// Releases a lock.
     pub fn release(&mut self, space: SpaceId, number: u64) {
         self.locks.release_one(LockName::of_number(space, number));
     }
@@ -103,7 +107,8 @@ fn unshift(mixed: u64, by: u32) -> u64 {
     word
 }
 
-/// The inverse of an odd number modulo 2^64: each of Newton's steps doubles the bits that are right, from three on.
+/// The inverse of an odd number modulo 2^64: each of Newton's steps doubles the bits that are
+/// right, from three on.
 fn inverse(odd: u64) -> u64 {
     let mut inverse = odd;
     for _ in 0..5 {

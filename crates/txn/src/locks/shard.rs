@@ -1,13 +1,16 @@
-//! A part of all locks, by their names. What a lock costs is where it lies: a cache line that another CPU has changed takes as
-//! long to come as some hundred instructions. So a shard is one line, and a lock that one owner holds and nobody waits for,
-//! as nearly all are, lies in it.
+//! A shard: the locks of some names.
+//!
+//! The cost of a lock is mostly that of the memory it lies in: fetching a cache line that another
+//! CPU has changed takes as long as some hundred instructions. So a shard is one cache line. Nearly
+//! all locks have one owner and nobody waits for them; these lie in that line.
 //!
 //! Invariants:
-//! - A lock is in one place: among `alone`, while one owner holds it and nobody waits, or in `more`.
+//! - A lock is in one place: among `alone`, while one owner holds it and nobody waits, or in
+//!   `more`.
 //! - A lock in `more` is held or waited for.
 //! - The first of a queue does not go with some holder (other than itself).
 //!
-//! Not here: which shard a name belongs to, circles, and telling those who got a lock.
+//! Not here: which shard a name belongs to, deadlocks, and waking the owners that got a lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -19,9 +22,10 @@ use smallvec::SmallVec;
 use super::{LockInfo, LockName, OwnerId, Waiter, Woken, goes_with, join};
 use crate::store::{LockMode, SpaceId};
 
-/// Locks of one owner each that have room in a shard's line, beside its mutex and the pointer to more.
+/// Locks of one owner each that have room in a shard's line, beside its mutex and the pointer to
+/// more.
 const ALONE: usize = 2;
-/// A map that has had room for more locks than this is let go of when it is empty.
+/// An empty map is kept for reuse unless it has room for more locks than this.
 const MORE_KEPT: usize = 64;
 
 /// Lock names are hashes already.
@@ -128,7 +132,8 @@ impl Lock {
     /// Adds those for whom `owner` waits here to `blockers`.
     fn blockers(&self, owner: OwnerId, blockers: &mut Blockers) {
         let Some(place) = self.queue.iter().position(|waiter| waiter.owner == owner) else { return };
-        // Those before it wait for this lock and nothing else, so what they wait for is looked at here as well.
+        // Those before it wait for this lock and nothing else, so what they wait for is looked at
+        // here as well.
         blockers.ahead.extend(self.queue.iter().take(place).map(|waiter| waiter.owner));
         for holder in &self.holders {
             let blocks = |waiter: &Arc<Waiter>| waiter.owner != holder.owner && !goes_with(holder.mode, waiter.mode);
@@ -139,12 +144,13 @@ impl Lock {
     }
 }
 
-/// Those for whom somebody waits.
+/// The owners that an owner waits for.
 #[derive(Default)]
 pub(super) struct Blockers {
     /// In the queue before it. They wait for the same lock.
     pub(super) ahead: SmallVec<[OwnerId; 4]>,
-    /// Whom it or those ahead cannot go with. One that wants more of this lock stands in its queue, and may wait for others.
+    /// Whom it or those ahead cannot go with. One that wants more of this lock stands in its queue,
+    /// and may wait for others.
     pub(super) holders: SmallVec<[OwnerId; 4]>,
 }
 
@@ -171,8 +177,8 @@ impl Shard {
         }
     }
 
-    /// Gives the lock, or a place in its queue: behind the holders that want more already for one who holds it, at the end
-    /// for others.
+    /// Gives the lock, or a place in its queue: behind the holders that want more already for one
+    /// who holds it, at the end for others.
     pub(super) fn hold_or_queue(&mut self, wanted: &Wanted, waiter: impl FnOnce() -> Waiter) -> Option<Arc<Waiter>> {
         if self.try_hold(wanted) {
             return None;
@@ -201,7 +207,7 @@ impl Shard {
         lock
     }
 
-    /// An owner lets go of the lock.
+    /// An owner releases the lock.
     pub(super) fn release(&mut self, owner: OwnerId, name: LockName, woken: &mut Woken) {
         if let Some(place) = self.alone.iter_mut().find(|place| place.is_some_and(|alone| alone.name == name)) {
             place.take_if(|alone| alone.owner == owner);
@@ -213,7 +219,7 @@ impl Shard {
         });
     }
 
-    /// An owner goes on with less of the lock.
+    /// An owner changes the lock to a weaker mode.
     pub(super) fn weaken(&mut self, owner: OwnerId, name: LockName, mode: LockMode, woken: &mut Woken) {
         let holds = |alone: &&mut Alone| alone.name == name && alone.owner == owner;
         if let Some(alone) = self.alone.iter_mut().flatten().find(holds) {
@@ -229,7 +235,7 @@ impl Shard {
         });
     }
 
-    /// Takes somebody out of the queue, unless it has got the lock already.
+    /// Removes a waiting owner from the queue, unless it has got the lock already.
     pub(super) fn cancel(&mut self, waiter: &Arc<Waiter>, woken: &mut Woken) {
         self.change(waiter.name, woken, |lock| {
             let place = lock.queue.iter().position(|other| Arc::ptr_eq(other, waiter));
@@ -237,7 +243,8 @@ impl Shard {
         });
     }
 
-    /// Takes somebody away from a lock: `change` says whether it has. Others may have it then.
+    /// Removes an owner from a lock: `change` does it and says whether there was anything to
+    /// remove. Others may get the lock then.
     fn change(&mut self, name: LockName, woken: &mut Woken, change: impl FnOnce(&mut Lock) -> bool) {
         let Some(more) = &mut self.more else { return };
         let Some(lock) = more.get_mut(&name) else { return };

@@ -1,8 +1,9 @@
-//! Random transactions as state machines, what they saw, and whether they could have seen it one after the other.
+//! Random transactions as state machines, what they saw, and whether they could have seen it one
+//! after the other.
 //!
-//! A [`Session`] runs a random program, one call a step, so that threads or a scheduler of one thread can interleave
-//! them; each transaction that commits notes what it did and saw. [`check`] carries all of them out again on a map, in
-//! the order of their commits, and compares.
+//! A [`Session`] runs a random program, one call a step, so that threads or a scheduler of one
+//! thread can interleave them; each transaction that commits notes what it did and saw. [`check`]
+//! carries all of them out again on a map, in the order of their commits, and compares.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -176,7 +177,8 @@ pub struct Session {
     pub deadlocks: u64,
     /// The newest state of which this session was told.
     told: TxnId,
-    /// Tells the order of commits of several stores, each of which numbers its own, where one comes after the other.
+    /// Tells the order of commits of several stores, each of which numbers its own, where one comes
+    /// after the other.
     pub order: Option<Arc<AtomicU64>>,
 }
 
@@ -381,8 +383,8 @@ fn replay(model: &mut Model, savepoints: &mut Vec<Model>, op: &Op) -> Seen {
     }
 }
 
-/// Carries everything out again, one transaction after the other in the order of their commits. Says what was seen that
-/// could not have been; gives the rows at the end.
+/// Carries everything out again, one transaction after the other in the order of their commits.
+/// Says what was seen that could not have been; gives the rows at the end.
 pub fn check(mut records: Vec<Record>) -> std::result::Result<Model, String> {
     records.sort_by_key(|record| record.place);
     let mut model = Model::new();

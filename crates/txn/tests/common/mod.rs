@@ -1,4 +1,5 @@
-//! What the tests share: stores in directories that go away, rows of two columns, short ways to say things.
+//! What the tests share: stores in directories that go away, rows of two columns, short ways to say
+//! things.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests, each of which uses some of it")]
 
 pub mod history;

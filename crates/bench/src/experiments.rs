@@ -1,0 +1,13 @@
+//! Experiments with one question each.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | `freespace` | Which order of taking free pages costs what? |
+//! | `lifo` | What does a write-back cache below make of two of these orders? |
+//! | `threads` | Does the runtime keep short requests short beside long ones? |
+//! | `idle` | What does a process cost that nobody asks for anything? |
+
+pub mod freespace;
+pub mod idle;
+pub mod lifo;
+pub mod threads;

@@ -1,0 +1,59 @@
+//! The files that a run's result goes to.
+
+use std::path::PathBuf;
+
+use super::args::{CommonArgs, Step};
+use super::html;
+use super::result::RunResult;
+use crate::measure::output::{self, tell};
+use crate::measure::{Error, Result};
+
+/// The files that a result goes to.
+pub(super) struct Files {
+    pub(super) folder: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
+    pub(super) html: Option<PathBuf>,
+}
+
+impl Files {
+    /// Those of the flags. If there are none, a result of all steps goes to a folder: it is worth a
+    /// look, and a comparison.
+    pub(super) fn of(args: &CommonArgs, workload: &str) -> Self {
+        let (json, html) = (args.json.clone(), args.html.clone());
+        if json.is_some() || html.is_some() || args.step != Step::All {
+            return Self { folder: None, json, html };
+        }
+        let folder = PathBuf::from(output::RESULTS_DEFAULT);
+        let file = |ending: &str| Some(folder.join(format!("{workload}.{ending}")));
+        Self { json: file("json"), html: file("html"), folder: Some(folder) }
+    }
+
+    pub(super) fn make_folder(&self) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        std::fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error))
+    }
+
+    pub(super) fn ensure_writable(&self) -> Result<()> {
+        self.make_folder()?;
+        let outcome = output::ensure_writable(self.json.iter().chain(&self.html));
+        // Until there is a result; one that has older results in it stays.
+        self.folder.iter().for_each(|folder| _ = std::fs::remove_dir(folder));
+        outcome
+    }
+
+    pub(super) fn write(&self, result: &RunResult) -> Result<()> {
+        self.make_folder()?;
+        let result = std::slice::from_ref(result);
+        if let Some(path) = &self.json {
+            output::write_json(path, result)?;
+        }
+        if let Some(path) = &self.html {
+            let title = format!("{} on {}", result[0].workload, result[0].target);
+            output::write(path, html::page(&title, result))?;
+        }
+        for path in self.html.iter().chain(&self.json) {
+            tell!("written: {}", path.display());
+        }
+        Ok(())
+    }
+}
