@@ -248,10 +248,6 @@ impl SessionCalls for Own {
                 Err(error) => return Err(error),
             },
             "txid_current" | "pg_current_xact_id" => Datum::Int(self.engine.store.newest_txn().0 as i64),
-            "pg_database_size" => {
-                let data = self.engine.store.database().path().join("data");
-                Datum::Int(std::fs::metadata(data).map_or(0, |data| data.len() as i64))
-            }
             "pg_get_serial_sequence" => {
                 let no_column = |relation: &str| {
                     let message = format!("column \"{}\" of relation \"{relation}\" does not exist", text(1));
