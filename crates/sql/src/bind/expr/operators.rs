@@ -386,6 +386,12 @@ impl Binder<'_> {
             let all = all.map(|(left, right)| Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
             return Ok(Bound::bool(Expr::And(all.collect())));
         }
+        // They differ if one column does, and then no later one is looked at.
+        if op == CompareOp::Ne {
+            let any = lefts.into_iter().zip(rights);
+            let any = any.map(|(left, right)| Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+            return Ok(Bound::bool(Expr::Or(any.collect())));
+        }
         Ok(Bound::bool(Expr::CompareRows { op, left: lefts, right: rights }))
     }
 

@@ -395,10 +395,8 @@ impl Settings {
         if self.defaults.as_ref().and_then(|defaults| defaults.get(&lower)).is_some_and(|known| known.by > by) {
             return Ok(());
         }
-        if Known::find(&lower).is_none() {
-            if !self.is_made_up(&lower) {
-                self.custom.get_or_insert_default().insert(lower.clone(), name.into());
-            }
+        if Known::find(&lower).is_none() && !self.is_made_up(&lower) {
+            self.custom.get_or_insert_default().insert(lower.clone(), name.into());
         }
         self.defaults.get_or_insert_default().insert(lower, SessionDefault { value, by });
         self.read_hot();
