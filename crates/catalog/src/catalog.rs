@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
-use colibri_types::{Error, Result, SqlState, letters, types::NAME_BYTES_MAX};
+use colibri_types::{Error, Result, SqlState, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -387,7 +387,10 @@ impl Catalog {
     #[must_use]
     pub fn find(&self, name: &[CompactString], search_path: &[CompactString]) -> Option<&Relation> {
         match name {
-            [name] => search_path.iter().find_map(|schema| self.relation(schema, name)),
+            [name] => search_path.iter().find_map(|schema| {
+                pulse::look();
+                self.relation(schema, name)
+            }),
             [schema, name] => self.relation(schema, name),
             _ => None,
         }

@@ -72,6 +72,9 @@ pub trait Cluster: Send + Sync {
     /// All databases, in the order of their numbers.
     fn databases(&self) -> Vec<DatabaseInfo>;
 
+    /// Bytes of a database's file; 0 if there is none.
+    fn database_bytes(&self, name: &str) -> u64;
+
     /// Makes an empty database. It is durable on return, with all that `how` says.
     ///
     /// # Errors

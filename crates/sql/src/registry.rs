@@ -86,7 +86,13 @@ mod tests {
                         | (_, Type::AnyElement)
                         | (
                             Datum::Int(_),
-                            Type::RegClass | Type::RegType | Type::RegProc | Type::RegNamespace | Type::RegRole
+                            Type::RegClass
+                                | Type::RegType
+                                | Type::RegProc
+                                | Type::RegOper
+                                | Type::RegOperator
+                                | Type::RegNamespace
+                                | Type::RegRole
                         )
                 );
                 assert!(fits, "{}({values:?}) = {result:?}", function.name);

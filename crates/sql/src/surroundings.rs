@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 
 use crate::session::{Engine, Modes, Settings};
 
+/// The schemas that are looked through for a name without one, in this order. Statements keep it: there may be many.
+pub(crate) type SearchPath = Arc<[CompactString]>;
+
 /// A statement that was prepared under a name.
 #[derive(Debug, Clone)]
 pub(crate) struct PreparedInfo {
@@ -43,7 +46,7 @@ pub(crate) struct CursorInfo {
 pub(crate) struct Surroundings {
     pub(crate) catalog: Arc<Catalog>,
     /// Schemas that names are looked up in.
-    pub(crate) search_path: Vec<CompactString>,
+    pub(crate) search_path: SearchPath,
     pub(crate) engine: Option<Arc<Engine>>,
     pub(crate) cluster: Option<Arc<dyn Cluster>>,
     /// Without a cluster, the session's user alone.

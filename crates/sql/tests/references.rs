@@ -213,3 +213,38 @@ fn change(random: &mut fastrand::Rng, model: &mut Model) -> (String, &'static st
         }
     }
 }
+
+/// Bug: violations named no schema. Consequence: programs that look at the fields of an error (libpq's SCHEMA NAME) could not
+/// tell tables of the same name apart. Fix: every violation says schema, table, and column or constraint.
+#[test]
+fn violations_name_the_schema_the_table_and_the_column_or_constraint() {
+    let setup = "CREATE SCHEMA s;
+        CREATE TABLE s.p (a int PRIMARY KEY, b int NOT NULL CONSTRAINT low CHECK (b < 10), c int UNIQUE);
+        CREATE TABLE s.q (a int CONSTRAINT up REFERENCES s.p);
+        INSERT INTO s.p VALUES (1, 1, 1), (2, 2, 2); INSERT INTO s.q VALUES (1), (NULL)";
+    let db = TestDatabase::new(setup);
+    let mut session = db.session();
+    for (statement, table, column, constraint) in [
+        ("INSERT INTO s.p VALUES (3, NULL, 3)", "p", Some("b"), None),
+        ("INSERT INTO s.p VALUES (NULL, 1, 3)", "p", Some("a"), None),
+        ("UPDATE s.p SET b = NULL", "p", Some("b"), None),
+        ("UPDATE s.p SET b = b + NULL", "p", Some("b"), None),
+        ("INSERT INTO s.p VALUES (3, 30, 3)", "p", None, Some("low")),
+        ("INSERT INTO s.p VALUES (1, 1, 3)", "p", None, Some("p_pkey")),
+        ("UPDATE s.p SET c = 1", "p", None, Some("p_c_key")),
+        ("INSERT INTO s.q VALUES (9)", "q", None, Some("up")),
+        ("DELETE FROM s.p WHERE a = 1", "q", None, Some("up")),
+        ("ALTER TABLE s.q ALTER a SET NOT NULL", "q", Some("a"), None),
+        ("ALTER TABLE s.q ADD d int NOT NULL", "q", Some("d"), None),
+        ("ALTER TABLE s.p ADD CONSTRAINT high CHECK (b > 1)", "p", None, Some("high")),
+        ("ALTER TABLE s.p ADD d int UNIQUE DEFAULT 1", "p", None, Some("p_d_key")),
+        ("ALTER TABLE s.q ADD d int DEFAULT 7 CONSTRAINT f REFERENCES s.p", "q", None, Some("f")),
+    ] {
+        let error = session.run(statement).unwrap_err();
+        let report = error.report();
+        assert_eq!(report.schema.as_deref(), Some("s"), "{statement}: {error}");
+        assert_eq!(report.table.as_deref(), Some(table), "{statement}: {error}");
+        assert_eq!(report.column.as_deref(), column, "{statement}: {error}");
+        assert_eq!(report.constraint.as_deref(), constraint, "{statement}: {error}");
+    }
+}

@@ -175,6 +175,79 @@ impl Array {
         self.values.get(at)
     }
 
+    /// The values between two subscripts for each of the first dimensions, counted from 1; where a subscript is missing, from
+    /// the first or to the last. What is not there is left out.
+    ///
+    /// # Errors
+    /// The statement was cancelled.
+    pub fn slice(&self, bounds: &[(Option<i64>, Option<i64>)]) -> Result<Self> {
+        let none = || Self::new(self.element, Vec::new());
+        if self.dimensions.is_empty() || bounds.len() > self.dimensions.len() {
+            return Ok(none());
+        }
+        let mut ranges: SmallVec<[(usize, usize); 1]> = SmallVec::new();
+        for (at, dimension) in self.dimensions.iter().enumerate() {
+            let (lower, upper) = bounds.get(at).copied().unwrap_or_default();
+            let first = i64::from(dimension.lower);
+            let lower = lower.map_or(first, |lower| lower.max(first));
+            let upper = upper.map_or(dimension.upper(), |upper| upper.min(dimension.upper()));
+            match (usize::try_from(lower - first), usize::try_from(upper - lower + 1)) {
+                (Ok(from), Ok(length)) if length > 0 => ranges.push((from, length)),
+                _ => return Ok(none()),
+            }
+        }
+        // The places of the values so far, of which each becomes one for each value of the next dimension.
+        let mut places = vec![0];
+        for (dimension, &(from, length)) in self.dimensions.iter().zip(&ranges) {
+            let mut inner = Vec::with_capacity(places.len() * length);
+            for place in places {
+                pulse::work(length)?;
+                inner.extend((from..from + length).map(|offset| place * dimension.length + offset));
+            }
+            places = inner;
+        }
+        let mut values = Vec::with_capacity(places.len());
+        for place in places {
+            pulse::work(UNITS_PER_VALUE)?;
+            values.push(self.values[place].clone());
+        }
+        let dimensions = ranges.iter().map(|&(_, length)| Dimension { length, lower: 1 }).collect();
+        Ok(Self { element: self.element, dimensions, values })
+    }
+
+    /// As many copies of a value as the dimensions ask for.
+    ///
+    /// # Errors
+    /// 54000 if there are too many dimensions or values, or a subscript is beyond an integer.
+    pub fn filled(element: Type, value: &Datum, dimensions: SmallVec<[Dimension; 1]>) -> Result<Self> {
+        let too_large = |message: String| Error::new(SqlState::PROGRAM_LIMIT, message);
+        if dimensions.len() > DIMENSIONS_MAX {
+            let count = dimensions.len();
+            return Err(too_large(format!(
+                "number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})"
+            )));
+        }
+        let mut count = 1_usize;
+        for dimension in &dimensions {
+            count = count.saturating_mul(dimension.length);
+            if count > VALUES_MAX {
+                return Err(too_large(format!("array size exceeds the maximum allowed ({VALUES_MAX})")));
+            }
+        }
+        if dimensions.is_empty() || count == 0 {
+            return Ok(Self::new(element, Vec::new()));
+        }
+        if let Some(beyond) = dimensions.iter().find(|dimension| dimension.upper() >= i64::from(i32::MAX)) {
+            return Err(too_large(format!("array lower bound is too large: {}", beyond.lower)));
+        }
+        let mut values = Vec::new();
+        while values.len() < count {
+            pulse::work(1)?;
+            values.push(value.clone());
+        }
+        Ok(Self { element, dimensions, values })
+    }
+
     /// The order: by values, then by how many, then by dimensions.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Ordering {

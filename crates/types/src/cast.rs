@@ -47,6 +47,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         }
         (Type::Array(from), Type::Array(to)) => return cast_context(from.ty(), to.ty()),
         (_, Type::AnyArray | Type::Record) | (Type::AnyElement, _) => return None,
+        (Type::RegProc, Type::RegProcedure) | (Type::RegProcedure, Type::RegProc) => Implicit,
+        (Type::RegOper, Type::RegOperator) | (Type::RegOperator, Type::RegOper) => Implicit,
         (Oid, to) if to.is_reg() => Implicit,
         (from, Oid) if from.is_reg() => Implicit,
         (from, Int4 | Int8) if from.is_reg() => Assignment,

@@ -57,7 +57,7 @@ impl Env {
     /// # Errors
     /// A number of more than 32 bits; as [`Surround::number_of`].
     pub fn object_number(&self, ty: Type, text: &str) -> Result<u32> {
-        match (number_itself(text), &self.surroundings) {
+        match (number_itself(ty, text), &self.surroundings) {
             (Some(number), _) => number,
             (None, Some(surroundings)) => surroundings.number_of(ty, text),
             (None, None) => {
@@ -69,7 +69,7 @@ impl Env {
     /// Appends an object's name, or its number if it has none.
     pub fn write_object(&self, ty: Type, number: u32, out: &mut String) {
         match &self.surroundings {
-            _ if number == 0 => out.push('-'),
+            _ if number == 0 => out.push(if is_operator(ty) { '0' } else { '-' }),
             Some(surroundings) => surroundings.write_name(ty, number, out),
             None => match Type::from_oid(number).filter(|_| ty == Type::RegType) {
                 Some(named) => out.push_str(named.sql_name()),
@@ -79,10 +79,15 @@ impl Env {
     }
 }
 
+/// Whether values are numbers of operators, one of which has the name `-`.
+fn is_operator(ty: Type) -> bool {
+    matches!(ty, Type::RegOper | Type::RegOperator)
+}
+
 /// The number that a text is instead of a name; `-` is that of nothing.
-pub fn number_itself(text: &str) -> Option<Result<u32>> {
+pub fn number_itself(ty: Type, text: &str) -> Option<Result<u32>> {
     match text {
-        "-" => Some(Ok(0)),
+        "-" if !is_operator(ty) => Some(Ok(0)),
         "" => None,
         _ => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| {
             text.parse().map_err(|_| {

@@ -120,7 +120,9 @@ pub struct Report {
     pub context: Option<String>,
     /// Where in the statement's text, in characters from 1.
     pub position: Option<u32>,
-    /// The table that a constraint violation is about.
+    /// The schema of the table that a constraint violation is about.
+    pub schema: Option<String>,
+    /// The table.
     pub table: Option<String>,
     /// The column.
     pub column: Option<String>,
@@ -143,6 +145,7 @@ impl Error {
             hint: None,
             context: None,
             position: None,
+            schema: None,
             table: None,
             column: None,
             constraint: None,
@@ -222,7 +225,8 @@ impl Error {
 
     /// With the names that a constraint violation is about.
     #[must_use]
-    pub fn about(mut self, table: &str, column: Option<&str>, constraint: Option<&str>) -> Self {
+    pub fn about(mut self, schema: &str, table: &str, column: Option<&str>, constraint: Option<&str>) -> Self {
+        self.0.schema = Some(schema.to_owned());
         self.0.table = Some(table.to_owned());
         self.0.column = column.map(str::to_owned);
         self.0.constraint = constraint.map(str::to_owned);

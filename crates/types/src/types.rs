@@ -142,6 +142,10 @@ types! {
     RegProc 24 1008 "regproc" "regproc" Number 4;
     /// `regprocedure`: a function's number, written as its name and arguments
     RegProcedure 2202 2207 "regprocedure" "regprocedure" Number 4;
+    /// `regoper`: an operator's number, written as its name
+    RegOper 2203 2208 "regoper" "regoper" Number 4;
+    /// `regoperator`: an operator's number, written as its name and arguments
+    RegOperator 2204 2209 "regoperator" "regoperator" Number 4;
     /// `regnamespace`: a schema's number, written as its name
     RegNamespace 4089 4090 "regnamespace" "regnamespace" Number 4;
     /// `regrole`: a role's number, written as its name
@@ -218,6 +222,8 @@ impl Type {
             | Self::RegType
             | Self::RegProc
             | Self::RegProcedure
+            | Self::RegOper
+            | Self::RegOperator
             | Self::RegNamespace
             | Self::RegRole
             | Self::Xid => Self::Oid,

@@ -33,6 +33,12 @@ impl Authority {
         Self { role, superuser, has: in_database_of(owner, roles, role).into_iter().collect() }
     }
 
+    /// How many roles' privileges it has.
+    #[must_use]
+    pub fn role_count(&self) -> usize {
+        self.has.len()
+    }
+
     /// Whether it may do everything.
     #[must_use]
     pub fn is_superuser(&self) -> bool {

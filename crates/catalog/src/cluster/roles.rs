@@ -1,6 +1,6 @@
 //! Roles and who is a member of which.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
@@ -205,8 +205,7 @@ impl Roles {
     /// 0LP01 if that would go round in a circle.
     pub fn add_member(&mut self, group: RoleId, member: RoleId, grantor: RoleId, admin: bool) -> Result<bool> {
         if group == member || self.groups_of(group).contains(&member) {
-            let message = format!("role \"{}\" is a member of role \"{}\"", self.name_of(group), self.name_of(member));
-            return Err(Error::new(SqlState("0LP01"), message));
+            return Err(self.circle(group, member));
         }
         let Some(role) = self.by_oid.get_mut(&member) else { return Ok(false) };
         match role.member_of.iter_mut().find(|known| known.group == group) {
@@ -215,6 +214,72 @@ impl Roles {
             None => role.member_of.push(Membership { group, grantor, admin }),
         }
         Ok(true)
+    }
+
+    /// Makes roles members of others, each of each; gives the memberships that change nothing, group and member, in order.
+    ///
+    /// # Errors
+    /// As [`Roles::add_member`], of the first pair that would close a circle.
+    pub fn add_members(
+        &mut self,
+        groups: &[RoleId],
+        members: &[RoleId],
+        grantor: RoleId,
+        admin: bool,
+    ) -> Result<Vec<(RoleId, RoleId)>> {
+        if let Some((group, member)) = self.circle_among(groups, members) {
+            return Err(self.circle(group, member));
+        }
+        let groups_now = |member: &RoleId| -> HashMap<RoleId, usize> {
+            let memberships = self.get(*member).map_or(&[][..], |role| &role.member_of);
+            memberships.iter().enumerate().map(|(place, known)| (known.group, place)).collect()
+        };
+        let mut known: Vec<HashMap<RoleId, usize>> = members.iter().map(groups_now).collect();
+        let mut unchanged = Vec::new();
+        for &group in groups {
+            for (&member, known) in members.iter().zip(&mut known) {
+                let Some(role) = self.by_oid.get_mut(&member) else { continue };
+                match known.get(&group).map(|&place| &mut role.member_of[place]) {
+                    Some(membership) if admin && !membership.admin => {
+                        *membership = Membership { group, grantor, admin };
+                    }
+                    Some(_) => unchanged.push((group, member)),
+                    None => {
+                        known.insert(group, role.member_of.len());
+                        role.member_of.push(Membership { group, grantor, admin });
+                    }
+                }
+            }
+        }
+        Ok(unchanged)
+    }
+
+    /// The first of some groups, with the first of its new members, that the group is a member of already. Each role is
+    /// looked at once, however many groups lead to it.
+    fn circle_among(&self, groups: &[RoleId], members: &[RoleId]) -> Option<(RoleId, RoleId)> {
+        let new_members: HashSet<RoleId> = members.iter().copied().collect();
+        // From these no new member is reached.
+        let mut seen = HashSet::new();
+        let reaches = |group: RoleId, seen: &mut HashSet<RoleId>| {
+            let mut next = vec![group];
+            while let Some(role) = next.pop() {
+                if new_members.contains(&role) {
+                    return true;
+                }
+                if seen.insert(role) {
+                    next.extend(self.get(role).into_iter().flat_map(|role| &role.member_of).map(|known| known.group));
+                }
+            }
+            false
+        };
+        let group = groups.iter().copied().find(|&group| reaches(group, &mut seen))?;
+        let above = self.groups_of(group);
+        members.iter().copied().find(|member| above.contains(member)).map(|member| (group, member))
+    }
+
+    fn circle(&self, group: RoleId, member: RoleId) -> Error {
+        let message = format!("role \"{}\" is a member of role \"{}\"", self.name_of(group), self.name_of(member));
+        Error::new(SqlState("0LP01"), message)
     }
 
     /// Ends a membership, or only the right to make others members; says whether there was one.

@@ -355,6 +355,10 @@ impl Cluster for Directory {
         infos
     }
 
+    fn database_bytes(&self, name: &str) -> u64 {
+        std::fs::metadata(self.path_of(name).join("data")).map_or(0, |data| data.len())
+    }
+
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()> {
         check_name(name)?;
         let path = self.path_of(name);

@@ -217,6 +217,7 @@ fn fields(out: &mut Out, severity: &str, error: &Error) {
         (b'H', report.hint.as_deref()),
         (b'P', position.as_deref()),
         (b'W', report.context.as_deref()),
+        (b's', report.schema.as_deref()),
         (b't', report.table.as_deref()),
         (b'c', report.column.as_deref()),
         (b'n', report.constraint.as_deref()),

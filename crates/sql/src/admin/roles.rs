@@ -39,7 +39,7 @@ impl Wanted {
             role.verifier.clone_from(verifier);
         }
         if let Some(until) = self.valid_until_us {
-            role.valid_until_us = (until != i64::MAX).then_some(until);
+            role.valid_until_us = Some(until);
         }
     }
 
@@ -293,18 +293,13 @@ impl Session {
         }
         let mut unchanged = Vec::new();
         cluster.change_roles(&mut |roles| {
-            for &group in &numbers {
-                for &member in &members {
-                    let changed = if revoke {
-                        roles.remove_member(group, member, admin)
-                    } else {
-                        roles.add_member(group, member, grantor, admin)?
-                    };
-                    if !changed {
-                        unchanged.push((roles.name_of(member), roles.name_of(group)));
-                    }
-                }
-            }
+            let same = if revoke {
+                let pairs = numbers.iter().flat_map(|&group| members.iter().map(move |&member| (group, member)));
+                pairs.filter(|&(group, member)| !roles.remove_member(group, member, admin)).collect()
+            } else {
+                roles.add_members(&numbers, &members, grantor, admin)?
+            };
+            unchanged = same.into_iter().map(|(group, member)| (roles.name_of(member), roles.name_of(group))).collect();
             Ok(())
         })?;
         for (member, group) in unchanged {

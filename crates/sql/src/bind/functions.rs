@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use colibri_catalog::Relation;
 use colibri_types::{
-    Category, ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, functions::Volatility, resolve,
+    Category, ColumnType, Datum, Error, Result, SqlState, Type,
+    cast::CastContext,
+    functions::{LIST_OF_ROWS, OBJECT_OF_ROWS, Volatility},
+    resolve,
 };
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -31,7 +34,6 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("pg_get_serial_sequence", &[Type::Text, Type::Text], 2, Type::Text, false),
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),
-    ("pg_database_size", &[Type::Text], 1, Type::Int8, false),
     ("pg_advisory_lock", BY_ONE, 1, Type::Void, true),
     ("pg_advisory_lock", BY_TWO, 2, Type::Void, true),
     ("pg_advisory_lock_shared", BY_ONE, 1, Type::Void, true),
@@ -166,6 +168,9 @@ impl Binder<'_> {
             return Ok(bound);
         }
         let mut types = Vec::with_capacity(args.exprs.len());
+        if matches!(&*name, "json_agg" | "json_object_agg") {
+            return self.json_aggregate(&name, &args, function.filter.as_deref(), span);
+        }
         // Whether it is an aggregate is asked by name first: its arguments are bound under other rules.
         if resolve::resolve_aggregate(&name, &[]).is_some() {
             return self.aggregate(&name, &args, function.filter.as_deref(), span);
@@ -253,7 +258,24 @@ impl Binder<'_> {
             let element = args.iter().enumerate().find_map(known)?;
             Some((element, element.array()?))
         };
-        let Some((element, array)) = of_array.or_else(of_element) else {
+        let kinds = args.iter().enumerate().filter_map(|(at, arg)| match declared(at) {
+            Type::AnyArray => arg.ty.ty.element(),
+            Type::AnyElement => Some(arg.ty.ty),
+            _ => None,
+        });
+        let kinds: Vec<Type> = kinds.filter(|ty| *ty != Type::Unknown).collect();
+        let differ = kinds.iter().any(|kind| *kind != kinds[0]);
+        let no_such = |binder: &Self| binder.place(span, no_such_call(function, &args));
+        let of_all = match differ {
+            false => None,
+            // Arrays, and what is put into them or looked for there, become arrays of a common type.
+            true if crate::system::procedures::COMPATIBLE_FUNCTIONS.contains(&function.name) => {
+                let common = resolve::common_type(&kinds).ok_or_else(|| no_such(self))?;
+                Some((common, common.array().ok_or_else(|| no_such(self))?))
+            }
+            true => return Err(no_such(self)),
+        };
+        let Some((element, array)) = of_all.or(of_array).or_else(of_element) else {
             let message = "could not determine polymorphic type because input has type unknown";
             return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
         };
@@ -286,33 +308,66 @@ impl Binder<'_> {
         })
     }
 
-    /// `json_build_object`: numbers and truth values are JSON as they are written, everything else is quoted.
-    fn json_object(&mut self, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
-        if exprs.is_empty() {
-            return Ok(Bound::new(Expr::Const(Datum::text("{}")), Type::Json));
+    /// A value as JSON.
+    fn json_value(&mut self, bound: Bound, span: Span) -> Result<Expr> {
+        use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Timestamp, TimestampTz};
+        let ty = bound.ty.ty;
+        let has_own_form =
+            matches!(ty, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Date | Timestamp | TimestampTz);
+        if ty == Type::Json {
+            return Ok(bound.expr);
         }
-        if !exprs.len().is_multiple_of(2) {
+        if has_own_form || ty.element().is_some() {
+            return Ok(self.call("to_json", vec![bound], span)?.expr);
+        }
+        let as_text = self.coerce(bound, Type::Text.into(), CastContext::Explicit, span)?;
+        Ok(self.call("to_json", vec![Bound::new(as_text, Type::Text)], span)?.expr)
+    }
+
+    /// `json_build_object` and `json_build_array`.
+    fn json_of_values(&mut self, name: &str, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
+        let is_object = name == "json_build_object";
+        if exprs.is_empty() {
+            let empty = if is_object { "{}" } else { "[]" };
+            return Ok(Bound::new(Expr::Const(Datum::text(empty)), Type::Json));
+        }
+        if is_object && !exprs.len().is_multiple_of(2) {
             let message = "argument list must have even number of elements";
             let error = Error::new(SqlState::BAD_PARAMETER, message)
                 .hint("The arguments of json_build_object() must consist of alternating keys and values.");
             return Err(self.place(span, error));
         }
         let mut args = Vec::with_capacity(exprs.len());
-        for (index, expr) in exprs.iter().enumerate() {
+        for expr in exprs {
             let bound = self.expr(expr)?;
-            let ty = bound.ty.ty;
-            let plain = matches!(ty.category(), Category::Number | Category::Boolean) && !ty.is_reg();
-            let as_text = self.coerce(bound, Type::Text.into(), CastContext::Explicit, expr.span())?;
-            let is_key = index.is_multiple_of(2);
-            args.push(if is_key || plain || ty == Type::Json {
-                as_text
-            } else {
-                self.call("to_json", vec![Bound::new(as_text, Type::Text)], span)?.expr
-            });
+            args.push(self.json_value(bound, expr.span())?);
         }
-        let types = vec![Type::Text; args.len()];
-        let function = self.at(span, self.builtin.functions.function("json_build_object", &types))?;
+        let types = vec![Type::Json; args.len()];
+        let function = self.at(span, self.builtin.functions.function(name, &types))?;
         Ok(Bound::new(Expr::Call { function, args }, Type::Json))
+    }
+
+    /// `json_agg` and `json_object_agg`: what arrays of the values are as JSON.
+    fn json_aggregate(&mut self, name: &str, args: &Args<'_>, filter: Option<&ast::Expr>, span: Span) -> Result<Bound> {
+        let (count, made_by) = match name {
+            "json_agg" => (1, LIST_OF_ROWS),
+            _ => (2, OBJECT_OF_ROWS),
+        };
+        if args.star || args.exprs.len() != count {
+            return Err(self.place(span, no_such_function(name)));
+        }
+        if args.distinct && count > 1 {
+            return Err(self.place(span, Error::unsupported(format_args!("DISTINCT in {name}"))));
+        }
+        let (mut arrays, mut types) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for &expr in &args.exprs {
+            let one = Args { exprs: vec![expr], star: false, distinct: args.distinct, order: args.order };
+            let array = self.aggregate("array_agg", &one, filter, span)?;
+            types.push(array.ty.ty);
+            arrays.push(array.expr);
+        }
+        let function = self.at(span, self.builtin.functions.function(made_by, &types))?;
+        Ok(Bound::new(Expr::Call { function, args: arrays }, Type::Json))
     }
 
     /// `ARRAY(SELECT …)`
@@ -494,7 +549,15 @@ impl Binder<'_> {
                     _ => bound,
                 }
             }
-            "json_build_object" => self.json_object(&args.exprs, span)?,
+            "json_build_object" | "json_build_array" => self.json_of_values(name, &args.exprs, span)?,
+            "to_json" if args.exprs.len() == 1 => {
+                let bound = self.expr(args.exprs[0])?;
+                if bound.ty.ty == Type::Unknown {
+                    let message = "could not determine polymorphic type because input has type unknown";
+                    return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+                }
+                Bound::new(self.json_value(bound, args.exprs[0].span())?, Type::Json)
+            }
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty.ty;
                 Bound::new(Expr::Const(Datum::Int(ty.oid().into())), Type::RegType)
@@ -881,6 +944,18 @@ fn is_integer(ty: Type) -> bool {
 fn type_by_name(name: &str) -> Result<Type> {
     let object = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new(name))]);
     super::types::bind_type(&ast::DataType::Custom(object, Vec::new())).map(|ty| ty.ty)
+}
+
+/// That a function or an operator of arrays takes no arguments of such types.
+fn no_such_call(function: &colibri_types::functions::Function, args: &[Bound]) -> Error {
+    let types: Vec<&str> = args.iter().map(|arg| arg.ty.ty.sql_name()).collect();
+    let message = match types[..] {
+        [left, right] if !function.name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            format!("operator does not exist: {left} {} {right}", function.name)
+        }
+        _ => format!("function {}({}) does not exist", function.name, types.join(", ")),
+    };
+    Error::new(SqlState::NO_SUCH_FUNCTION, message)
 }
 
 fn no_such_function(name: &str) -> Error {

@@ -475,7 +475,7 @@ impl<'a> Binder<'a> {
         let (schema, relation) = in_database(&self.env.database, name)?;
         match schema {
             Some(schema) => Ok(self.catalog.relation(&schema, &relation)),
-            None => Ok(self.search_path.iter().find_map(|schema| self.catalog.relation(schema, &relation))),
+            None => Ok(self.catalog.find(&[relation], self.search_path)),
         }
     }
 

@@ -26,7 +26,8 @@ use super::{Binder, Levels, With, WithSource, fold, whole};
 /// A place in a query from which it may not refer to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Barrier {
-    FirstTerm,
+    /// Of the recursive query with this number; others may be referred to there.
+    FirstTerm(usize),
     Subquery,
     OuterJoin,
     Intersect,
@@ -37,7 +38,7 @@ impl Barrier {
     /// As messages say it.
     fn place(self) -> &'static str {
         match self {
-            Self::FirstTerm => "its non-recursive term",
+            Self::FirstTerm(_) => "its non-recursive term",
             Self::Subquery => "a subquery",
             Self::OuterJoin => "an outer join",
             Self::Intersect => "INTERSECT",
@@ -45,10 +46,14 @@ impl Barrier {
         }
     }
 
-    /// What refuses a reference behind these, from the outermost inwards: a query inside an
-    /// expression stands for itself, otherwise the outermost counts.
-    fn that_counts(barriers: &[Self]) -> Option<Self> {
-        if barriers.contains(&Self::Subquery) { Some(Self::Subquery) } else { barriers.first().copied() }
+    /// What refuses a reference to a recursive query behind these, from the outermost inwards: a
+    /// query inside an expression stands for itself, otherwise the outermost counts.
+    fn that_counts(barriers: &[Self], query: usize) -> Option<Self> {
+        if barriers.contains(&Self::Subquery) {
+            return Some(Self::Subquery);
+        }
+        let of_others = |barrier: &Self| matches!(barrier, Self::FirstTerm(of) if *of != query);
+        barriers.iter().find(|barrier| !of_others(barrier)).copied()
     }
 }
 
@@ -124,7 +129,7 @@ impl Binder<'_> {
         self.at(query.body.span(), check_clauses(&query))?;
 
         let mut first_query =
-            self.behind(Barrier::FirstTerm, |binder| binder.deeper(|binder| binder.set_expr(first)))?;
+            self.behind(Barrier::FirstTerm(id), |binder| binder.deeper(|binder| binder.set_expr(first)))?;
         let types: Vec<Type> = first_query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut first_query, &types)?;
         let mut columns = first_query.columns.clone();
@@ -180,7 +185,7 @@ impl Binder<'_> {
         let WithSource::Working { id, barriers, references } = &mut with.source else {
             return Err(Error::internal("a WITH query that is bound has no working rows"));
         };
-        let refused = Barrier::that_counts(&self.barriers[*barriers..]);
+        let refused = Barrier::that_counts(&self.barriers[*barriers..], *id);
         *references += 1;
         let where_not = match refused {
             Some(barrier) => format!("within {}", barrier.place()),

@@ -1,28 +1,31 @@
 //! What writing to a table has to obey, bound.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::{ForeignKey, ObjectId, ReferenceAction, Table};
-use colibri_types::{Error, Result, Type};
+use colibri_catalog::{Check, ForeignKey, ObjectId, ReferenceAction, Table};
+use colibri_types::{Error, Result, Type, pulse};
 
 use super::{Binder, unique_on};
 use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
 use crate::planner;
+
+/// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the other rows is looked for.
+const UNITS_PER_REFERENCE: usize = 2_000;
 
 impl Binder<'_> {
     /// The rules of a table, and of those whose rows its foreign keys' actions may change.
     pub(crate) fn rules(&mut self, table: &Arc<Table>) -> Result<Arc<TableRules>> {
         let mut made: HashMap<ObjectId, TableRules> = HashMap::new();
         let mut order = vec![Arc::clone(table)];
+        let mut known = HashSet::from([table.id]);
         let mut next = 0;
         while let Some(table) = order.get(next).cloned() {
             next += 1;
             let rules = self.rules_of_one(&table)?;
             for rule in &rules.referenced_by {
                 let acts = |action| !matches!(action, ReferenceAction::NoAction | ReferenceAction::Restrict);
-                let known = order.iter().any(|known| known.id == rule.source.id);
-                if !known && (acts(rule.on_delete) || acts(rule.on_update)) {
+                if (acts(rule.on_delete) || acts(rule.on_update)) && known.insert(rule.source.id) {
                     order.push(Arc::clone(&rule.source));
                 }
             }
@@ -47,7 +50,7 @@ impl Binder<'_> {
 
     fn rules_of_one(&mut self, table: &Arc<Table>) -> Result<TableRules> {
         let mut checks = Vec::with_capacity(table.checks.len());
-        for check in &table.checks {
+        for check in in_order_of_names(table) {
             let condition = self.stored_expr(&check.condition, Some(table), Type::Bool.into())?;
             checks.push((check.name.clone(), condition));
         }
@@ -70,6 +73,7 @@ impl Binder<'_> {
     pub(crate) fn foreign_key_rule(&mut self, table: &Arc<Table>, key: &ForeignKey) -> Result<ForeignKeyRule> {
         let target = if key.target == table.id { Some(table) } else { self.catalog.table(key.target) };
         let target = Arc::clone(target.ok_or_else(|| Error::internal("a foreign key refers to no table"))?);
+        pulse::work(UNITS_PER_REFERENCE)?;
         self.used.push(target.id);
         let target_key = unique_on(&target, &key.target_columns)
             .into_iter()
@@ -88,6 +92,7 @@ impl Binder<'_> {
     }
 
     fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
+        pulse::work(UNITS_PER_REFERENCE)?;
         self.used.push(source.id);
         let (lookup, filter) = planner::reference_access(source, &key.columns, self.sizes, self.env);
         let sets_default = [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault);
@@ -110,4 +115,12 @@ impl Binder<'_> {
             source_rules: OnceLock::new(),
         })
     }
+}
+
+/// The CHECKs of a table in the order in which a row is held against them, which decides about which of several violated
+/// ones the error is.
+fn in_order_of_names(table: &Table) -> Vec<&Check> {
+    let mut checks: Vec<&Check> = table.checks.iter().collect();
+    checks.sort_unstable_by(|one, other| one.name.as_bytes().cmp(other.name.as_bytes()));
+    checks
 }

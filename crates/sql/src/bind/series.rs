@@ -47,6 +47,14 @@ impl Binder<'_> {
             let plain = ast::TableAlias { explicit: false, name, columns: Vec::new(), at: None };
             return self.lateral(&query, alias.unwrap_or(&plain), relations);
         }
+        if let ("pg_partition_tree", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(table))], false) =
+            (function.as_str(), args, numbered)
+        {
+            let query = rows_of_partitions(table)?;
+            let name = ast::Ident::new(function.as_str());
+            let plain = ast::TableAlias { explicit: false, name, columns: Vec::new(), at: None };
+            return self.lateral(&query, alias.unwrap_or(&plain), relations);
+        }
         if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
             let message = "a column definition list is only allowed for functions returning \"record\"";
             return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
@@ -268,6 +276,23 @@ fn rows_of_options(options: &ast::Expr) -> Result<ast::Query> {
         return Ok(query);
     }
     Err(Error::internal("the query of options has another form"))
+}
+
+/// `pg_partition_tree(table)`: no table has partitions.
+fn rows_of_partitions(table: &ast::Expr) -> Result<ast::Query> {
+    let mut query = crate::statement::parse_query(
+        "SELECT a AS relid, a AS parentrelid, false AS isleaf, 0 AS level \
+         FROM pg_partition_ancestors(NULL) AS ancestors(a)",
+    )?;
+    if let ast::SetExpr::Select(select) = &mut *query.body
+        && let Some(from) = select.from.first_mut()
+        && let ast::TableFactor::Table { args: Some(args), .. } = &mut from.relation
+        && let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))] = &mut args.args[..]
+    {
+        *argument = table.clone();
+        return Ok(query);
+    }
+    Err(Error::internal("the query of partitions has another form"))
 }
 
 /// Whether a function gives rows.

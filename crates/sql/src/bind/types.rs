@@ -268,6 +268,8 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("regtype", []) => Type::RegType,
         ("regproc", []) => Type::RegProc,
         ("regprocedure", []) => Type::RegProcedure,
+        ("regoper", []) => Type::RegOper,
+        ("regoperator", []) => Type::RegOperator,
         ("regnamespace", []) => Type::RegNamespace,
         ("regrole", []) => Type::RegRole,
         ("int2vector", []) => Type::Int2Vector,

@@ -312,6 +312,7 @@ impl Session {
                     draft.table.columns[place].name, table.name
                 );
                 return Err(Error::new(SqlState::NOT_NULL_VIOLATION, message).about(
+                    &table.schema,
                     &table.name,
                     Some(&draft.table.columns[place].name),
                     None,

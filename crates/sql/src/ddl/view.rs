@@ -67,25 +67,21 @@ impl Session {
                 Err(error) if error.state() == SqlState::BAD_OBJECT_DEFINITION => Vec::new(),
                 before => before?,
             };
-            for (old, new) in before.iter().zip(&columns) {
-                if old.ty != new.ty {
-                    let message = format!(
-                        "cannot change data type of view column \"{}\" from {} to {}",
-                        old.name, old.ty, new.ty
-                    );
-                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
-                }
+            if names.len() < old.columns.len() {
+                return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, "cannot drop columns from view"));
             }
-            for (index, old_name) in old.columns.iter().enumerate() {
-                match names.get(index) {
-                    None => {
-                        return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, "cannot drop columns from view"));
-                    }
-                    Some(new) if new != old_name => {
-                        let message = format!("cannot change name of view column \"{old_name}\" to \"{new}\"");
-                        return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
-                    }
-                    Some(_) => {}
+            for (index, (old_name, new_name)) in old.columns.iter().zip(&names).enumerate() {
+                if new_name != old_name {
+                    let message = format!("cannot change name of view column \"{old_name}\" to \"{new_name}\"");
+                    let hint = "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.";
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message).hint(hint));
+                }
+                if let (Some(old), Some(new)) = (before.get(index), columns.get(index))
+                    && old.ty != new.ty
+                {
+                    let message =
+                        format!("cannot change data type of view column \"{old_name}\" from {} to {}", old.ty, new.ty);
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
                 }
             }
         }

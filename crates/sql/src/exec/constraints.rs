@@ -89,6 +89,7 @@ pub(super) fn null_violation(table: &Table, column: usize, row: &[Datum], env: &
     let message =
         format!("null value in column \"{name}\" of relation \"{}\" violates not-null constraint", table.name);
     Error::new(SqlState::NOT_NULL_VIOLATION, message).detail(failing_row(table, row, env)).about(
+        &table.schema,
         &table.name,
         Some(name),
         None,
@@ -102,7 +103,7 @@ pub(super) fn duplicate(table: &Table, index: Option<&Index>, row: &[Datum], env
     let key = key_text(table, columns.iter().copied(), columns.iter().map(|&column| &row[column]), env);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("duplicate key value violates unique constraint \"{name}\""))
         .detail(format!("{key} already exists."))
-        .about(&table.name, None, Some(name))
+        .about(&table.schema, &table.name, None, Some(name))
 }
 
 /// `could not create unique index "i"`
@@ -112,7 +113,7 @@ pub(super) fn duplicate_in_old_rows(table: &Table, index: Option<&Index>, row: &
     let key = key_text(table, columns.iter().copied(), columns.iter().map(|&column| &row[column]), env);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .detail(format!("{key} is duplicated."))
-        .about(&table.name, None, Some(name))
+        .about(&table.schema, &table.name, None, Some(name))
 }
 
 fn unique_columns<'a>(table: &'a Table, index: Option<&'a Index>) -> (&'a str, Vec<usize>) {
@@ -123,16 +124,17 @@ fn unique_columns<'a>(table: &'a Table, index: Option<&'a Index>) -> (&'a str, V
     }
 }
 
-/// NOT NULL of a row's columns.
+/// Whether a column has a value in every row.
+#[inline]
+pub(super) fn takes_no_null(table: &Table, column: usize) -> bool {
+    table.columns[column].not_null || table.key_columns().contains(&column)
+}
+
+/// NOT NULL of a row's columns, of which the first that is violated is told.
 #[inline]
 pub(super) fn check_not_null(table: &Table, row: &[Datum], env: &Env) -> Result<()> {
     for (column, (value, definition)) in row.iter().zip(&table.columns).enumerate() {
-        if value.is_null() && definition.not_null && !definition.dropped {
-            return Err(null_violation(table, column, row, env));
-        }
-    }
-    for &column in table.key_columns() {
-        if row[column].is_null() {
+        if value.is_null() && takes_no_null(table, column) && !definition.dropped {
             return Err(null_violation(table, column, row, env));
         }
     }
@@ -158,6 +160,7 @@ pub(super) fn check_condition(
 fn check_violation(table: &Table, name: &str, row: &[Datum], env: &Env) -> Error {
     let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
     Error::new(SqlState::CHECK_VIOLATION, message).detail(failing_row(table, row, env)).about(
+        &table.schema,
         &table.name,
         None,
         Some(name),

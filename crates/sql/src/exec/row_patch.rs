@@ -57,7 +57,7 @@ fn null_sum(table: &Table, column: usize) -> Error {
     let name = &table.columns[column].name;
     let message =
         format!("null value in column \"{name}\" of relation \"{}\" violates not-null constraint", table.name);
-    Error::new(SqlState::NOT_NULL_VIOLATION, message).about(&table.name, Some(name), None)
+    Error::new(SqlState::NOT_NULL_VIOLATION, message).about(&table.schema, &table.name, Some(name), None)
 }
 
 impl RowPatch {

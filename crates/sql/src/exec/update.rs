@@ -16,7 +16,7 @@ use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
 
 use super::constraints::references::{Effects, differ};
-use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation};
+use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation, takes_no_null};
 use super::key_set::KeySet;
 use super::row_patch::{Addition, RowPatch};
 use super::writing::{Changes, Course, Outcome};
@@ -142,19 +142,10 @@ pub(super) fn change_row(
     additions: &[Addition],
 ) -> Result<()> {
     let ChangePlan { table, rules, .. } = plan;
-    for &(column, _) in &plan.sets {
-        if new[column].is_null() && (table.columns[column].not_null || table.key_columns().contains(&column)) {
-            let row = whole_row(ex, plan, key, new, &[])?;
-            return Err(null_violation(table, column, &row, ex.cx.env));
-        }
-    }
-    for addition in additions {
-        // Known by now, and here the whole row can be shown.
-        if addition.amount.is_null() && table.columns[addition.column].not_null {
-            let mut row = whole_row(ex, plan, key, new, &[])?;
-            row[addition.column] = Datum::Null;
-            return Err(null_violation(table, addition.column, &row, ex.cx.env));
-        }
+    if let Some(column) = first_null(plan, new, additions) {
+        let mut row = whole_row(ex, plan, key, new, &[])?;
+        row[column] = Datum::Null;
+        return Err(null_violation(table, column, &row, ex.cx.env));
     }
     for &check in &plan.checks {
         if let Err(error) = check_condition(ex, table, rules, check, new) {
@@ -186,6 +177,14 @@ pub(super) fn change_row(
         effects.note_changed(ex, (table, rules), rule, old, new)?;
     }
     Ok(())
+}
+
+/// The first column that may not be NULL and becomes so.
+#[inline]
+fn first_null(plan: &ChangePlan, new: &[Datum], additions: &[Addition]) -> Option<usize> {
+    let set = plan.sets.iter().map(|&(column, _)| column).filter(|&column| new[column].is_null());
+    let added = additions.iter().filter(|addition| addition.amount.is_null()).map(|addition| addition.column);
+    set.chain(added).filter(|&column| takes_no_null(&plan.table, column)).min()
 }
 
 #[inline]

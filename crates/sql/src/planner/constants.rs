@@ -25,10 +25,63 @@ use crate::expr::{CompareOp, Expr};
 /// Bytes of a text that is computed with, or kept in a plan.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Whether a function is quick with whatever short arguments.
-fn is_quick(function: &Function) -> bool {
-    let slow = ["repeat", "lpad", "rpad", "^", "power", "exp", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*"];
-    !slow.contains(&function.name) && !function.name.starts_with("regexp_") && !function.name.starts_with("substring")
+/// Bytes of texts that patterns are looked for in beforehand, and of the patterns.
+const PATTERN_BYTES_MAX: usize = 256;
+
+/// Whether a function is quick with these short constants.
+fn is_quick(function: &Function, args: &[Expr]) -> bool {
+    let is_float = |arg: &Expr| matches!(arg, Expr::Const(Datum::Float(_)));
+    // As long as asked for, or refused at once.
+    let gives_so_much = |arg: &Expr| match arg {
+        Expr::Const(Datum::Int(count)) => *count <= TEXT_BYTES_MAX as i64 || *count >= i64::from(i32::MAX) / 2,
+        _ => false,
+    };
+    let is_pattern_or_text = |arg: &Expr| match arg {
+        Expr::Const(Datum::Text(text)) => text.len() <= PATTERN_BYTES_MAX,
+        _ => true,
+    };
+    match function.name {
+        "repeat" | "lpad" | "rpad" => args.get(1).is_some_and(gives_so_much),
+        "^" | "power" | "exp" => args.iter().all(is_float),
+        "~" | "~*" | "!~" | "!~*" => args.iter().all(is_pattern_or_text),
+        name if name.starts_with("regexp_") || name.starts_with("substring") => args.iter().all(is_pattern_or_text),
+        _ => true,
+    }
+}
+
+/// Whether a NULL among the arguments makes a call NULL, whatever the others are. An array is looked at before what is
+/// asked of it.
+fn is_null_call(function: &Function, args: &[Expr]) -> bool {
+    match function.name {
+        "[]" | "[:]" => args.first().is_some_and(is_null),
+        _ => function.strict && args.iter().any(is_null),
+    }
+}
+
+/// A list of `IN` as PostgreSQL takes it where it has one value, or where values depend on the row: a comparison with each
+/// of those, behind the others. So a comparison with NULL among them is known to be NULL, and one that holds decides.
+fn compare_with_each(expr: &mut Expr) {
+    let of_row = |value: &Expr| rewrite::any(value, &|part| matches!(part, Expr::Column(_)));
+    let Expr::InList { input, list, negated } = expr else { return };
+    let is_single = list.len() == 1;
+    if !(is_single || list.iter().any(of_row)) || !rewrite::is_pure(input) || rewrite::is_volatile(input) {
+        return;
+    }
+    let (mut others, mut values) = (Vec::new(), std::mem::take(list));
+    if values.iter().filter(|value| !of_row(value)).count() > 1 {
+        (values, others) = values.into_iter().partition(of_row);
+    }
+    let op = if *negated { CompareOp::Ne } else { CompareOp::Eq };
+    let mut parts = Vec::with_capacity(values.len() + 1);
+    if !others.is_empty() {
+        parts.push(Expr::InList { input: input.clone(), list: others, negated: *negated });
+    }
+    parts.extend(values.into_iter().map(|value| Expr::Compare { op, left: input.clone(), right: Box::new(value) }));
+    *expr = match (parts.len(), *negated) {
+        (1, _) => parts.swap_remove(0),
+        (_, true) => Expr::And(parts),
+        (_, false) => Expr::Or(parts),
+    };
 }
 
 /// Functions that fail for no arguments at all.
@@ -61,6 +114,8 @@ fn is_immutable(from: Type, to: Type) -> bool {
         (from, to) if is_text(from) => is_text(to) || is_number(to) || to == Type::Uuid,
         (from, to) if is_text(to) => is_exact(from) || from == Type::Uuid,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
+        // What an array function gives has its type from there.
+        (Type::AnyArray, Type::Array(_)) => true,
         (from, to) => from == to && matches!(to.category(), Category::DateTime) && to != Type::TimestampTz,
     }
 }
@@ -188,6 +243,7 @@ impl Planner<'_> {
 
     /// Simplifies an expression.
     pub(super) fn simplify(&mut self, expr: &mut Expr) {
+        compare_with_each(expr);
         match expr {
             Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) => {}
             Expr::And(all) => {
@@ -211,10 +267,13 @@ impl Planner<'_> {
     fn simplify_itself(&mut self, expr: &mut Expr) {
         match expr {
             Expr::Call { function, args } => {
-                if function.strict && args.iter().any(is_null) {
+                if is_null_call(function, args) {
                     *expr = null();
                 } else if args.iter().all(is_constant) {
-                    if function.volatility == Volatility::Immutable && is_quick(function) && args.iter().all(is_short) {
+                    if function.volatility == Volatility::Immutable
+                        && is_quick(function, args)
+                        && args.iter().all(is_short)
+                    {
                         self.computes = true;
                         self.compute(expr);
                     }

@@ -391,7 +391,8 @@ impl Session {
             }
             Statement::Execute { name: Some(name), parameters, .. } => {
                 let prepared = self.named_statement(name)?;
-                self.execute_named(&prepared, parameters)
+                let params = self.execute_params(name, &prepared, parameters)?;
+                self.execute_named(&prepared, params)
             }
             ddl => {
                 let tag = self.ddl(ddl)?;
@@ -401,8 +402,7 @@ impl Session {
     }
 
     /// EXECUTE: within the statement at hand.
-    fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[ast::Expr]) -> Result<(Rows, CompactString)> {
-        let mut params = self.execute_params(prepared, exprs)?;
+    fn execute_named(&mut self, prepared: &Arc<Prepared>, mut params: Vec<Datum>) -> Result<(Rows, CompactString)> {
         let prepared = self.renewed(prepared)?.unwrap_or_else(|| Arc::clone(prepared));
         if let Some(current_of) = &prepared.current_of {
             params.extend(self.current_row(current_of)?);
@@ -431,9 +431,15 @@ impl Session {
     }
 
     /// The values that EXECUTE gives to parameters.
-    fn execute_params(&mut self, prepared: &Prepared, exprs: &[ast::Expr]) -> Result<Vec<Datum>> {
+    fn execute_params(
+        &mut self,
+        name: &ast::ObjectName,
+        prepared: &Prepared,
+        exprs: &[ast::Expr],
+    ) -> Result<Vec<Datum>> {
         if exprs.len() != prepared.params.len() {
-            let message = format!("wrong number of parameters for prepared statement \"{}\"", prepared.text());
+            let name = name_parts(name)?.last().map(|name| fold(name)).unwrap_or_default();
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let detail = format!("Expected {} parameters but got {}.", prepared.params.len(), exprs.len());
             return Err(Error::new(SqlState::SYNTAX_ERROR, message).detail(detail));
         }
@@ -529,7 +535,7 @@ impl Session {
         let (mut inner, mut types, mut given) = (None, Vec::new(), None);
         if let Statement::Execute { name: Some(name), parameters, .. } = &**statement {
             let prepared = self.named_statement(name)?;
-            given = Some(self.execute_params(&prepared, parameters)?);
+            given = Some(self.execute_params(name, &prepared, parameters)?);
             types = prepared.params().iter().copied().map(Some).collect();
             inner = crate::statement::parse(prepared.text())?.pop();
         }

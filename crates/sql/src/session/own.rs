@@ -19,6 +19,7 @@ use super::engine::Engine;
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
 use crate::exec::SessionCalls;
+use crate::surroundings::SearchPath;
 
 /// What a session knows besides its transaction.
 pub(super) struct Own {
@@ -42,7 +43,7 @@ pub(super) struct Own {
     pub(super) settings: Settings,
     /// The catalogue as the transaction at hand sees it, or the last one saw it.
     pub(super) catalog: Arc<Catalog>,
-    pub(super) search_path: Vec<CompactString>,
+    pub(super) search_path: SearchPath,
     /// What `nextval` gave last for each sequence.
     pub(super) current: HashMap<ObjectId, i64>,
     pub(super) last: Option<ObjectId>,
@@ -247,10 +248,6 @@ impl SessionCalls for Own {
                 Err(error) => return Err(error),
             },
             "txid_current" | "pg_current_xact_id" => Datum::Int(self.engine.store.newest_txn().0 as i64),
-            "pg_database_size" => {
-                let data = self.engine.store.database().path().join("data");
-                Datum::Int(std::fs::metadata(data).map_or(0, |data| data.len() as i64))
-            }
             "pg_get_serial_sequence" => {
                 let no_column = |relation: &str| {
                     let message = format!("column \"{}\" of relation \"{relation}\" does not exist", text(1));

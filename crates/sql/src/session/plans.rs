@@ -26,6 +26,7 @@ use crate::plan::{AssignedValue, Fragment, Node};
 use crate::planner::{self, Sizes};
 use crate::registry::builtin;
 use crate::statement::Scanned;
+use crate::surroundings::SearchPath;
 
 /// Texts whose plans a session keeps.
 const PLANS_MAX: usize = 512;
@@ -89,7 +90,7 @@ pub struct Recipe {
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
     pub(super) version: u64,
-    pub(super) search_path: Vec<compact_str::CompactString>,
+    pub(super) search_path: SearchPath,
     /// Privileges that whoever runs it has to have.
     needs: Vec<Need>,
     /// Sizes of tables that the plan was made for.

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use colibri_types::Type;
-use compact_str::CompactString;
 use parking_lot::Mutex;
 
 use super::plans::Recipe;
+use crate::surroundings::SearchPath;
 
 /// Below so many nobody sweeps.
 const SWEEP_MIN: usize = 64;
@@ -22,7 +22,7 @@ const SWEEP_MIN: usize = 64;
 struct Key {
     text: String,
     types: Vec<Option<Type>>,
-    search_path: Vec<CompactString>,
+    search_path: SearchPath,
 }
 
 impl Key {
@@ -49,10 +49,10 @@ impl Recipes {
         &self,
         text: &str,
         types: &[Option<Type>],
-        search_path: &[CompactString],
+        search_path: &SearchPath,
         version: u64,
     ) -> Option<Arc<Recipe>> {
-        let key = Key { text: text.to_owned(), types: types.to_vec(), search_path: search_path.to_vec() };
+        let key = Key { text: text.to_owned(), types: types.to_vec(), search_path: Arc::clone(search_path) };
         let known = self.0.lock().by_text.get(&key)?.upgrade()?;
         (known.version == version).then_some(known)
     }

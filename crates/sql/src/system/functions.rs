@@ -4,8 +4,10 @@ mod catalog;
 #[cfg(test)]
 mod long_values;
 mod privileges;
+mod sizes;
 
 use colibri_types::functions::Function;
 
 /// All of them.
-pub(crate) const TABLES: &[&[Function]] = &[catalog::TABLE, privileges::COLUMNS, privileges::LISTS, privileges::TABLE];
+pub(crate) const TABLES: &[&[Function]] =
+    &[catalog::TABLE, sizes::TABLE, privileges::COLUMNS, privileges::LISTS, privileges::TABLE];

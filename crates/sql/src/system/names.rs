@@ -1,4 +1,5 @@
-//! Object numbers as names, and back: the types `regclass`, `regtype`, `regproc`, `regnamespace` and `regrole`.
+//! Object numbers as names, and back: the types `regclass`, `regtype`, `regproc`, `regoper`, `regnamespace`, `regrole` and
+//! their kin.
 //!
 //! A number that nothing has is written as a number; a name is written with its schema unless it would be found without.
 //!
@@ -99,7 +100,10 @@ impl Surroundings {
                 let brackets = if is_array { "[]" } else { "" };
                 self.relation_name(relation).map(|name| format!("{name}{brackets}"))
             }
-            None => Type::from_oid(number).map(|ty| ty.sql_name().to_owned()),
+            None => {
+                let known = Type::from_oid(number).map(Type::sql_name);
+                known.or_else(|| super::procedures::pseudo_type_numbered(number)).map(str::to_owned)
+            }
         }
     }
 
@@ -195,6 +199,8 @@ impl Surroundings {
         match ty {
             Type::RegType => self.type_meant(text),
             Type::RegProcedure => self.signature_meant(text),
+            Type::RegOper => self.operator_meant(text, |_| true),
+            Type::RegOperator => self.operator_signature_meant(text),
             _ => {
                 let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
                 match ty {
@@ -244,19 +250,74 @@ impl Surroundings {
 
     /// The function of exactly a signature, `abs(numeric)`.
     fn signature_meant(&self, text: &str) -> Result<Meaning> {
-        let wrong = |message| Error::new(SqlState::BAD_TEXT, message);
-        let (name, arguments) = split_signature(text).ok_or_else(|| wrong("expected a left parenthesis"))?;
-        let arguments = arguments.trim_end_matches(letters::is_name_blank);
-        let arguments = arguments.strip_suffix(')').ok_or_else(|| wrong("expected a right parenthesis"))?;
+        let (name, arguments) = parts_of_signature(text)?;
         let parts = parse_name(name).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
-        let mut wanted = Vec::new();
-        for argument in split_arguments(arguments).ok_or_else(|| wrong("improper type name"))? {
-            match self.argument_meant(argument)? {
-                Meaning::Number(number) => wanted.push(number),
-                _ => return Err(no_such_type(argument)),
-            }
-        }
+        let wanted =
+            arguments.into_iter().map(|argument| self.argument_number(argument)).collect::<Result<Vec<_>>>()?;
         self.function_meant(&parts, |args| args == wanted)
+    }
+
+    fn argument_number(&self, text: &str) -> Result<u32> {
+        match self.argument_meant(text)? {
+            Meaning::Number(number) => Ok(number),
+            _ => Err(no_such_type(text)),
+        }
+    }
+
+    /// The operator of a name, among those whose operands fit. All of them are in `pg_catalog`.
+    fn operator_meant(&self, text: &str, fits: impl Fn(&[u32; 2]) -> bool) -> Result<Meaning> {
+        let text = letters::trim_name(text);
+        let bad_name = || Error::new(SqlState::BAD_NAME, "invalid name syntax");
+        let name = match text.rsplit_once('.') {
+            None => text,
+            Some((schema, name)) => match &parse_name(schema).ok_or_else(bad_name)?[..] {
+                [schema] if schema == "pg_catalog" => name,
+                [schema] if self.schema_number(schema).is_none() => return Ok(Meaning::NoSchema(schema.clone())),
+                _ => return Ok(Meaning::Nothing),
+            },
+        };
+        let mut found = super::operators::named(name).filter(|operator| fits(&operator.operands));
+        Ok(match (found.next(), found.next()) {
+            (None, _) => Meaning::Nothing,
+            (Some(operator), None) => Meaning::Number(operator.number),
+            _ => Meaning::Several,
+        })
+    }
+
+    /// The operator of exactly a signature, `+(integer,integer)`; an operand that it has not is `NONE`.
+    fn operator_signature_meant(&self, text: &str) -> Result<Meaning> {
+        let (name, arguments) = parts_of_signature(text)?;
+        let number = |text: &str| match text.eq_ignore_ascii_case("none") {
+            true => Ok(0),
+            false => self.argument_number(text),
+        };
+        let wanted = match arguments[..] {
+            [left, right] => [number(left)?, number(right)?],
+            [_] => {
+                let hint = "Use NONE to denote the missing argument of a unary operator.";
+                return Err(Error::new(SqlState("42P02"), "missing argument").hint(hint));
+            }
+            _ => {
+                let hint = "Provide two argument types for operator.";
+                return Err(Error::new(SqlState("54023"), "too many arguments").hint(hint));
+            }
+        };
+        self.operator_meant(name, |operands| *operands == wanted)
+    }
+
+    /// An operator with the types of its operands, or by its name alone: with its schema if others have that, too.
+    fn operator_name(&self, ty: Type, number: u32) -> Option<String> {
+        let operator = super::operators::numbered(number)?;
+        if ty == Type::RegOper {
+            let is_only = super::operators::named(operator.name).nth(1).is_none();
+            return Some(format!("{}{}", if is_only { "" } else { "pg_catalog." }, operator.name));
+        }
+        let operand = |number: u32| match number {
+            0 => "NONE".to_owned(),
+            _ => self.type_name(number).unwrap_or_else(|| "???".to_owned()),
+        };
+        let [left, right] = operator.operands.map(operand);
+        Some(format!("{}({left},{right})", operator.name))
     }
 
     fn argument_meant(&self, text: &str) -> Result<Meaning> {
@@ -293,6 +354,9 @@ impl Surroundings {
                 let known = Type::all().find(|ty| ty.inner_name() == name.as_str());
                 return Ok(match known {
                     Some(ty) if schema == "pg_catalog" => Meaning::Number(ty.oid()),
+                    None if schema == "pg_catalog" => {
+                        super::procedures::pseudo_type_named(name).map_or(Meaning::Nothing, Meaning::Number)
+                    }
                     _ => match self.row_type_number(parts)? {
                         Some(number) => Meaning::Number(number),
                         None => self.nothing_in(parts),
@@ -302,6 +366,9 @@ impl Surroundings {
         }
         if let Some(ty) = type_named(text) {
             return Ok(Meaning::Number(ty.ty.oid()));
+        }
+        if let Some(number) = super::procedures::pseudo_type_named(text.strip_prefix("pg_catalog.").unwrap_or(text)) {
+            return Ok(Meaning::Number(number));
         }
         if let Some(parts) = parse_name(text) {
             let known = Type::all().find(|ty| [ty.inner_name()] == parts[..]);
@@ -320,7 +387,7 @@ impl Surroundings {
 
     /// The number that a text means where one is read: a number, a name, or `-` for none. `None` if nothing has the name.
     pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
-        number_itself(text).unwrap_or_else(|| self.named(ty, text)).ok()
+        number_itself(ty, text).unwrap_or_else(|| self.named(ty, text)).ok()
     }
 
     /// The number of what a name means.
@@ -332,6 +399,7 @@ impl Surroundings {
             Type::RegClass => "relation",
             Type::RegNamespace => "schema",
             Type::RegRole => "role",
+            Type::RegOper | Type::RegOperator => "operator",
             _ => "function",
         };
         let state = match ty {
@@ -346,9 +414,11 @@ impl Surroundings {
                 Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist"))
             }
             Meaning::Several => {
-                Error::new(SqlState::AMBIGUOUS_FUNCTION, format!("more than one function named \"{text}\""))
+                let text = if ty == Type::RegOper { text.to_owned() } else { format!("\"{text}\"") };
+                Error::new(SqlState::AMBIGUOUS_FUNCTION, format!("more than one {what} named {text}"))
             }
             Meaning::Nothing if ty == Type::RegType => no_such_type(text),
+            Meaning::Nothing if what == "operator" => Error::new(state, format!("operator does not exist: {text}")),
             Meaning::Nothing => {
                 let shown = parse_name(text).map_or_else(|| text.to_owned(), |parts| parts.join("."));
                 Error::new(state, format!("{what} \"{shown}\" does not exist"))
@@ -369,6 +439,7 @@ impl Surround for Surroundings {
             Type::RegNamespace => self.schema_name(number).map(|name| quoted(&name)),
             Type::RegRole => self.roles().get(number).map(|role| quoted(&role.name)),
             Type::RegProcedure => super::procedures::signature(number),
+            Type::RegOper | Type::RegOperator => self.operator_name(ty, number),
             _ => super::procedures::name_of(number).map(quoted),
         };
         match name {
@@ -381,6 +452,16 @@ impl Surround for Surroundings {
 
 fn no_such_type(text: &str) -> Error {
     Error::new(SqlState::NO_SUCH_OBJECT, format!("type \"{text}\" does not exist"))
+}
+
+/// Name and arguments of `name(argument, …)`.
+fn parts_of_signature(text: &str) -> Result<(&str, Vec<&str>)> {
+    let wrong = |message| Error::new(SqlState::BAD_TEXT, message);
+    let (name, arguments) = split_signature(text).ok_or_else(|| wrong("expected a left parenthesis"))?;
+    let arguments = arguments.trim_end_matches(letters::is_name_blank);
+    let arguments = arguments.strip_suffix(')').ok_or_else(|| wrong("expected a right parenthesis"))?;
+    let arguments = split_arguments(arguments).ok_or_else(|| wrong("improper type name"))?;
+    Ok((name, arguments))
 }
 
 /// Name and arguments of `name(arguments)`, at the first parenthesis that is not within quotes.

@@ -9,7 +9,7 @@
 //! ```
 //! Of these, an operator is listed only if there is one of its name here that takes values of such types.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
@@ -61,6 +61,33 @@ static LISTED: LazyLock<HashSet<u32>> = LazyLock::new(|| {
     let listed = lines("operator").filter(|words| is_there(words[1], number(words[5]), number(words[6])));
     listed.map(|words| number(words[0])).collect()
 });
+
+/// An operator by which others are found: its number, and the types of its operands, 0 for one that it has not.
+pub(super) struct Operator {
+    pub(super) number: u32,
+    pub(super) name: &'static str,
+    pub(super) operands: [u32; 2],
+}
+
+static BY_NUMBER: LazyLock<HashMap<u32, Operator>> = LazyLock::new(|| {
+    let listed = lines("operator").filter(|words| LISTED.contains(&number(words[0])));
+    let operator = |words: Vec<&'static str>| Operator {
+        number: number(words[0]),
+        name: words[1],
+        operands: [number(words[5]), number(words[6])],
+    };
+    listed.map(operator).map(|operator| (operator.number, operator)).collect()
+});
+
+/// The operators of a name.
+pub(super) fn named(name: &str) -> impl Iterator<Item = &'static Operator> {
+    BY_NUMBER.values().filter(move |operator| operator.name == name)
+}
+
+/// The operator of a number.
+pub(super) fn numbered(number: u32) -> Option<&'static Operator> {
+    BY_NUMBER.get(&number)
+}
 
 fn operators(_: &Env, rows: &mut Rows) -> Result<()> {
     let known = |word: &str| if LISTED.contains(&number(word)) { number(word) } else { 0 };

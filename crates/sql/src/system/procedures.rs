@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
 use colibri_types::{
-    Datum, Env, Result, Type, aggregates,
+    Datum, Env, Error, Result, SqlState, Type, aggregates,
     functions::{Function, Volatility},
 };
 
@@ -28,12 +28,24 @@ const FIRST_FUNCTION: u32 = 8_200;
 const ANY: u32 = 2276;
 
 /// Types that only functions have, by number and name.
-const PSEUDO_TYPES: [(u32, &str); 5] = [
+const PSEUDO_TYPES: [(u32, &str); 16] = [
     (ANY, "\"any\""),
     (2275, "cstring"),
     (2281, "internal"),
     (COMPATIBLE, "anycompatible"),
     (COMPATIBLE_ARRAY, "anycompatiblearray"),
+    // No function here has these: clients ask which have them.
+    (269, "table_am_handler"),
+    (325, "index_am_handler"),
+    (2279, "trigger"),
+    (2280, "language_handler"),
+    (2776, "anynonarray"),
+    (3115, "fdw_handler"),
+    (3310, "tsm_handler"),
+    (3500, "anyenum"),
+    (3831, "anyrange"),
+    (3838, "event_trigger"),
+    (5079, "anycompatiblenonarray"),
 ];
 
 /// A type that the values and the array of a call agree on.
@@ -157,7 +169,7 @@ fn argument(ty: Type) -> u32 {
 }
 
 /// Functions of arrays and of what is put into them, whose types become a common one.
-const COMPATIBLE_FUNCTIONS: [&str; 8] = [
+pub(crate) const COMPATIBLE_FUNCTIONS: [&str; 8] = [
     "array_append",
     "array_cat",
     "array_position",
@@ -251,14 +263,18 @@ pub(super) fn pseudo_type_named(name: &str) -> Option<u32> {
     PSEUDO_TYPES.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
 }
 
+/// A type that only functions have, by its number.
+pub(super) fn pseudo_type_numbered(number: u32) -> Option<&'static str> {
+    PSEUDO_TYPES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
 /// A function's name.
 pub(crate) fn name_of(number: u32) -> Option<&'static str> {
     procedure(number).map(|procedure| procedure.name)
 }
 
 fn type_name(number: u32) -> &'static str {
-    let pseudo = PSEUDO_TYPES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
-    pseudo.or_else(|| Type::from_oid(number).map(Type::sql_name)).unwrap_or("???")
+    pseudo_type_numbered(number).or_else(|| Type::from_oid(number).map(Type::sql_name)).unwrap_or("???")
 }
 
 /// A function's arguments, with commas between.
@@ -274,6 +290,30 @@ pub(crate) fn arguments(number: u32) -> Option<String> {
 /// What a function gives.
 pub(crate) fn result(number: u32) -> Option<&'static str> {
     procedure(number).map(|procedure| type_name(procedure.result))
+}
+
+/// A function as CREATE FUNCTION would make it.
+///
+/// # Errors
+/// 42809 for aggregates.
+pub(crate) fn definition(number: u32) -> Result<Option<String>> {
+    let Some(procedure) = procedure(number) else { return Ok(None) };
+    let Procedure { name, volatility, strict, .. } = procedure;
+    if procedure.kind == "a" {
+        return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is an aggregate function")));
+    }
+    let (arguments, result) = (arguments(number).unwrap_or_default(), type_name(procedure.result));
+    let volatility = match *volatility {
+        "i" => " IMMUTABLE",
+        "s" => " STABLE",
+        _ => "",
+    };
+    let strict = if *strict { " STRICT" } else { "" };
+    Ok(Some(format!(
+        "CREATE OR REPLACE FUNCTION pg_catalog.{}({arguments})\n RETURNS {result}\n LANGUAGE internal\n\
+         {volatility} PARALLEL SAFE{strict}\nAS $function${name}$function$\n",
+        super::names::quoted(name)
+    )))
 }
 
 /// A function's name with its arguments.

@@ -53,6 +53,10 @@ impl Cluster for InMemory {
         self.databases.lock().unwrap().clone()
     }
 
+    fn database_bytes(&self, _: &str) -> u64 {
+        0
+    }
+
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()> {
         let mut databases = self.databases.lock().unwrap();
         if databases.iter().any(|database| database.name == name) {

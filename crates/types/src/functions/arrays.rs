@@ -7,7 +7,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 use super::{Function, f, int, text};
-use crate::array::Array;
+use crate::array::{Array, Dimension};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::operators;
@@ -155,12 +155,29 @@ fn same(a: &Datum, b: &Datum) -> bool {
     }
 }
 
+/// The values of an array of one dimension, and what they are counted from.
+fn row_of<'a>(array: &'a Array, doing: &str) -> Result<(&'a [Datum], i32)> {
+    match array.dimensions() {
+        [] => Ok((&[], 1)),
+        [one] => Ok((array.values(), one.lower)),
+        _ => Err(Error::unsupported(format_args!("{doing} multidimensional arrays"))),
+    }
+}
+
+/// `array_position(array, wanted [, start])`
 fn position(args: &[&Datum], _: &Env) -> Result<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
     }
-    let (values, lower) = flat(array(args[0])?)?;
-    for (at, value) in values.iter().enumerate() {
+    let (values, lower) = row_of(array(args[0])?, "searching for elements in")?;
+    let start = match args.get(2) {
+        None => 0,
+        Some(Datum::Null) => {
+            return Err(Error::new(SqlState::NULL_NOT_ALLOWED, "initial position must not be null"));
+        }
+        Some(start) => usize::try_from(int(start)? - i64::from(lower)).unwrap_or(0),
+    };
+    for (at, value) in values.iter().enumerate().skip(start) {
         pulse::work(1)?;
         if same(value, args[1]) {
             return Ok(Datum::Int(at as i64 + i64::from(lower)));
@@ -169,20 +186,116 @@ fn position(args: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(Datum::Null)
 }
 
+fn positions(args: &[&Datum], _: &Env) -> Result<Datum> {
+    if args[0].is_null() {
+        return Ok(Datum::Null);
+    }
+    let (values, lower) = row_of(array(args[0])?, "searching for elements in")?;
+    let mut found = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        pulse::work(1)?;
+        if same(value, args[1]) {
+            found.push(Datum::Int(at as i64 + i64::from(lower)));
+        }
+    }
+    Ok(made(Array::new(Int4, found)))
+}
+
 fn removed(args: &[&Datum], _: &Env) -> Result<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
     }
     let whole = array(args[0])?;
-    let (all, lower) = flat(whole)?;
+    let (all, lower) = row_of(whole, "removing elements from")?;
     let mut values = Vec::with_capacity(all.len());
     for value in all {
         pulse::work(1)?;
-        if !same(&value, args[1]) {
-            values.push(value);
+        if !same(value, args[1]) {
+            values.push(value.clone());
         }
     }
     Ok(made(Array::counted_from(whole.element(), values, lower)))
+}
+
+/// `array_replace(array, from, to)`
+fn replaced(args: &[&Datum], _: &Env) -> Result<Datum> {
+    if args[0].is_null() {
+        return Ok(Datum::Null);
+    }
+    let other = |value: &Datum| Ok(if same(value, args[1]) { args[2].clone() } else { value.clone() });
+    Ok(made(array(args[0])?.map(other)?))
+}
+
+/// `array_fill(value, lengths [, lower bounds])`
+fn filled(args: &[&Datum], _: &Env) -> Result<Datum> {
+    let null = |message| Error::new(SqlState::NULL_NOT_ALLOWED, message);
+    let wrong_shape = |detail| Error::new(SqlState("2202E"), "wrong number of array subscripts").detail(detail);
+    if args[1..].iter().any(|arg| arg.is_null()) {
+        return Err(null("dimension array or low bound array cannot be null"));
+    }
+    let numbers = |arg: &Datum, detail| {
+        let numbers = array(arg)?;
+        if numbers.dimensions().len() > 1 {
+            return Err(wrong_shape(detail));
+        }
+        let number = |value: &Datum| match value {
+            Datum::Null => Err(null("dimension values cannot be null")),
+            value => int(value),
+        };
+        numbers.values().iter().map(number).collect::<Result<Vec<i64>>>()
+    };
+    let lengths = numbers(args[1], "Dimension array must be one dimensional.")?;
+    let lowers = match args.get(2) {
+        Some(lowers) => numbers(lowers, "Dimension array must be one dimensional.")?,
+        None => vec![1; lengths.len()],
+    };
+    if lowers.len() != lengths.len() {
+        return Err(wrong_shape("Low bound array has different size than dimensions array."));
+    }
+    let dimension = |(length, lower): (&i64, &i64)| Dimension {
+        // A negative number is too large, as it is there.
+        length: usize::try_from(*length).unwrap_or(usize::MAX),
+        lower: *lower as i32,
+    };
+    let dimensions = lengths.iter().zip(&lowers).map(dimension).collect();
+    Ok(made(Array::filled(Type::Unknown, args[0], dimensions)?))
+}
+
+/// `trim_array(array, count)`: without its last parts.
+fn trimmed(args: &[&Datum], _: &Env) -> Result<Datum> {
+    let (whole, count) = (array(args[0])?, int(args[1])?);
+    let first = whole.dimensions().first();
+    let length = first.map_or(0, |first| first.length as i64);
+    if !(0..=length).contains(&count) {
+        let message = format!("number of elements to trim must be between 0 and {length}");
+        return Err(Error::new(SqlState("2202E"), message));
+    }
+    Ok(made(whole.slice(&[(None, first.map(|first| first.upper() - count))])?))
+}
+
+/// `array[lower:upper]…`: behind the array, which of the bounds are missing, a bit for each, and the bounds.
+fn sliced(args: &[&Datum], _: &Env) -> Result<Datum> {
+    let (whole, missing) = (array(args[0])?, int(args[1])?);
+    let bound = |at: usize| match missing >> at & 1 {
+        0 => int(args[2 + at]).map(Some),
+        _ => Ok(None),
+    };
+    let pairs = (0..(args.len() - 2) / 2).map(|at| Ok((bound(2 * at)?, bound(2 * at + 1)?)));
+    Ok(made(whole.slice(&pairs.collect::<Result<Vec<_>>>()?)?))
+}
+
+/// `width_bucket(value, thresholds)`: how many of the thresholds, which ascend, are not above the value.
+fn bucket(args: &[&Datum], _: &Env) -> Result<Datum> {
+    let thresholds = array(args[1])?;
+    if thresholds.dimensions().len() > 1 {
+        return Err(Error::new(SqlState("2202E"), "thresholds must be one-dimensional array"));
+    }
+    pulse::work(thresholds.values().len() / UNITS_PER_VALUE)?;
+    if thresholds.values().iter().any(Datum::is_null) {
+        return Err(Error::new(SqlState::NULL_NOT_ALLOWED, "thresholds array must not contain NULLs"));
+    }
+    let below = thresholds.values().partition_point(|value| operators::compare(value, args[0]).is_le());
+    Ok(Datum::Int(below as i64))
 }
 
 /// Whether a value is in an array, NULL in none.
@@ -224,6 +337,7 @@ fn shape(args: &[&Datum], _: &Env) -> Result<Datum> {
 
 pub(super) const TABLE: &[Function] = &[
     f("[]", &[AnyArray, Int4], AnyElement, subscript).variadic(),
+    f("[:]", &[AnyArray, Int4, Int4], AnyArray, sliced).variadic(),
     // The parts of what _pg_expandarray gives.
     f(".x", &[Record], Int4, |a, _| Ok(array(a[0])?.get(&[1]).cloned().unwrap_or_default())),
     f(".n", &[Record], Int4, |a, _| Ok(array(a[0])?.get(&[2]).cloned().unwrap_or_default())),
@@ -244,6 +358,13 @@ pub(super) const TABLE: &[Function] = &[
     f("array_prepend", &[AnyElement, AnyArray], AnyArray, prepend).called_on_null(),
     f("array_cat", &[AnyArray, AnyArray], AnyArray, concatenated).called_on_null(),
     f("array_position", &[AnyArray, AnyElement], Int4, position).called_on_null(),
+    f("array_position", &[AnyArray, AnyElement, Int4], Int4, position).called_on_null(),
+    f("array_positions", &[AnyArray, AnyElement], Int4.array_of(), positions).called_on_null(),
+    f("array_replace", &[AnyArray, AnyElement, AnyElement], AnyArray, replaced).called_on_null(),
+    f("array_fill", &[AnyElement, Int4.array_of()], AnyArray, filled).called_on_null(),
+    f("array_fill", &[AnyElement, Int4.array_of(), Int4.array_of()], AnyArray, filled).called_on_null(),
+    f("trim_array", &[AnyArray, Int4], AnyArray, trimmed),
+    f("width_bucket", &[AnyElement, AnyArray], Int4, bucket),
     f("array_remove", &[AnyArray, AnyElement], AnyArray, removed).called_on_null(),
     f("@>", &[AnyArray, AnyArray], Bool, |a, _| holds(array(a[0])?, array(a[1])?)),
     f("<@", &[AnyArray, AnyArray], Bool, |a, _| holds(array(a[1])?, array(a[0])?)),

@@ -385,8 +385,8 @@ pub(super) const TABLE: &[Function] = &[
     f("to_timestamp", &[Float8], TimestampTz, |a, _| from_epoch(float(a[0])?)),
     f("to_timestamp", &[Text, Text], TimestampTz, |a, env| at(dt::to_timestamp(text(a[0])?, text(a[1])?, &env.zone)?))
         .stable(),
-    f("to_date", &[Text, Text], DATE, |a, _| dt::to_date(text(a[0])?, text(a[1])?).map(Datum::Date)),
-    f("to_char", &[TS, Text], Text, |a, _| shown(timestamp(a[0])?, None, text(a[1])?)),
+    f("to_date", &[Text, Text], DATE, |a, _| dt::to_date(text(a[0])?, text(a[1])?).map(Datum::Date)).stable(),
+    f("to_char", &[TS, Text], Text, |a, _| shown(timestamp(a[0])?, None, text(a[1])?)).stable(),
     f("to_char", &[TimestampTz, Text], Text, |a, env| {
         let instant = timestamp(a[0])?;
         shown(dt::clocks_at(instant, &env.zone), Some((&env.zone, instant)), text(a[1])?)
@@ -394,7 +394,8 @@ pub(super) const TABLE: &[Function] = &[
     .stable(),
     f("to_char", &[SPAN, Text], Text, |a, _| {
         dt::interval_to_char(interval(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
-    }),
+    })
+    .stable(),
     f("overlaps", &[TS, TS, TS, TS], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),
     f("overlaps", &[TS, TS, TS, SPAN], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),
     f("overlaps", &[TS, SPAN, TS, TS], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),

@@ -230,21 +230,27 @@ pub(super) const TABLE: &[Function] = &[
     f("format", &[Text], Text, |a, _| format(a)).variadic().called_on_null().stable(),
     f("to_char", &[Int4, Text], Text, |a, _| {
         number_picture::integer_to_char(int(a[0])?, true, text(a[1])?).map(|text| Datum::text(&text))
-    }),
+    })
+    .stable(),
     f("to_char", &[Int8, Text], Text, |a, _| {
         number_picture::integer_to_char(int(a[0])?, false, text(a[1])?).map(|text| Datum::text(&text))
-    }),
+    })
+    .stable(),
     f("to_char", &[NUM, Text], Text, |a, _| {
         number_picture::to_char(number(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
-    }),
+    })
+    .stable(),
     f("to_char", &[Float4, Text], Text, |a, _| {
         number_picture::float_to_char(float(a[0])?, f32::DIGITS as usize, text(a[1])?).map(|text| Datum::text(&text))
-    }),
+    })
+    .stable(),
     f("to_char", &[Float8, Text], Text, |a, _| {
         number_picture::float_to_char(float(a[0])?, f64::DIGITS as usize, text(a[1])?).map(|text| Datum::text(&text))
-    }),
+    })
+    .stable(),
     f("to_number", &[Text, Text], NUM, |a, _| {
         let value = number_picture::to_number(text(a[0])?, text(a[1])?)?;
         Ok(value.map_or(Datum::Null, Datum::Numeric))
-    }),
+    })
+    .stable(),
 ];

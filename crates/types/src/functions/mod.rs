@@ -31,6 +31,7 @@ mod spellings;
 mod strings;
 
 pub use format::quote_identifier;
+pub use json::{LIST_OF_ROWS, OBJECT_OF_ROWS};
 pub use regular::{all_matches, split};
 
 /// How a function's result depends on more than its arguments.

@@ -386,6 +386,12 @@ impl Binder<'_> {
             let all = all.map(|(left, right)| Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
             return Ok(Bound::bool(Expr::And(all.collect())));
         }
+        // They differ if one column does, and then no later one is looked at.
+        if op == CompareOp::Ne {
+            let any = lefts.into_iter().zip(rights);
+            let any = any.map(|(left, right)| Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+            return Ok(Bound::bool(Expr::Or(any.collect())));
+        }
         Ok(Bound::bool(Expr::CompareRows { op, left: lefts, right: rights }))
     }
 
@@ -593,17 +599,17 @@ impl Binder<'_> {
                             format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
                         return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
                     }
-                    args.push(value);
-                    for access in subscripts {
-                        let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
-                            return Err(self.place(span, Error::unsupported("a slice of an array")));
-                        };
-                        let index_span = index.span();
-                        let index = self.expr(index)?;
-                        let context = CastContext::Assignment;
-                        args.push(Bound::new(self.coerce(index, Type::Int4.into(), context, index_span)?, Type::Int4));
+                    let is_slice = |access| matches!(access, &ast::AccessExpr::Subscript(ast::Subscript::Slice { .. }));
+                    if subscripts.iter().any(is_slice) {
+                        self.slice(value, subscripts, span)?
+                    } else {
+                        args.push(value);
+                        for access in subscripts {
+                            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else { continue };
+                            args.push(self.subscript(index)?);
+                        }
+                        self.call("[]", args, span)?
                     }
-                    self.call("[]", args, span)?
                 }
                 ast::AccessExpr::Dot(other) => {
                     return Err(self.place(span, Error::unsupported(format_args!("the field {other}"))));
@@ -611,6 +617,52 @@ impl Binder<'_> {
             };
         }
         Ok(value)
+    }
+
+    fn subscript(&mut self, index: &ast::Expr) -> Result<Bound> {
+        let span = index.span();
+        let index = self.expr(index)?;
+        let index = self.coerce(index, Type::Int4.into(), CastContext::Assignment, span).map_err(|error| {
+            if error.state() != SqlState::CANNOT_COERCE {
+                return error;
+            }
+            self.place(span, Error::new(SqlState::TYPE_MISMATCH, "array subscript must have type integer"))
+        })?;
+        Ok(Bound::new(index, Type::Int4))
+    }
+
+    /// `array[lower:upper]`; a single subscript beside a slice is its upper bound, from 1.
+    fn slice(&mut self, array: Bound, subscripts: &[ast::AccessExpr], span: Span) -> Result<Bound> {
+        /// Dimensions that an array may have.
+        const SUBSCRIPTS_MAX: usize = 6;
+        if subscripts.len() > SUBSCRIPTS_MAX {
+            let count = subscripts.len();
+            let message =
+                format!("number of array dimensions ({count}) exceeds the maximum allowed ({SUBSCRIPTS_MAX})");
+            return Err(self.place(span, Error::new(SqlState::PROGRAM_LIMIT, message)));
+        }
+        let number = |value| Bound::new(Expr::Const(colibri_types::Datum::Int(value)), Type::Int4);
+        let (mut bounds, mut missing) = (Vec::with_capacity(2 * subscripts.len()), 0);
+        for access in subscripts {
+            let both = match access {
+                ast::AccessExpr::Subscript(ast::Subscript::Index { index }) => {
+                    [Some(number(1)), Some(self.subscript(index)?)]
+                }
+                ast::AccessExpr::Subscript(ast::Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
+                    let mut bound =
+                        |index: &Option<ast::Expr>| index.as_ref().map(|index| self.subscript(index)).transpose();
+                    [bound(lower_bound)?, bound(upper_bound)?]
+                }
+                _ => return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \":\""))),
+            };
+            for bound in both {
+                missing |= i64::from(bound.is_none()) << bounds.len();
+                bounds.push(bound.unwrap_or_else(|| number(0)));
+            }
+        }
+        let mut args = vec![array, number(missing)];
+        args.append(&mut bounds);
+        self.call("[:]", args, span)
     }
 
     /// An operator beside an array: what it does not take as an array is taken for a value, but for

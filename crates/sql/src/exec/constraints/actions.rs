@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 
 use colibri_catalog::{ObjectId, ReferenceAction, Table, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
-use colibri_types::{Datum, Error, Result, cast, cast::CastContext};
+use colibri_types::{Datum, Error, Result, cast, cast::CastContext, pulse};
 
 use super::find_entry;
 use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};
@@ -232,6 +232,7 @@ impl ChangePlans {
 impl Effects {
     /// Works off an event, or changes a row; `false` if there is nothing left to do.
     pub(super) fn work(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
         ex.check_cancel()?;
         let mut round = match self.round.take() {
             Some(round) => round,

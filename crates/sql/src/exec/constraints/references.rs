@@ -1,9 +1,9 @@
 //! Foreign keys: rows that refer to others, and what happens to them when those go or change.
 //!
-//! A row that comes to refer to another is checked at once, by one look-up of the other's key. If that is not there, and
-//! may come yet in the same statement (it is of the row's own table, or an action of a foreign key makes it), the row is
-//! looked at again at the end of the statement, as it is then. What happens to rows whose reference goes or changes is in
-//! [`super::actions`].
+//! A row that comes to refer to another is checked at once, by one look-up of the other's key. If that is not there, the row
+//! is looked at again at the end of the statement, as it is then: what it refers to may have come (it is of the row's own
+//! table, or an action of a foreign key makes it), and other violations, of later rows too, are told first. What happens
+//! to rows whose reference goes or changes is in [`super::actions`].
 //!
 //! Invariants: NULL among the columns refers to nothing (MATCH SIMPLE). The look-up depends on the other row's presence
 //! and on none of its columns. Of a row that comes to refer to another and the end of that other, only one commits:
@@ -48,6 +48,8 @@ pub(in crate::exec) struct Effects {
     /// The row that is changed has left its events already.
     pub(super) is_noted: bool,
     unchecked: VecDeque<Unchecked>,
+    /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has to be looked at.
+    is_doomed: bool,
     /// Memory taken.
     bytes: usize,
     /// Space for rows' bytes.
@@ -200,7 +202,8 @@ impl Effects {
         Ok(())
     }
 
-    /// Checks that what a row refers to is there, by one foreign key.
+    /// Checks that what a row refers to is there, by one foreign key. If it is not, the error comes at the end of the
+    /// statement: what else is wrong with a later row is told first.
     pub(in crate::exec) fn check_reference(
         &mut self,
         ex: &mut Exec<'_, '_>,
@@ -209,6 +212,9 @@ impl Effects {
         key: &Key,
         row: &[Datum],
     ) -> Result<()> {
+        if self.is_doomed {
+            return Ok(());
+        }
         let foreign_key = &rules.foreign_keys[rule];
         let values = foreign_key.columns.iter().map(|&column| &row[column]);
         if values.clone().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.clone())? {
@@ -216,9 +222,7 @@ impl Effects {
         }
         // What the row refers to can only come in this statement if that is about its table, or has actions.
         let may_come = foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty();
-        if !may_come {
-            return Err(not_present(table, foreign_key, values, ex.cx.env));
-        }
+        self.is_doomed = !may_come;
         self.take(ex, size_of::<Unchecked>() + key.len())?;
         self.unchecked.push_back(Unchecked {
             table: Arc::clone(table),
@@ -250,6 +254,7 @@ impl Effects {
     pub(in crate::exec) fn absorb(&mut self, other: Self) {
         debug_assert!(other.moved.is_empty() && other.events.is_empty(), "inserting leaves no events");
         self.unchecked.extend(other.unchecked);
+        self.is_doomed |= other.is_doomed;
     }
 
     /// Does what is left to do at the end of a statement; `false` if the budget is used up and there is more.
@@ -432,7 +437,7 @@ pub(super) fn not_present<'a>(
         format!("insert or update on table \"{}\" violates foreign key constraint \"{}\"", table.name, rule.name);
     Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
         .detail(format!("{key} is not present in table \"{}\".", rule.target.name))
-        .about(&table.name, None, Some(&rule.name))
+        .about(&table.schema, &table.name, None, Some(&rule.name))
 }
 
 #[cold]
@@ -446,5 +451,5 @@ pub(super) fn still_referenced(event: &Event, env: &Env) -> Error {
     );
     Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
         .detail(format!("{key} is still referenced from table \"{source}\"."))
-        .about(source, None, Some(&rule.name))
+        .about(&rule.source.schema, source, None, Some(&rule.name))
 }

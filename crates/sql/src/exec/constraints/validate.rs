@@ -201,7 +201,7 @@ fn first_null(table: &Table, row: &[Datum]) -> Option<usize> {
 fn has_nulls(table: &Table, column: usize) -> Error {
     let name = &table.columns[column].name;
     let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
-    Error::new(SqlState::NOT_NULL_VIOLATION, message).about(&table.name, Some(name), None)
+    Error::new(SqlState::NOT_NULL_VIOLATION, message).about(&table.schema, &table.name, Some(name), None)
 }
 
 /// Fails if a row has NULL in a column.
@@ -236,7 +236,7 @@ pub(crate) fn validate_check(
                 return Ok(());
             }
             let message = format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name);
-            Err(Error::new(SqlState::CHECK_VIOLATION, message).about(&table.name, None, Some(name)))
+            Err(Error::new(SqlState::CHECK_VIOLATION, message).about(&table.schema, &table.name, None, Some(name)))
         })
     })
 }

@@ -280,7 +280,7 @@ impl Session {
                     return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")));
                 }
                 Some(schema) => std::slice::from_ref(schema),
-                None => self.own.search_path.as_slice(),
+                None => &*self.own.search_path,
             };
             let (state, wrong) = match has_constraint(catalog, schemas, constraint) {
                 // They all are.

@@ -11,32 +11,36 @@
 //! whatever becomes of the transaction: as in PostgreSQL it is empty then, and no error.
 
 mod known;
+mod shared_map;
 mod value;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use colibri_catalog::{cluster::Cluster, cluster::DefaultBy};
 use colibri_txn::Isolation;
-use colibri_types::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
-use crate::surroundings::Names as _;
+use crate::surroundings::{Names as _, SearchPath};
 use known::{KNOWN, Kind, Known};
+use shared_map::SharedMap;
 
 pub(crate) use value::{names, parse_bool};
+
+/// What taking a name into the search path takes, in units of [`pulse`].
+const UNITS_PER_NAME: usize = 20;
 
 /// The values of all settings that are not at their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
-    values: Arc<BTreeMap<CompactString, String>>,
+    values: SharedMap<String>,
     /// What SET LOCAL says; `None` is the default.
-    local: Option<Arc<BTreeMap<CompactString, Option<String>>>>,
+    local: Option<SharedMap<Option<String>>>,
     /// Defaults of this session: what RESET goes back to.
-    defaults: Option<Arc<BTreeMap<CompactString, SessionDefault>>>,
+    defaults: Option<SharedMap<SessionDefault>>,
     /// Names that were made up, and as they were first written.
-    custom: Option<Arc<BTreeMap<CompactString, CompactString>>>,
+    custom: Option<SharedMap<CompactString>>,
     hot: Hot,
 }
 
@@ -166,7 +170,7 @@ impl Hot {
 impl Default for Settings {
     fn default() -> Self {
         let mut settings =
-            Self { values: Arc::default(), local: None, defaults: None, custom: None, hot: Hot::default() };
+            Self { values: SharedMap::default(), local: None, defaults: None, custom: None, hot: Hot::default() };
         settings.read_hot();
         settings
     }
@@ -341,25 +345,24 @@ impl Settings {
     pub(crate) fn put(&mut self, name: &str, value: Option<String>, local: bool) {
         let lower = CompactString::new(name.to_ascii_lowercase());
         if Known::find(&lower).is_none() && !self.is_made_up(&lower) {
-            Arc::make_mut(self.custom.get_or_insert_default()).insert(lower.clone(), name.into());
+            self.custom.get_or_insert_default().insert(lower.clone(), name.into());
         }
         if local {
-            Arc::make_mut(self.local.get_or_insert_default()).insert(lower, value);
+            self.local.get_or_insert_default().insert(lower, value);
         } else {
             // What SET says counts from now on, whatever was local.
             self.forget_local_of(&lower);
             match value {
-                Some(value) => _ = Arc::make_mut(&mut self.values).insert(lower, value),
-                None if self.values.contains_key(&lower) => _ = Arc::make_mut(&mut self.values).remove(&lower),
-                None => {}
+                Some(value) => self.values.insert(lower, value),
+                None => self.values.remove(&lower),
             }
         }
         self.read_hot();
     }
 
     fn forget_local_of(&mut self, name: &str) {
-        if let Some(local) = self.local.as_mut().filter(|local| local.contains_key(name)) {
-            Arc::make_mut(local).remove(name);
+        if let Some(local) = &mut self.local {
+            local.remove(name);
         }
     }
 
@@ -392,10 +395,10 @@ impl Settings {
         if self.defaults.as_ref().and_then(|defaults| defaults.get(&lower)).is_some_and(|known| known.by > by) {
             return Ok(());
         }
-        if Known::find(&lower).is_none() {
-            Arc::make_mut(self.custom.get_or_insert_default()).entry(lower.clone()).or_insert_with(|| name.into());
+        if Known::find(&lower).is_none() && !self.is_made_up(&lower) {
+            self.custom.get_or_insert_default().insert(lower.clone(), name.into());
         }
-        Arc::make_mut(self.defaults.get_or_insert_default()).insert(lower, SessionDefault { value, by });
+        self.defaults.get_or_insert_default().insert(lower, SessionDefault { value, by });
         self.read_hot();
         Ok(())
     }
@@ -403,20 +406,25 @@ impl Settings {
     /// Sets all to their defaults, but for who the session is and what its transaction is like.
     pub(crate) fn reset_all(&mut self) {
         let stays = |name: &str| Known::find(name).is_some_and(Known::outlives_reset_all);
-        if self.values.keys().any(|name| !stays(name)) {
-            Arc::make_mut(&mut self.values).retain(|name, _| stays(name));
-        }
+        self.values.retain(stays);
         if let Some(local) = &mut self.local {
-            Arc::make_mut(local).retain(|name, _| stays(name));
+            local.retain(stays);
         }
         self.read_hot();
     }
 
     /// Whether nothing was set since these were cloned from others, or others from these.
     pub(crate) fn are_still(&self, other: &Self) -> bool {
-        let defaults = |settings: &Self| settings.defaults.as_ref().map(Arc::as_ptr);
-        let local = |settings: &Self| settings.local.as_ref().map(Arc::as_ptr);
-        Arc::ptr_eq(&self.values, &other.values) && defaults(self) == defaults(other) && local(self) == local(other)
+        fn is_still<V: Clone>(one: &Option<SharedMap<V>>, other: &Option<SharedMap<V>>) -> bool {
+            match (one, other) {
+                (Some(one), Some(other)) => one.is_still(other),
+                (None, None) => true,
+                _ => false,
+            }
+        }
+        self.values.is_still(&other.values)
+            && is_still(&self.defaults, &other.defaults)
+            && is_still(&self.local, &other.local)
     }
 
     /// Takes back what was set since a copy was made.
@@ -453,18 +461,20 @@ impl Settings {
     }
 
     /// The schemas looked through, for a user.
-    pub(crate) fn search_path(&self, user: &str) -> Vec<CompactString> {
+    pub(crate) fn search_path(&self, user: &str) -> SearchPath {
         let mut path = Vec::new();
+        let mut known = HashSet::new();
         for name in names(self.text("search_path")).unwrap_or_default() {
+            pulse::note(UNITS_PER_NAME);
             let mut name = if name == "$user" { user.into() } else { CompactString::from(name) };
             while name.len() > colibri_catalog::NAME_BYTES_MAX {
                 name.pop();
             }
-            if !name.is_empty() && !path.contains(&name) {
+            if !name.is_empty() && known.insert(name.clone()) {
                 path.push(name);
             }
         }
-        path
+        path.into()
     }
 }
 

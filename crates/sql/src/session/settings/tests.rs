@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// Without a server the user is a superuser.
@@ -45,7 +47,7 @@ fn values_take_their_usual_form() {
     set(&mut settings, "row_security", "FALSE");
     assert_eq!(settings.show("row_security", &ALONE).unwrap(), "off");
     set(&mut settings, "search_path", "a, \"B\", $user");
-    assert_eq!(settings.search_path("me"), ["a", "B", "me"]);
+    assert_eq!(*settings.search_path("me"), ["a", "B", "me"]);
     for (name, state) in [
         ("no_such_thing", "42704"),
         ("server_version", "55P02"),
@@ -134,4 +136,24 @@ fn any_order_of_set_local_savepoints_and_ends_leaves_what_the_model_says() {
             }
         }
     }
+}
+
+/// Bug: each name of a search path was compared with all those before it, and each SET of a program's own setting copied
+/// all the others. Consequence: 100,000 names took 14 s, 20,000 settings 24 s. Fix: names are looked up, and maps share
+/// what did not change.
+#[test]
+fn long_search_paths_and_many_settings_take_no_longer_for_each() {
+    let began = std::time::Instant::now();
+    let mut settings = Settings::default();
+    let names: Vec<String> = (0..100_000).map(|at| format!("n{}", at % 70_000)).collect();
+    set(&mut settings, "search_path", &names.join(", "));
+    assert_eq!(settings.search_path("me").len(), 70_000);
+    let mut copies = Vec::new();
+    for at in 0..20_000 {
+        set(&mut settings, &format!("app.x{at}"), "1");
+        copies.push(settings.clone());
+    }
+    assert_eq!(settings.show("app.x19999", &ALONE).unwrap(), "1");
+    assert!(copies[9_999].show("app.x10000", &ALONE).is_err());
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
 }

@@ -5,6 +5,7 @@
 use colibri_types::{
     Error, Result, SqlState,
     datetime::{ZoneFault, zone_of_setting},
+    pulse,
 };
 
 use super::known::{Kind, Known, Unit};
@@ -265,6 +266,7 @@ fn real(known: &Known, value: &str, (min, max): (f64, f64), unit: Unit) -> Resul
 
 /// The names of a list with commas between them, as a text holds it; `None` if that is not what it is.
 pub(crate) fn names(text: &str) -> Option<Vec<String>> {
+    pulse::note(text.len());
     const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
     let mut rest = text.trim_start_matches(BLANKS);
     let mut names = Vec::new();

@@ -4,18 +4,17 @@
 //! [`crate::surroundings::Surroundings`]). Who asks about what is not there gets NULL, as in
 //! PostgreSQL.
 
-use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority, store_error::InSql as _};
+use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority};
 use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
     Type::{
-        Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, Text,
-        TimestampTz,
+        Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc, RegProcedure,
+        RegRole, RegType, Text, TimestampTz,
     },
     functions::{Eval, Function, f, int, text},
 };
 
 use crate::surroundings::Names as _;
-use crate::surroundings::Surroundings;
 use crate::system::names::{Found, Meaning, format_type};
 use crate::system::{describe, procedures, types};
 
@@ -115,6 +114,13 @@ fn shared_comment(args: &[&Datum], env: &Env) -> Result<Datum> {
     })
 }
 
+/// The names of the types whose numbers are in a vector.
+fn type_names(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let Datum::Array(numbers) = args[0] else { return Err(Error::internal("a vector is no array")) };
+    let name = |value: &Datum| Ok(format_type(env.names(), number(value)?, None).to_string());
+    Ok(Datum::text(&numbers.values().iter().map(name).collect::<Result<Vec<_>>>()?.join(", ")))
+}
+
 /// `to_regclass` and its kin.
 fn find(ty: Type, args: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(match env.names().look_up(ty, text(args[0])?)? {
@@ -139,69 +145,6 @@ fn current_schemas(args: &[&Datum], env: &Env) -> Result<Datum> {
 
 fn array(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
     Datum::Array(std::sync::Arc::new(Array::new(element, values.into_iter().collect())))
-}
-
-// ---- sizes ----
-
-/// Bytes of the pages of spaces.
-fn space_bytes(names: &Surroundings, space: u32) -> Result<i64> {
-    let Some(engine) = &names.engine else { return Ok(0) };
-    let page_bytes = u64::from(engine.store().database().page_size());
-    let stat = engine.store().space_stat(colibri_txn::SpaceId(space)).in_sql()?;
-    Ok(stat.map_or(0, |stat| (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes) as i64)
-}
-
-/// Bytes of a relation's own pages, and of its indexes'.
-fn relation_bytes(names: &Surroundings, id: ObjectId) -> Result<Option<(i64, i64)>> {
-    Ok(match names.relation(id) {
-        Some(Found::User { relation: Relation::Table(table), .. }) => {
-            let mut indexes = 0;
-            for index in &table.indexes {
-                indexes += space_bytes(names, index.space)?;
-            }
-            Some((space_bytes(names, table.space)?, indexes))
-        }
-        Some(Found::User { relation: Relation::Index(_, index), .. }) => Some((space_bytes(names, index.space)?, 0)),
-        Some(_) => Some((0, 0)),
-        None => None,
-    })
-}
-
-fn sized(args: &[&Datum], env: &Env, choose: fn((i64, i64)) -> i64) -> Result<Datum> {
-    Ok(relation_bytes(env.names(), number(args[0])?)?.map_or(Datum::Null, |bytes| Datum::Int(choose(bytes))))
-}
-
-fn own_size(args: &[&Datum], env: &Env) -> Result<Datum> {
-    match args.get(1) {
-        // There is one file for all; maps of free space and visibility there are not.
-        Some(Datum::Text(fork)) if fork != "main" => Ok(Datum::Int(0)),
-        _ => sized(args, env, |(own, _)| own),
-    }
-}
-
-fn indexes_size(args: &[&Datum], env: &Env) -> Result<Datum> {
-    sized(args, env, |(_, indexes)| indexes)
-}
-
-fn total_size(args: &[&Datum], env: &Env) -> Result<Datum> {
-    sized(args, env, |(own, indexes)| own + indexes)
-}
-
-fn pretty_size(args: &[&Datum], _: &Env) -> Result<Datum> {
-    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
-    let mut size = i128::from(int(args[0])?);
-    // As PostgreSQL does: a unit is left once it has more than 10 of the next one, and rounded half up.
-    let mut unit = 0;
-    let mut half = false;
-    while unit + 1 < UNITS.len() && size.abs() >= if unit == 0 { 10 * 1024 } else { 20 * 1024 - 1 } {
-        size /= if unit == 0 { 512 } else { 1024 };
-        half = true;
-        unit += 1;
-    }
-    if half {
-        size = if size < 0 { (size - 1) / 2 } else { (size + 1) / 2 };
-    }
-    Ok(Datum::text(&format!("{size} {}", UNITS[unit])))
 }
 
 // ---- other sessions ----
@@ -308,12 +251,14 @@ pub(super) const TABLE: &[Function] = &[
     f("to_regnamespace", &[Text], RegNamespace, |a, env| find(RegNamespace, a, env)).stable(),
     f("to_regproc", &[Text], RegProc, |a, env| find(RegProc, a, env)).stable(),
     f("to_regprocedure", &[Text], RegProcedure, |a, env| find(RegProcedure, a, env)).stable(),
-    f("pg_relation_size", &[RegClass], Int8, own_size).stable(),
-    f("pg_relation_size", &[RegClass, Text], Int8, own_size).stable(),
-    f("pg_table_size", &[RegClass], Int8, own_size).stable(),
-    f("pg_indexes_size", &[RegClass], Int8, indexes_size).stable(),
-    f("pg_total_relation_size", &[RegClass], Int8, total_size).stable(),
-    f("pg_size_pretty", &[Int8], Text, pretty_size),
+    f("to_regoper", &[Text], RegOper, |a, env| find(RegOper, a, env)).stable(),
+    f("to_regoperator", &[Text], RegOperator, |a, env| find(RegOperator, a, env)).stable(),
+    f("pg_get_functiondef", &[Oid], Text, |a, _| text_or_null(procedures::definition(number(a[0])?)?)).stable(),
+    f("pg_partition_root", &[RegClass], RegClass, NOTHING).stable(),
+    f("pg_trigger_depth", &[], Int4, |_, _| Ok(Datum::Int(0))).stable(),
+    f("pg_jit_available", &[], Bool, NO).volatile(),
+    f("pg_encoding_max_length", &[Int4], Int4, |a, _| Ok(if int(a[0])? == 6 { Datum::Int(4) } else { Datum::Null })),
+    f("oidvectortypes", &[Type::OidVector], Text, type_names).stable(),
     f("pg_relation_filenode", &[RegClass], Oid, |a, _| Ok(a[0].clone())).stable(),
     f("pg_relation_is_publishable", &[RegClass], Bool, is_user_table).stable(),
     f("pg_relation_is_updatable", &[RegClass, Bool], Int4, updatable).stable(),

@@ -12,6 +12,7 @@ use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
     Type::{AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text},
     functions::{Eval, Function, f, int, text},
+    pulse,
 };
 use compact_str::CompactString;
 
@@ -31,15 +32,20 @@ fn role_of(names: &Surroundings, value: &Datum) -> Result<RoleId> {
     }
 }
 
+/// What looking at a role and what it is a member of takes, in units of [`pulse`].
+const UNITS_PER_ROLE: usize = 20;
+
 fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
-    match &names.authority {
+    let authority = match &names.authority {
         Some(authority) if authority.role == role => (**authority).clone(),
         _ => {
             let here = names.engine.as_ref().map(|engine| engine.name().to_owned()).unwrap_or_default();
             let owner = names.databases().iter().find(|database| database.name == here).map(|database| database.owner);
             Authority::of(&names.roles(), role, owner.unwrap_or(BOOTSTRAP_ROLE))
         }
-    }
+    };
+    pulse::note(authority.role_count() * UNITS_PER_ROLE);
+    authority
 }
 
 /// Who, if it is said, and the rest of the arguments, which are `count`.
@@ -269,6 +275,7 @@ fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
     let is_owner_of_all = authority.is_superuser();
     let mut has = false;
     for privilege in items(text(args[1])?) {
+        pulse::work(authority.role_count() * UNITS_PER_ROLE)?;
         has |= match privilege.to_ascii_uppercase().as_str() {
             "USAGE" => authority.has_role(role),
             "MEMBER" => is_owner_of_all || authority.has_role(role) || roles.groups_of(authority.role).contains(&role),
