@@ -46,7 +46,7 @@ impl Client {
         if let Some((prepared, values)) = self.session().prepare_simple(text) {
             return self.run_one(&prepared, values, began, true).await;
         }
-        let parts = Session::split(text)?;
+        let parts = self.session().split_at_work(text)?;
         if parts.is_empty() {
             self.end_implicit_block().await?;
             backend::empty_query(&mut self.link.out);

@@ -2,6 +2,7 @@
 //! settings that clients bring along.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use colibri_catalog::cluster::DefaultBy;
@@ -65,6 +66,21 @@ impl Session {
             }
         }
         Ok(parts)
+    }
+
+    /// As [`Session::split`], as part of the session's work: others get their turn meanwhile, and a
+    /// cancel ends it.
+    ///
+    /// # Errors
+    /// As [`Session::split`], and 57014.
+    pub fn split_at_work<'t>(&mut self, text: &'t str) -> Result<Vec<&'t str>> {
+        if !self.canceled_early {
+            self.cancel.store(false, Ordering::Relaxed);
+        }
+        let parts = self.at_work(|_| Self::split(text));
+        // One that came too late to be seen here is meant for what is prepared next.
+        self.canceled_early = parts.is_ok() && self.cancel.load(Ordering::Relaxed);
+        parts
     }
 
     fn split_unread(text: &str) -> Result<Vec<&str>> {

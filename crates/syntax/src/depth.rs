@@ -3,14 +3,13 @@
 //! The parser makes a level of each parenthesis inside another, and of each operator in a row: `a + b + c` is
 //! `(a + b) + c`. A comma ends a row. The count is what the deepest place can have at most; it may be more than it has.
 
-use colibri_types::keywords::is_reserved;
-use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use crate::keyword::{Class, Keyword as K};
+use crate::token::{Kind, Token};
 
 /// For an operator in a row.
 const LINK: usize = 1;
 /// For parentheses, and for what stands in front of an expression: a sign, NOT, CASE.
-pub(super) const NESTED: usize = 16;
+pub(crate) const NESTED: usize = 16;
 /// For a query, or a join, inside parentheses.
 const NESTED_QUERY: usize = 50;
 
@@ -23,19 +22,17 @@ struct Open {
 }
 
 /// Units at the deepest place.
-pub(super) fn depth(tokens: &[TokenWithSpan]) -> usize {
-    let solid: Vec<&Token> =
-        tokens.iter().map(|token| &token.token).filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    let leads_to_query = leads_to_query(&solid);
+pub(crate) fn depth(tokens: &[Token]) -> usize {
+    let leads_to_query = leads_to_query(tokens);
     let mut open: Vec<Open> = Vec::new();
     let (mut around, mut row, mut deepest) = (0, 0, 0);
-    for (at, &token) in solid.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| solid[before]);
-        match token {
-            Token::LParen | Token::LBracket => {
+    for (at, token) in tokens.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| tokens[before].kind);
+        match token.kind {
+            Kind::LeftParen | Kind::LeftBracket => {
                 let joins = match before {
-                    Some(Token::Word(word)) => matches!(word.keyword, Keyword::FROM | Keyword::JOIN),
-                    Some(Token::LParen) => open.last().is_some_and(|open| open.own == NESTED_QUERY),
+                    Some(Kind::Key(K::From | K::Join)) => true,
+                    Some(Kind::LeftParen) => open.last().is_some_and(|open| open.own == NESTED_QUERY),
                     _ => false,
                 };
                 let own = if joins || leads_to_query[at] { NESTED_QUERY } else { NESTED };
@@ -43,19 +40,19 @@ pub(super) fn depth(tokens: &[TokenWithSpan]) -> usize {
                 open.push(Open { row, own });
                 row = 0;
             }
-            Token::RParen | Token::RBracket => {
+            Kind::RightParen | Kind::RightBracket => {
                 if let Some(open) = open.pop() {
                     around -= open.row + open.own;
                     // A subscript is an operator.
-                    row = open.row + usize::from(matches!(token, Token::RBracket)) * LINK;
+                    row = open.row + usize::from(token.kind == Kind::RightBracket) * LINK;
                 }
             }
-            Token::Comma => row = 0,
-            Token::SemiColon => {
+            Kind::Comma => row = 0,
+            Kind::Semicolon => {
                 open.clear();
                 (around, row) = (0, 0);
             }
-            _ => row += units(token, before),
+            kind => row += units(kind, before),
         }
         deepest = deepest.max(around + row);
     }
@@ -63,52 +60,59 @@ pub(super) fn depth(tokens: &[TokenWithSpan]) -> usize {
 }
 
 /// For each token whether it is a parenthesis, or one of several, in front of a query.
-fn leads_to_query(tokens: &[&Token]) -> Vec<bool> {
+fn leads_to_query(tokens: &[Token]) -> Vec<bool> {
     let mut leads = vec![false; tokens.len()];
     let mut query_follows = false;
     for (at, token) in tokens.iter().enumerate().rev() {
-        let is_paren = matches!(token, Token::LParen);
+        let is_paren = token.kind == Kind::LeftParen;
         leads[at] = is_paren && query_follows;
-        query_follows = match token {
-            Token::LParen => query_follows,
-            Token::Word(word) => {
-                matches!(word.keyword, Keyword::SELECT | Keyword::VALUES | Keyword::WITH | Keyword::TABLE)
-            }
-            _ => false,
+        query_follows = match token.kind {
+            Kind::LeftParen => query_follows,
+            kind => matches!(kind, Kind::Key(K::Select | K::Values | K::With | K::Table)),
         };
     }
     leads
 }
 
 /// What a token adds to its row.
-fn units(token: &Token, before: Option<&Token>) -> usize {
-    match token {
-        Token::Number(..)
-        | Token::SingleQuotedString(_)
-        | Token::EscapedStringLiteral(_)
-        | Token::DollarQuotedString(_)
-        | Token::Placeholder(_)
-        | Token::Period
-        | Token::EOF => 0,
+fn units(kind: Kind, before: Option<Kind>) -> usize {
+    match kind {
+        Kind::Name | Kind::QuotedName | Kind::UnicodeName | Kind::Period | Kind::End | Kind::Bad => 0,
         // An operator, or all columns.
-        Token::Mul => LINK,
-        Token::Word(word) => match word.keyword {
-            Keyword::EXPLAIN => NESTED_QUERY,
-            Keyword::CASE | Keyword::NOT | Keyword::INTERVAL => NESTED,
-            Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT => NESTED,
-            Keyword::BETWEEN => 3 * LINK,
-            Keyword::AND | Keyword::OR | Keyword::IS | Keyword::NOTNULL | Keyword::AT | Keyword::COLLATE => LINK,
-            Keyword::IN | Keyword::LIKE | Keyword::ILIKE | Keyword::SIMILAR => LINK,
-            _ => usize::from(word.value.eq_ignore_ascii_case("isnull")) * LINK,
+        Kind::Star => LINK,
+        Kind::Key(word) => match word {
+            K::Explain => NESTED_QUERY,
+            K::Case | K::Not | K::Interval | K::Union | K::Except | K::Intersect => NESTED,
+            K::Between => 3 * LINK,
+            K::And | K::Or | K::Is | K::Isnull | K::Notnull | K::At | K::Collate => LINK,
+            K::In | K::Like | K::Ilike | K::Similar => LINK,
+            _ => 0,
         },
+        kind if is_value(kind) => 0,
         // An operator behind a value is a link; otherwise, it is one in front of a value.
         _ => match before {
-            Some(Token::RParen | Token::RBracket | Token::Number(..) | Token::Placeholder(_)) => LINK,
-            Some(Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::DollarQuotedString(_)) => LINK,
-            Some(Token::Word(word)) if word.quote_style.is_some() || !is_reserved(&word.value) => LINK,
+            Some(Kind::RightParen | Kind::RightBracket | Kind::Name | Kind::QuotedName | Kind::UnicodeName) => LINK,
+            Some(Kind::Key(word)) if word.class() != Class::Reserved => LINK,
+            Some(kind) if is_value(kind) => LINK,
             _ => NESTED,
         },
     }
+}
+
+fn is_value(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Integer
+            | Kind::Decimal
+            | Kind::String
+            | Kind::EscapeString
+            | Kind::UnicodeString
+            | Kind::NationalString
+            | Kind::DollarString
+            | Kind::BitString
+            | Kind::HexString
+            | Kind::Parameter
+    )
 }
 
 #[cfg(test)]
@@ -117,8 +121,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: usize) {
-        let tokens = super::super::tokenize(text).expect("the text has tokens");
-        assert_eq!(depth(&tokens), expected, "{text}");
+        let tokens = crate::lexer::tokens(text).unwrap();
+        assert_eq!(depth(&tokens.list), expected, "{text}");
     }
 
     #[test]
