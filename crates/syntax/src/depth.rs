@@ -9,7 +9,9 @@ use crate::token::{Kind, Token};
 /// For an operator in a row.
 const LINK: usize = 1;
 /// For parentheses, and for what stands in front of an expression: a sign, NOT, CASE.
-pub(crate) const NESTED: usize = 16;
+const NESTED: usize = 16;
+/// For a join: its condition may come behind those of others.
+const JOIN: usize = 4;
 /// For a query, or a join, inside parentheses.
 const NESTED_QUERY: usize = 50;
 
@@ -82,6 +84,7 @@ fn units(kind: Kind, before: Option<Kind>) -> usize {
         Kind::Star => LINK,
         Kind::Key(word) => match word {
             K::Explain => NESTED_QUERY,
+            K::Join => JOIN,
             K::Case | K::Not | K::Interval | K::Union | K::Except | K::Intersect => NESTED,
             K::Between => 3 * LINK,
             K::And | K::Or | K::Is | K::Isnull | K::Notnull | K::At | K::Collate => LINK,
@@ -146,7 +149,7 @@ mod tests {
         check("SELECT a - 1 - 1", 2 * LINK);
         check("SELECT ((1))", 2 * NESTED);
         check("SELECT (SELECT (SELECT 1))", 2 * NESTED_QUERY);
-        check("SELECT * FROM ((a JOIN b ON true) JOIN c ON true)", LINK + 2 * NESTED_QUERY);
+        check("SELECT * FROM ((a JOIN b ON true) JOIN c ON true)", LINK + 2 * NESTED_QUERY + JOIN);
         check("SELECT 1 FROM t WHERE EXISTS ((SELECT 1)) AND (a = 1)", 2 * NESTED_QUERY);
     }
 }

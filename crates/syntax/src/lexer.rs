@@ -13,8 +13,9 @@
 
 use colibri_types::{Error, Result, SqlState, pulse};
 
+use crate::errors::error_near;
 use crate::keyword::Keyword;
-use crate::strings;
+use crate::strings::{self, continued, is_blank, line_end};
 use crate::token::{Kind, Place, Token};
 
 /// Bytes of a text of statements at most.
@@ -75,17 +76,6 @@ struct Lexer<'t> {
     placed: usize,
 }
 
-/// A syntax error of a part of a text.
-pub(crate) fn error_near(text: &str, start: usize, end: usize, what: &str) -> Error {
-    let near = &text[start..end];
-    Error::new(SqlState::SYNTAX_ERROR, format!("{what} at or near \"{near}\"")).at(position(text, start))
-}
-
-/// The position of a byte as errors tell it: in characters, from 1 on.
-pub(crate) fn position(text: &str, byte: usize) -> u32 {
-    text[..byte].chars().count() as u32 + 1
-}
-
 fn is_of_operator(byte: u8) -> bool {
     b"+-*/<>=~!@#%^&|`?".contains(&byte)
 }
@@ -101,10 +91,6 @@ fn begins_name(byte: u8) -> bool {
 
 fn continues_name(byte: u8) -> bool {
     begins_name(byte) || byte.is_ascii_digit() || byte == b'$'
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c | 0x0b)
 }
 
 impl Lexer<'_> {
@@ -327,12 +313,6 @@ impl Lexer<'_> {
     }
 }
 
-/// The end of the line that a byte is in.
-fn line_end(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes[at..].iter().position(|&byte| matches!(byte, b'\n' | b'\r'));
-    rest.map_or(bytes.len(), |len| at + len)
-}
-
 /// Behind the quote that ends what a quote begins; two in a row are one of the text.
 fn quote_end(bytes: &[u8], open: usize, quote: u8, has_escapes: bool) -> Option<usize> {
     let mut at = open + 1;
@@ -342,20 +322,6 @@ fn quote_end(bytes: &[u8], open: usize, quote: u8, has_escapes: bool) -> Option<
             byte if *byte != quote => at += 1,
             _ if bytes.get(at + 1) == Some(&quote) => at += 2,
             _ => return Some(at + 1),
-        }
-    }
-}
-
-/// Where a string goes on that has ended: at a quote, with a line's end on the way there.
-pub(crate) fn continued(bytes: &[u8], end: usize) -> Option<usize> {
-    let (mut at, mut has_line_end) = (end, false);
-    loop {
-        match bytes.get(at)? {
-            b'\'' if has_line_end => return Some(at),
-            b'\n' | b'\r' => (at, has_line_end) = (at + 1, true),
-            byte if is_blank(*byte) => at += 1,
-            b'-' if bytes.get(at + 1) == Some(&b'-') => at = line_end(bytes, at),
-            _ => return None,
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `keyword` | PostgreSQL's words, and where each may be a name |
 //! | `token`, `lexer`, `strings` | tokens, how a text is divided into them, what strings say |
 //! | `depth` | how deep a tree tokens make |
+//! | `errors` | the texts of errors, and positions |
 //! | `parser` | the place in a text: words, names, lists, errors |
 //! | `expr` and its folder | operators by precedence; operands, calls, windows |
 //! | `types` | names of types |
@@ -40,6 +41,7 @@ mod control;
 mod ddl;
 mod depth;
 mod dml;
+mod errors;
 mod expr;
 mod keyword;
 mod lexer;
@@ -72,8 +74,10 @@ pub const IDENTITY_MARK: &str = "\u{1}identity ";
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub const ANY_TYPE_MARK: &str = "\u{1}any";
 
-/// Calls of the parser inside each other for a level of nesting: at most so many.
-const CALLS_PER_LEVEL: usize = 4;
+/// For so many units of depth the parser calls itself once at most.
+const UNITS_PER_CALL: usize = 2;
+/// Calls inside each other that a text without any depth takes.
+const CALLS_MIN: usize = 64;
 /// Units that fit the stack of any thread, of 2 MiB.
 const DEPTH_SHALLOW: usize = 800;
 /// What the catalogue keeps may have become a little deeper than the statement was that it comes from.
@@ -118,8 +122,7 @@ impl<'t> Scanned<'t> {
     }
 
     fn read<T>(self, is_kept: bool, read: impl FnOnce(&mut Parser<'t>) -> Result<T>) -> Result<T> {
-        let levels = DEPTH_MAX / depth::NESTED * CALLS_PER_LEVEL;
-        let mut parser = Parser::new(self.tokens, levels);
+        let mut parser = Parser::new(self.tokens, CALLS_MIN + self.depth / UNITS_PER_CALL);
         parser.is_kept = is_kept;
         let got = read(&mut parser)?;
         if parser.kind() != Kind::End {

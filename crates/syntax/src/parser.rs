@@ -7,25 +7,20 @@
 //! Invariants: a function that takes something `if it comes next` takes nothing otherwise. An error
 //! names the first token that no statement can have there.
 
-use colibri_types::{Error, Result, SqlState, pulse};
+use colibri_types::{Error, Result, pulse};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use sqlparser::tokenizer::{Span, Token as AttachedKind, TokenWithSpan};
 
+use crate::errors;
 use crate::keyword::{Class, Keyword as K};
-use crate::lexer::{self, Tokens};
+use crate::lexer::Tokens;
 use crate::strings;
 use crate::token::{Kind, Token};
 use crate::too_deep;
 
 /// What looking at a token takes, in units of work.
 const UNITS_PER_TOKEN: usize = 8;
-
-/// The error that a text ends too early; the byte is where.
-pub(crate) fn at_end(text: &str, byte: usize) -> Error {
-    let error = Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input");
-    error.at(lexer::position(text, byte))
-}
 
 /// How far a text is read.
 pub(crate) struct Parser<'t> {
@@ -164,15 +159,15 @@ impl<'t> Parser<'t> {
         let (start, end) = (token.start as usize, token.end as usize);
         match (token.kind, &self.lexical) {
             (Kind::Bad, Some(error)) => error.clone(),
-            (Kind::End, _) => at_end(self.text, start),
-            _ => lexer::error_near(self.text, start, end, "syntax error"),
+            (Kind::End, _) => errors::at_end(self.text, start),
+            _ => errors::error_near(self.text, start, end, "syntax error"),
         }
     }
 
     /// An error at a token.
     #[cold]
     pub(crate) fn error_at(&self, token: Token, error: Error) -> Error {
-        error.at(lexer::position(self.text, token.start as usize))
+        error.at(errors::position(self.text, token.start as usize))
     }
 
     /// Notes that the statement has something that is not supported. Reading goes on: a mistake
@@ -250,7 +245,7 @@ impl<'t> Parser<'t> {
 
     fn escape_character(&mut self) -> Result<char> {
         let token = self.peek();
-        let near = |what: &str| lexer::error_near(self.text, token.start as usize, token.end as usize, what);
+        let near = |what: &str| errors::error_near(self.text, token.start as usize, token.end as usize, what);
         if token.kind != Kind::String {
             return Err(near("UESCAPE must be followed by a simple string literal"));
         }

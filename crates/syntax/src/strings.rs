@@ -2,7 +2,7 @@
 
 use colibri_types::{Error, Result, SqlState};
 
-use crate::lexer::{continued, error_near, position};
+use crate::errors::{error_near, position};
 use crate::token::{Kind, Token};
 
 /// The text of a string, or of a name in quotes.
@@ -253,4 +253,28 @@ pub(crate) fn may_escape(text: &str) -> Option<char> {
     let mut chars = text.chars();
     let escape = chars.next().filter(|c| !(c.is_ascii_hexdigit() || matches!(c, '+' | '\'' | '"') || c.is_whitespace()));
     escape.filter(|_| chars.next().is_none())
+}
+
+pub(crate) fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c | 0x0b)
+}
+
+/// The end of the line that a byte is in.
+pub(crate) fn line_end(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes[at..].iter().position(|&byte| matches!(byte, b'\n' | b'\r'));
+    rest.map_or(bytes.len(), |len| at + len)
+}
+
+/// Where a string goes on that has ended: at a quote, with a line's end on the way there.
+pub(crate) fn continued(bytes: &[u8], end: usize) -> Option<usize> {
+    let (mut at, mut has_line_end) = (end, false);
+    loop {
+        match bytes.get(at)? {
+            b'\'' if has_line_end => return Some(at),
+            b'\n' | b'\r' => (at, has_line_end) = (at + 1, true),
+            byte if is_blank(*byte) => at += 1,
+            b'-' if bytes.get(at + 1) == Some(&b'-') => at = line_end(bytes, at),
+            _ => return None,
+        }
+    }
 }

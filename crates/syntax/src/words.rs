@@ -4,7 +4,7 @@ use colibri_types::{Error, Result};
 
 use crate::strings;
 use crate::token::{Kind, Token as Found};
-use crate::{lexer, parser};
+use crate::{errors, lexer};
 
 /// A word: a name, or a word of the grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn placed(text: &str, found: &Found) -> Result<Placed> {
 #[must_use]
 pub fn wrong_word(text: &str, placed: &Placed) -> Error {
     match placed.token {
-        Token::End => parser::at_end(text, placed.start),
-        _ => lexer::error_near(text, placed.start, placed.end, "syntax error"),
+        Token::End => errors::at_end(text, placed.start),
+        _ => errors::error_near(text, placed.start, placed.end, "syntax error"),
     }
 }

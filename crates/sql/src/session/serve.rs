@@ -8,9 +8,9 @@ use std::time::Duration;
 use colibri_catalog::cluster::DefaultBy;
 use colibri_types::{Datum, Error, Result, SqlState};
 
-use super::named_cursor;
 use super::plans::Command;
 use super::step::Stage;
+use super::texts;
 use super::{Prepared, Running, Session, TransactionState};
 use crate::surroundings::PreparedInfo;
 
@@ -62,7 +62,7 @@ impl Session {
         let parts = Self::split_unread(text)?;
         if parts.len() > 1 {
             for part in &parts {
-                read(part).map_err(|error| in_text(error, text, part))?;
+                texts::check(part).map_err(|error| in_text(error, text, part))?;
             }
         }
         Ok(parts)
@@ -245,31 +245,6 @@ impl Session {
             self.notices.push(Notice { severity, report });
         }
     }
-}
-
-/// Reads a statement for its mistakes alone.
-fn read(text: &str) -> Result<()> {
-    if super::set::parse(text)?.is_some() || crate::admin::parse(text)?.is_some() {
-        return Ok(());
-    }
-    if let Some(request) = crate::copy::parse_statement(text)? {
-        return match request.source {
-            crate::copy::Source::Query(bytes) => {
-                read(&text[bytes.clone()]).map_err(|error| in_text(error, text, &text[bytes]))
-            }
-            crate::copy::Source::Table { .. } => Ok(()),
-        };
-    }
-    let query = match named_cursor::parse(text)? {
-        Some(named_cursor::Parsed::Declare { query, .. }) => &text[query..],
-        Some(_) => return Ok(()),
-        None => text,
-    };
-    match crate::statement::scan(query).map_err(|error| in_text(error, text, query))? {
-        scanned if scanned.is_deep() => crate::statement::on_deep_stack(|| scanned.parse().map(drop)),
-        scanned => scanned.parse().map(drop),
-    }
-    .map_err(|error| in_text(error, text, query))
 }
 
 /// An error of a part of a text, with its position in all of it.

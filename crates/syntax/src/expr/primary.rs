@@ -67,6 +67,12 @@ impl Parser<'_> {
             }
             _ => Value::SingleQuotedString(text),
         };
+        let value = match value {
+            Value::SingleQuotedString(text) | Value::NationalStringLiteral(text) if is_ambiguous(&text) => {
+                Value::EscapedStringLiteral(text)
+            }
+            other => other,
+        };
         Ok(ast::ValueWithSpan { value, span: token.span() })
     }
 
@@ -218,6 +224,15 @@ impl Parser<'_> {
             Ok(Expr::Array(ast::Array { elem, named }))
         })
     }
+}
+
+/// Whether the tree would write another string than this one between plain quotes: it takes such
+/// quotes for escaped ones.
+///
+/// Bug: `DEFAULT ''''''` was kept as `''''`. Consequence: another value. Fix: such strings are
+/// written as `E'…'`.
+fn is_ambiguous(text: &str) -> bool {
+    text.contains("''") || text.contains("\\'")
 }
 
 pub(super) fn value(token: Token, value: Value) -> Expr {
