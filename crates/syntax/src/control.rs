@@ -1,4 +1,4 @@
-//! Transactions, prepared statements, EXPLAIN and DISCARD.
+//! The end of transactions, savepoints, prepared statements, EXPLAIN and DISCARD.
 
 use colibri_types::Result;
 use sqlparser::ast::{self, Expr, Statement};
@@ -11,7 +11,6 @@ impl Parser<'_> {
     pub(crate) fn transaction(&mut self) -> Result<Statement> {
         let token = self.next();
         match token.kind {
-            Kind::Key(K::Begin | K::Start) => self.begin(token.kind == Kind::Key(K::Begin)),
             Kind::Key(K::Savepoint) => Ok(Statement::Savepoint { name: self.name()? }),
             Kind::Key(K::Release) => {
                 self.eat(K::Savepoint);
@@ -39,14 +38,8 @@ impl Parser<'_> {
         }
     }
 
-    fn transaction_word(&mut self) -> Option<ast::BeginTransactionKind> {
-        if self.eat(K::Transaction) {
-            Some(ast::BeginTransactionKind::Transaction)
-        } else if self.eat(K::Work) {
-            Some(ast::BeginTransactionKind::Work)
-        } else {
-            None
-        }
+    fn transaction_word(&mut self) {
+        let _ = self.eat(K::Transaction) || self.eat(K::Work);
     }
 
     /// `AND [NO] CHAIN`, if it comes next.
@@ -57,61 +50,6 @@ impl Parser<'_> {
         let no = self.eat(K::No);
         self.expect(K::Chain)?;
         Ok(!no)
-    }
-
-    fn begin(&mut self, begin: bool) -> Result<Statement> {
-        let transaction = match begin {
-            true => self.transaction_word(),
-            false => {
-                self.expect(K::Transaction)?;
-                Some(ast::BeginTransactionKind::Transaction)
-            }
-        };
-        let mut modes = Vec::new();
-        while !matches!(self.kind(), Kind::Semicolon | Kind::End) {
-            if !modes.is_empty() {
-                self.eat_kind(Kind::Comma);
-            }
-            modes.push(self.transaction_mode()?);
-        }
-        Ok(Statement::StartTransaction {
-            modes,
-            begin,
-            transaction,
-            modifier: None,
-            statements: Vec::new(),
-            exception: None,
-            has_end_keyword: false,
-        })
-    }
-
-    fn transaction_mode(&mut self) -> Result<ast::TransactionMode> {
-        use ast::{TransactionAccessMode as Access, TransactionIsolationLevel as Level, TransactionMode as Mode};
-        let token = self.next();
-        match token.kind {
-            Kind::Key(K::Isolation) => {
-                self.expect(K::Level)?;
-                let level = if self.eat(K::Serializable) {
-                    Level::Serializable
-                } else if self.eat_all(&[K::Repeatable, K::Read]) {
-                    Level::RepeatableRead
-                } else if self.eat_all(&[K::Read, K::Committed]) {
-                    Level::ReadCommitted
-                } else {
-                    self.expect_all(&[K::Read, K::Uncommitted])?;
-                    Level::ReadUncommitted
-                };
-                Ok(Mode::IsolationLevel(level))
-            }
-            Kind::Key(K::Read) => {
-                if self.eat(K::Only) {
-                    return Ok(Mode::AccessMode(Access::ReadOnly));
-                }
-                self.expect(K::Write)?;
-                Ok(Mode::AccessMode(Access::ReadWrite))
-            }
-            _ => Err(self.wrong_at(token)),
-        }
     }
 
     pub(crate) fn prepare(&mut self) -> Result<Statement> {
@@ -131,9 +69,7 @@ impl Parser<'_> {
         let may = matches!(
             self.kind(),
             Kind::LeftParen
-                | Kind::Key(
-                    K::Select | K::Values | K::Table | K::With | K::Insert | K::Update | K::Delete | K::Merge
-                )
+                | Kind::Key(K::Select | K::Values | K::Table | K::With | K::Insert | K::Update | K::Delete | K::Merge)
         );
         if !may {
             return Err(self.wrong());
@@ -187,10 +123,7 @@ impl Parser<'_> {
         let (mut analyze, mut verbose, mut options) = (false, false, None);
         // A parenthesis begins options, or a query.
         let has_options = self.kind() == Kind::LeftParen
-            && !matches!(
-                self.kind_behind(1),
-                Kind::LeftParen | Kind::Key(K::Select | K::Values | K::With | K::Table)
-            );
+            && !matches!(self.kind_behind(1), Kind::LeftParen | Kind::Key(K::Select | K::Values | K::With | K::Table));
         if has_options {
             options = Some(self.in_parens(Self::explain_option)?);
         } else {

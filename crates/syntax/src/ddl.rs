@@ -80,7 +80,7 @@ impl Parser<'_> {
             Kind::Key(K::Materialized) if !or_replace && !temporary => self.create_materialized_view(),
             Kind::Key(K::Unique | K::Index) if !or_replace && !temporary && !unlogged => self.create_index(),
             Kind::Key(K::Schema) if !or_replace && !temporary && !unlogged => self.create_schema(),
-            Kind::Key(K::View | K::Schema | K::Materialized | K::System | K::Owned | K::Default) => Err(self.wrong()),
+            Kind::Key(K::View | K::Schema | K::Materialized | K::System | K::Owned) => Err(self.wrong()),
             _ => self.other_kind(token, "CREATE"),
         }
     }
@@ -217,9 +217,11 @@ impl Parser<'_> {
             let has_asterisk = parser.last().kind == Kind::Star;
             Ok(ast::TruncateTableTarget { name, only, has_asterisk })
         })?;
-        let identity = if self.eat_all(&[K::Restart, K::Identity]) {
+        let identity = if self.eat(K::Restart) {
+            self.expect(K::Identity)?;
             Some(ast::TruncateIdentityOption::Restart)
-        } else if self.eat_all(&[K::Continue, K::Identity]) {
+        } else if self.eat(K::Continue) {
+            self.expect(K::Identity)?;
             Some(ast::TruncateIdentityOption::Continue)
         } else {
             None

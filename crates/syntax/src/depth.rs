@@ -1,7 +1,9 @@
 //! How deep a tree the tokens of a text make, in units that stand for about a kilobyte of stack.
 //!
-//! The parser makes a level of each parenthesis inside another, and of each operator in a row: `a + b + c` is
-//! `(a + b) + c`. A comma ends a row. The count is what the deepest place can have at most; it may be more than it has.
+//! The parser makes a level of each parenthesis inside another, and of each operator in a row: `a +
+//! b + c` is
+//! `(a + b) + c`. A comma ends a row. The count is what the deepest place can have at most; it may
+//! be more than it has.
 
 use crate::keyword::{Class, Keyword as K};
 use crate::token::{Kind, Token};

@@ -54,7 +54,8 @@ impl Parser<'_> {
             multi_table_else_clause: None,
         };
         // A parenthesis begins a list of columns, or a query.
-        let is_list = self.kind() == Kind::LeftParen && Self::is_column_name(self.kind_behind(1)) && !self.is_query_behind();
+        let is_list =
+            self.kind() == Kind::LeftParen && Self::is_column_name(self.kind_behind(1)) && !self.is_query_behind();
         if is_list {
             insert.columns = self.in_parens(Self::target)?;
         }

@@ -433,7 +433,11 @@ impl Parser<'_> {
             "?|" => Some(U::QuestionPipe),
             _ => None,
         };
-        let operand = self.expr_at(OPERATOR + 1, scope)?;
+        let mut operand = self.expr_at(OPERATOR + 1, scope)?;
+        if matches!(op, Some(U::Plus | U::Minus)) {
+            // As a sign it would be written, which binds more closely.
+            operand = Expr::Nested(Box::new(operand));
+        }
         if op.is_none() {
             let error = resolve::no_operator(symbol, true);
             let error = self.error_at(token, error);
@@ -443,12 +447,24 @@ impl Parser<'_> {
     }
 }
 
-/// An operator in front of its operand. Two in a row are kept apart by parentheses: written one
-/// behind the other, they would be another operator, or a comment.
+/// An operator in front of its operand. One that begins with an operator itself is kept apart by
+/// parentheses: written one behind the other, both would be another operator, or a comment.
 fn in_front(op: U, operand: Expr) -> Expr {
-    let is_sign = matches!(&operand, Expr::UnaryOp { op, .. } if *op != U::Not);
-    let operand = if is_sign { Expr::Nested(Box::new(operand)) } else { operand };
+    let operand = if begins_with_operator(&operand) { Expr::Nested(Box::new(operand)) } else { operand };
     Expr::UnaryOp { op, expr: Box::new(operand) }
+}
+
+fn begins_with_operator(expr: &Expr) -> bool {
+    let mut first = expr;
+    loop {
+        first = match first {
+            Expr::UnaryOp { op, .. } => return *op != U::Not,
+            Expr::BinaryOp { left, .. } => left,
+            Expr::Cast { kind: ast::CastKind::DoubleColon, expr, .. } | Expr::Collate { expr, .. } => expr,
+            Expr::AtTimeZone { timestamp, .. } => timestamp,
+            _ => return false,
+        };
+    }
 }
 
 fn like(

@@ -7,7 +7,8 @@
 //! | `TypeOrFunction` | no | yes | yes |
 //! | `Reserved` | no | no | yes |
 //!
-//! Most of them may also be the label of a column without AS: the flag in front of each list says so.
+//! Most of them may also be the label of a column without AS: the flag in front of each list says
+//! so.
 
 /// Where a keyword may be a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -156,18 +156,12 @@ impl Lexer<'_> {
         match (byte, self.byte(1)) {
             (b'e' | b'E', b'\'') => self.escape_string(),
             (b'b' | b'B', b'\'') => Ok((Kind::BitString, self.string_end(self.at + 1, "bit string literal")?)),
-            (b'x' | b'X', b'\'') => {
-                Ok((Kind::HexString, self.string_end(self.at + 1, "hexadecimal string literal")?))
-            }
-            (b'n' | b'N', b'\'') => {
-                Ok((Kind::NationalString, self.string_end(self.at + 1, "quoted string")?))
-            }
+            (b'x' | b'X', b'\'') => Ok((Kind::HexString, self.string_end(self.at + 1, "hexadecimal string literal")?)),
+            (b'n' | b'N', b'\'') => Ok((Kind::NationalString, self.string_end(self.at + 1, "quoted string")?)),
             (b'u' | b'U', b'&') if self.byte(2) == b'\'' => {
                 Ok((Kind::UnicodeString, self.string_end(self.at + 2, "quoted string")?))
             }
-            (b'u' | b'U', b'&') if self.byte(2) == b'"' => {
-                Ok((Kind::UnicodeName, self.quoted_name_end(self.at + 2)?))
-            }
+            (b'u' | b'U', b'&') if self.byte(2) == b'"' => Ok((Kind::UnicodeName, self.quoted_name_end(self.at + 2)?)),
             _ if begins_name(byte) => Ok(self.word()),
             (b'\'', _) => Ok((Kind::String, self.string_end(self.at, "quoted string")?)),
             (b'"', _) => Ok((Kind::QuotedName, self.quoted_name_end(self.at)?)),
@@ -259,9 +253,7 @@ impl Lexer<'_> {
     fn parameter(&self) -> Result<(Kind, usize)> {
         let end = self.digits_end(self.at + 1);
         match self.bytes.get(end) {
-            Some(&byte) if begins_name(byte) => {
-                Err(self.error(self.word_end(end), "trailing junk after parameter"))
-            }
+            Some(&byte) if begins_name(byte) => Err(self.error(self.word_end(end), "trailing junk after parameter")),
             _ => Ok((Kind::Parameter, end)),
         }
     }

@@ -80,7 +80,8 @@ const UNITS_PER_CALL: usize = 2;
 const CALLS_MIN: usize = 64;
 /// Units that fit the stack of any thread, of 2 MiB.
 const DEPTH_SHALLOW: usize = 800;
-/// What the catalogue keeps may have become a little deeper than the statement was that it comes from.
+/// What the catalogue keeps may have become a little deeper than the statement was that it comes
+/// from.
 const DEPTH_KEPT: usize = 1_000;
 /// Units at most: what fits a stack of 128 MiB.
 const DEPTH_MAX: usize = 40_000;

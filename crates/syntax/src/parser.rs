@@ -1,4 +1,5 @@
-//! The parser's place in a text, and what every part of the grammar is made of: words, names, lists.
+//! The parser's place in a text, and what every part of the grammar is made of: words, names,
+//! lists.
 //!
 //! The grammar is read from left to right by one function for each thing that has a name in it, and
 //! nothing is read twice. What a text means is decided by the next token, or by the two or three

@@ -1,6 +1,7 @@
 //! Queries: WITH, set operations, ORDER BY, LIMIT and locks.
 //!
-//! `TABLE t` is `SELECT * FROM t` in the tree. What the tree has no place for is kept in marks that only the binder knows:
+//! `TABLE t` is `SELECT * FROM t` in the tree. What the tree has no place for is kept in marks that
+//! only the binder knows:
 //!
 //! | written | in the tree |
 //! | --- | --- |
@@ -63,9 +64,7 @@ impl Parser<'_> {
     pub(crate) fn continues_query(&self) -> bool {
         matches!(
             self.kind(),
-            Kind::Key(
-                K::Union | K::Intersect | K::Except | K::Order | K::Limit | K::Offset | K::Fetch | K::For
-            )
+            Kind::Key(K::Union | K::Intersect | K::Except | K::Order | K::Limit | K::Offset | K::Fetch | K::For)
         )
     }
 
@@ -168,6 +167,10 @@ impl Parser<'_> {
             Kind::Key(K::Insert) => SetExpr::Insert(self.insert()?),
             Kind::Key(K::Update) => SetExpr::Update(self.update()?),
             Kind::Key(K::Delete) => SetExpr::Delete(self.delete()?),
+            Kind::Key(K::Merge) => {
+                let token = self.peek();
+                return Err(self.refuse_statement(token, "MERGE"));
+            }
             _ => {
                 let body = self.set_expr(0)?;
                 return self.tail(with, body);
@@ -334,9 +337,8 @@ impl Parser<'_> {
                     has_limit = true;
                     limit = if self.eat(K::All) { None } else { Some(self.expr()?) };
                     if self.kind() == Kind::Comma {
-                        let comma = self.peek();
                         let error = Error::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported");
-                        return Err(self.error_at(comma, error.hint("Use separate LIMIT and OFFSET clauses.")));
+                        return Err(self.error_at(token, error.hint("Use separate LIMIT and OFFSET clauses.")));
                     }
                 }
                 Kind::Key(K::Fetch) if !has_limit => {
@@ -375,7 +377,8 @@ impl Parser<'_> {
         let quantity = match self.kind() {
             Kind::Key(K::Row | K::Rows) => None,
             Kind::Plus | Kind::Minus => {
-                let op = if self.next().kind == Kind::Minus { ast::UnaryOperator::Minus } else { ast::UnaryOperator::Plus };
+                let op =
+                    if self.next().kind == Kind::Minus { ast::UnaryOperator::Minus } else { ast::UnaryOperator::Plus };
                 let number = matches!(self.kind(), Kind::Integer | Kind::Decimal);
                 if !number {
                     return Err(self.wrong());
@@ -431,8 +434,7 @@ impl Parser<'_> {
         let name = self.object_name()?;
         if name.0.len() > 1 && !self.is_kept {
             let words: Vec<&str> = self.text[written].split_ascii_whitespace().collect();
-            let message =
-                format!("{} must specify unqualified relation names", words.join(" ").to_ascii_uppercase());
+            let message = format!("{} must specify unqualified relation names", words.join(" ").to_ascii_uppercase());
             let error = self.error_at(token, Error::new(SqlState::SYNTAX_ERROR, message));
             self.note_error(error);
         }

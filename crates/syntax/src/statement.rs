@@ -45,15 +45,14 @@ impl Parser<'_> {
             K::Alter => self.alter(),
             K::Drop => self.drop_statement(),
             K::Truncate => self.truncate(),
-            K::Begin | K::Start | K::Commit | K::End | K::Rollback | K::Abort | K::Savepoint | K::Release => {
-                self.transaction()
-            }
+            K::Commit | K::End | K::Rollback | K::Abort | K::Savepoint | K::Release => self.transaction(),
             K::Prepare => self.prepare(),
             K::Execute => self.execute(),
             K::Deallocate => self.deallocate(),
             K::Explain => self.explain(),
             K::Discard => self.discard(),
-            K::Call
+            K::Begin
+            | K::Call
             | K::Checkpoint
             | K::Close
             | K::Cluster
@@ -78,6 +77,7 @@ impl Parser<'_> {
             | K::Security
             | K::Set
             | K::Show
+            | K::Start
             | K::Unlisten
             | K::Vacuum
             | K::Analyze

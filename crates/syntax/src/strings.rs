@@ -41,12 +41,7 @@ fn dollar_parts(text: &str, start: usize, end: usize) -> (&str, usize, usize) {
 }
 
 /// Calls with the range of each part of a string that begins with a quote, without the quotes.
-fn each_part(
-    text: &str,
-    open: usize,
-    end: usize,
-    mut part: impl FnMut(usize, usize) -> Result<usize>,
-) -> Result<()> {
+fn each_part(text: &str, open: usize, end: usize, mut part: impl FnMut(usize, usize) -> Result<usize>) -> Result<()> {
     let mut open = open;
     loop {
         let to = part(open + 1, end)?;
@@ -181,7 +176,8 @@ fn pair(high: &mut Option<u32>, code: u32, out: &mut Vec<u8>) -> std::result::Re
 fn simple_escape(text: &str, at: usize, out: &mut Vec<u8>) -> usize {
     let rest = &text[at + 1..];
     let Some(kind) = rest.chars().next() else { return text.len() };
-    let count = |radix: u32, max: usize| rest.bytes().take(max).take_while(|&byte| char::from(byte).is_digit(radix)).count();
+    let count =
+        |radix: u32, max: usize| rest.bytes().take(max).take_while(|&byte| char::from(byte).is_digit(radix)).count();
     let byte = |digits: &str, radix| u32::from_str_radix(digits, radix).unwrap_or(0) as u8;
     match kind {
         'b' => out.push(8),
@@ -207,7 +203,8 @@ fn simple_escape(text: &str, at: usize, out: &mut Vec<u8>) -> usize {
     at + 1 + kind.len_utf8()
 }
 
-/// Reads the escapes of `U&'…'` and `U&"…"`; `start` is the byte of the text where the token begins.
+/// Reads the escapes of `U&'…'` and `U&"…"`; `start` is the byte of the text where the token
+/// begins.
 ///
 /// # Errors
 /// 42601 for escapes that are none.
@@ -251,7 +248,8 @@ pub(crate) fn unicode(source: &str, start: usize, text: &str, escape: char) -> R
 /// Whether a character may be the one of UESCAPE.
 pub(crate) fn may_escape(text: &str) -> Option<char> {
     let mut chars = text.chars();
-    let escape = chars.next().filter(|c| !(c.is_ascii_hexdigit() || matches!(c, '+' | '\'' | '"') || c.is_whitespace()));
+    let escape =
+        chars.next().filter(|c| !(c.is_ascii_hexdigit() || matches!(c, '+' | '\'' | '"') || c.is_whitespace()));
     escape.filter(|_| chars.next().is_none())
 }
 

@@ -1,4 +1,5 @@
-//! Tokens: what the grammar sees of a text. A token is its kind and its place; its text stays where it is.
+//! Tokens: what the grammar sees of a text. A token is its kind and its place; its text stays where
+//! it is.
 
 use sqlparser::tokenizer::{Location, Span};
 

@@ -76,7 +76,8 @@ impl Parser<'_> {
         if !is_type_word(word) {
             return false;
         }
-        // A column may have the name of a type, and nothing else may follow that a type goes on with.
+        // A column may have the name of a type, and nothing else may follow that a type goes on
+        // with.
         let goes_on = matches!(
             (word, self.kind_behind(1)),
             (_, Kind::LeftParen)

@@ -98,9 +98,14 @@ fn errors_are_postgresqls() {
     wrong("SELECT 'a' 'b'", "syntax error at or near \"'b'\"", 12);
     wrong("SELECT E'ab\\ud800x'", "invalid Unicode surrogate pair at or near \"x\"", 18);
     wrong("SELECT U&'!0041' UESCAPE '+'", "invalid Unicode escape character at or near \"'+'\"", 26);
+    wrong("SELECT * FROM a NATURAL CROSS JOIN b", "syntax error at or near \"CROSS\"", 25);
+    wrong("SELECT * FROM a NATURAL b", "syntax error at or near \"b\"", 25);
     wrong("SELECT left", "syntax error at end of input", 12);
     wrong("SELECT 1; SELEC 2", "syntax error at or near \"SELEC\"", 11);
-    wrong("SELECT * FROM t LIMIT 1, 2", "LIMIT #,# syntax is not supported", 24);
+    wrong("SELECT * FROM t LIMIT 1, 2", "LIMIT #,# syntax is not supported", 17);
+    wrong("CREATE TABLE t (a int NOT NUL)", "syntax error at or near \"NUL\"", 27);
+    wrong("TRUNCATE t RESTART", "syntax error at end of input", 19);
+    wrong("SELECT greatest()", "syntax error at or near \")\"", 17);
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Reading word by word what the syntax tree has no place for: the grammar of `admin`, of COPY, of settings and of
+//! Reading word by word what the syntax tree has no place for: the grammar of `admin`, of COPY, of
+//! settings and of
 //! cursors are methods of [`Reader`], each beside what it reads.
 //!
 //! Invariant: what is asked for and does not come next takes nothing.
 
-pub(crate) use colibri_syntax::{Token, Word};
 use colibri_syntax::{Placed, words, wrong_word};
+pub(crate) use colibri_syntax::{Token, Word};
 use colibri_types::{Error, Result, letters, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 
@@ -68,7 +69,8 @@ impl Reader {
 
     /// The tokens from one on that have been read, as they are written.
     pub(crate) fn written_since(&self, from: usize) -> String {
-        let tokens: Vec<&str> = self.tokens[from..self.at].iter().map(|token| &self.text[token.start..token.end]).collect();
+        let tokens: Vec<&str> =
+            self.tokens[from..self.at].iter().map(|token| &self.text[token.start..token.end]).collect();
         tokens.join(" ")
     }
 

@@ -73,9 +73,9 @@ impl Parser<'_> {
     fn column_option(&mut self) -> Result<Option<ColumnOption>> {
         let token = self.peek();
         Ok(Some(match token.kind {
-            Kind::Key(K::Not) if self.kind_behind(1) == Kind::Key(K::Null) => {
+            Kind::Key(K::Not) if self.kind_behind(1) != Kind::Key(K::Deferrable) => {
                 self.next();
-                self.next();
+                self.expect(K::Null)?;
                 ColumnOption::NotNull
             }
             Kind::Key(K::Null) => {

@@ -10,10 +10,11 @@ use crate::token::Kind;
 impl Parser<'_> {
     /// Whether a constraint of a table comes next.
     pub(super) fn is_constraint_next(&self) -> bool {
-        matches!(
-            self.kind(),
-            Kind::Key(K::Constraint | K::Check | K::Unique | K::Primary | K::Foreign | K::Exclude)
-        ) && !(self.is_next(K::Exclude) && !matches!(self.kind_behind(1), Kind::Key(K::Using) | Kind::LeftParen))
+        match self.kind() {
+            Kind::Key(K::Constraint | K::Check | K::Unique | K::Primary | K::Foreign) => true,
+            Kind::Key(K::Exclude) => matches!(self.kind_behind(1), Kind::Key(K::Using) | Kind::LeftParen),
+            _ => false,
+        }
     }
 
     /// A constraint of a table, and whether it is NOT VALID.

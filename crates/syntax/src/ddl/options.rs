@@ -36,8 +36,7 @@ impl Parser<'_> {
         match token.kind {
             Kind::Plus | Kind::Minus => {
                 self.next();
-                let op =
-                    if token.kind == Kind::Minus { ast::UnaryOperator::Minus } else { ast::UnaryOperator::Plus };
+                let op = if token.kind == Kind::Minus { ast::UnaryOperator::Minus } else { ast::UnaryOperator::Plus };
                 if !matches!(self.kind(), Kind::Integer | Kind::Decimal) {
                     return Err(self.wrong());
                 }

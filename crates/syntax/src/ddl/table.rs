@@ -2,7 +2,9 @@
 
 use colibri_types::Result;
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
-use sqlparser::ast::{self, CreateTableLike, CreateTableLikeDefaults, CreateTableOptions, Ident, ObjectName, Statement};
+use sqlparser::ast::{
+    self, CreateTableLike, CreateTableLikeDefaults, CreateTableOptions, Ident, ObjectName, Statement,
+};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
@@ -23,6 +25,7 @@ impl Parser<'_> {
         let mut table = Self::table_builder(name, persistence);
         table.if_not_exists = if_not_exists;
         let token = self.peek();
+        let has_elements = matches!(token.kind, Kind::LeftParen | Kind::Key(K::Of));
         if self.eat(K::Of) {
             self.object_name()?;
             if self.kind() == Kind::LeftParen {
@@ -40,9 +43,7 @@ impl Parser<'_> {
         self.table_options(&mut table)?;
         if self.eat(K::As) {
             self.source_of_table(&mut table)?;
-        } else if self.last().kind != Kind::RightParen && table.columns.is_empty() && token.kind != Kind::Key(K::Of) {
-            return Err(self.wrong());
-        } else if table.columns.iter().any(Self::is_untyped) {
+        } else if !has_elements || table.columns.iter().any(Self::is_untyped) {
             return Err(self.wrong());
         }
         Ok(Statement::CreateTable(table.build()))

@@ -49,8 +49,7 @@ impl Parser<'_> {
     /// Arguments in parentheses.
     pub(super) fn arguments(&mut self) -> Result<ast::FunctionArgumentList> {
         self.expect_kind(Kind::LeftParen)?;
-        let mut list =
-            ast::FunctionArgumentList { duplicate_treatment: None, args: Vec::new(), clauses: Vec::new() };
+        let mut list = ast::FunctionArgumentList { duplicate_treatment: None, args: Vec::new(), clauses: Vec::new() };
         if self.eat_kind(Kind::RightParen) {
             return Ok(list);
         }

@@ -98,8 +98,7 @@ impl Parser<'_> {
         let function = self.function(object_name(parts))?;
         Ok(match only_argument(function) {
             Ok(expr) => {
-                let (expr, field) =
-                    (Box::new(expr), ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime));
+                let (expr, field) = (Box::new(expr), ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime));
                 if is_ceil { Expr::Ceil { expr, field } } else { Expr::Floor { expr, field } }
             }
             Err(function) => Expr::Function(*function),
@@ -111,7 +110,6 @@ impl Parser<'_> {
         let function = self.function(object_name(parts))?;
         Ok(as_substring(function, true))
     }
-
 }
 
 /// A call of SUBSTRING or `substr` with one to three plain arguments, as its node.

@@ -1,4 +1,5 @@
-//! Operands that the grammar has rules of their own for: CAST, EXTRACT, TRIM, `CURRENT_DATE` and their like.
+//! Operands that the grammar has rules of their own for: CAST, EXTRACT, TRIM, `CURRENT_DATE` and
+//! their like.
 
 use colibri_types::Result;
 use sqlparser::ast::{self, DateTimeField as Field, Expr, FunctionArguments, Value};
@@ -75,7 +76,13 @@ impl Parser<'_> {
                 self.next();
                 Expr::Identifier(self.ident_of(token)?)
             }
-            K::Xmlconcat | K::Xmlelement | K::Xmlexists | K::Xmlforest | K::Xmlparse | K::Xmlpi | K::Xmlroot
+            K::Xmlconcat
+            | K::Xmlelement
+            | K::Xmlexists
+            | K::Xmlforest
+            | K::Xmlparse
+            | K::Xmlpi
+            | K::Xmlroot
             | K::Xmlserialize
                 if has_parens =>
             {
@@ -93,6 +100,11 @@ impl Parser<'_> {
     /// A call of a function that nothing may stand behind.
     fn plain_call(&mut self, token: Token) -> Result<Expr> {
         self.next();
+        let may_be_empty = token.kind == Kind::Key(K::Row);
+        if !may_be_empty && self.kind_behind(1) == Kind::RightParen {
+            self.next();
+            return Err(self.wrong());
+        }
         let args = self.nested(Self::arguments)?;
         self.bare_call(token, FunctionArguments::List(args))
     }

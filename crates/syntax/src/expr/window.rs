@@ -92,8 +92,8 @@ impl Parser<'_> {
         if self.eat_all(&[K::Current, K::Row]) {
             return Ok(Bound::CurrentRow);
         }
-        let is_unbounded = self.is_next(K::Unbounded)
-            && matches!(self.kind_behind(1), Kind::Key(K::Preceding | K::Following));
+        let is_unbounded =
+            self.is_next(K::Unbounded) && matches!(self.kind_behind(1), Kind::Key(K::Preceding | K::Following));
         let rows = if is_unbounded {
             self.next();
             None

@@ -1,9 +1,7 @@
 //! FROM: tables, functions, queries in parentheses, joins.
 
 use colibri_types::Result;
-use sqlparser::ast::{
-    self, Ident, Join, JoinConstraint, JoinOperator, Query, TableAlias, TableFactor, TableWithJoins,
-};
+use sqlparser::ast::{self, Ident, Join, JoinConstraint, JoinOperator, Query, TableAlias, TableFactor, TableWithJoins};
 
 use crate::ROWS_FROM;
 use crate::keyword::Keyword as K;
@@ -13,7 +11,7 @@ use crate::token::{Kind, Token};
 /// What stands in parentheses in FROM.
 enum InParens {
     Query(Box<Query>, usize),
-    Joined(TableWithJoins),
+    Joined(Box<TableWithJoins>),
 }
 
 impl Parser<'_> {
@@ -33,15 +31,13 @@ impl Parser<'_> {
     }
 
     fn join(&mut self) -> Result<Option<Join>> {
-        let natural = self.is_next(K::Natural);
-        let behind = usize::from(natural);
-        let Kind::Key(word @ (K::Join | K::Inner | K::Cross | K::Left | K::Right | K::Full)) = self.kind_behind(behind)
-        else {
-            return if natural { Err(self.wrong_at(self.peek())) } else { Ok(None) };
+        let natural = self.eat(K::Natural);
+        let word = match self.kind() {
+            Kind::Key(word @ (K::Join | K::Inner | K::Left | K::Right | K::Full)) => word,
+            Kind::Key(K::Cross) if !natural => K::Cross,
+            _ if natural => return Err(self.wrong()),
+            _ => return Ok(None),
         };
-        if natural {
-            self.next();
-        }
         self.next();
         let has_outer = matches!(word, K::Left | K::Right | K::Full) && self.eat(K::Outer);
         if word != K::Join {
@@ -103,11 +99,11 @@ impl Parser<'_> {
                 }
                 self.function_factor(true)
             }
-            Kind::LeftParen => match self.from_in_parens()? {
+            Kind::LeftParen => match self.parens_of_from()? {
                 InParens::Query(query, levels) => self.derived_at(query, levels),
                 InParens::Joined(table) => {
                     let alias = self.table_alias(false)?;
-                    Ok(TableFactor::NestedJoin { table_with_joins: Box::new(table), alias })
+                    Ok(TableFactor::NestedJoin { table_with_joins: table, alias })
                 }
             },
             Kind::Key(K::Rows) if self.kind_behind(1) == Kind::Key(K::From) => self.function_factor(false),
@@ -293,11 +289,11 @@ impl Parser<'_> {
     }
 
     /// A query, or joined tables, in parentheses.
-    fn from_in_parens(&mut self) -> Result<InParens> {
-        self.nested(Self::from_in_parens_inner)
+    fn parens_of_from(&mut self) -> Result<InParens> {
+        self.nested(Self::parens_of_from_inner)
     }
 
-    fn from_in_parens_inner(&mut self) -> Result<InParens> {
+    fn parens_of_from_inner(&mut self) -> Result<InParens> {
         self.expect_kind(Kind::LeftParen)?;
         if self.is_query_next() {
             let query = self.query()?;
@@ -305,7 +301,7 @@ impl Parser<'_> {
             return Ok(InParens::Query(query, 0));
         }
         let relation = if self.kind() == Kind::LeftParen {
-            match self.from_in_parens()? {
+            match self.parens_of_from()? {
                 InParens::Query(query, levels) if self.kind() == Kind::RightParen => {
                     self.next();
                     return Ok(InParens::Query(query, levels + 1));
@@ -318,7 +314,7 @@ impl Parser<'_> {
                 InParens::Query(query, levels) => self.derived_at(query, levels)?,
                 InParens::Joined(table) => {
                     let alias = self.table_alias(false)?;
-                    TableFactor::NestedJoin { table_with_joins: Box::new(table), alias }
+                    TableFactor::NestedJoin { table_with_joins: table, alias }
                 }
             }
         } else {
@@ -330,7 +326,7 @@ impl Parser<'_> {
             return Err(self.wrong());
         }
         self.expect_kind(Kind::RightParen)?;
-        Ok(InParens::Joined(TableWithJoins { relation, joins }))
+        Ok(InParens::Joined(Box::new(TableWithJoins { relation, joins })))
     }
 
     fn derived_at(&mut self, query: Box<Query>, levels: usize) -> Result<TableFactor> {

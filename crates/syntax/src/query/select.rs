@@ -25,7 +25,7 @@ impl Parser<'_> {
             select.projection = self.list(Self::select_item)?;
         }
         if self.is_next(K::Into) {
-            select.into = Some(self.into_clause()?);
+            select.into = Some(self.target_of_select()?);
         }
         if self.eat(K::From) {
             select.from = self.list(Self::table_with_joins)?;
@@ -93,7 +93,11 @@ impl Parser<'_> {
             Kind::Key(word) => word.is_bare_label(),
             _ => false,
         };
-        if is_label { Ok(SelectItem::ExprWithAlias { expr, alias: self.label()? }) } else { Ok(SelectItem::UnnamedExpr(expr)) }
+        if is_label {
+            Ok(SelectItem::ExprWithAlias { expr, alias: self.label()? })
+        } else {
+            Ok(SelectItem::UnnamedExpr(expr))
+        }
     }
 
     fn wildcard(&self, token: crate::token::Token) -> ast::WildcardAdditionalOptions {
@@ -101,7 +105,7 @@ impl Parser<'_> {
     }
 
     /// `INTO [TEMP] [TABLE] t`
-    fn into_clause(&mut self) -> Result<ast::SelectInto> {
+    fn target_of_select(&mut self) -> Result<ast::SelectInto> {
         self.expect(K::Into)?;
         let local = self.eat(K::Local) || self.eat(K::Global);
         let temporary = self.eat(K::Temporary) || self.eat(K::Temp);
