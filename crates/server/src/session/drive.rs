@@ -173,6 +173,19 @@ impl Client {
         stepped.map_err(|error| self.why_canceled(error, turn))
     }
 
+    /// Reads or plans within the time that a statement has.
+    pub(super) fn within_limit<T>(
+        &mut self,
+        began: Instant,
+        work: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
+        let turn = self.turn(began);
+        self.member().set_due(turn.deadline);
+        let done = work(self.session());
+        self.member().set_due(None);
+        done.map_err(|error| self.why_canceled(error, &turn))
+    }
+
     /// A cancellation has several reasons, of which the operators know none.
     pub(super) fn why_canceled(&self, error: Error, turn: &Turn) -> Failure {
         if error.state() != SqlState::CANCELED {

@@ -46,7 +46,7 @@ impl Client {
         if let Some((prepared, values)) = self.session().prepare_simple(text) {
             return self.run_one(&prepared, values, began, true).await;
         }
-        let parts = Session::split(text)?;
+        let parts = self.within_limit(began, |session| session.split_at_work(text))?;
         if parts.is_empty() {
             self.end_implicit_block().await?;
             backend::empty_query(&mut self.link.out);
@@ -114,7 +114,7 @@ impl Client {
             let tag = self.copy(part.to_owned(), began).await?;
             return self.finish(&tag, is_last).await;
         }
-        let prepared = self.session().prepare(part, &[])?;
+        let prepared = self.within_limit(began, |session| session.prepare(part, &[]))?;
         if !prepared.is_repeatable() {
             unit.cannot_repeat();
         }

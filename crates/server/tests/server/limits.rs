@@ -57,6 +57,21 @@ fn statements_that_take_too_long_are_ended() {
     assert_eq!(wire.query("SELECT 1").unwrap_err().code(), "25P02");
 }
 
+/// Bug: a text was read to its end, whatever the time. Consequence: a message of megabytes kept its
+/// thread for seconds, and no limit ended it. Fix: reading counts as the statement's work.
+#[test]
+fn texts_that_take_too_long_to_read_are_ended() {
+    let (_dir, server) = server(&[]);
+    let mut wire = server.connect();
+    wire.run("SET statement_timeout = '20ms'");
+    let list = "1, ".repeat(4_000_000);
+    for text in [format!("SELECT 1 IN ({list}1)"), format!("SELECT 1; SELECT 1 IN ({list}1)")] {
+        let error = wire.query(&text).unwrap_err();
+        assert_eq!((error.code(), error.message()), ("57014", "canceling statement due to statement timeout"));
+    }
+    assert_eq!(wire.value("SELECT 1"), "1");
+}
+
 #[test]
 fn who_waits_for_a_lock_waits_without_a_thread_and_within_limits() {
     let (_dir, server) = server(&[("cpus", "1")]);

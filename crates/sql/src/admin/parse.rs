@@ -20,11 +20,10 @@ pub(crate) use sequences::{parse_identity_change, parse_identity_options};
 use colibri_catalog::cluster::{Dependents, Privileges};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
-use sqlparser::tokenizer::Token;
 
 use super::upkeep::Upkeep;
 use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SettingsOf, Statement};
-use crate::statement::reader::{Reader, may_begin_with};
+use crate::statement::reader::{Reader, Token, may_begin_with};
 
 /// With what they begin.
 const WORDS: [&str; 18] = [
@@ -308,7 +307,7 @@ impl Reader {
             if option == "CONNECTION" {
                 self.expect(&["LIMIT"])?;
             }
-            self.eat_token(&Token::Eq);
+            self.eat_token(&Token::Equal);
             match option {
                 "OWNER" => owner = Some(self.actor()?),
                 "CONNECTION" => limit = Some(self.connection_limit()?),
@@ -330,7 +329,7 @@ impl Reader {
 
     fn yes_or_no(&mut self, option: &str) -> Result<bool> {
         let text = match self.peek() {
-            Token::Number(digits, _) => digits.clone(),
+            Token::Number(digits) => digits.clone(),
             _ => self.string().or_else(|_| self.name().map(|name| name.to_string()))?.to_ascii_lowercase(),
         };
         let value = match &*text {
@@ -367,13 +366,13 @@ impl Reader {
         let (mut limit, mut allow) = (None, None);
         loop {
             if self.eat(&["CONNECTION", "LIMIT"]) {
-                self.eat_token(&Token::Eq);
+                self.eat_token(&Token::Equal);
                 limit = Some(self.connection_limit()?);
             } else if self.eat(&["ALLOW_CONNECTIONS"]) {
-                self.eat_token(&Token::Eq);
+                self.eat_token(&Token::Equal);
                 allow = Some(self.yes_or_no("ALLOW_CONNECTIONS")?);
             } else if self.eat(&["IS_TEMPLATE"]) {
-                self.eat_token(&Token::Eq);
+                self.eat_token(&Token::Equal);
                 if self.yes_or_no("IS_TEMPLATE")? {
                     return Err(Error::unsupported("a database that is a template"));
                 }
@@ -388,10 +387,10 @@ impl Reader {
         let name = self.name()?;
         self.eat(&["WITH"]);
         let mut force = false;
-        if self.eat_token(&Token::LParen) {
+        if self.eat_token(&Token::LeftParen) {
             self.expect(&["FORCE"])?;
             force = true;
-            if !self.eat_token(&Token::RParen) {
+            if !self.eat_token(&Token::RightParen) {
                 return Err(self.syntax());
             }
         }
@@ -468,14 +467,14 @@ impl Reader {
     fn privileges(&mut self) -> Result<Option<Vec<CompactString>>> {
         if self.eat(&["ALL"]) {
             self.eat(&["PRIVILEGES"]);
-            if *self.peek() == Token::LParen {
+            if *self.peek() == Token::LeftParen {
                 return Err(Error::unsupported("privileges on columns"));
             }
             return Ok(None);
         }
         let privileges = self.list(|reader| {
             let name = reader.name()?;
-            if *reader.peek() == Token::LParen && Privileges::named(&name).is_some() {
+            if *reader.peek() == Token::LeftParen && Privileges::named(&name).is_some() {
                 return Err(Error::unsupported("privileges on columns"));
             }
             Ok(name)
@@ -557,7 +556,7 @@ impl Reader {
             ("CONSTRAINT", Kind::Constraint),
         ];
         let Some(kind) = self.eat_any(&KINDS.map(|(word, _)| word)) else {
-            return Err(Error::unsupported(format_args!("a comment on {}", self.peek())));
+            return Err(Error::unsupported(format_args!("a comment on {}", self.written())));
         };
         let kind = KINDS[kind].1;
         let mut name = self.qualified()?;
@@ -599,7 +598,7 @@ impl Reader {
         }
         if self.eat(&["UNLISTEN"]) {
             // Nobody listens.
-            if !self.eat_token(&Token::Mul) {
+            if !self.eat_token(&Token::Star) {
                 self.name()?;
             }
             return nothing("UNLISTEN");
@@ -620,7 +619,7 @@ impl Reader {
         let tables = self.list(|reader| {
             reader.eat(&["ONLY"]);
             let name = reader.qualified()?;
-            reader.eat_token(&Token::Mul);
+            reader.eat_token(&Token::Star);
             Ok(name)
         })?;
         let mut strength = LockTable::Exclusive;

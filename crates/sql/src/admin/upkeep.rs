@@ -5,11 +5,10 @@
 use colibri_catalog::{Relation, cluster::BOOTSTRAP_ROLE};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
-use sqlparser::tokenizer::Token;
 
 use super::Statement;
 use crate::session::{Session, Severity};
-use crate::statement::reader::Reader;
+use crate::statement::reader::{Reader, Token};
 
 /// What a statement about upkeep is about.
 #[derive(Debug, Clone)]
@@ -92,13 +91,13 @@ impl Reader {
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.peek(), Token::EOF | Token::SemiColon)
+        matches!(self.peek(), Token::End | Token::Semicolon)
     }
 
     /// Options in parentheses; whether ANALYZE is one of them.
     fn upkeep_options(&mut self, statement: &str, known: &[&str]) -> Result<bool> {
         let mut analyzes = false;
-        if !self.eat_token(&Token::LParen) {
+        if !self.eat_token(&Token::LeftParen) {
             return Ok(analyzes);
         }
         loop {
@@ -108,13 +107,13 @@ impl Reader {
                 return Err(Error::new(SqlState::SYNTAX_ERROR, message));
             }
             let mut is_on = true;
-            while !matches!(self.peek(), Token::Comma | Token::RParen | Token::EOF) {
-                let value = self.peek().to_string().to_ascii_lowercase();
+            while !matches!(self.peek(), Token::Comma | Token::RightParen | Token::End) {
+                let value = self.written().to_ascii_lowercase();
                 is_on = !["off", "false", "0"].contains(&value.trim_matches('\''));
                 self.at += 1;
             }
             analyzes |= is_on && option.starts_with("analy");
-            if self.eat_token(&Token::RParen) {
+            if self.eat_token(&Token::RightParen) {
                 return Ok(analyzes);
             }
             if !self.eat_token(&Token::Comma) {
@@ -130,9 +129,9 @@ impl Reader {
         self.list(|reader| {
             let name = reader.qualified()?;
             let mut columns = Vec::new();
-            if reader.eat_token(&Token::LParen) {
+            if reader.eat_token(&Token::LeftParen) {
                 columns = reader.list(Self::name)?;
-                if !reader.eat_token(&Token::RParen) {
+                if !reader.eat_token(&Token::RightParen) {
                     return Err(reader.syntax());
                 }
             }

@@ -90,6 +90,10 @@ impl Binder<'_> {
         let span = expr.span();
         match expr {
             E::Identifier(ident) => {
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") {
+                    let error = Error::new(SqlState::SYNTAX_ERROR, "DEFAULT is not allowed in this context");
+                    return Err(self.place(span, error));
+                }
                 super::check_name(self.text, ident)?;
                 if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") {
                     return self.current_schema();

@@ -13,10 +13,9 @@
 
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
-use sqlparser::tokenizer::Token;
 
 use super::{CopyFormat, CopyOptions, Header};
-use crate::statement::reader::{Reader, may_begin_with};
+use crate::statement::reader::{Reader, Token, may_begin_with};
 
 /// Encodings that PostgreSQL knows and Colibri does not, those in use.
 const ENCODINGS: [&str; 14] = [
@@ -136,19 +135,19 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<()> {
 impl Reader {
     fn copy(&mut self) -> Result<CopyRequest> {
         let mut request = CopyRequest::default();
-        if *self.peek() == Token::LParen {
+        if *self.peek() == Token::LeftParen {
             request.source = self.copied_query()?;
             self.expect(&["TO"])?;
             request.is_to = true;
         } else {
             // A table may be called so.
             let is_table = ["FROM", "TO"].iter().any(|word| self.is_at(self.at + 1, word))
-                || matches!(self.peek_behind(1), Token::LParen | Token::Period);
+                || matches!(self.peek_behind(1), Token::LeftParen | Token::Period);
             if !is_table && self.eat(&["BINARY"]) {
                 request.options.format = Some(CopyFormat::Binary);
             }
             let name = self.qualified()?;
-            let columns = if *self.peek() == Token::LParen { self.copied_columns()? } else { Vec::new() };
+            let columns = if *self.peek() == Token::LeftParen { self.copied_columns()? } else { Vec::new() };
             request.source = Source::Table { name, columns };
             request.is_to = match self.eat_any(&["FROM", "TO"]) {
                 Some(which) => which == 1,
@@ -165,7 +164,7 @@ impl Reader {
             }
         }
         self.eat(&["WITH"]);
-        if self.eat_token(&Token::LParen) {
+        if self.eat_token(&Token::LeftParen) {
             self.list(|reader| reader.copy_option(&mut request.options))?;
             self.close()?;
         } else {
@@ -177,7 +176,7 @@ impl Reader {
                     .hint("Try the COPY (SELECT ... WHERE ...) TO variant."));
             }
             let from = self.byte();
-            while !matches!(self.peek(), Token::EOF | Token::SemiColon) {
+            while !matches!(self.peek(), Token::End | Token::Semicolon) {
                 self.at += 1;
             }
             if from == self.byte() {
@@ -195,9 +194,9 @@ impl Reader {
         let (from, mut depth) = (self.byte(), 1);
         loop {
             match self.peek() {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
-                Token::EOF => return Err(self.syntax()),
+                Token::LeftParen => depth += 1,
+                Token::RightParen => depth -= 1,
+                Token::End => return Err(self.syntax()),
                 _ => {}
             }
             if depth == 0 {
@@ -210,7 +209,7 @@ impl Reader {
     }
 
     fn close(&mut self) -> Result<()> {
-        if self.eat_token(&Token::RParen) { Ok(()) } else { Err(self.syntax()) }
+        if self.eat_token(&Token::RightParen) { Ok(()) } else { Err(self.syntax()) }
     }
 
     fn copied_columns(&mut self) -> Result<Vec<CompactString>> {
@@ -265,7 +264,7 @@ impl Reader {
     fn old_force(&mut self, wanted: &mut Wanted) -> Result<()> {
         if self.eat(&["QUOTE"]) {
             let columns =
-                if self.eat_token(&Token::Mul) { Columns::All } else { Columns::Named(self.list(Self::name)?) };
+                if self.eat_token(&Token::Star) { Columns::All } else { Columns::Named(self.list(Self::name)?) };
             return once(&mut wanted.force_quote, columns);
         }
         let place = if self.eat(&["NOT", "NULL"]) {
@@ -324,11 +323,11 @@ impl Reader {
 
     fn copy_value(&mut self) -> Result<Value> {
         let value = match self.peek() {
-            Token::Comma | Token::RParen => return Ok(Value::None),
-            Token::Mul => Value::Star,
-            Token::LParen => return self.copied_columns().map(Value::List),
+            Token::Comma | Token::RightParen => return Ok(Value::None),
+            Token::Star => Value::Star,
+            Token::LeftParen => return self.copied_columns().map(Value::List),
             Token::Word(_) => return Ok(Value::Text(self.name()?.to_string())),
-            Token::Number(digits, _) => Value::Text(digits.clone()),
+            Token::Number(digits) => Value::Text(digits.clone()),
             _ => return self.string().map(Value::Text),
         };
         self.at += 1;

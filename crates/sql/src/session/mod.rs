@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `step` | a statement at work: begun, stepped on with, broken off and run again |
+//! | `texts` | the one door for texts: which reader a statement is for |
 //! | `plans`, `recipes` | preparing, and the plans that are kept: by a session, and for others to share |
 //! | `block`, `control` | transaction blocks; COMMIT, ROLLBACK, savepoints, EXPLAIN and their kin |
 //! | `identity`, `settings`, `set` | who the session is and what it may do; what can be set, and setting it |
@@ -44,6 +45,7 @@ mod serve;
 mod set;
 mod settings;
 mod step;
+mod texts;
 mod whole;
 
 use std::collections::HashMap;

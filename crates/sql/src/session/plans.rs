@@ -16,8 +16,9 @@ use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::activity::Counter;
-use super::named_cursor::{self, CursorStatement};
-use super::set::{self, SetStatement};
+use super::named_cursor::CursorStatement;
+use super::set::SetStatement;
+use super::texts::{self, Parsed};
 use super::{Session, TransactionState, control};
 use crate::admin;
 use crate::bind::{Binder, CurrentOf, CursorRows, Need};
@@ -445,23 +446,25 @@ impl Session {
             self.check_needs(&recipe.needs)?;
             return Ok(self.keep(key, recipe));
         }
-        if let Some(statement) = set::parse(text)? {
-            let mut recipe = self.bare(text, Command::Empty);
-            recipe.columns = statement.columns(self);
-            recipe.command = Command::Set(Box::new(statement));
-            return Ok(self.keep(key, Arc::new(recipe)));
-        }
-        if let Some(statement) = admin::parse(text)? {
-            let mut recipe = self.bare(text, Command::Empty);
-            recipe.writes = statement.writes();
-            recipe.command = Command::Admin(Box::new(statement));
-            return Ok(Arc::new(self.adopt(Arc::new(recipe))));
-        }
-        if let Some(parsed) = named_cursor::parse(text)? {
-            let recipe = self.prepare_cursor(text, parsed, types)?;
-            return Ok(Arc::new(self.adopt(Arc::new(recipe))));
-        }
-        let scanned = crate::statement::scan(text)?;
+        let scanned = match texts::parse(text)? {
+            Parsed::Set(statement) => {
+                let mut recipe = self.bare(text, Command::Empty);
+                recipe.columns = statement.columns(self);
+                recipe.command = Command::Set(Box::new(statement));
+                return Ok(self.keep(key, Arc::new(recipe)));
+            }
+            Parsed::Admin(statement) => {
+                let mut recipe = self.bare(text, Command::Empty);
+                recipe.writes = statement.writes();
+                recipe.command = Command::Admin(Box::new(statement));
+                return Ok(Arc::new(self.adopt(Arc::new(recipe))));
+            }
+            Parsed::Cursor(parsed) => {
+                let recipe = self.prepare_cursor(text, parsed, types)?;
+                return Ok(Arc::new(self.adopt(Arc::new(recipe))));
+            }
+            Parsed::Other(scanned) => scanned,
+        };
         let recipe = Arc::new(self.prepare_by_depth(text, scanned, types)?);
         // What a block's own changes of the catalogue led to is right for nobody else.
         if self.block.catalog_changed {

@@ -2,14 +2,15 @@
 //! settings that clients bring along.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use colibri_catalog::cluster::DefaultBy;
 use colibri_types::{Datum, Error, Result, SqlState};
 
-use super::named_cursor;
 use super::plans::Command;
 use super::step::Stage;
+use super::texts;
 use super::{Prepared, Running, Session, TransactionState};
 use crate::surroundings::PreparedInfo;
 
@@ -61,10 +62,25 @@ impl Session {
         let parts = Self::split_unread(text)?;
         if parts.len() > 1 {
             for part in &parts {
-                read(part).map_err(|error| in_text(error, text, part))?;
+                texts::check(part).map_err(|error| in_text(error, text, part))?;
             }
         }
         Ok(parts)
+    }
+
+    /// As [`Session::split`], as part of the session's work: others get their turn meanwhile, and a
+    /// cancel ends it.
+    ///
+    /// # Errors
+    /// As [`Session::split`], and 57014.
+    pub fn split_at_work<'t>(&mut self, text: &'t str) -> Result<Vec<&'t str>> {
+        if !self.canceled_early {
+            self.cancel.store(false, Ordering::Relaxed);
+        }
+        let parts = self.at_work(|_| Self::split(text));
+        // One that came too late to be seen here is meant for what is prepared next.
+        self.canceled_early = parts.is_ok() && self.cancel.load(Ordering::Relaxed);
+        parts
     }
 
     fn split_unread(text: &str) -> Result<Vec<&str>> {
@@ -229,31 +245,6 @@ impl Session {
             self.notices.push(Notice { severity, report });
         }
     }
-}
-
-/// Reads a statement for its mistakes alone.
-fn read(text: &str) -> Result<()> {
-    if super::set::parse(text)?.is_some() || crate::admin::parse(text)?.is_some() {
-        return Ok(());
-    }
-    if let Some(request) = crate::copy::parse_statement(text)? {
-        return match request.source {
-            crate::copy::Source::Query(bytes) => {
-                read(&text[bytes.clone()]).map_err(|error| in_text(error, text, &text[bytes]))
-            }
-            crate::copy::Source::Table { .. } => Ok(()),
-        };
-    }
-    let query = match named_cursor::parse(text)? {
-        Some(named_cursor::Parsed::Declare { query, .. }) => &text[query..],
-        Some(_) => return Ok(()),
-        None => text,
-    };
-    match crate::statement::scan(query).map_err(|error| in_text(error, text, query))? {
-        scanned if scanned.is_deep() => crate::statement::on_deep_stack(|| scanned.parse().map(drop)),
-        scanned => scanned.parse().map(drop),
-    }
-    .map_err(|error| in_text(error, text, query))
 }
 
 /// An error of a part of a text, with its position in all of it.

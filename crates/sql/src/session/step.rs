@@ -24,9 +24,10 @@ use colibri_types::{Datum, Error, Result, SqlState, Type, env, pulse};
 use compact_str::CompactString;
 
 use super::block::{Block, CommitStep, in_failed_block};
-use super::named_cursor::{self, Fetch};
+use super::named_cursor::Fetch;
 use super::plans::Command;
 use super::sequences::OwnSequences;
+use super::texts::{self, Parsed};
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
 use crate::exec::{Batch, Context, Execution, Step};
 
@@ -162,19 +163,15 @@ impl Session {
 
     fn prepare_plain(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
-            let is_set = super::set::parse(text)?.is_some();
-            if is_set || crate::admin::parse(text)?.is_some() || named_cursor::parse(text)?.is_some() {
-                return Err(in_failed_block());
-            }
-            let ends = match crate::statement::scan(text)? {
-                scanned if scanned.is_deep() => false,
-                scanned => {
+            let ends = match texts::parse(text)? {
+                Parsed::Other(scanned) if !scanned.is_deep() => {
                     let statements = scanned.parse()?;
                     if statements.len() > 1 {
                         return Err(super::plans::several_statements());
                     }
                     statements.iter().all(control::ends_block)
                 }
+                _ => false,
             };
             if !ends {
                 return Err(in_failed_block());

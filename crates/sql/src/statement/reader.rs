@@ -1,18 +1,20 @@
-//! Reading word by word what the parser does not know: the grammar of `admin` and that of cursors are methods of [`Reader`],
-//! each beside what it reads.
+//! Reading word by word what the syntax tree has no place for: the grammar of `admin`, of COPY, of
+//! settings and of
+//! cursors are methods of [`Reader`], each beside what it reads.
 //!
 //! Invariant: what is asked for and does not come next takes nothing.
 
-use colibri_types::{Error, Result, SqlState, letters, types::NAME_BYTES_MAX};
+use colibri_syntax::{Placed, words, wrong_word};
+pub(crate) use colibri_syntax::{Token, Word};
+use colibri_types::{Error, Result, letters, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
-use sqlparser::tokenizer::{Token, Word};
 
 /// A text's tokens without blanks and comments, and how far they are read.
 pub(crate) struct Reader {
-    /// Each with the byte where it begins.
-    tokens: Vec<(Token, usize)>,
+    text: String,
+    /// The last one is the end.
+    tokens: Vec<Placed>,
     pub(crate) at: usize,
-    text_bytes: usize,
 }
 
 /// Whether a text may begin with one of these words: one with a comment in front may.
@@ -37,58 +39,58 @@ impl Reader {
     /// # Errors
     /// If the text does not consist of tokens.
     pub(crate) fn new(text: &str) -> Result<Self> {
-        let tokens = super::placed_tokens(text)?;
-        for (token, byte) in &tokens {
-            if matches!(token, Token::Word(word) if word.quote_style.is_some() && word.value.is_empty()) {
-                let message = "zero-length delimited identifier at or near \"\"\"\"";
-                return Err(Error::new(SqlState::SYNTAX_ERROR, message).at(text[..*byte].chars().count() as u32 + 1));
-            }
-        }
-        Ok(Self { tokens, at: 0, text_bytes: text.len() })
+        Ok(Self { tokens: words(text)?, at: 0, text: text.to_owned() })
     }
 
-    /// The token that comes next; EOF behind the last.
+    /// The token that comes next; the end behind the last.
     pub(crate) fn peek(&self) -> &Token {
         self.peek_behind(0)
     }
 
+    fn placed(&self, at: usize) -> &Placed {
+        &self.tokens[at.min(self.tokens.len() - 1)]
+    }
+
     /// The one `count` tokens behind that.
     pub(crate) fn peek_behind(&self, count: usize) -> &Token {
-        self.tokens.get(self.at + count).map_or(&Token::EOF, |(token, _)| token)
+        &self.placed(self.at + count).token
+    }
+
+    /// The token that comes next, as it is written.
+    pub(crate) fn written(&self) -> &str {
+        let next = self.placed(self.at);
+        &self.text[next.start..next.end]
     }
 
     /// Where in the text it begins.
     pub(crate) fn byte(&self) -> usize {
-        self.tokens.get(self.at).map_or(self.text_bytes, |&(_, byte)| byte)
+        self.placed(self.at).start
     }
 
-    /// The tokens from one on that have been read, with blanks between them.
+    /// The tokens from one on that have been read, as they are written.
     pub(crate) fn written_since(&self, from: usize) -> String {
-        let tokens: Vec<String> = self.tokens[from..self.at].iter().map(|(token, _)| token.to_string()).collect();
+        let tokens: Vec<&str> =
+            self.tokens[from..self.at].iter().map(|token| &self.text[token.start..token.end]).collect();
         tokens.join(" ")
     }
 
     /// The error that says that something else should come next.
     pub(crate) fn syntax(&self) -> Error {
-        let message = match self.peek() {
-            Token::EOF => "syntax error at end of input".to_owned(),
-            token => format!("syntax error at or near \"{token}\""),
-        };
-        Error::new(SqlState::SYNTAX_ERROR, message)
+        wrong_word(&self.text, self.placed(self.at))
     }
 
     /// Expects the text to end here.
     pub(crate) fn end(&mut self) -> Result<()> {
-        while self.eat_token(&Token::SemiColon) {}
-        if *self.peek() == Token::EOF { Ok(()) } else { Err(self.syntax()) }
+        while self.eat_token(&Token::Semicolon) {}
+        if *self.peek() == Token::End { Ok(()) } else { Err(self.syntax()) }
     }
 
     pub(crate) fn is_at(&self, at: usize, word: &str) -> bool {
-        matches!(self.tokens.get(at), Some((Token::Word(found), _)) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+        matches!(&self.placed(at).token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
     }
 
     pub(crate) fn is_token(&self, at: usize, token: &Token) -> bool {
-        self.tokens.get(at).is_some_and(|(found, _)| found == token)
+        self.placed(at).token == *token
     }
 
     /// Takes these words if they come next.
@@ -139,11 +141,8 @@ impl Reader {
     }
 
     pub(crate) fn string(&mut self) -> Result<String> {
-        let text = match self.peek() {
-            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text.clone(),
-            Token::DollarQuotedString(text) => text.value.clone(),
-            _ => return Err(self.syntax()),
-        };
+        let Token::String(text) = self.peek() else { return Err(self.syntax()) };
+        let text = text.clone();
         self.at += 1;
         Ok(text)
     }
@@ -152,7 +151,7 @@ impl Reader {
     pub(crate) fn integer(&mut self) -> Result<i32> {
         let negative = self.eat_token(&Token::Minus);
         let value = match self.peek() {
-            Token::Number(digits, _) => digits.parse::<i32>().ok(),
+            Token::Number(digits) => digits.parse::<i32>().ok(),
             _ => None,
         };
         let value = value.ok_or_else(|| self.syntax())?;

@@ -10,11 +10,10 @@
 
 use colibri_catalog::Identity;
 use colibri_types::{Error, Result, SqlState};
-use sqlparser::tokenizer::Token;
 
 use super::super::Statement;
 use crate::ddl::{IdentityChange, SequenceNumber, SequenceOption};
-use crate::statement::reader::Reader;
+use crate::statement::reader::{Reader, Token};
 
 /// What the definition of an identity column has behind `AS IDENTITY`: options in parentheses.
 ///
@@ -38,7 +37,7 @@ pub(crate) fn parse_identity_change(text: &str) -> Result<IdentityChange> {
 
 impl Reader {
     fn end_of_action(&self) -> Result<()> {
-        if *self.peek() == Token::EOF { Ok(()) } else { Err(self.syntax()) }
+        if *self.peek() == Token::End { Ok(()) } else { Err(self.syntax()) }
     }
 
     /// Behind CREATE; nothing is taken if no sequence is made.
@@ -50,7 +49,7 @@ impl Reader {
         }
         let if_not_exists = self.eat(&["IF", "NOT", "EXISTS"]);
         let name = self.qualified()?;
-        let options = self.sequence_options(&Token::EOF)?;
+        let options = self.sequence_options(&Token::End)?;
         if is_temporary {
             return Err(Error::unsupported("a temporary sequence"));
         }
@@ -67,7 +66,7 @@ impl Reader {
         let options = if self.eat(&["SET", "LOGGED"]) || self.eat(&["SET", "UNLOGGED"]) {
             Vec::new()
         } else {
-            let options = self.sequence_options(&Token::EOF)?;
+            let options = self.sequence_options(&Token::End)?;
             if options.is_empty() {
                 return Err(self.syntax());
             }
@@ -78,7 +77,7 @@ impl Reader {
 
     fn sequence_options(&mut self, end: &Token) -> Result<Vec<SequenceOption>> {
         let mut options = Vec::new();
-        while self.peek() != end && !matches!(self.peek(), Token::EOF | Token::SemiColon) {
+        while self.peek() != end && !matches!(self.peek(), Token::End | Token::Semicolon) {
             options.push(self.sequence_option()?);
         }
         Ok(options)
@@ -131,7 +130,7 @@ impl Reader {
         if sign.is_empty() {
             self.eat_token(&Token::Plus);
         }
-        let Token::Number(digits, false) = self.peek() else { return Err(self.syntax()) };
+        let Token::Number(digits) = self.peek() else { return Err(self.syntax()) };
         let number = SequenceNumber(format!("{sign}{digits}"));
         self.at += 1;
         Ok(number)
@@ -143,9 +142,9 @@ impl Reader {
         self.qualified()?;
         let _ = self.is_at(from, "DOUBLE") && self.eat(&["PRECISION"])
             || (self.is_at(from, "CHARACTER") || self.is_at(from, "CHAR")) && self.eat(&["VARYING"]);
-        if self.eat_token(&Token::LParen) {
-            while !self.eat_token(&Token::RParen) {
-                if *self.peek() == Token::EOF {
+        if self.eat_token(&Token::LeftParen) {
+            while !self.eat_token(&Token::RightParen) {
+                if *self.peek() == Token::End {
                     return Err(self.syntax());
                 }
                 self.at += 1;
@@ -155,11 +154,11 @@ impl Reader {
     }
 
     fn identity_options(&mut self) -> Result<Vec<SequenceOption>> {
-        if !self.eat_token(&Token::LParen) {
+        if !self.eat_token(&Token::LeftParen) {
             return Ok(Vec::new());
         }
-        let options = self.sequence_options(&Token::RParen)?;
-        if options.is_empty() || !self.eat_token(&Token::RParen) {
+        let options = self.sequence_options(&Token::RightParen)?;
+        if options.is_empty() || !self.eat_token(&Token::RightParen) {
             return Err(self.syntax());
         }
         Ok(options)
@@ -182,7 +181,7 @@ impl Reader {
             return Ok(IdentityChange::Add { kind, options: self.identity_options()? });
         }
         let (mut kinds, mut options) = (Vec::new(), Vec::new());
-        while *self.peek() != Token::EOF {
+        while *self.peek() != Token::End {
             if self.is_at(self.at, "RESTART") {
                 options.push(self.sequence_option()?);
                 continue;

@@ -134,20 +134,7 @@ impl Binder<'_> {
             let input = self.condition(operand, "NOT")?;
             return Ok(Bound::bool(Expr::Not(Box::new(input))));
         }
-        // A sign binds closer than `^`: `-2 ^ 2` is 4.
-        if let (
-            UnaryOperator::Minus | UnaryOperator::Plus,
-            ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right },
-        ) = (op, operand)
-        {
-            let signed = ast::Expr::UnaryOp { op, expr: left.clone() };
-            let power = ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
-            return self.expr(&power);
-        }
         let symbol = match op {
-            UnaryOperator::PGPostfixFactorial => {
-                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"!\"")));
-            }
             UnaryOperator::Plus => "+",
             UnaryOperator::Minus => "-",
             UnaryOperator::BitwiseNot => "~",
@@ -181,21 +168,15 @@ impl Binder<'_> {
         let mut span = first.span();
         let mut left_tree = Some(first);
         let mut left = Bound::null();
-        let (mut after_comparison, mut row) = (false, 0);
+        let mut row = 0;
         for (op, right) in links.into_iter().rev() {
             let op_span = right.span();
             if let (Some(tree), BinaryOperator::Overlaps) = (left_tree, op) {
                 left = self.overlaps(tree, right, span)?;
-                (left_tree, after_comparison) = (None, true);
+                left_tree = None;
                 continue;
             }
             let op = self.at(op_span, operator(op))?;
-            let compares = matches!(op, Operator::Compare(_));
-            if compares && std::mem::replace(&mut after_comparison, compares) {
-                let message = "syntax error: comparisons in a row need parentheses";
-                return Err(self.place(op_span, Error::new(SqlState::SYNTAX_ERROR, message)));
-            }
-            after_comparison = compares;
             // A row on the left is no value: it is bound together with the right side.
             if let (Some(tree), Operator::Compare(compare)) = (left_tree, &op)
                 && let Some(tuple) = as_tuple(tree)

@@ -2,9 +2,8 @@
 
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
-use sqlparser::tokenizer::Token;
 
-use crate::statement::reader::{Reader, may_begin_with};
+use crate::statement::reader::{Reader, Token, may_begin_with};
 
 /// Which rows FETCH gives, and where it leaves the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +118,7 @@ impl Reader {
 
     fn goal(&mut self) -> Result<Goal> {
         // Each of these is a cursor's name as well, if nothing follows.
-        if matches!(self.peek_behind(1), Token::EOF | Token::SemiColon) {
+        if matches!(self.peek_behind(1), Token::End | Token::Semicolon) {
             return Ok(Goal::Forward(1));
         }
         Ok(if self.eat(&["NEXT"]) {
@@ -166,7 +165,7 @@ impl Reader {
         if !negative {
             self.eat_token(&Token::Plus);
         }
-        let Token::Number(digits, _) = self.peek() else {
+        let Token::Number(digits) = self.peek() else {
             return if self.at == start { Ok(None) } else { Err(self.syntax()) };
         };
         // As in PostgreSQL a count has 32 bits.

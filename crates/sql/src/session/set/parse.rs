@@ -14,10 +14,9 @@
 
 use colibri_types::{Error, Interval, Result, SqlState, keywords};
 use compact_str::CompactString;
-use sqlparser::tokenizer::{Token, Word};
 
 use super::super::settings::Level;
-use crate::statement::reader::{Reader, may_begin_with};
+use crate::statement::reader::{Reader, Token, Word, may_begin_with};
 
 /// A statement of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +168,7 @@ impl Reader {
             self.expect(&["CURRENT"])?;
             return Ok((name, To::Current));
         }
-        if !self.eat(&["TO"]) && !self.eat_token(&Token::Eq) {
+        if !self.eat(&["TO"]) && !self.eat_token(&Token::Equal) {
             return Err(self.syntax());
         }
         let to = if self.eat(&["DEFAULT"]) { To::Default } else { To::Values(self.list(Self::value)?) };
@@ -179,7 +178,7 @@ impl Reader {
     /// Settings that have words of their own, unless the word is a setting's name.
     fn set_special(&mut self, local: bool) -> Result<Option<SetStatement>> {
         let named = |name: &str, to: To| Ok(Some(SetStatement::Set { name: name.into(), to, local }));
-        if matches!(self.peek_behind(1), Token::Eq | Token::Period) || self.is_at(self.at + 1, "TO") {
+        if matches!(self.peek_behind(1), Token::Equal | Token::Period) || self.is_at(self.at + 1, "TO") {
             return Ok(None);
         }
         if self.eat(&["TRANSACTION"]) {
@@ -212,7 +211,7 @@ impl Reader {
             return named("xmloption", To::Values(vec![Given::Text(words[word].to_ascii_lowercase())]));
         }
         if self.eat(&["NAMES"]) {
-            let is_over = self.eat(&["DEFAULT"]) || matches!(self.peek(), Token::EOF | Token::SemiColon);
+            let is_over = self.eat(&["DEFAULT"]) || matches!(self.peek(), Token::End | Token::Semicolon);
             let to = if is_over { To::Default } else { To::Values(vec![Given::Text(self.string()?)]) };
             return named("client_encoding", to);
         }
@@ -268,7 +267,7 @@ impl Reader {
         if sign.is_empty() {
             self.eat_token(&Token::Plus);
         }
-        let Token::Number(digits, _) = self.peek() else { return Err(self.syntax()) };
+        let Token::Number(digits) = self.peek() else { return Err(self.syntax()) };
         let number = Given::Number(format!("{sign}{digits}"));
         self.at += 1;
         Ok(number)
@@ -278,7 +277,7 @@ impl Reader {
         match self.peek() {
             Token::Word(word) if is_reserved(word) => Err(self.syntax()),
             Token::Word(_) => Ok(Given::Text(self.name()?.into())),
-            Token::UnicodeStringLiteral(text) | Token::NationalStringLiteral(text) => {
+            Token::NationalString(text) => {
                 let text = Given::Text(text.clone());
                 self.at += 1;
                 Ok(text)
@@ -294,9 +293,9 @@ impl Reader {
         if !self.eat(&["INTERVAL"]) {
             return Ok(To::Values(vec![self.value()?]));
         }
-        if self.eat_token(&Token::LParen) {
+        if self.eat_token(&Token::LeftParen) {
             self.integer()?;
-            if !self.eat_token(&Token::RParen) {
+            if !self.eat_token(&Token::RightParen) {
                 return Err(self.syntax());
             }
         }

@@ -1,0 +1,256 @@
+//! CREATE, ALTER, DROP and TRUNCATE.
+
+use colibri_types::{Error, Result};
+use sqlparser::ast::{self, ObjectType, Statement};
+
+use crate::keyword::Keyword as K;
+use crate::parser::Parser;
+use crate::token::{Kind, Token};
+
+mod alter;
+mod columns;
+mod constraints;
+mod index;
+mod options;
+mod table;
+mod view;
+
+/// Kinds of objects that are made, changed and dropped elsewhere, or not at all.
+const KINDS: [K; 40] = [
+    K::Access,
+    K::Aggregate,
+    K::Cast,
+    K::Collation,
+    K::Constraint,
+    K::Conversion,
+    K::Database,
+    K::Default,
+    K::Domain,
+    K::Event,
+    K::Extension,
+    K::Foreign,
+    K::Function,
+    K::Group,
+    K::Language,
+    K::Large,
+    K::Materialized,
+    K::Operator,
+    K::Owned,
+    K::Policy,
+    K::Procedural,
+    K::Procedure,
+    K::Publication,
+    K::Role,
+    K::Routine,
+    K::Rule,
+    K::Schema,
+    K::Sequence,
+    K::Server,
+    K::Statistics,
+    K::Subscription,
+    K::System,
+    K::Tablespace,
+    K::Text,
+    K::Transform,
+    K::Trigger,
+    K::Trusted,
+    K::Type,
+    K::User,
+    K::View,
+];
+
+impl Parser<'_> {
+    pub(crate) fn create(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Create)?;
+        let or_replace = self.eat_all(&[K::Or, K::Replace]);
+        let global = self.eat(K::Global);
+        let local = !global && self.eat(K::Local);
+        let temporary = self.eat(K::Temporary) || self.eat(K::Temp);
+        let unlogged = !temporary && self.eat(K::Unlogged);
+        if (global || local) && !temporary {
+            return Err(self.wrong());
+        }
+        match self.kind() {
+            Kind::Key(K::Table) if !or_replace => {
+                self.next();
+                let global = (global || local).then_some(global);
+                self.create_table(table::Persistence { temporary, unlogged, global })
+            }
+            Kind::Key(K::Recursive | K::View) if !unlogged => self.create_view(or_replace, temporary),
+            Kind::Key(K::Materialized) if !or_replace && !temporary => self.create_materialized_view(),
+            Kind::Key(K::Unique | K::Index) if !or_replace && !temporary && !unlogged => self.create_index(),
+            Kind::Key(K::Schema) if !or_replace && !temporary && !unlogged => self.create_schema(),
+            Kind::Key(K::View | K::Schema | K::Materialized | K::System | K::Owned) => Err(self.wrong()),
+            _ => self.other_kind(token, "CREATE"),
+        }
+    }
+
+    /// A statement of a kind that is not supported: takes all of it.
+    pub(crate) fn other_kind(&mut self, token: Token, verb: &str) -> Result<Statement> {
+        let is_kind = matches!(self.kind(), Kind::Key(word) if KINDS.contains(&word));
+        if !is_kind {
+            return Err(self.wrong());
+        }
+        let kind = self.next();
+        let mut what = format!("{verb} {}", self.token_text(kind).to_ascii_uppercase());
+        if matches!(kind.kind, Kind::Key(K::Foreign | K::Event | K::Text | K::Default | K::User | K::Large))
+            && let Kind::Key(_) = self.kind()
+        {
+            what = format!("{what} {}", self.token_text(self.peek()).to_ascii_uppercase());
+        }
+        Err(self.refuse_statement(token, &what))
+    }
+
+    /// The error for a statement that is not supported, all of which is taken.
+    pub(crate) fn refuse_statement(&mut self, token: Token, what: &str) -> Error {
+        while !matches!(self.kind(), Kind::Semicolon | Kind::End) {
+            if self.kind() == Kind::Bad {
+                return self.wrong();
+            }
+            self.next();
+        }
+        self.error_at(token, Error::unsupported(what))
+    }
+
+    fn if_not_exists(&mut self) -> Result<bool> {
+        if !self.eat(K::If) {
+            return Ok(false);
+        }
+        self.expect_all(&[K::Not, K::Exists])?;
+        Ok(true)
+    }
+
+    fn if_exists(&mut self) -> Result<bool> {
+        if !self.eat(K::If) {
+            return Ok(false);
+        }
+        self.expect(K::Exists)?;
+        Ok(true)
+    }
+
+    /// `CREATE SCHEMA [IF NOT EXISTS] name [AUTHORIZATION role]`
+    fn create_schema(&mut self) -> Result<Statement> {
+        self.expect(K::Schema)?;
+        let if_not_exists = self.if_not_exists()?;
+        let schema_name = if self.eat(K::Authorization) {
+            ast::SchemaName::UnnamedAuthorization(self.role()?)
+        } else {
+            let name = ast::ObjectName::from(vec![self.name()?]);
+            if self.eat(K::Authorization) {
+                ast::SchemaName::NamedAuthorization(name, self.role()?)
+            } else {
+                ast::SchemaName::Simple(name)
+            }
+        };
+        if !matches!(self.kind(), Kind::Semicolon | Kind::End) {
+            let token = self.peek();
+            if !matches!(token.kind, Kind::Key(K::Create | K::Grant)) {
+                return Err(self.wrong());
+            }
+            return Err(self.refuse_statement(token, "CREATE SCHEMA with objects in it"));
+        }
+        Ok(Statement::CreateSchema {
+            schema_name,
+            or_replace: false,
+            if_not_exists,
+            with: None,
+            options: None,
+            default_collate_spec: None,
+            clone: None,
+        })
+    }
+
+    /// The name of a role, or a word that stands for one.
+    pub(crate) fn role(&mut self) -> Result<ast::Ident> {
+        match self.kind() {
+            Kind::Key(K::CurrentUser | K::SessionUser | K::CurrentRole) => {
+                let token = self.next();
+                self.ident_of(token)
+            }
+            _ => self.name(),
+        }
+    }
+
+    pub(crate) fn drop_statement(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Drop)?;
+        let object_type = match self.kind() {
+            Kind::Key(K::Table) => ObjectType::Table,
+            Kind::Key(K::View) => ObjectType::View,
+            Kind::Key(K::Index) => ObjectType::Index,
+            Kind::Key(K::Sequence) => ObjectType::Sequence,
+            Kind::Key(K::Schema) => ObjectType::Schema,
+            Kind::Key(K::Type) => ObjectType::Type,
+            Kind::Key(K::Collation) => ObjectType::Collation,
+            Kind::Key(K::Materialized) if self.kind_behind(1) == Kind::Key(K::View) => {
+                self.next();
+                ObjectType::MaterializedView
+            }
+            _ => return self.other_kind(token, "DROP"),
+        };
+        self.next();
+        let at = self.peek();
+        if object_type == ObjectType::Index && self.eat(K::Concurrently) {
+            self.not_supported(at, "DROP INDEX CONCURRENTLY");
+        }
+        let if_exists = self.if_exists()?;
+        let names = self.list(Self::object_name)?;
+        let cascade = self.eat(K::Cascade);
+        let restrict = !cascade && self.eat(K::Restrict);
+        Ok(Statement::Drop {
+            object_type,
+            if_exists,
+            names,
+            cascade,
+            restrict,
+            purge: false,
+            temporary: false,
+            table: None,
+        })
+    }
+
+    pub(crate) fn truncate(&mut self) -> Result<Statement> {
+        self.expect(K::Truncate)?;
+        let table = self.eat(K::Table);
+        let table_names = self.list(|parser| {
+            let only = parser.is_next(K::Only);
+            let name = parser.relation_name()?;
+            let has_asterisk = parser.last().kind == Kind::Star;
+            Ok(ast::TruncateTableTarget { name, only, has_asterisk })
+        })?;
+        let identity = if self.eat(K::Restart) {
+            self.expect(K::Identity)?;
+            Some(ast::TruncateIdentityOption::Restart)
+        } else if self.eat(K::Continue) {
+            self.expect(K::Identity)?;
+            Some(ast::TruncateIdentityOption::Continue)
+        } else {
+            None
+        };
+        let cascade = if self.eat(K::Cascade) {
+            Some(ast::CascadeOption::Cascade)
+        } else if self.eat(K::Restrict) {
+            Some(ast::CascadeOption::Restrict)
+        } else {
+            None
+        };
+        Ok(Statement::Truncate(ast::Truncate {
+            table_names,
+            partitions: None,
+            table,
+            if_exists: false,
+            identity,
+            cascade,
+            on_cluster: None,
+        }))
+    }
+
+    pub(crate) fn drop_behavior(&mut self) -> Option<ast::DropBehavior> {
+        if self.eat(K::Cascade) {
+            Some(ast::DropBehavior::Cascade)
+        } else if self.eat(K::Restrict) {
+            Some(ast::DropBehavior::Restrict)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! ALTER TABLE and ALTER INDEX.
+
+use colibri_types::Result;
+use sqlparser::ast::{
+    self, AlterColumnOperation, AlterTableOperation as Operation, ObjectName, RenameTableNameKind, ReplicaIdentity,
+    Statement,
+};
+
+use crate::keyword::Keyword as K;
+use crate::parser::Parser;
+use crate::token::{Kind, Token};
+
+impl Parser<'_> {
+    pub(crate) fn alter(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Alter)?;
+        match self.kind() {
+            Kind::Key(K::Table) => {
+                self.next();
+                self.alter_table(token)
+            }
+            Kind::Key(K::Index) => {
+                self.next();
+                self.alter_index(token)
+            }
+            _ => self.other_kind(token, "ALTER"),
+        }
+    }
+
+    fn alter_index(&mut self, token: Token) -> Result<Statement> {
+        let at = self.peek();
+        if self.is_next(K::All) {
+            return Err(self.refuse_statement(token, "ALTER INDEX ALL"));
+        }
+        if self.if_exists()? {
+            self.not_supported(at, "ALTER INDEX IF EXISTS");
+        }
+        let name = self.object_name()?;
+        if !self.eat_all(&[K::Rename, K::To]) {
+            let Kind::Key(_) = self.kind() else { return Err(self.wrong()) };
+            let what = format!("ALTER INDEX {}", self.token_text(self.peek()).to_ascii_uppercase());
+            return Err(self.refuse_statement(token, &what));
+        }
+        let index_name = ObjectName::from(vec![self.name()?]);
+        Ok(Statement::AlterIndex { name, operation: ast::AlterIndexOperation::RenameIndex { index_name } })
+    }
+
+    fn alter_table(&mut self, token: Token) -> Result<Statement> {
+        if self.is_next(K::All) {
+            return Err(self.refuse_statement(token, "ALTER TABLE ALL"));
+        }
+        let if_exists = self.if_exists()?;
+        let only = self.is_next(K::Only);
+        let name = self.relation_name()?;
+        let operations = match self.kind() {
+            Kind::Key(K::Rename) => vec![self.rename()?],
+            _ => self.list(Self::alter_operation)?,
+        };
+        let end_token = self.attached(self.last());
+        Ok(Statement::AlterTable(ast::AlterTable {
+            name,
+            if_exists,
+            only,
+            operations,
+            location: None,
+            on_cluster: None,
+            table_type: None,
+            end_token,
+        }))
+    }
+
+    fn rename(&mut self) -> Result<Operation> {
+        self.expect(K::Rename)?;
+        if self.eat(K::To) {
+            let name = ObjectName::from(vec![self.name()?]);
+            return Ok(Operation::RenameTable { table_name: RenameTableNameKind::To(name) });
+        }
+        if self.eat(K::Constraint) {
+            let old_name = self.name()?;
+            self.expect(K::To)?;
+            return Ok(Operation::RenameConstraint { old_name, new_name: self.name()? });
+        }
+        self.eat(K::Column);
+        let old_column_name = self.name()?;
+        self.expect(K::To)?;
+        Ok(Operation::RenameColumn { old_column_name, new_column_name: self.name()? })
+    }
+
+    fn alter_operation(&mut self) -> Result<Operation> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Key(K::Add) => self.add(),
+            Kind::Key(K::Drop) => self.drop_part(),
+            Kind::Key(K::Alter) => {
+                self.next();
+                if self.is_next(K::Constraint) {
+                    return self.unknown_operation(token);
+                }
+                self.eat(K::Column);
+                if self.kind() == Kind::Integer {
+                    return self.unknown_operation(token);
+                }
+                let column_name = self.name()?;
+                self.alter_column(token, column_name)
+            }
+            Kind::Key(K::Validate) => {
+                self.next();
+                self.expect(K::Constraint)?;
+                Ok(Operation::ValidateConstraint { name: self.name()? })
+            }
+            Kind::Key(K::Owner) => {
+                self.next();
+                self.expect(K::To)?;
+                let new_owner = match self.kind() {
+                    Kind::Key(K::CurrentRole) => ast::Owner::CurrentRole,
+                    Kind::Key(K::CurrentUser) => ast::Owner::CurrentUser,
+                    Kind::Key(K::SessionUser) => ast::Owner::SessionUser,
+                    _ => return Ok(Operation::OwnerTo { new_owner: ast::Owner::Ident(self.name()?) }),
+                };
+                self.next();
+                Ok(Operation::OwnerTo { new_owner })
+            }
+            Kind::Key(K::Replica) => self.replica_identity(),
+            Kind::Key(K::Set) => self.set_of_table(token),
+            _ => self.unknown_operation(token),
+        }
+    }
+
+    fn replica_identity(&mut self) -> Result<Operation> {
+        self.expect_all(&[K::Replica, K::Identity])?;
+        let identity = match self.kind() {
+            Kind::Key(K::Nothing) => ReplicaIdentity::Nothing,
+            Kind::Key(K::Full) => ReplicaIdentity::Full,
+            Kind::Key(K::Default) => ReplicaIdentity::Default,
+            _ => {
+                self.expect_all(&[K::Using, K::Index])?;
+                let index = ReplicaIdentity::Index(self.name()?);
+                return Ok(Operation::ReplicaIdentity { identity: index });
+            }
+        };
+        self.next();
+        Ok(Operation::ReplicaIdentity { identity })
+    }
+
+    fn set_of_table(&mut self, token: Token) -> Result<Operation> {
+        self.expect(K::Set)?;
+        match self.kind() {
+            Kind::LeftParen => Ok(Operation::SetOptionsParens { options: self.storage_options()? }),
+            Kind::Key(K::Logged) => {
+                self.next();
+                Ok(Operation::SetLogged)
+            }
+            Kind::Key(K::Unlogged) => {
+                self.next();
+                Ok(Operation::SetUnlogged)
+            }
+            Kind::Key(K::Schema | K::Tablespace | K::Without | K::Access) => self.unknown_operation(token),
+            _ => Err(self.wrong()),
+        }
+    }
+
+    /// An operation that is not supported: takes it up to the next comma.
+    fn unknown_operation(&mut self, token: Token) -> Result<Operation> {
+        let known = matches!(
+            token.kind,
+            Kind::Key(
+                K::Alter
+                    | K::Set
+                    | K::Reset
+                    | K::Enable
+                    | K::Disable
+                    | K::Cluster
+                    | K::Inherit
+                    | K::No
+                    | K::Not
+                    | K::Of
+                    | K::Force
+                    | K::Attach
+                    | K::Detach
+                    | K::Options
+            )
+        );
+        if !known {
+            return Err(self.wrong());
+        }
+        let taken = self.taken();
+        if self.last().start < token.start {
+            self.next();
+        }
+        loop {
+            match self.kind() {
+                Kind::End | Kind::Semicolon | Kind::Comma => break,
+                Kind::Bad => return Err(self.wrong()),
+                Kind::LeftParen => self.skip_parens()?,
+                _ => _ = self.next(),
+            }
+        }
+        let written = &self.text_since(taken.min(self.taken().saturating_sub(1)));
+        let what = format!("ALTER TABLE {}", written.trim_end_matches(';'));
+        self.not_supported(token, &what);
+        Ok(Operation::SetLogged)
+    }
+
+    fn add(&mut self) -> Result<Operation> {
+        self.expect(K::Add)?;
+        if self.is_constraint_next() {
+            let (constraint, not_valid) = self.table_constraint()?;
+            return Ok(Operation::AddConstraint { constraint, not_valid });
+        }
+        let column_keyword = self.eat(K::Column);
+        let if_not_exists = self.if_not_exists()?;
+        let column_def = self.column_definition()?;
+        Ok(Operation::AddColumn { column_keyword, if_not_exists, column_def, column_position: None })
+    }
+
+    fn drop_part(&mut self) -> Result<Operation> {
+        self.expect(K::Drop)?;
+        if self.eat(K::Constraint) {
+            let if_exists = self.if_exists()?;
+            let name = self.name()?;
+            return Ok(Operation::DropConstraint { if_exists, name, drop_behavior: self.drop_behavior() });
+        }
+        let has_column_keyword = self.eat(K::Column);
+        let if_exists = self.if_exists()?;
+        let column_names = vec![self.name()?];
+        let drop_behavior = self.drop_behavior();
+        Ok(Operation::DropColumn { has_column_keyword, column_names, if_exists, drop_behavior })
+    }
+
+    fn alter_column(&mut self, token: Token, column_name: ast::Ident) -> Result<Operation> {
+        if let Some(op) = self.identity_change()? {
+            return Ok(Operation::AlterColumn { column_name, op });
+        }
+        let behind = self.kind_behind(1);
+        let op = match (self.kind(), behind) {
+            (Kind::Key(K::Set), Kind::Key(K::Default)) => {
+                self.next();
+                self.next();
+                AlterColumnOperation::SetDefault { value: self.expr()? }
+            }
+            (Kind::Key(K::Drop), Kind::Key(K::Default)) => {
+                self.next();
+                self.next();
+                AlterColumnOperation::DropDefault
+            }
+            (Kind::Key(K::Set), Kind::Key(K::Not)) => {
+                self.next();
+                self.expect_all(&[K::Not, K::Null])?;
+                AlterColumnOperation::SetNotNull
+            }
+            (Kind::Key(K::Drop), Kind::Key(K::Not)) => {
+                self.next();
+                self.expect_all(&[K::Not, K::Null])?;
+                AlterColumnOperation::DropNotNull
+            }
+            (Kind::Key(K::Set), Kind::Key(K::Data)) | (Kind::Key(K::Type), _) => {
+                let had_set = self.eat(K::Set);
+                if had_set {
+                    self.expect(K::Data)?;
+                }
+                self.expect(K::Type)?;
+                let data_type = self.data_type()?;
+                let at = self.peek();
+                if self.eat(K::Collate) {
+                    self.object_name()?;
+                    self.not_supported(at, "COLLATE in ALTER TABLE");
+                }
+                let using = if self.eat(K::Using) { Some(self.expr()?) } else { None };
+                AlterColumnOperation::SetDataType { data_type, using, had_set }
+            }
+            (Kind::Key(K::Set), Kind::LeftParen | Kind::Key(K::Statistics | K::Storage | K::Compression))
+            | (Kind::Key(K::Reset), Kind::LeftParen)
+            | (Kind::Key(K::Drop), Kind::Key(K::Expression)) => return self.unknown_operation(token),
+            (Kind::Key(K::Set | K::Drop | K::Reset), _) => {
+                self.next();
+                return Err(self.wrong());
+            }
+            _ => return Err(self.wrong()),
+        };
+        Ok(Operation::AlterColumn { column_name, op })
+    }
+}

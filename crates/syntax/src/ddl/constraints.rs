@@ -1,0 +1,272 @@
+//! Constraints of tables.
+
+use colibri_types::{Error, Result};
+use sqlparser::ast::{self, ConstraintCharacteristics, DeferrableInitial, Ident, ReferentialAction, TableConstraint};
+
+use crate::keyword::Keyword as K;
+use crate::parser::Parser;
+use crate::token::Kind;
+
+impl Parser<'_> {
+    /// Whether a constraint of a table comes next.
+    pub(super) fn is_constraint_next(&self) -> bool {
+        match self.kind() {
+            Kind::Key(K::Constraint | K::Check | K::Unique | K::Primary | K::Foreign) => true,
+            Kind::Key(K::Exclude) => matches!(self.kind_behind(1), Kind::Key(K::Using) | Kind::LeftParen),
+            _ => false,
+        }
+    }
+
+    /// A constraint of a table, and whether it is NOT VALID.
+    pub(super) fn table_constraint(&mut self) -> Result<(TableConstraint, bool)> {
+        let name = if self.eat(K::Constraint) { Some(self.name()?) } else { None };
+        let token = self.peek();
+        let mut constraint = match token.kind {
+            Kind::Key(K::Check) => TableConstraint::Check(self.check(name)?),
+            Kind::Key(K::Unique) => self.unique(name)?,
+            Kind::Key(K::Primary) => self.primary_key(name)?,
+            Kind::Key(K::Foreign) => {
+                self.next();
+                self.expect(K::Key)?;
+                let columns = self.column_names()?;
+                TableConstraint::ForeignKey(self.references(name, columns)?)
+            }
+            Kind::Key(K::Exclude) => {
+                self.next();
+                if self.eat(K::Using) {
+                    self.name()?;
+                }
+                self.skip_parens()?;
+                if self.eat(K::Include) {
+                    self.skip_parens()?;
+                }
+                if self.eat(K::Where) {
+                    self.skip_parens()?;
+                }
+                self.not_supported(token, "an exclusion constraint");
+                TableConstraint::Unique(unique_of(name, Vec::new()))
+            }
+            _ => return Err(self.wrong()),
+        };
+        let mut not_valid = false;
+        let mut found = ConstraintCharacteristics { deferrable: None, initially: None, enforced: None };
+        loop {
+            if self.eat_all(&[K::Not, K::Valid]) {
+                not_valid = true;
+            } else if self.is_next(K::No) && self.kind_behind(1) == Kind::Key(K::Inherit) {
+                let TableConstraint::Check(check) = &mut constraint else { return Err(self.wrong()) };
+                check.no_inherit = true;
+                self.eat_all(&[K::No, K::Inherit]);
+            } else if !self.characteristic(&mut found)? {
+                break;
+            }
+        }
+        let has_any = found.deferrable.is_some() || found.initially.is_some();
+        self.characterize(&mut constraint, has_any.then_some(found));
+        Ok((constraint, not_valid))
+    }
+
+    fn characterize(&mut self, constraint: &mut TableConstraint, found: Option<ConstraintCharacteristics>) {
+        match constraint {
+            TableConstraint::Unique(unique) => unique.characteristics = found,
+            TableConstraint::PrimaryKey(key) => key.characteristics = found,
+            TableConstraint::ForeignKey(key) => key.characteristics = found,
+            TableConstraint::PrimaryKeyUsingIndex(key) | TableConstraint::UniqueUsingIndex(key) => {
+                key.characteristics = found;
+            }
+            _ if found.is_some() => {
+                let error = Error::unsupported("a deferrable CHECK constraint");
+                self.note_error(error);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes one of DEFERRABLE, INITIALLY DEFERRED and their like, if it comes next.
+    pub(super) fn characteristic(&mut self, found: &mut ConstraintCharacteristics) -> Result<bool> {
+        if self.eat(K::Deferrable) {
+            found.deferrable = Some(true);
+        } else if self.eat_all(&[K::Not, K::Deferrable]) {
+            found.deferrable = Some(false);
+        } else if self.eat(K::Initially) {
+            found.initially = Some(if self.eat(K::Deferred) {
+                DeferrableInitial::Deferred
+            } else {
+                self.expect(K::Immediate)?;
+                DeferrableInitial::Immediate
+            });
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// `CHECK (…)`
+    pub(super) fn check(&mut self, name: Option<Ident>) -> Result<ast::CheckConstraint> {
+        self.expect(K::Check)?;
+        self.expect_kind(Kind::LeftParen)?;
+        let expr = Box::new(self.expr()?);
+        self.expect_kind(Kind::RightParen)?;
+        Ok(ast::CheckConstraint { name, expr, no_inherit: false, enforced: None })
+    }
+
+    fn unique(&mut self, name: Option<Ident>) -> Result<TableConstraint> {
+        self.expect(K::Unique)?;
+        if self.is_next(K::Using) {
+            return Ok(TableConstraint::UniqueUsingIndex(self.using_index(name)?));
+        }
+        let nulls = self.nulls_distinct()?;
+        let columns = self.key_columns()?;
+        let mut unique = unique_of(name, columns);
+        unique.nulls_distinct = match nulls {
+            None => ast::NullsDistinctOption::None,
+            Some(true) => ast::NullsDistinctOption::Distinct,
+            Some(false) => ast::NullsDistinctOption::NotDistinct,
+        };
+        unique.include = self.key_options()?;
+        Ok(TableConstraint::Unique(unique))
+    }
+
+    fn primary_key(&mut self, name: Option<Ident>) -> Result<TableConstraint> {
+        self.expect_all(&[K::Primary, K::Key])?;
+        if self.is_next(K::Using) {
+            return Ok(TableConstraint::PrimaryKeyUsingIndex(self.using_index(name)?));
+        }
+        let columns = self.key_columns()?;
+        let mut key = primary_key_of(name, columns);
+        key.include = self.key_options()?;
+        Ok(TableConstraint::PrimaryKey(key))
+    }
+
+    fn using_index(&mut self, name: Option<Ident>) -> Result<ast::ConstraintUsingIndex> {
+        self.expect_all(&[K::Using, K::Index])?;
+        Ok(ast::ConstraintUsingIndex { name, index_name: self.name()?, characteristics: None })
+    }
+
+    fn key_columns(&mut self) -> Result<Vec<ast::IndexColumn>> {
+        let names = self.column_names()?;
+        let column = |name| ast::IndexColumn {
+            column: ast::OrderByExpr {
+                expr: ast::Expr::Identifier(name),
+                options: ast::OrderByOptions { sort: None, nulls_first: None },
+                with_fill: None,
+            },
+            operator_class: None,
+        };
+        Ok(names.into_iter().map(column).collect())
+    }
+
+    /// INCLUDE, WITH and USING INDEX TABLESPACE behind a key: gives what it includes.
+    pub(super) fn key_options(&mut self) -> Result<Vec<Ident>> {
+        let include = if self.eat(K::Include) { self.included()? } else { Vec::new() };
+        let token = self.peek();
+        if self.is_next(K::With) && self.kind_behind(1) == Kind::LeftParen {
+            self.next();
+            self.storage_parameters()?;
+            self.not_supported(token, "options of a constraint's index");
+        }
+        let token = self.peek();
+        if self.eat_all(&[K::Using, K::Index, K::Tablespace]) {
+            self.name()?;
+            self.not_supported(token, "TABLESPACE");
+        }
+        Ok(include)
+    }
+
+    /// `REFERENCES …`
+    pub(super) fn references(&mut self, name: Option<Ident>, columns: Vec<Ident>) -> Result<ast::ForeignKeyConstraint> {
+        self.expect(K::References)?;
+        let foreign_table = self.object_name()?;
+        let referred_columns = self.maybe_in_parens(Self::name)?;
+        let match_kind = match self.eat(K::Match) {
+            true => Some(match self.next().kind {
+                Kind::Key(K::Full) => ast::ConstraintReferenceMatchKind::Full,
+                Kind::Key(K::Partial) => ast::ConstraintReferenceMatchKind::Partial,
+                Kind::Key(K::Simple) => ast::ConstraintReferenceMatchKind::Simple,
+                _ => return Err(self.wrong_at(self.last())),
+            }),
+            false => None,
+        };
+        let (mut on_delete, mut on_update) = (None, None);
+        while self.is_next(K::On) {
+            let action = match self.kind_behind(1) {
+                Kind::Key(K::Delete) if on_delete.is_none() => &mut on_delete,
+                Kind::Key(K::Update) if on_update.is_none() => &mut on_update,
+                _ => {
+                    self.next();
+                    return Err(self.wrong());
+                }
+            };
+            self.next();
+            self.next();
+            *action = Some(self.referential_action()?);
+        }
+        Ok(ast::ForeignKeyConstraint {
+            name,
+            index_name: None,
+            columns,
+            foreign_table,
+            referred_columns,
+            on_delete,
+            on_update,
+            match_kind,
+            characteristics: None,
+        })
+    }
+
+    fn referential_action(&mut self) -> Result<ReferentialAction> {
+        let token = self.peek();
+        let action = match token.kind {
+            Kind::Key(K::No) => {
+                self.next();
+                self.expect(K::Action)?;
+                return Ok(ReferentialAction::NoAction);
+            }
+            Kind::Key(K::Restrict) => ReferentialAction::Restrict,
+            Kind::Key(K::Cascade) => ReferentialAction::Cascade,
+            Kind::Key(K::Set) => {
+                self.next();
+                match self.kind() {
+                    Kind::Key(K::Null) => ReferentialAction::SetNull,
+                    Kind::Key(K::Default) => ReferentialAction::SetDefault,
+                    _ => return Err(self.wrong()),
+                }
+            }
+            _ => return Err(self.wrong()),
+        };
+        self.next();
+        let is_set = matches!(action, ReferentialAction::SetNull | ReferentialAction::SetDefault);
+        if is_set && self.kind() == Kind::LeftParen {
+            let token = self.peek();
+            self.column_names()?;
+            self.not_supported(token, "a column list of SET NULL or SET DEFAULT");
+        }
+        Ok(action)
+    }
+}
+
+pub(super) fn unique_of(name: Option<Ident>, columns: Vec<ast::IndexColumn>) -> ast::UniqueConstraint {
+    ast::UniqueConstraint {
+        name,
+        index_name: None,
+        index_type_display: ast::KeyOrIndexDisplay::None,
+        index_type: None,
+        columns,
+        include: Vec::new(),
+        index_options: Vec::new(),
+        characteristics: None,
+        nulls_distinct: ast::NullsDistinctOption::None,
+    }
+}
+
+pub(super) fn primary_key_of(name: Option<Ident>, columns: Vec<ast::IndexColumn>) -> ast::PrimaryKeyConstraint {
+    ast::PrimaryKeyConstraint {
+        name,
+        index_name: None,
+        index_type: None,
+        columns,
+        include: Vec::new(),
+        index_options: Vec::new(),
+        characteristics: None,
+    }
+}

@@ -1,0 +1,244 @@
+//! Statements that change rows: INSERT, UPDATE, DELETE.
+//!
+//! What the tree has no place for is kept in marks that only the binder knows:
+//!
+//! | written | in the tree |
+//! | --- | --- |
+//! | `INSERT INTO t OVERRIDING SYSTEM VALUE` | `INSERT INTO TABLE t` |
+//! | `INSERT INTO t OVERRIDING USER VALUE` | `INSERT OVERWRITE INTO t` |
+//! | `WHERE CURRENT OF c` | `WHERE mark.c` |
+
+use colibri_types::{Error, Result};
+use sqlparser::ast::{self, Assignment, AssignmentTarget, Expr, ObjectName, SelectItem, Statement, TableWithJoins};
+
+use crate::CURRENT_OF_MARK;
+use crate::keyword::Keyword as K;
+use crate::parser::Parser;
+use crate::token::Kind;
+
+impl Parser<'_> {
+    pub(crate) fn insert(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Insert)?;
+        self.expect(K::Into)?;
+        let table = ast::TableObject::TableName(self.object_name()?);
+        let table_alias = match self.eat(K::As) {
+            true => Some(ast::TableAliasWithoutColumns { explicit: true, alias: self.name()? }),
+            false => None,
+        };
+        let mut insert = ast::Insert {
+            insert_token: self.attached(token),
+            optimizer_hints: Vec::new(),
+            or: None,
+            ignore: false,
+            into: true,
+            table,
+            table_alias,
+            columns: Vec::new(),
+            overwrite: false,
+            source: None,
+            assignments: Vec::new(),
+            partitioned: None,
+            after_columns: Vec::new(),
+            has_table_keyword: false,
+            on: None,
+            returning: None,
+            output: None,
+            replace_into: false,
+            priority: None,
+            insert_alias: None,
+            settings: None,
+            format_clause: None,
+            multi_table_insert_type: None,
+            multi_table_into_clauses: Vec::new(),
+            multi_table_when_clauses: Vec::new(),
+            multi_table_else_clause: None,
+        };
+        // A parenthesis begins a list of columns, or a query.
+        let is_list =
+            self.kind() == Kind::LeftParen && Self::is_column_name(self.kind_behind(1)) && !self.is_query_behind();
+        if is_list {
+            insert.columns = self.in_parens(Self::target)?;
+        }
+        if self.eat(K::Overriding) {
+            insert.has_table_keyword = self.eat(K::System);
+            if !insert.has_table_keyword {
+                self.expect(K::User)?;
+                insert.overwrite = true;
+            }
+            self.expect(K::Value)?;
+        }
+        if insert.columns.is_empty() && !insert.has_table_keyword && !insert.overwrite && self.is_next(K::Default) {
+            self.expect_all(&[K::Default, K::Values])?;
+        } else {
+            insert.source = Some(self.query()?);
+        }
+        insert.on = self.on_conflict()?;
+        insert.returning = self.returning()?;
+        Ok(Statement::Insert(insert))
+    }
+
+    /// Whether VALUES begins a query behind the parenthesis that comes next.
+    fn is_query_behind(&self) -> bool {
+        self.kind_behind(1) == Kind::Key(K::Values) && self.kind_behind(2) == Kind::LeftParen
+    }
+
+    /// The name of a column to be written.
+    fn target(&mut self) -> Result<ObjectName> {
+        let first = self.name()?;
+        let mut name = vec![ast::ObjectNamePart::Identifier(first)];
+        loop {
+            let token = self.peek();
+            match token.kind {
+                Kind::Period => {
+                    self.next();
+                    name.push(ast::ObjectNamePart::Identifier(self.label()?));
+                }
+                Kind::LeftBracket => {
+                    self.subscript()?;
+                    self.not_supported(token, "an element of an array as a target");
+                }
+                _ => return Ok(ObjectName(name)),
+            }
+        }
+    }
+
+    fn on_conflict(&mut self) -> Result<Option<ast::OnInsert>> {
+        if !self.is_next(K::On) {
+            return Ok(None);
+        }
+        self.expect_all(&[K::On, K::Conflict])?;
+        let conflict_target = if self.kind() == Kind::LeftParen {
+            Some(self.conflict_columns()?)
+        } else if self.eat(K::On) {
+            self.expect(K::Constraint)?;
+            let name = self.name()?;
+            Some(ast::ConflictTarget::OnConstraint(ObjectName::from(vec![name])))
+        } else {
+            None
+        };
+        self.expect(K::Do)?;
+        let action = if self.eat(K::Nothing) {
+            ast::OnConflictAction::DoNothing
+        } else {
+            self.expect_all(&[K::Update, K::Set])?;
+            let assignments = self.list(Self::assignment)?;
+            let selection = if self.eat(K::Where) { Some(self.expr()?) } else { None };
+            ast::OnConflictAction::DoUpdate(ast::DoUpdate { assignments, selection })
+        };
+        Ok(Some(ast::OnInsert::OnConflict(ast::OnConflict { conflict_target, action })))
+    }
+
+    /// The columns, or expressions, of the index that conflicts are looked for in.
+    fn conflict_columns(&mut self) -> Result<ast::ConflictTarget> {
+        let mut names = Vec::new();
+        let open = self.peek();
+        let columns = self.in_parens(Self::index_column)?;
+        for column in columns {
+            let is_plain = column.operator_class.is_none() && column.column.options.sort.is_none();
+            match column.column.expr {
+                Expr::Identifier(name) if is_plain => names.push(name),
+                _ => {
+                    let error = Error::unsupported("an expression or an operator class in ON CONFLICT");
+                    let error = self.error_at(open, error);
+                    self.note_error(error);
+                }
+            }
+        }
+        let token = self.peek();
+        if self.eat(K::Where) {
+            self.expr()?;
+            self.not_supported(token, "a condition of ON CONFLICT's columns");
+        }
+        Ok(ast::ConflictTarget::Columns(names))
+    }
+
+    pub(crate) fn returning(&mut self) -> Result<Option<Vec<SelectItem>>> {
+        if !self.eat(K::Returning) {
+            return Ok(None);
+        }
+        Ok(Some(self.list(Self::select_item)?))
+    }
+
+    pub(crate) fn update(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Update)?;
+        let table = self.changed_table()?;
+        self.expect(K::Set)?;
+        let assignments = self.list(Self::assignment)?;
+        let from = match self.eat(K::From) {
+            true => Some(ast::UpdateTableFromKind::AfterSet(self.list(Self::table_with_joins)?)),
+            false => None,
+        };
+        let selection = self.condition_of_change()?;
+        let returning = self.returning()?;
+        Ok(Statement::Update(ast::Update {
+            update_token: self.attached(token),
+            optimizer_hints: Vec::new(),
+            table,
+            assignments,
+            from,
+            selection,
+            returning,
+            output: None,
+            or: None,
+            order_by: Vec::new(),
+            limit: None,
+        }))
+    }
+
+    pub(crate) fn delete(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Delete)?;
+        self.expect(K::From)?;
+        let from = ast::FromTable::WithFromKeyword(vec![self.changed_table()?]);
+        let using = if self.eat(K::Using) { Some(self.list(Self::table_with_joins)?) } else { None };
+        let selection = self.condition_of_change()?;
+        let returning = self.returning()?;
+        Ok(Statement::Delete(ast::Delete {
+            delete_token: self.attached(token),
+            optimizer_hints: Vec::new(),
+            tables: Vec::new(),
+            from,
+            using,
+            selection,
+            returning,
+            output: None,
+            order_by: Vec::new(),
+            limit: None,
+        }))
+    }
+
+    /// The table whose rows are changed; SET is no alias of it without AS.
+    fn changed_table(&mut self) -> Result<TableWithJoins> {
+        let name = self.relation_name()?;
+        let explicit = self.eat(K::As);
+        let is_alias = explicit || Self::is_column_name(self.kind()) && !self.is_next(K::Set);
+        let alias = match is_alias {
+            true => Some(ast::TableAlias { explicit, name: self.name()?, columns: Vec::new(), at: None }),
+            false => None,
+        };
+        Ok(TableWithJoins { relation: Self::table_of(name, alias), joins: Vec::new() })
+    }
+
+    /// `WHERE …` and `WHERE CURRENT OF cursor`, if it comes next.
+    fn condition_of_change(&mut self) -> Result<Option<Expr>> {
+        if !self.eat(K::Where) {
+            return Ok(None);
+        }
+        let token = self.peek();
+        if self.eat_all(&[K::Current, K::Of]) {
+            let cursor = self.name()?;
+            return Ok(Some(Expr::CompoundIdentifier(vec![Self::mark(CURRENT_OF_MARK, token.span()), cursor])));
+        }
+        Ok(Some(self.expr()?))
+    }
+
+    /// `a = 1` and `(a, b) = (1, 2)`
+    fn assignment(&mut self) -> Result<Assignment> {
+        let is_tuple = self.kind() == Kind::LeftParen;
+        let target = match is_tuple {
+            true => AssignmentTarget::Tuple(self.in_parens(Self::target)?),
+            false => AssignmentTarget::ColumnName(self.target()?),
+        };
+        self.expect_kind(Kind::Equal)?;
+        Ok(Assignment { target, value: self.expr()? })
+    }
+}

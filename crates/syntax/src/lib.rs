@@ -1,0 +1,230 @@
+//! PostgreSQL's grammar: text to syntax tree, with PostgreSQL's errors.
+//!
+//! ```text
+//! text ── lexer ──► tokens ── parser ──► statements
+//!                     └── depth ──► how much stack the tree needs, before there is one
+//! ```
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `keyword` | PostgreSQL's words, and where each may be a name |
+//! | `token`, `lexer`, `strings` | tokens, how a text is divided into them, what strings say |
+//! | `depth` | how deep a tree tokens make |
+//! | `errors` | the texts of errors, and positions |
+//! | `parser` | the place in a text: words, names, lists, errors |
+//! | `expr` and its folder | operators by precedence; operands, calls, windows |
+//! | `types` | names of types |
+//! | `query` and its folder | SELECT, set operations, FROM, ORDER BY, LIMIT, locks |
+//! | `dml` | INSERT, UPDATE, DELETE |
+//! | `ddl` and its folder | CREATE, ALTER, DROP, TRUNCATE |
+//! | `control` | transactions, prepared statements, EXPLAIN |
+//! | `statement` | which statement it is |
+//! | `words` | tokens for readers of statements that are read elsewhere |
+//!
+//! The tree's types are those of [`ast`]. What they have no place for is kept in marks, names that
+//! nobody can write: see the constants below.
+//!
+//! Reading a long text counts as work ([`colibri_types::pulse`]): others get their turn, and a
+//! statement that was cancelled ends.
+//!
+//! Invariants: every text is read from left to right once, in time proportional to its length. A
+//! tree is never deeper than [`Scanned::is_deep`] and the limit here allow.
+
+use colibri_types::{Error, Result, SqlState, pulse};
+
+use crate::depth::depth;
+use crate::keyword::Keyword;
+use crate::parser::Parser;
+use crate::token::Kind;
+
+mod control;
+mod ddl;
+mod depth;
+mod dml;
+mod errors;
+mod expr;
+mod keyword;
+mod lexer;
+mod parser;
+mod query;
+mod statement;
+mod strings;
+mod token;
+mod types;
+mod words;
+
+/// The types of the tree.
+pub use sqlparser::ast;
+pub use words::{Placed, Token, Word, words, wrong_word};
+
+/// Places in a text.
+pub use sqlparser::tokenizer::{Location, Span};
+
+/// The first part of a name behind `FOR … OF` that stands for several names.
+pub const LOCK_MARK: &str = "\u{1}rows";
+/// The same, where keys are locked apart from rows: FOR NO KEY UPDATE and FOR KEY SHARE.
+pub const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
+/// The first part of a name that stands for `CURRENT OF`; the second is the cursor's.
+pub const CURRENT_OF_MARK: &str = "\u{1}row of";
+/// What ROWS FROM is spelled as in the tree.
+pub const ROWS_FROM: &str = "rows from";
+/// What begins the text of an identity column's options, or of a change of one, in place of the
+/// number of START.
+pub const IDENTITY_MARK: &str = "\u{1}identity ";
+/// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
+pub const ANY_TYPE_MARK: &str = "\u{1}any";
+
+/// For so many units of depth the parser calls itself once at most.
+const UNITS_PER_CALL: usize = 2;
+/// Calls inside each other that a text without any depth takes.
+const CALLS_MIN: usize = 64;
+/// Units that fit the stack of any thread, of 2 MiB.
+const DEPTH_SHALLOW: usize = 800;
+/// What the catalogue keeps may have become a little deeper than the statement was that it comes
+/// from.
+const DEPTH_KEPT: usize = 1_000;
+/// Units at most: what fits a stack of 128 MiB.
+const DEPTH_MAX: usize = 40_000;
+
+/// The tokens of a text, and how deep a tree they make.
+pub struct Scanned<'t> {
+    tokens: lexer::Tokens<'t>,
+    depth: usize,
+}
+
+/// Finds the tokens of a text.
+///
+/// # Errors
+/// 54000 for a text that is too long, 22021 for one with a NUL, 54001 for one that is nested too
+/// deep. What no token begins with is told by [`Scanned::parse`].
+pub fn scan(text: &str) -> Result<Scanned<'_>> {
+    let tokens = lexer::tokens(text)?;
+    let depth = depth(&tokens.list);
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    Ok(Scanned { tokens, depth })
+}
+
+impl<'t> Scanned<'t> {
+    /// Whether what is done with the tree needs a stack made for it: that of a thread of 2 MiB is
+    /// too small.
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        self.depth > DEPTH_SHALLOW
+    }
+
+    /// The statements of the text.
+    ///
+    /// # Errors
+    /// 42601 and what else may be wrong with a text. The statement was cancelled.
+    pub fn parse(self) -> Result<Vec<ast::Statement>> {
+        self.read(false, Parser::statements)
+    }
+
+    fn read<T>(self, is_kept: bool, read: impl FnOnce(&mut Parser<'t>) -> Result<T>) -> Result<T> {
+        let mut parser = Parser::new(self.tokens, CALLS_MIN + self.depth / UNITS_PER_CALL);
+        parser.is_kept = is_kept;
+        let got = read(&mut parser)?;
+        if parser.kind() != Kind::End {
+            return Err(parser.wrong());
+        }
+        match parser.take_noted() {
+            Some(error) => Err(error),
+            None => Ok(got),
+        }
+    }
+}
+
+/// The statements of a text that is not deep.
+///
+/// # Errors
+/// As [`scan`] and [`Scanned::parse`].
+pub fn parse(text: &str) -> Result<Vec<ast::Statement>> {
+    shallow(text)?.parse()
+}
+
+fn shallow(text: &str) -> Result<Scanned<'_>> {
+    let scanned = scan(text)?;
+    if scanned.depth > DEPTH_KEPT { Err(too_deep()) } else { Ok(scanned) }
+}
+
+/// One expression, as the catalogue stores it.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_expr(text: &str) -> Result<ast::Expr> {
+    shallow(text)?.read(true, Parser::expr)
+}
+
+/// The name of a type.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_type(text: &str) -> Result<ast::DataType> {
+    shallow(text)?.read(false, Parser::data_type)
+}
+
+/// One query, as the catalogue stores it.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_query(text: &str) -> Result<ast::Query> {
+    shallow(text)?.read(true, |parser| {
+        let query = parser.query_or_change()?;
+        while parser.eat_kind(Kind::Semicolon) {}
+        Ok(*query)
+    })
+}
+
+/// The error for what is nested too deep, or has too many operators in a row.
+#[must_use]
+pub fn too_deep() -> Error {
+    Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
+        .hint("The statement has too many operators in a row, or too many levels of parentheses or queries inside each other.")
+}
+
+/// The statements of a text as texts.
+///
+/// # Errors
+/// 42601 if a literal or a comment does not end.
+pub fn split(text: &str) -> Result<Vec<&str>> {
+    let tokens = lexer::tokens(text)?;
+    if let Some(error) = tokens.error {
+        return Err(error);
+    }
+    let mut parts = Vec::new();
+    let mut part: Option<(usize, usize)> = None;
+    for token in &tokens.list {
+        match token.kind {
+            Kind::Semicolon | Kind::End => {
+                if let Some((start, end)) = part.take() {
+                    parts.push(&text[start..end]);
+                }
+            }
+            _ => part = Some((part.map_or(token.start as usize, |(start, _)| start), token.end as usize)),
+        }
+        pulse::work(1)?;
+    }
+    Ok(parts)
+}
+
+/// The statement that a PREPARE prepares, as it is written: `PREPARE name (types) AS statement`.
+///
+/// # Errors
+/// As [`scan`].
+pub fn text_prepared(text: &str) -> Result<&str> {
+    let tokens = lexer::tokens(text)?;
+    let mut depth = 0usize;
+    for token in &tokens.list {
+        match token.kind {
+            Kind::LeftParen => depth += 1,
+            Kind::RightParen => depth = depth.saturating_sub(1),
+            Kind::Key(Keyword::As) if depth == 0 => {
+                return Ok(text[token.end as usize..].trim_matches([';', ' ', '\n', '\t', '\r']));
+            }
+            _ => {}
+        }
+    }
+    Ok("")
+}

@@ -1,0 +1,176 @@
+//! SELECT: the list, GROUP BY, HAVING, WINDOW.
+
+use colibri_types::{Error, Result};
+use sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
+
+use crate::keyword::Keyword as K;
+use crate::parser::Parser;
+use crate::token::Kind;
+
+impl Parser<'_> {
+    pub(super) fn select(&mut self) -> Result<Select> {
+        let token = self.expect(K::Select)?;
+        let mut select = Self::select_of(self.attached(token));
+        if self.eat(K::Distinct) {
+            select.distinct = Some(if self.eat(K::On) {
+                ast::Distinct::On(self.in_parens(Self::expr)?)
+            } else {
+                ast::Distinct::Distinct
+            });
+        } else if self.eat(K::All) {
+            select.distinct = Some(ast::Distinct::All);
+        }
+        let is_empty = self.ends_list();
+        if !is_empty || matches!(select.distinct, Some(ast::Distinct::Distinct | ast::Distinct::On(_))) {
+            select.projection = self.list(Self::select_item)?;
+        }
+        if self.is_next(K::Into) {
+            select.into = Some(self.target_of_select()?);
+        }
+        if self.eat(K::From) {
+            select.from = self.list(Self::table_with_joins)?;
+        }
+        if self.eat(K::Where) {
+            select.selection = Some(self.expr()?);
+        }
+        if self.is_next(K::Group) {
+            select.group_by = self.group_by()?;
+        }
+        if self.eat(K::Having) {
+            select.having = Some(self.expr()?);
+        }
+        if self.eat(K::Window) {
+            select.named_window = self.list(Self::named_window)?;
+            select.window_before_qualify = true;
+        }
+        Ok(select)
+    }
+
+    /// Whether the list of SELECT is empty.
+    fn ends_list(&self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::RightParen
+                | Kind::Semicolon
+                | Kind::End
+                | Kind::Key(
+                    K::From
+                        | K::Into
+                        | K::Where
+                        | K::Group
+                        | K::Having
+                        | K::Window
+                        | K::Union
+                        | K::Intersect
+                        | K::Except
+                        | K::Order
+                        | K::Limit
+                        | K::Offset
+                        | K::Fetch
+                        | K::For
+                )
+        )
+    }
+
+    /// A value of a list, with its name or without; `*`.
+    pub(crate) fn select_item(&mut self) -> Result<SelectItem> {
+        let token = self.peek();
+        if token.kind == Kind::Star {
+            self.next();
+            return Ok(SelectItem::Wildcard(self.wildcard(token)));
+        }
+        let expr = self.expr()?;
+        if let Expr::QualifiedWildcard(name, star) = expr {
+            let kind = ast::SelectItemQualifiedWildcardKind::ObjectName(name);
+            let options = ast::WildcardAdditionalOptions { wildcard_token: star, ..Default::default() };
+            return Ok(SelectItem::QualifiedWildcard(kind, options));
+        }
+        if self.eat(K::As) {
+            return Ok(SelectItem::ExprWithAlias { expr, alias: self.label()? });
+        }
+        let is_label = match self.kind() {
+            Kind::Name | Kind::QuotedName | Kind::UnicodeName => true,
+            Kind::Key(word) => word.is_bare_label(),
+            _ => false,
+        };
+        if is_label {
+            Ok(SelectItem::ExprWithAlias { expr, alias: self.label()? })
+        } else {
+            Ok(SelectItem::UnnamedExpr(expr))
+        }
+    }
+
+    fn wildcard(&self, token: crate::token::Token) -> ast::WildcardAdditionalOptions {
+        ast::WildcardAdditionalOptions { wildcard_token: self.attached(token), ..Default::default() }
+    }
+
+    /// `INTO [TEMP] [TABLE] t`
+    fn target_of_select(&mut self) -> Result<ast::SelectInto> {
+        self.expect(K::Into)?;
+        let local = self.eat(K::Local) || self.eat(K::Global);
+        let temporary = self.eat(K::Temporary) || self.eat(K::Temp);
+        if local && !temporary {
+            return Err(self.wrong());
+        }
+        let unlogged = !temporary && self.eat(K::Unlogged);
+        let table = self.eat(K::Table);
+        let name = self.object_name()?;
+        let idents = name.0.into_iter().filter_map(|part| part.as_ident().cloned()).collect();
+        Ok(ast::SelectInto { temporary, unlogged, table, targets: vec![Expr::CompoundIdentifier(idents)] })
+    }
+
+    fn group_by(&mut self) -> Result<GroupByExpr> {
+        self.expect_all(&[K::Group, K::By])?;
+        let token = self.peek();
+        if self.eat(K::Distinct) {
+            self.not_supported(token, "GROUP BY DISTINCT");
+        } else {
+            self.eat(K::All);
+        }
+        Ok(GroupByExpr::Expressions(self.list(Self::group_item)?, Vec::new()))
+    }
+
+    fn group_item(&mut self) -> Result<Expr> {
+        let behind = self.kind_behind(1);
+        match self.kind() {
+            Kind::LeftParen if behind == Kind::RightParen => {
+                self.next();
+                self.next();
+                Ok(Expr::Tuple(Vec::new()))
+            }
+            Kind::Key(K::Cube) if behind == Kind::LeftParen => {
+                self.next();
+                Ok(Expr::Cube(self.in_parens(Self::grouped)?))
+            }
+            Kind::Key(K::Rollup) if behind == Kind::LeftParen => {
+                self.next();
+                Ok(Expr::Rollup(self.in_parens(Self::grouped)?))
+            }
+            Kind::Key(K::Grouping) if behind == Kind::Key(K::Sets) => {
+                self.next();
+                self.next();
+                Ok(Expr::GroupingSets(self.in_parens(Self::grouped)?))
+            }
+            _ => self.expr(),
+        }
+    }
+
+    /// One of the sets of CUBE and its like.
+    fn grouped(&mut self) -> Result<Vec<Expr>> {
+        let token = self.peek();
+        let expr = match self.group_item()? {
+            set @ (Expr::Cube(_) | Expr::Rollup(_) | Expr::GroupingSets(_)) => {
+                let error = Error::unsupported("a grouping set inside another one");
+                let error = self.error_at(token, error);
+                self.note_error(error);
+                set
+            }
+            expr => expr,
+        };
+        Ok(match expr {
+            Expr::Tuple(exprs) => exprs,
+            Expr::Nested(inner) => vec![*inner],
+            other => vec![other],
+        })
+    }
+}
