@@ -55,6 +55,99 @@ pub(crate) struct Actual {
     pub(crate) loops: u64,
     /// With the operators below it.
     pub(crate) time: Duration,
+    /// Of those that keep rows: the most of all times that it was run.
+    pub(crate) usage: Option<Usage>,
+}
+
+/// What an operator kept in memory and on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Spilled {
+    /// The most at a time.
+    pub(crate) memory_bytes: u64,
+    pub(crate) disk_bytes: u64,
+    /// Parts that it was dealt with in.
+    pub(crate) batches: u64,
+}
+
+/// The same, of an operator of some kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// A sort, and how it was done.
+    Sort(&'static str, Spilled),
+    /// A hash join's table.
+    Hash {
+        buckets: u64,
+        spilled: Spilled,
+    },
+    /// Grouping, DISTINCT, INTERSECT or EXCEPT.
+    Groups(Spilled),
+    /// Rows that are read more than once.
+    Rows(Spilled),
+}
+
+impl Usage {
+    fn spilled(self) -> Spilled {
+        match self {
+            Self::Sort(_, spilled) | Self::Hash { spilled, .. } | Self::Groups(spilled) | Self::Rows(spilled) => spilled,
+        }
+    }
+
+    /// This, or what there was before if that is more.
+    pub(crate) fn or_more(self, before: Option<Self>) -> Self {
+        let size = |usage: Self| (usage.spilled().disk_bytes, usage.spilled().memory_bytes);
+        before.filter(|&before| size(before) > size(self)).unwrap_or(self)
+    }
+
+    /// As PostgreSQL says it.
+    fn line(self) -> String {
+        let Spilled { memory_bytes, disk_bytes, batches } = self.spilled();
+        let (memory, disk) = (kilobytes(memory_bytes), kilobytes(disk_bytes));
+        let on_disk = if disk > 0 { format!("  Disk Usage: {disk}kB") } else { String::new() };
+        match self {
+            Self::Sort(method, _) if disk > 0 => format!("Sort Method: {method}  Disk: {disk}kB"),
+            Self::Sort(method, _) => format!("Sort Method: {method}  Memory: {memory}kB"),
+            Self::Hash { buckets, .. } => {
+                format!("Buckets: {buckets}  Batches: {batches}  Memory Usage: {memory}kB{on_disk}")
+            }
+            Self::Groups(_) => format!("Batches: {batches}  Memory Usage: {memory}kB{on_disk}"),
+            Self::Rows(_) => format!("Storage: Disk  Maximum Storage: {disk}kB"),
+        }
+    }
+
+    /// The same as JSON has it.
+    fn figures(self) -> Vec<(&'static str, Figure)> {
+        let Spilled { memory_bytes, disk_bytes, batches } = self.spilled();
+        let (memory, disk) = (Figure::Number(kilobytes(memory_bytes)), Figure::Number(kilobytes(disk_bytes)));
+        let (used, kind) = if disk_bytes > 0 { (disk, "Disk") } else { (memory, "Memory") };
+        match self {
+            Self::Sort(method, _) => vec![
+                ("Sort Method", Figure::Word(method)),
+                ("Sort Space Used", used),
+                ("Sort Space Type", Figure::Word(kind)),
+            ],
+            Self::Hash { buckets, .. } => vec![
+                ("Hash Buckets", Figure::Number(buckets)),
+                ("Hash Batches", Figure::Number(batches)),
+                ("Peak Memory Usage", memory),
+                ("Disk Usage", disk),
+            ],
+            Self::Groups(_) => {
+                vec![("HashAgg Batches", Figure::Number(batches)), ("Peak Memory Usage", memory), ("Disk Usage", disk)]
+            }
+            Self::Rows(_) => vec![("Storage", Figure::Word("Disk")), ("Maximum Storage", disk)],
+        }
+    }
+}
+
+/// A figure of JSON.
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    Word(&'static str),
+    Number(u64),
+}
+
+fn kilobytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1024)
 }
 
 /// An execution that counts what its operators do.
@@ -181,6 +274,8 @@ enum What {
         name: &'static str,
         values: Vec<String>,
     },
+    /// What the operator in front of it kept.
+    Usage(Usage),
     /// What the operator behind it is there for.
     Note(String),
 }
@@ -193,6 +288,7 @@ impl Part {
                 format!("{arrow}{label}{}", figures(*rows, *actual, options))
             }
             What::Property { name, values } => format!("{name}: {}", values.join(", ")),
+            What::Usage(usage) => usage.line(),
             What::Note(text) => text.clone(),
         };
         format!("{:indent$}{text}", "", indent = self.indent)
@@ -373,6 +469,16 @@ impl Writer<'_> {
         self.parts.push(Part { indent: place.indent, what });
     }
 
+    /// What an operator kept, if it was watched and has run; with `always` not only if it was on disk.
+    fn usage(&mut self, node: &Node, place: Place, always: bool) {
+        let actual = self.watched.and_then(|watched| watched.actual(node));
+        if let Some(usage) = actual.and_then(|actual| actual.usage)
+            && (always || usage.spilled().disk_bytes > 0)
+        {
+            self.parts.push(Part { indent: place.inside(), what: What::Usage(usage) });
+        }
+    }
+
     fn property(&mut self, place: Place, name: &'static str, value: impl std::fmt::Display) {
         self.list(place, name, vec![value.to_string()]);
     }
@@ -507,6 +613,7 @@ impl Writer<'_> {
                 let label = "Hash".to_owned();
                 let what = What::Operator { is_child: true, label, rows: None, actual: None };
                 self.parts.push(Part { indent: hash.indent, what });
+                self.usage(node, hash, true);
                 self.node(right, slots, hash.below());
             }
             Node::Aggregate { input, keys, calls } => {
@@ -521,6 +628,7 @@ impl Writer<'_> {
                     self.list(place, "Group Key", keys.iter().map(|key| expr_text(key, names)).collect());
                 }
                 let exprs = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
+                self.usage(node, place, !keys.is_empty());
                 self.subqueries(keys.iter().chain(exprs), place, &columns, slots);
                 self.node(input, slots, place.below());
             }
@@ -529,6 +637,7 @@ impl Writer<'_> {
                 self.head(node, place, if *sorted { "Unique" } else { "HashAggregate" });
                 if !sorted {
                     self.list(place, "Group Key", names[..(*columns).min(names.len())].to_vec());
+                    self.usage(node, place, true);
                 }
                 self.node(input, slots, place.below());
             }
@@ -541,6 +650,7 @@ impl Writer<'_> {
                 if let Some(top) = top {
                     self.property(place, "Rows Kept", expr_text(top, names));
                 }
+                self.usage(node, place, true);
                 self.node(input, slots, place.below());
             }
             Node::Limit { input, .. } => {
@@ -554,6 +664,7 @@ impl Writer<'_> {
             Node::SetOp { op, all, left, right } => {
                 let op = if *op == SetOp::Intersect { "Intersect" } else { "Except" };
                 self.head(node, place, format_args!("HashSetOp {op}{}", if *all { " All" } else { "" }));
+                self.usage(node, place, false);
                 self.node(left, slots, place.below());
                 self.node(right, slots, place.below());
             }
@@ -563,6 +674,7 @@ impl Writer<'_> {
                     _ => format!("query {}", id + 1),
                 };
                 self.head(node, place, format_args!("CTE Scan on {name}"));
+                self.usage(node, place, false);
                 if !self.shared.contains(id) {
                     self.shared.push(*id);
                     self.note(place.inside(), format!("CTE {name}"));
@@ -571,6 +683,7 @@ impl Writer<'_> {
             }
             Node::Recursive { first, again, .. } => {
                 self.head(node, place, "Recursive Union");
+                self.usage(node, place, false);
                 self.node(first, slots, place.below());
                 self.node(again, slots, place.below());
             }

@@ -13,20 +13,15 @@
 
 use colibri_types::{Datum, Error, Result};
 
-use super::group::Groups;
-use super::row_store::RowStore;
+use super::group::{Groups, hash_values};
+use super::memory::{Reservation, Use};
+use super::spill::{KeptRows, KeyIndex, SpillFile};
 use super::{Batch, Exec, Run, Step, row_bytes};
+use crate::explain::{Spilled, Usage};
 use crate::plan::Node;
 
 /// What going back to the start costs, in rows.
 const ROWS_PER_ROUND: usize = 8;
-
-/// Rows, and what they take beside their store.
-#[derive(Default)]
-struct Round {
-    rows: RowStore<Datum>,
-    bytes: usize,
-}
 
 /// A recursive query at work.
 pub(crate) struct RecursiveRun {
@@ -35,13 +30,60 @@ pub(crate) struct RecursiveRun {
     at_first: bool,
     done: bool,
     /// What the round at hand reads.
-    last: Round,
+    last: KeptRows,
     /// What it gave so far.
-    fresh: Round,
+    fresh: KeptRows,
     /// All rows so far, where none is given twice.
-    seen: Option<Groups>,
-    seen_texts: usize,
-    seen_bytes: usize,
+    seen: Option<Seen>,
+}
+
+/// Rows that were given: the newest in memory, the others on disk if that is full.
+struct Seen {
+    newest: Groups,
+    in_texts: usize,
+    memory: Reservation,
+    others: Option<KeyIndex>,
+    columns: usize,
+}
+
+impl Seen {
+    fn new(columns: usize) -> Self {
+        Self { newest: Groups::new(columns), in_texts: 0, memory: Reservation::default(), others: None, columns }
+    }
+
+    /// Adds a row; `false` if it is there.
+    fn insert(&mut self, row: &[Datum]) -> Result<bool> {
+        if let Some(others) = &mut self.others {
+            if self.newest.find(row).is_some() {
+                return Ok(false);
+            }
+            if others.contains(hash_values(row.iter()), row)? {
+                return Ok(false);
+            }
+        }
+        let (_, new) = self.newest.find_or_add(row);
+        self.in_texts += if new { row_bytes(row) - size_of_val(row) } else { 0 };
+        Ok(new)
+    }
+
+    /// Has rows go to disk if memory is full.
+    fn heed_memory(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
+        if self.memory.hold(ex.cx.memory, self.newest.bytes() + self.in_texts, Use::Hash) {
+            return Ok(());
+        }
+        let others = match &mut self.others {
+            Some(others) => others,
+            none => {
+                let file = SpillFile::create(ex.cx.memory, Use::Hash.bytes_max(ex.cx.memory))?;
+                none.insert(KeyIndex::new(file, self.columns))
+            }
+        };
+        others.add(&self.newest)?;
+        self.newest = Groups::new(self.columns);
+        self.in_texts = 0;
+        self.memory.hold(ex.cx.memory, 0, Use::Hash);
+        Ok(())
+    }
 }
 
 impl RecursiveRun {
@@ -50,18 +92,27 @@ impl RecursiveRun {
             run: Run::new(first),
             at_first: true,
             done: false,
-            last: Round::default(),
-            fresh: Round::default(),
+            last: KeptRows::default(),
+            fresh: KeptRows::default(),
             seen: None,
-            seen_texts: 0,
-            seen_bytes: 0,
         }
     }
 
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         self.run.give_back(ex);
-        let seen = std::mem::take(&mut self.seen_bytes);
-        ex.give_memory(seen + std::mem::take(&mut self.last.bytes) + std::mem::take(&mut self.fresh.bytes));
+        self.seen = None;
+        (self.last, self.fresh) = (KeptRows::default(), KeptRows::default());
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let seen = self.seen.as_ref();
+        let on_disk = seen.and_then(|seen| seen.others.as_ref()).map_or(0, KeyIndex::bytes);
+        let rows = [&self.last, &self.fresh].map(KeptRows::usage);
+        Usage::Rows(Spilled {
+            memory_bytes: seen.map_or(0, |seen| seen.memory.peak() as u64) + rows.iter().map(|rows| rows.1 as u64).sum::<u64>(),
+            disk_bytes: on_disk + rows.iter().map(|rows| rows.0).sum::<u64>(),
+            batches: 0,
+        })
     }
 
     pub(super) fn step(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
@@ -77,7 +128,7 @@ impl RecursiveRun {
                         self.leave_out_seen(*columns, ex, out)?;
                     }
                     if !out.is_empty() {
-                        self.keep(*columns, ex, out)?;
+                        self.keep(ex, out)?;
                         return Ok(Step::Rows);
                     }
                 }
@@ -100,16 +151,15 @@ impl RecursiveRun {
         if working.len() <= id {
             working.resize_with(id + 1, || None);
         }
-        let outer = working[id].replace(std::mem::take(&mut self.last.rows));
+        let outer = working[id].replace(std::mem::take(&mut self.last));
         let step = self.run.step(again, ex, out);
-        self.last.rows = std::mem::replace(&mut ex.statement.working[id], outer).unwrap_or_default();
+        self.last = std::mem::replace(&mut ex.statement.working[id], outer).unwrap_or_default();
         step
     }
 
     fn next_round(&mut self, again: &Node, ex: &mut Exec<'_, '_>) {
-        ex.give_memory(self.last.bytes);
         self.last = std::mem::take(&mut self.fresh);
-        self.done = self.last.rows.len() == 0;
+        self.done = self.last.is_empty();
         if self.done || self.at_first {
             self.run.give_back(ex);
         }
@@ -124,29 +174,13 @@ impl RecursiveRun {
     }
 
     fn leave_out_seen(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<()> {
-        let seen = self.seen.get_or_insert_with(|| Groups::new(columns));
-        let texts = &mut self.seen_texts;
-        out.retain(|row| {
-            let (_, new) = seen.find_or_add(row);
-            *texts += if new { row_bytes(row) - size_of_val(row) } else { 0 };
-            Ok::<_, Error>(new)
-        })?;
-        let more = (seen.bytes() + self.seen_texts).saturating_sub(self.seen_bytes);
-        self.seen_bytes += more;
-        ex.take_memory(more)
+        let seen = self.seen.get_or_insert_with(|| Seen::new(columns));
+        out.retain(|row| seen.insert(row))?;
+        seen.heed_memory(ex)
     }
 
-    fn keep(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<()> {
-        if self.fresh.rows.len() == 0 {
-            self.fresh.rows = RowStore::new(columns);
-        }
-        let mut bytes = 0;
-        for row in out.iter() {
-            bytes += row_bytes(row);
-            self.fresh.rows.push(row.iter().cloned());
-        }
-        self.fresh.bytes += bytes;
-        ex.take_memory(bytes)
+    fn keep(&mut self, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<()> {
+        out.iter().try_for_each(|row| self.fresh.push_copy(ex.cx.memory, row))
     }
 }
 
@@ -158,19 +192,20 @@ pub(crate) struct WorkingRun {
 
 impl WorkingRun {
     pub(super) fn step(&mut self, id: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        let Some(rows) = ex.statement.working.get(id).and_then(Option::as_ref) else {
+        let is_used_up = ex.is_used_up();
+        let Some(rows) = ex.statement.working.get_mut(id).and_then(Option::as_mut) else {
             return Err(Error::internal("nothing around a recursive reference is recursive"));
         };
         if self.at >= rows.len() {
             return Ok(Step::Done);
         }
-        if ex.is_used_up() {
+        if is_used_up {
             return Ok(Step::Yield);
         }
         out.reset(rows.width());
         let end = rows.len().min(self.at + out.rows_max());
         for index in self.at..end {
-            out.push_row(rows.row(index));
+            rows.read(index, out.push(), false)?;
         }
         ex.spend(end - self.at);
         self.at = end;

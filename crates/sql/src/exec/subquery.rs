@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::eval::{compare_rows, compare_values};
 use super::group::{Groups, hash_values};
+use super::memory::Reservation;
 use super::needs::Needs;
 use super::{Batch, Run, Scope, Step, row_bytes};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
@@ -53,6 +54,8 @@ struct Set {
     partial: Groups,
     /// Of the first column.
     extremes: Option<(Datum, Datum)>,
+    /// Every row of it may be asked for by every outer row, so it is not spilled.
+    memory: Reservation,
 }
 
 impl Memo {
@@ -146,24 +149,28 @@ impl Memo {
     }
 
     fn set(&mut self, fragment: &Fragment, width: usize, scope: &mut Scope<'_>) -> Result<Set> {
-        let mut set = Set { width, whole: Groups::new(width), partial: Groups::new(width), extremes: None };
-        let mut counted = 0;
+        let mut set = Set {
+            width,
+            whole: Groups::new(width),
+            partial: Groups::new(width),
+            extremes: None,
+            memory: Reservation::default(),
+        };
+        let mut in_texts = 0;
         while self.next(fragment, super::batch::BATCH_ROWS_MAX, scope)? {
-            let mut bytes = 0;
             for row in self.rows.iter() {
                 let row = &row[..width];
                 let nulls = row.iter().any(Datum::is_null);
                 let (_, new) = if nulls { &mut set.partial } else { &mut set.whole }.find_or_add(row);
                 if new {
-                    bytes += row_bytes(row) - size_of_val(row);
+                    in_texts += row_bytes(row) - size_of_val(row);
                     if !nulls {
                         set.widen(&row[0]);
                     }
                 }
             }
-            let taken = set.whole.bytes() + set.partial.bytes();
-            let bytes = bytes + taken - std::mem::replace(&mut counted, taken);
-            scope.outside(&mut [], |ex| ex.take_memory(bytes))?;
+            let taken = set.whole.bytes() + set.partial.bytes() + in_texts;
+            scope.outside(&mut [], |ex| set.memory.hold_all(ex.cx.memory, taken))?;
         }
         Ok(set)
     }

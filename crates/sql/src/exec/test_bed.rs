@@ -12,6 +12,8 @@ use colibri_txn::{
 };
 use colibri_types::{Datum, Env, Error, Result, Type};
 
+use super::memory::{EngineMemory, MemoryLimits, SessionMemory};
+use super::spill::MemoryScratch;
 use super::{Batch, Context, Execution, SessionCalls, Step};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{Access, Fragment, KeyRanges, Node, OutputColumn, Scan};
@@ -292,11 +294,16 @@ pub(super) fn fragment(root: Node, width: usize, slots: usize) -> Arc<Fragment> 
     Arc::new(Fragment::new(root, slots, (0..width).map(column).collect()))
 }
 
+/// Memory with limits, and temporary files in memory as well.
+pub(super) fn memory(limits: MemoryLimits) -> Arc<SessionMemory> {
+    SessionMemory::new(&Arc::new(EngineMemory::with_scratch(Arc::new(MemoryScratch::default()))), limits)
+}
+
 /// How a plan is run.
 pub(super) struct How<'h> {
     pub(super) budget_rows: i64,
     pub(super) want: usize,
-    pub(super) memory_bytes_max: usize,
+    pub(super) memory: Arc<SessionMemory>,
     pub(super) cancel: &'h AtomicBool,
     pub(super) params: &'h [Datum],
 }
@@ -305,7 +312,8 @@ pub(super) static NOT_CANCELED: AtomicBool = AtomicBool::new(false);
 
 impl Default for How<'_> {
     fn default() -> Self {
-        Self { budget_rows: i64::MAX, want: 1024, memory_bytes_max: usize::MAX, cancel: &NOT_CANCELED, params: &[] }
+        let memory = memory(MemoryLimits::default());
+        Self { budget_rows: i64::MAX, want: 1024, memory, cancel: &NOT_CANCELED, params: &[] }
     }
 }
 
@@ -324,7 +332,7 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
             params: how.params,
             session: &mut session,
             cancel: how.cancel,
-            memory_bytes_max: how.memory_bytes_max,
+            memory: &how.memory,
             // Plans that join much and give little are let off.
             budget_rows: how.budget_rows.saturating_mul(1 << (idle / 1000)),
         };

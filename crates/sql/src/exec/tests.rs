@@ -217,38 +217,6 @@ fn a_canceled_statement_ends() {
 }
 
 #[test]
-fn what_keeps_too_many_rows_runs_out_of_memory() {
-    let series =
-        || Box::new(Node::Series { series: Series::Ints, args: vec![int(0), int(1_000_000)], numbered: false });
-    let small = || Box::new(values(&[&[1]]));
-    let column = || vec![Expr::Column(0)];
-    let how = How { memory_bytes_max: 1 << 20, ..How::default() };
-    for node in [
-        Node::Sort { input: series(), keys: vec![key(0, true, true)], top: None },
-        Node::Aggregate { input: series(), keys: column(), calls: Vec::new() },
-        Node::Distinct { input: series(), columns: 1, sorted: false },
-        Node::HashJoin {
-            kind: JoinKind::Inner,
-            left: small(),
-            right: series(),
-            left_keys: column(),
-            right_keys: column(),
-            on: None,
-            left_width: 1,
-            right_width: 1,
-        },
-        Node::SetOp { op: SetOp::Except, all: true, left: small(), right: series() },
-        Node::Shared { id: 0, input: series().into() },
-    ] {
-        let error = run_how(&fragment(node, 1, 0), &mut MemoryTxn::default(), &how).unwrap_err();
-        assert_eq!((error.state(), error.to_string()), (SqlState::OUT_OF_MEMORY, "out of memory".to_owned()));
-    }
-    let top = Node::Sort { input: series(), keys: vec![key(0, true, true)], top: Some(int(3)) };
-    let rows = run_how(&fragment(top, 1, 0), &mut MemoryTxn::default(), &how).unwrap();
-    assert_eq!(ints(&rows), [[1_000_000], [999_999], [999_998]]);
-}
-
-#[test]
 fn locked_rows_are_skipped_or_refused_and_no_more_are_locked_than_wanted() {
     let jobs = Arc::new(table(100, "jobs", 1, 1));
     let mut txn = MemoryTxn::default();
@@ -522,9 +490,9 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             let mut rows = model(input, tables, slots);
             let order: Vec<_> = keys
                 .iter()
-                .map(|key| if let Expr::Column(at) = key.expr { super::sort::KeyOrder::new(at, key) } else { panic!() })
+                .map(|key| if let Expr::Column(at) = key.expr { super::sorter::KeyOrder::new(at, key) } else { panic!() })
                 .collect();
-            rows.sort_by(|a, b| super::sort::compare_keys(&order, a, b));
+            rows.sort_by(|a, b| super::sorter::compare_keys(&order, a, b));
             if let Some(Expr::Const(Datum::Int(top))) = top {
                 rows.truncate(*top as usize);
             }

@@ -474,14 +474,14 @@ impl Session {
         let mut count = 0;
         let mut batch = crate::exec::Batch::default();
         loop {
-            let memory_bytes_max = self.own.settings.hot().work_bytes;
+            self.memory.set_limits(self.own.settings.hot().memory);
             let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
             let mut cx = Context {
                 env: &self.env,
                 params,
                 session: &mut self.own,
                 cancel: &self.cancel,
-                memory_bytes_max,
+                memory: &self.memory,
                 budget_rows: pulse::ROWS_AT_ONCE,
             };
             let step = execution.step(fragment, txn, &mut cx, &mut batch)?;

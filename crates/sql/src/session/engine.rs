@@ -19,7 +19,7 @@ use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 
-use crate::exec::check_table;
+use crate::exec::{EngineMemory, TempFileCounts, check_table};
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
 
@@ -40,6 +40,7 @@ pub struct Engine {
     name: String,
     activity: Activity,
     recipes: Recipes,
+    memory: Arc<EngineMemory>,
 }
 
 /// Where a sequence stands.
@@ -79,6 +80,7 @@ impl Engine {
     /// Those of the storage; a damaged catalogue.
     pub fn open(database: Database) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
+        let memory = Arc::new(EngineMemory::new(database.path()));
         let store = LocalStore::new(database);
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         let catalog = if Catalog::exists(&mut txn)? {
@@ -100,6 +102,7 @@ impl Engine {
             name,
             activity: Activity::default(),
             recipes: Recipes::default(),
+            memory,
         }))
     }
 
@@ -133,6 +136,22 @@ impl Engine {
             findings.extend(check_table(&mut txn, table)?);
         }
         Ok(findings)
+    }
+
+    /// What all sessions may keep in memory together, beyond which they put more on disk: sorts, hash tables, rows that are kept. Without
+    /// this it is as much as `work_mem` gives each operator.
+    pub fn set_memory_bytes_max(&self, bytes: usize) {
+        self.memory.set_bytes_max(bytes);
+    }
+
+    /// The temporary files that statements made since the database was opened.
+    #[must_use]
+    pub fn temp_files(&self) -> TempFileCounts {
+        self.memory.temp_file_counts()
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<EngineMemory> {
+        &self.memory
     }
 
     /// What sessions know of statements and share.

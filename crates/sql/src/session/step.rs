@@ -28,7 +28,7 @@ use super::named_cursor::{self, Fetch};
 use super::plans::Command;
 use super::sequences::OwnSequences;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
-use crate::exec::{Batch, Context, Execution, Step};
+use crate::exec::{Batch, Context, Execution, KeptRows, Step};
 
 /// What a step came to.
 pub enum Progress {
@@ -64,6 +64,8 @@ pub struct Running {
     /// Its rows are kept until its end.
     pub(super) keeps: bool,
     pub(super) kept: Rows,
+    /// Those behind the first [`KEPT_AT_HAND`].
+    kept_behind: Option<Box<KeptBehind>>,
     pub(super) rows: u64,
     /// When it began, if it is timed.
     pub(super) begun: Option<Instant>,
@@ -79,7 +81,36 @@ pub struct Running {
     pub(super) catalog_before: Option<(Arc<Catalog>, bool, OwnSequences)>,
 }
 
+/// Rows that are kept in memory as they came; more are kept in memory as far as that goes, and on disk behind that.
+const KEPT_AT_HAND: usize = 1024;
+
+/// Rows that are kept, and how many of them were given.
+#[derive(Default)]
+struct KeptBehind {
+    rows: KeptRows,
+    given: usize,
+}
+
 impl Running {
+    fn forget_kept(&mut self) {
+        self.kept.clear();
+        self.kept_behind = None;
+    }
+
+    /// Gives some of the rows that are kept behind the first ones; `false` if there are no more.
+    fn give_kept_behind(&mut self, out: &mut Rows) -> Result<bool> {
+        let Some(KeptBehind { rows, given }) = self.kept_behind.as_deref_mut() else { return Ok(false) };
+        let mut row = vec![Datum::Null; rows.width()];
+        let end = rows.len().min(*given + KEPT_AT_HAND);
+        for number in *given..end {
+            rows.read(number, &mut row, true)?;
+            out.push_exchanged(&mut row);
+        }
+        let gives = end > *given;
+        *given = end;
+        Ok(gives)
+    }
+
     /// The parameters of a statement that is over.
     #[must_use]
     pub fn take_params(&mut self) -> Vec<Datum> {
@@ -266,6 +297,7 @@ impl Session {
             stage: Stage::Begin,
             keeps: false,
             kept: Rows::default(),
+            kept_behind: None,
             rows: 0,
             begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
             batch: match &prepared.command {
@@ -290,7 +322,7 @@ impl Session {
                 self.own.advisory.take_statement_back();
                 self.abort_txn();
                 self.end_block(false);
-                running.kept.clear();
+                running.forget_kept();
                 running.rows = 0;
                 running.slept_before = std::mem::take(&mut running.slept);
                 running.stage = Stage::Begin;
@@ -433,13 +465,18 @@ impl Session {
                         }
                     }
                 }
-                Stage::Giving(completion) => {
+                Stage::Giving(_) => {
                     if !running.kept.is_empty() {
                         out.append(&mut running.kept);
                         return Ok(Progress::Rows);
                     }
-                    let completion = completion.take();
-                    running.stage = Stage::Over;
+                    if running.give_kept_behind(out)? {
+                        return Ok(Progress::Rows);
+                    }
+                    let completion = match std::mem::replace(&mut running.stage, Stage::Over) {
+                        Stage::Giving(completion) => completion,
+                        _ => None,
+                    };
                     return Ok(Progress::Done(completion.ok_or_else(|| Error::internal("a statement ended twice"))?));
                 }
                 Stage::Fetch(fetch) => match self.fetch_on(fetch, out, budget_rows)? {
@@ -498,7 +535,7 @@ impl Session {
                 return Err(error);
             }
         };
-        running.kept.clear();
+        running.forget_kept();
         running.rows = 0;
         running.slept_before = std::mem::take(&mut running.slept);
         running.stage = Stage::Restart(savepoint);
@@ -542,7 +579,7 @@ impl Session {
     /// The unique constraint that a statement violates within so many rows, if it does.
     fn violation(&mut self, fragment: &crate::plan::Fragment, params: &[Datum]) -> Option<Error> {
         const ROWS_MAX: i64 = 10_000;
-        let memory_bytes_max = self.own.settings.hot().work_bytes;
+        self.memory.set_limits(self.own.settings.hot().memory);
         let mut execution = Execution::new(fragment);
         let mut batch = Batch::default();
         let mut cx = Context {
@@ -550,7 +587,7 @@ impl Session {
             params,
             session: &mut self.own,
             cancel: &self.cancel,
-            memory_bytes_max,
+            memory: &self.memory,
             budget_rows: ROWS_MAX,
         };
         let txn = self.txn.as_mut()?;
@@ -742,13 +779,13 @@ impl Session {
             return Err(Error::internal("a statement at work has no plan"));
         };
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
-        let memory_bytes_max = self.own.settings.hot().work_bytes;
+        self.memory.set_limits(self.own.settings.hot().memory);
         let mut cx = Context {
             env: &self.env,
             params: &running.params,
             session: &mut self.own,
             cancel: &self.cancel,
-            memory_bytes_max,
+            memory: &self.memory,
             budget_rows: *budget_rows,
         };
         let step = execution.step(fragment, txn, &mut cx, &mut running.batch)?;
@@ -764,6 +801,11 @@ impl Session {
                 for index in 0..running.batch.rows() {
                     let row = running.batch.row_mut(index);
                     let width = width.min(row.len());
+                    if running.keeps && rows.len() >= KEPT_AT_HAND {
+                        let behind = running.kept_behind.get_or_insert_default();
+                        behind.rows.push(&self.memory, &mut row[..width])?;
+                        continue;
+                    }
                     rows.push_exchanged(&mut row[..width]);
                 }
                 running.rows += running.batch.rows() as u64;
