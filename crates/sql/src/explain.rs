@@ -75,10 +75,7 @@ pub(crate) enum Usage {
     /// A sort, and how it was done.
     Sort(&'static str, Spilled),
     /// A hash join's table.
-    Hash {
-        buckets: u64,
-        spilled: Spilled,
-    },
+    Hash { buckets: u64, spilled: Spilled },
     /// Grouping, DISTINCT, INTERSECT or EXCEPT.
     Groups(Spilled),
     /// Rows that are read more than once.
@@ -88,7 +85,9 @@ pub(crate) enum Usage {
 impl Usage {
     fn spilled(self) -> Spilled {
         match self {
-            Self::Sort(_, spilled) | Self::Hash { spilled, .. } | Self::Groups(spilled) | Self::Rows(spilled) => spilled,
+            Self::Sort(_, spilled) | Self::Hash { spilled, .. } | Self::Groups(spilled) | Self::Rows(spilled) => {
+                spilled
+            }
         }
     }
 

@@ -69,9 +69,14 @@ enum Phase {
     Input,
     Part,
     /// What is kept for a call goes to disk; whether rows of the input are to follow.
-    Spilling { place: usize, is_input: bool },
+    Spilling {
+        place: usize,
+        is_input: bool,
+    },
     /// What is kept for a call is put in order.
-    Sorting { place: usize },
+    Sorting {
+        place: usize,
+    },
     Giving,
     Done,
 }
@@ -273,13 +278,7 @@ impl AggregateRun {
     }
 
     /// Gives groups; `Step::Done` after the last one that is in memory.
-    fn give(
-        &mut self,
-        keys: &[Expr],
-        calls: &[AggregateCall],
-        ex: &mut Exec<'_, '_>,
-        out: &mut Batch,
-    ) -> Result<Step> {
+    fn give(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         if ex.is_used_up() {
             return Ok(Step::Yield);
         }

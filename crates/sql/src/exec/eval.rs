@@ -78,14 +78,7 @@ impl<'s> Scope<'s> {
     ) -> Self {
         let Context { env, params, session, cancel, memory, budget_rows: _ } = cx;
         let (env, params) = (*env, *params);
-        let cx = Context {
-            env,
-            params,
-            session: &mut **session,
-            cancel,
-            memory,
-            budget_rows: 0,
-        };
+        let cx = Context { env, params, session: &mut **session, cancel, memory, budget_rows: 0 };
         Self { env, params, slots, lists: Some(lists), outside: Some(Outside { txn, statement, cx }) }
     }
 

@@ -134,6 +134,8 @@ pub(super) struct Groups {
     ints: bool,
     /// The number of the key NULL, plus one, if places hold integers.
     null: u32,
+    #[cfg(test)]
+    moves: usize,
 }
 
 /// What stands for a value in place of a hash.
@@ -156,6 +158,8 @@ impl Groups {
             keys: RowStore::new(width),
             ints: width == 1,
             null: 0,
+            #[cfg(test)]
+            moves: 0,
         }
     }
 
@@ -167,6 +171,12 @@ impl Groups {
     /// Bytes that it takes, what its texts need elsewhere apart.
     pub(super) fn bytes(&self) -> usize {
         (self.places.len() + self.old.len()) * size_of::<Place>() + self.keys.bytes()
+    }
+
+    /// Places of smaller tables that were looked at so far.
+    #[cfg(test)]
+    pub(super) fn moves(&self) -> usize {
+        self.moves
     }
 
     /// The key with a number.
@@ -284,6 +294,10 @@ impl Groups {
     /// Moves a few places of the old table to the new one.
     fn move_some(&mut self) {
         let end = self.old.len().min(self.moved + MOVED_PER_KEY);
+        #[cfg(test)]
+        {
+            self.moves += end - self.moved;
+        }
         for &place in self.old[self.moved..end].iter().filter(|place| place[1] != 0) {
             put(&mut self.places, if self.ints { hash_word(place[0]) } else { place[0] }, place);
         }

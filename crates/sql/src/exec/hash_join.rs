@@ -13,9 +13,9 @@ use colibri_types::{Datum, Error, Result};
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::Groups;
+use super::memory::{Reservation, Use};
 use super::needs::Needs;
 use super::row_table::{NONE, RowTable};
-use super::memory::{Reservation, Use};
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
 use crate::explain::{Spilled, Usage};
 use crate::expr::Expr;

@@ -25,11 +25,44 @@ const FLOOR_BYTES: usize = 1 << 20;
 /// What a database's sessions share is counted in steps of this: small statements leave it alone.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What a database's sessions keep together.
-pub(crate) struct EngineMemory {
+/// What the operators of one database, or of all that a server has open, may keep together. Beyond that each puts more on disk than its session's
+/// limits would have it; only what cannot be put there fails (53200).
+#[derive(Clone)]
+pub struct MemoryTotal(Arc<Total>);
+
+struct Total {
     /// Bytes that are kept, in whole steps.
     used: AtomicUsize,
-    bytes_max: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl Default for MemoryTotal {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl MemoryTotal {
+    /// So many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self(Arc::new(Total { used: AtomicUsize::new(0), bytes_max }))
+    }
+
+    /// Bytes that operators keep now, large ones to 64 KiB, small ones left out.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.used() > self.0.bytes_max
+    }
+}
+
+/// What a database's sessions keep together.
+pub(crate) struct EngineMemory {
+    total: MemoryTotal,
     scratch: Arc<dyn Scratch>,
     temp_files: AtomicU64,
     temp_bytes: AtomicU64,
@@ -49,34 +82,19 @@ pub struct TempFileCounts {
 
 impl EngineMemory {
     /// Of a database in a directory.
-    pub(crate) fn new(directory: &std::path::Path) -> Self {
-        Self::with_scratch(Arc::new(DirectoryScratch::new(directory)))
+    pub(crate) fn new(directory: &std::path::Path, total: MemoryTotal) -> Self {
+        Self::with_scratch(Arc::new(DirectoryScratch::new(directory)), total)
     }
 
     /// With temporary files elsewhere.
-    pub(crate) fn with_scratch(scratch: Arc<dyn Scratch>) -> Self {
+    pub(crate) fn with_scratch(scratch: Arc<dyn Scratch>, total: MemoryTotal) -> Self {
         Self {
-            used: AtomicUsize::new(0),
-            bytes_max: AtomicUsize::new(usize::MAX),
+            total,
             scratch,
             temp_files: AtomicU64::new(0),
             temp_bytes: AtomicU64::new(0),
             open_files: AtomicUsize::new(0),
         }
-    }
-
-    /// Bytes that all operators may keep together.
-    pub(crate) fn set_bytes_max(&self, bytes: usize) {
-        self.bytes_max.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes that operators keep, to a step.
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    fn is_full(&self) -> bool {
-        self.used() > self.bytes_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn temp_file_counts(&self) -> TempFileCounts {
@@ -85,6 +103,11 @@ impl EngineMemory {
             bytes: self.temp_bytes.load(Ordering::Relaxed),
             open: self.open_files.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether all that operators may keep together is in use.
+    pub(super) fn is_full(&self) -> bool {
+        self.total.is_full()
     }
 
     pub(super) fn scratch(&self) -> &dyn Scratch {
@@ -164,6 +187,12 @@ impl SessionMemory {
         self.kept.load(Ordering::Relaxed)
     }
 
+    /// Temporary files that its database has made.
+    #[cfg(test)]
+    pub(crate) fn temp_files(&self) -> u64 {
+        self.engine.temp_file_counts().files
+    }
+
     pub(super) fn engine(&self) -> &EngineMemory {
         &self.engine
     }
@@ -230,7 +259,11 @@ impl Reservation {
     pub(crate) fn hold_all(&mut self, memory: &Arc<SessionMemory>, bytes: usize) -> Result<()> {
         let grows = bytes > self.bytes;
         self.set(memory, bytes);
-        if grows && bytes > FLOOR_BYTES && memory.engine.is_full() { Err(out_of_memory(&memory.engine)) } else { Ok(()) }
+        if grows && bytes > FLOOR_BYTES && memory.engine.is_full() {
+            Err(out_of_memory(&memory.engine.total))
+        } else {
+            Ok(())
+        }
     }
 
     /// Keeps so many more bytes that cannot be spilled.
@@ -249,9 +282,9 @@ impl Reservation {
         let steps = |bytes: usize| bytes / STEP_BYTES * STEP_BYTES;
         let (before, now) = (steps(self.bytes), steps(bytes));
         if now > before {
-            memory.engine.used.fetch_add(now - before, Ordering::Relaxed);
+            memory.engine.total.0.used.fetch_add(now - before, Ordering::Relaxed);
         } else if now < before {
-            memory.engine.used.fetch_sub(before - now, Ordering::Relaxed);
+            memory.engine.total.0.used.fetch_sub(before - now, Ordering::Relaxed);
         }
         // Wraps around where there is less than before.
         memory.kept.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
@@ -260,6 +293,7 @@ impl Reservation {
     }
 
     /// What is kept.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -285,8 +319,8 @@ impl Drop for Reservation {
 }
 
 #[cold]
-fn out_of_memory(engine: &EngineMemory) -> Error {
-    let bytes_max = engine.bytes_max.load(Ordering::Relaxed);
+fn out_of_memory(total: &MemoryTotal) -> Error {
+    let bytes_max = total.0.bytes_max;
     Error::new(SqlState::OUT_OF_MEMORY, "out of memory")
         .detail(format!("What statements keep in memory needs more than {bytes_max} bytes."))
         .hint("Lower work_mem, so that others leave more, or let the statement keep fewer rows.")
@@ -299,15 +333,15 @@ mod tests {
 
     #[test]
     fn reservations_count_for_session_and_database_until_they_are_dropped() {
-        let engine = Arc::new(EngineMemory::with_scratch(Arc::new(MemoryScratch::default())));
-        engine.set_bytes_max(4 << 20);
+        let total = MemoryTotal::new(4 << 20);
+        let engine = Arc::new(EngineMemory::with_scratch(Arc::new(MemoryScratch::default()), total.clone()));
         let limits = MemoryLimits { work_bytes: 2 << 20, hash_bytes: 4 << 20, ..MemoryLimits::default() };
         let memory = SessionMemory::new(&engine, limits);
         let (mut first, mut second) = (Reservation::default(), Reservation::default());
         assert!(first.hold(&memory, 2 << 20, Use::Rows));
         assert!(!first.hold(&memory, (2 << 20) + 1, Use::Rows));
         assert!(first.hold(&memory, 3 << 20, Use::Hash));
-        assert_eq!((memory.kept(), engine.used()), (3 << 20, 3 << 20));
+        assert_eq!((memory.kept(), total.used()), (3 << 20, 3 << 20));
         assert!(second.hold(&memory, FLOOR_BYTES, Use::Rows));
         assert!(!second.hold(&memory, FLOOR_BYTES + STEP_BYTES, Use::Rows), "the database is full");
         assert!(second.hold(&memory, FLOOR_BYTES, Use::Rows));
@@ -317,6 +351,6 @@ mod tests {
         assert_eq!((first.bytes(), first.peak()), (0, 3 << 20));
         assert_eq!(memory.kept(), FLOOR_BYTES + STEP_BYTES + 1);
         drop(second);
-        assert_eq!((memory.kept(), engine.used()), (0, 0));
+        assert_eq!((memory.kept(), total.used()), (0, 0));
     }
 }

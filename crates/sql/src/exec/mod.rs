@@ -52,6 +52,7 @@ mod row_patch;
 mod row_store;
 mod row_table;
 mod scan;
+mod seen_keys;
 mod series;
 mod set_op;
 mod sort;
@@ -73,7 +74,7 @@ pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
 pub(crate) use memory::{EngineMemory, MemoryLimits, SessionMemory};
-pub use memory::TempFileCounts;
+pub use memory::{MemoryTotal, TempFileCounts};
 pub(crate) use needs::expressions_deep;
 pub(crate) use point::Point;
 pub(crate) use scan::Reader;
@@ -251,9 +252,7 @@ impl Run {
             Node::Aggregate { input, calls, .. } => {
                 Self::Aggregate(Box::new(aggregate::AggregateRun::new(input, calls)))
             }
-            Node::Distinct { input, sorted, .. } => {
-                Self::Distinct(Box::new(set_op::DistinctRun::new(input, *sorted)))
-            }
+            Node::Distinct { input, sorted, .. } => Self::Distinct(Box::new(set_op::DistinctRun::new(input, *sorted))),
             Node::Sort { input, .. } => Self::Sort(Box::new(sort::SortRun::new(input))),
             Node::Limit { input, .. } => Self::Limit(Box::new(pass_through::LimitRun::new(input))),
             Node::Append { inputs } => Self::Append(Box::new(pass_through::AppendRun::new(inputs))),

@@ -11,12 +11,11 @@
 //! so that queries of one number may be at work side by side; all of `again` goes back to its start
 //! with each round; what a round begins costs budget, whether it gives rows or not.
 
-use colibri_types::{Datum, Error, Result};
+use colibri_types::{Error, Result};
 
-use super::group::{Groups, hash_values};
-use super::memory::{Reservation, Use};
-use super::spill::{KeptRows, KeyIndex, SpillFile};
-use super::{Batch, Exec, Run, Step, row_bytes};
+use super::seen_keys::SeenKeys;
+use super::spill::KeptRows;
+use super::{Batch, Exec, Run, Step};
 use crate::explain::{Spilled, Usage};
 use crate::plan::Node;
 
@@ -34,56 +33,7 @@ pub(crate) struct RecursiveRun {
     /// What it gave so far.
     fresh: KeptRows,
     /// All rows so far, where none is given twice.
-    seen: Option<Seen>,
-}
-
-/// Rows that were given: the newest in memory, the others on disk if that is full.
-struct Seen {
-    newest: Groups,
-    in_texts: usize,
-    memory: Reservation,
-    others: Option<KeyIndex>,
-    columns: usize,
-}
-
-impl Seen {
-    fn new(columns: usize) -> Self {
-        Self { newest: Groups::new(columns), in_texts: 0, memory: Reservation::default(), others: None, columns }
-    }
-
-    /// Adds a row; `false` if it is there.
-    fn insert(&mut self, row: &[Datum]) -> Result<bool> {
-        if let Some(others) = &mut self.others {
-            if self.newest.find(row).is_some() {
-                return Ok(false);
-            }
-            if others.contains(hash_values(row.iter()), row)? {
-                return Ok(false);
-            }
-        }
-        let (_, new) = self.newest.find_or_add(row);
-        self.in_texts += if new { row_bytes(row) - size_of_val(row) } else { 0 };
-        Ok(new)
-    }
-
-    /// Has rows go to disk if memory is full.
-    fn heed_memory(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
-        if self.memory.hold(ex.cx.memory, self.newest.bytes() + self.in_texts, Use::Hash) {
-            return Ok(());
-        }
-        let others = match &mut self.others {
-            Some(others) => others,
-            none => {
-                let file = SpillFile::create(ex.cx.memory, Use::Hash.bytes_max(ex.cx.memory))?;
-                none.insert(KeyIndex::new(file, self.columns))
-            }
-        };
-        others.add(&self.newest)?;
-        self.newest = Groups::new(self.columns);
-        self.in_texts = 0;
-        self.memory.hold(ex.cx.memory, 0, Use::Hash);
-        Ok(())
-    }
+    seen: Option<SeenKeys>,
 }
 
 impl RecursiveRun {
@@ -105,12 +55,11 @@ impl RecursiveRun {
     }
 
     pub(super) fn usage(&self) -> Usage {
-        let seen = self.seen.as_ref();
-        let on_disk = seen.and_then(|seen| seen.others.as_ref()).map_or(0, KeyIndex::bytes);
+        let (disk_bytes, memory_bytes) = self.seen.as_ref().map_or((0, 0), SeenKeys::usage);
         let rows = [&self.last, &self.fresh].map(KeptRows::usage);
         Usage::Rows(Spilled {
-            memory_bytes: seen.map_or(0, |seen| seen.memory.peak() as u64) + rows.iter().map(|rows| rows.1 as u64).sum::<u64>(),
-            disk_bytes: on_disk + rows.iter().map(|rows| rows.0).sum::<u64>(),
+            memory_bytes: (memory_bytes + rows[0].1 + rows[1].1) as u64,
+            disk_bytes: disk_bytes + rows[0].0 + rows[1].0,
             batches: 0,
         })
     }
@@ -174,9 +123,9 @@ impl RecursiveRun {
     }
 
     fn leave_out_seen(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<()> {
-        let seen = self.seen.get_or_insert_with(|| Seen::new(columns));
+        let seen = self.seen.get_or_insert_with(|| SeenKeys::new(columns));
         out.retain(|row| seen.insert(row))?;
-        seen.heed_memory(ex)
+        seen.heed_memory(ex.cx.memory)
     }
 
     fn keep(&mut self, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<()> {

@@ -180,11 +180,6 @@ impl Sorter {
         self.rows.len()
     }
 
-    /// Whether there is no row.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.len() == 0 && self.on_disk.is_none()
-    }
-
     /// Bytes that it takes in memory.
     pub(super) fn bytes(&self) -> usize {
         let entries = self.pieces.len() * PIECE_ROWS + self.entries.capacity();

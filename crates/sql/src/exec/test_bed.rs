@@ -12,7 +12,7 @@ use colibri_txn::{
 };
 use colibri_types::{Datum, Env, Error, Result, Type};
 
-use super::memory::{EngineMemory, MemoryLimits, SessionMemory};
+use super::memory::{EngineMemory, MemoryLimits, MemoryTotal, SessionMemory};
 use super::spill::MemoryScratch;
 use super::{Batch, Context, Execution, SessionCalls, Step};
 use crate::expr::{CompareOp, Expr};
@@ -296,7 +296,13 @@ pub(super) fn fragment(root: Node, width: usize, slots: usize) -> Arc<Fragment> 
 
 /// Memory with limits, and temporary files in memory as well.
 pub(super) fn memory(limits: MemoryLimits) -> Arc<SessionMemory> {
-    SessionMemory::new(&Arc::new(EngineMemory::with_scratch(Arc::new(MemoryScratch::default()))), limits)
+    memory_on(&MemoryScratch::default(), limits)
+}
+
+/// The same with temporary files of which the test wants to know more.
+pub(super) fn memory_on(scratch: &MemoryScratch, limits: MemoryLimits) -> Arc<SessionMemory> {
+    let engine = EngineMemory::with_scratch(Arc::new(scratch.clone()), MemoryTotal::default());
+    SessionMemory::new(&Arc::new(engine), limits)
 }
 
 /// How a plan is run.
@@ -319,6 +325,16 @@ impl Default for How<'_> {
 
 /// Runs a plan to its end.
 pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'_>) -> Result<Vec<Vec<Datum>>> {
+    run_until(fragment, txn, how, usize::MAX)
+}
+
+/// The same, cancelled after so many steps.
+pub(super) fn run_until(
+    fragment: &Arc<Fragment>,
+    txn: &mut MemoryTxn,
+    how: &How<'_>,
+    steps: usize,
+) -> Result<Vec<Vec<Datum>>> {
     let env = Env::default();
     let mut execution = Execution::new(fragment);
     let mut session = NoSession::default();
@@ -326,7 +342,10 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
     out.want(how.want);
     let mut rows = Vec::new();
     let mut idle = 0;
-    loop {
+    for step in 0.. {
+        if step == steps {
+            how.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
         let mut cx = Context {
             env: &env,
             params: how.params,
@@ -352,6 +371,7 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
             Step::Done => return Ok(rows),
         }
     }
+    unreachable!("steps do not end by themselves")
 }
 
 /// Runs a plan to its end at once.

@@ -411,7 +411,8 @@ impl Session {
             super::plans::Command::Plan { fragment, .. } => {
                 self.depend(&prepared)?;
                 let mut execution = Execution::new(fragment);
-                let (rows, count) = self.run_to_end(&mut execution, fragment, &params)?;
+                let mut rows = Rows::default();
+                let count = self.run_to_end(&mut execution, fragment, &params, Some(&mut rows))?;
                 let affected = execution.affected().unwrap_or(count);
                 execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
@@ -464,13 +465,19 @@ impl Session {
         let column = crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None };
         let fragment = crate::plan::Fragment::new(root, 0, vec![column]);
         let mut execution = Execution::new(&fragment);
-        let (rows, _) = self.run_to_end(&mut execution, &fragment, &[])?;
+        let mut rows = Rows::default();
+        self.run_to_end(&mut execution, &fragment, &[], Some(&mut rows))?;
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
     }
 
-    /// Runs operators within the statement at hand.
-    fn run_to_end(&mut self, execution: &mut Execution, fragment: &Fragment, params: &[Datum]) -> Result<(Rows, u64)> {
-        let mut rows = Rows::default();
+    /// Runs operators within the statement at hand; gives how many rows they gave, and these if anybody wants them.
+    fn run_to_end(
+        &mut self,
+        execution: &mut Execution,
+        fragment: &Fragment,
+        params: &[Datum],
+        mut rows: Option<&mut Rows>,
+    ) -> Result<u64> {
         let mut count = 0;
         let mut batch = crate::exec::Batch::default();
         loop {
@@ -489,12 +496,14 @@ impl Session {
             match step {
                 Step::Rows => {
                     for index in 0..batch.rows() {
-                        rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
+                        if let Some(rows) = &mut rows {
+                            rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
+                        }
                     }
                     count += batch.rows() as u64;
                 }
                 Step::Yield => {}
-                Step::Done => return Ok((rows, count)),
+                Step::Done => return Ok(count),
             }
         }
     }
@@ -509,7 +518,7 @@ impl Session {
         }
         let (fragment, _) = self.plan_inner("", &statement, &[])?;
         let mut execution = Execution::new(&fragment);
-        self.run_to_end(&mut execution, &fragment, &[])?;
+        self.run_to_end(&mut execution, &fragment, &[], None)?;
         Ok(execution.affected().unwrap_or(0))
     }
 
@@ -541,7 +550,7 @@ impl Session {
         if analyze {
             let began = std::time::Instant::now();
             let running = execution.insert(Execution::new_watched(&fragment));
-            self.run_to_end(running, &fragment, params)?;
+            self.run_to_end(running, &fragment, params, None)?;
             times.push(("Execution Time", began.elapsed().as_secs_f64() * 1e3));
         }
         times.retain(|_| summary);

@@ -19,7 +19,7 @@ use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 
-use crate::exec::{EngineMemory, TempFileCounts, check_table};
+use crate::exec::{EngineMemory, MemoryTotal, TempFileCounts, check_table};
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
 
@@ -79,8 +79,16 @@ impl Engine {
     /// # Errors
     /// Those of the storage; a damaged catalogue.
     pub fn open(database: Database) -> Result<Arc<Self>> {
+        Self::open_within(database, MemoryTotal::default())
+    }
+
+    /// The same, for one of several databases that keep no more in memory together than so much.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_within(database: Database, total: MemoryTotal) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
-        let memory = Arc::new(EngineMemory::new(database.path()));
+        let memory = Arc::new(EngineMemory::new(database.path(), total));
         let store = LocalStore::new(database);
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         let catalog = if Catalog::exists(&mut txn)? {
@@ -136,12 +144,6 @@ impl Engine {
             findings.extend(check_table(&mut txn, table)?);
         }
         Ok(findings)
-    }
-
-    /// What all sessions may keep in memory together, beyond which they put more on disk: sorts, hash tables, rows that are kept. Without
-    /// this it is as much as `work_mem` gives each operator.
-    pub fn set_memory_bytes_max(&self, bytes: usize) {
-        self.memory.set_bytes_max(bytes);
     }
 
     /// The temporary files that statements made since the database was opened.

@@ -24,9 +24,9 @@ use colibri_types::{Datum, Error, Result, cast, cast::CastContext};
 use super::find_entry;
 use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};
 use crate::exec::delete::delete_row;
+use crate::exec::memory::Reservation;
 use crate::exec::scan::Lookup;
 use crate::exec::update::{ChangePlan, change_row, is_unique};
-use crate::exec::memory::Reservation;
 use crate::exec::{Batch, Exec, row_bytes};
 use crate::plan::{ReferenceRule, TableRules};
 

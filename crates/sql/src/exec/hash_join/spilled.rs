@@ -55,23 +55,22 @@ pub(super) enum Phase {
 /// Where keys are in the rows of parts.
 struct Layout {
     width: usize,
+    /// Behind the row's own values, unless all are columns.
     keys: SmallVec<[usize; 4]>,
-    /// Keys stand behind the row's own values.
-    appends: bool,
 }
 
 impl Layout {
     fn new(width: usize, keys: &[Expr]) -> Self {
         let column = |key: &Expr| if let Expr::Column(column) = key { Some(*column) } else { None };
         match keys.iter().map(column).collect() {
-            Some(keys) => Self { width, keys, appends: false },
-            None => Self { width: width + keys.len(), keys: (width..width + keys.len()).collect(), appends: true },
+            Some(keys) => Self { width, keys },
+            None => Self { width: width + keys.len(), keys: (width..width + keys.len()).collect() },
         }
     }
 
     /// Of keys alone.
     fn of_keys(keys: usize) -> Self {
-        Self { width: keys, keys: (0..keys).collect(), appends: false }
+        Self { width: keys, keys: (0..keys).collect() }
     }
 
     /// The key's hash; `None` if one of its values is NULL.

@@ -158,16 +158,19 @@ impl OnDisk {
         } else if row < self.next {
             (self.next, self.at) = (self.first, self.first_at);
         }
-        while self.next < row {
-            if !self.skip() {
+        loop {
+            let is_there = if self.next < row {
+                self.skip()
+            } else if decode(&self.buffer, &mut self.at, into)? {
+                self.next += 1;
+                return Ok(());
+            } else {
+                false
+            };
+            if !is_there {
                 self.load_next(row)?;
             }
         }
-        while !decode(&self.buffer, &mut self.at, into)? {
-            self.load_next(row)?;
-        }
-        self.next += 1;
-        Ok(())
     }
 
     /// Goes to the last block that a row before the one wanted, or this one, begins in.
@@ -218,7 +221,7 @@ impl OnDisk {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::memory::{EngineMemory, MemoryLimits};
+    use super::super::super::memory::{EngineMemory, MemoryLimits, MemoryTotal};
     use super::super::MemoryScratch;
     use super::*;
 
@@ -228,12 +231,13 @@ mod tests {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         let scratch = MemoryScratch::default();
-        let engine = Arc::new(EngineMemory::with_scratch(Arc::new(scratch.clone())));
+        let engine = Arc::new(EngineMemory::with_scratch(Arc::new(scratch.clone()), MemoryTotal::default()));
         let limits = MemoryLimits { work_bytes: 64 << 10, ..MemoryLimits::default() };
         let memory = SessionMemory::new(&engine, limits);
         let mut kept = KeptRows::default();
         let mut expected: Vec<Vec<Datum>> = Vec::new();
         let mut into = [Datum::Null, Datum::Null];
+        let mut next = usize::MAX;
         while expected.len() < 6_000 {
             for _ in 0..random.usize(..300) {
                 // Some rows take several blocks.
@@ -257,6 +261,16 @@ mod tests {
                 kept.read(at, &mut into, false).unwrap();
                 assert_eq!(into[..], expected[at], "row {at}");
             }
+            // To the last one, behind which others will come.
+            for row in expected.len().saturating_sub(random.usize(..20))..expected.len() {
+                kept.read(row, &mut into, false).unwrap();
+                assert_eq!(into[..], expected[row], "row {row}");
+            }
+            if random.bool() && next < expected.len() {
+                kept.read(next, &mut into, false).unwrap();
+                assert_eq!(into[..], expected[next], "row {next}");
+            }
+            next = expected.len();
         }
         let (on_disk, in_memory) = kept.usage();
         assert!(on_disk > 100_000 && in_memory < 128 << 10, "{on_disk} {in_memory}");

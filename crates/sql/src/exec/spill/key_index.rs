@@ -68,8 +68,9 @@ impl KeyIndex {
 
     /// Adds keys that are not there, with their hashes.
     pub(crate) fn add(&mut self, keys: &Groups) -> Result<()> {
-        let mut order: Vec<(u64, u32)> =
-            (0..keys.len()).map(|number| (super::super::group::hash_values(keys.key(number).iter()), number as u32)).collect();
+        let mut order: Vec<(u64, u32)> = (0..keys.len())
+            .map(|number| (super::super::group::hash_values(keys.key(number).iter()), number as u32))
+            .collect();
         merge_sort::sort(&mut order, merge_sort::PIECE, Ord::cmp)?;
         let mut run = Run::new();
         for (hash, number) in order {
@@ -164,18 +165,21 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::super::group::hash_values;
-    use super::super::super::memory::{EngineMemory, MemoryLimits, SessionMemory};
+    use super::super::super::memory::{EngineMemory, MemoryLimits, MemoryTotal, SessionMemory};
     use super::super::MemoryScratch;
     use super::*;
 
     #[test]
     fn keys_of_many_runs_are_found_and_no_others() {
-        let engine = Arc::new(EngineMemory::with_scratch(Arc::new(MemoryScratch::default())));
+        let engine = Arc::new(EngineMemory::with_scratch(Arc::new(MemoryScratch::default()), MemoryTotal::default()));
         let memory = SessionMemory::new(&engine, MemoryLimits::default());
         let mut index = KeyIndex::new(SpillFile::create(&memory, 64 << 10).unwrap(), 2);
         let key = |number: i64| {
             let long = if number % 97 == 0 { 20_000 } else { 3 };
-            [if number % 5 == 0 { Datum::Null } else { Datum::Int(number % 7) }, Datum::text(&format!("{number:long$}"))]
+            [
+                if number % 5 == 0 { Datum::Null } else { Datum::Int(number % 7) },
+                Datum::text(&format!("{number:long$}")),
+            ]
         };
         for lot in 0..20 {
             let mut groups = Groups::new(2);

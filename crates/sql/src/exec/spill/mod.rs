@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use colibri_types::{Error, Result, SqlState, pulse};
 
-use super::memory::{Reservation, SessionMemory};
+use super::memory::{Reservation, SessionMemory, Use};
 pub(crate) use kept::KeptRows;
 pub(super) use key_index::KeyIndex;
 pub(super) use leftover::Leftover;
@@ -53,6 +53,8 @@ const BLOCK_BYTES_MAX: usize = 256 << 10;
 /// Tapes that are written, or merged, side by side. Their blocks take half of the operator's memory, or what the least number takes.
 const FAN_MIN: usize = 8;
 const FAN_MAX: usize = 64;
+/// What an operator reckons with that goes to disk since all of the memory is in use.
+const FULL_BYTES: usize = 4 << 20;
 /// Bytes that are read or written in a unit of work.
 const BYTES_PER_UNIT: usize = 16;
 
@@ -68,13 +70,15 @@ pub(crate) struct SpillFile {
     /// Blocks whose rows nobody needs any more.
     free: Vec<u32>,
     blocks: u32,
-    /// Blocks in memory, of tapes that are written or read.
-    buffers: Reservation,
+    /// Blocks in memory, of tapes that are written or read: counted until the file is closed.
+    _buffers: Reservation,
 }
 
 impl SpillFile {
     /// A new one, for an operator that may keep so many bytes.
     pub(crate) fn create(memory: &Arc<SessionMemory>, bytes_max: usize) -> Result<Self> {
+        // What others leave is less than what the session may have.
+        let bytes_max = if memory.engine().is_full() { bytes_max.min(FULL_BYTES) } else { bytes_max };
         let block_bytes = (bytes_max / 64).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).next_power_of_two();
         let fan = (bytes_max / 2 / block_bytes).clamp(FAN_MIN, FAN_MAX);
         let fan = if fan.is_power_of_two() { fan } else { fan.next_power_of_two() / 2 };
@@ -83,9 +87,9 @@ impl SpillFile {
             Error::new(state_of(&error), message)
         })?;
         memory.engine().file_made();
-        let mut buffers = Reservation::default();
-        buffers.hold_all(memory, fan * block_bytes)?;
-        Ok(Self { file, memory: Arc::clone(memory), block_bytes, fan, free: Vec::new(), blocks: 0, buffers })
+        let mut _buffers = Reservation::default();
+        _buffers.hold(memory, fan * block_bytes, Use::Rows);
+        Ok(Self { file, memory: Arc::clone(memory), block_bytes, fan, free: Vec::new(), blocks: 0, _buffers })
     }
 
     /// Tapes that are written, or merged, side by side: a power of two.

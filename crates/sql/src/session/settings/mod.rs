@@ -250,7 +250,9 @@ impl Settings {
             work_bytes,
             hash_bytes: (work_bytes as f64 * multiplier) as usize,
             // -1 is no limit.
-            temp_bytes_max: number("temp_file_limit").and_then(|limit| u64::try_from(limit << 10).ok()).unwrap_or(u64::MAX),
+            temp_bytes_max: number("temp_file_limit")
+                .and_then(|limit| u64::try_from(limit << 10).ok())
+                .unwrap_or(u64::MAX),
         }
     }
 

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::exec::MemoryLimits;
 
 /// Without a server the user is a superuser.
 const ALONE: Around<'static> = Around { server: None, is_superuser: true, modes: None, session_user: "me" };
@@ -33,7 +34,10 @@ fn what_statements_ask_for_follows_every_change() {
     assert_eq!(settings.hot().memory.work_bytes, 1 << 20);
     settings.set_default("work_mem", "2MB", DefaultBy::Server).unwrap();
     settings.reset_all();
-    assert_eq!(*settings.hot(), Hot { memory: MemoryLimits { work_bytes: 2 << 20, hash_bytes: 4 << 20, ..first.memory }, ..first });
+    assert_eq!(
+        *settings.hot(),
+        Hot { memory: MemoryLimits { work_bytes: 2 << 20, hash_bytes: 4 << 20, ..first.memory }, ..first }
+    );
 }
 
 #[test]
