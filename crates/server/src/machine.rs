@@ -10,7 +10,8 @@ const WORK_PART: u64 = 32;
 const WORK_BYTES_MIN: u64 = 4 << 20;
 const WORK_BYTES_MAX: u64 = 256 << 20;
 
-/// What all statements may keep together, as a part of what there is: eight times as much as one operator.
+/// What all statements may keep together, as a part of what there is: eight times as much as one
+/// operator.
 const KEPT_PART: u64 = 4;
 const KEPT_BYTES_MIN: usize = 32 << 20;
 

@@ -27,8 +27,10 @@ use crate::plan::{
 
 mod expression;
 mod json;
+mod usage;
 
 use expression::{Names, expr_text, list_text};
+pub(crate) use usage::{Spilled, Usage};
 
 /// What to show.
 #[derive(Debug, Clone, Copy)]
@@ -57,96 +59,6 @@ pub(crate) struct Actual {
     pub(crate) time: Duration,
     /// Of those that keep rows: the most of all times that it was run.
     pub(crate) usage: Option<Usage>,
-}
-
-/// What an operator kept in memory and on disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Spilled {
-    /// The most at a time.
-    pub(crate) memory_bytes: u64,
-    pub(crate) disk_bytes: u64,
-    /// Parts that it was dealt with in.
-    pub(crate) batches: u64,
-}
-
-/// The same, of an operator of some kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Usage {
-    /// A sort, and how it was done.
-    Sort(&'static str, Spilled),
-    /// A hash join's table.
-    Hash { buckets: u64, spilled: Spilled },
-    /// Grouping, DISTINCT, INTERSECT or EXCEPT.
-    Groups(Spilled),
-    /// Rows that are read more than once.
-    Rows(Spilled),
-}
-
-impl Usage {
-    fn spilled(self) -> Spilled {
-        match self {
-            Self::Sort(_, spilled) | Self::Hash { spilled, .. } | Self::Groups(spilled) | Self::Rows(spilled) => {
-                spilled
-            }
-        }
-    }
-
-    /// This, or what there was before if that is more.
-    pub(crate) fn or_more(self, before: Option<Self>) -> Self {
-        let size = |usage: Self| (usage.spilled().disk_bytes, usage.spilled().memory_bytes);
-        before.filter(|&before| size(before) > size(self)).unwrap_or(self)
-    }
-
-    /// As PostgreSQL says it.
-    fn line(self) -> String {
-        let Spilled { memory_bytes, disk_bytes, batches } = self.spilled();
-        let (memory, disk) = (kilobytes(memory_bytes), kilobytes(disk_bytes));
-        let on_disk = if disk > 0 { format!("  Disk Usage: {disk}kB") } else { String::new() };
-        match self {
-            Self::Sort(method, _) if disk > 0 => format!("Sort Method: {method}  Disk: {disk}kB"),
-            Self::Sort(method, _) => format!("Sort Method: {method}  Memory: {memory}kB"),
-            Self::Hash { buckets, .. } => {
-                format!("Buckets: {buckets}  Batches: {batches}  Memory Usage: {memory}kB{on_disk}")
-            }
-            Self::Groups(_) => format!("Batches: {batches}  Memory Usage: {memory}kB{on_disk}"),
-            Self::Rows(_) => format!("Storage: Disk  Maximum Storage: {disk}kB"),
-        }
-    }
-
-    /// The same as JSON has it.
-    fn figures(self) -> Vec<(&'static str, Figure)> {
-        let Spilled { memory_bytes, disk_bytes, batches } = self.spilled();
-        let (memory, disk) = (Figure::Number(kilobytes(memory_bytes)), Figure::Number(kilobytes(disk_bytes)));
-        let (used, kind) = if disk_bytes > 0 { (disk, "Disk") } else { (memory, "Memory") };
-        match self {
-            Self::Sort(method, _) => vec![
-                ("Sort Method", Figure::Word(method)),
-                ("Sort Space Used", used),
-                ("Sort Space Type", Figure::Word(kind)),
-            ],
-            Self::Hash { buckets, .. } => vec![
-                ("Hash Buckets", Figure::Number(buckets)),
-                ("Hash Batches", Figure::Number(batches)),
-                ("Peak Memory Usage", memory),
-                ("Disk Usage", disk),
-            ],
-            Self::Groups(_) => {
-                vec![("HashAgg Batches", Figure::Number(batches)), ("Peak Memory Usage", memory), ("Disk Usage", disk)]
-            }
-            Self::Rows(_) => vec![("Storage", Figure::Word("Disk")), ("Maximum Storage", disk)],
-        }
-    }
-}
-
-/// A figure of JSON.
-#[derive(Debug, Clone, Copy)]
-enum Figure {
-    Word(&'static str),
-    Number(u64),
-}
-
-fn kilobytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1024)
 }
 
 /// An execution that counts what its operators do.
@@ -468,7 +380,8 @@ impl Writer<'_> {
         self.parts.push(Part { indent: place.indent, what });
     }
 
-    /// What an operator kept, if it was watched and has run; with `always` not only if it was on disk.
+    /// What an operator kept, if it was watched and has run; with `always` not only if it was on
+    /// disk.
     fn usage(&mut self, node: &Node, place: Place, always: bool) {
         let actual = self.watched.and_then(|watched| watched.actual(node));
         if let Some(usage) = actual.and_then(|actual| actual.usage)

@@ -1,18 +1,21 @@
 //! Grouping and aggregates.
 //!
-//! Groups get numbers in the order they first appear; each has the states of all calls side by side. A batch is grouped
-//! first, and then goes through one call after the other.
+//! Groups get numbers in the order they first appear; each has the states of all calls side by
+//! side. A batch is grouped first, and then goes through one call after the other.
 //!
-//! What an aggregate wants only once (`count(DISTINCT x)`) goes through a table of what each group has seen. What it wants in
-//! order (`string_agg(x, ',' ORDER BY y)`) is kept, sorted by group and order, and handed to the states when their group goes out.
+//! What an aggregate wants only once (`count(DISTINCT x)`) goes through a table of what each group
+//! has seen. What it wants in order (`string_agg(x, ',' ORDER BY y)`) is kept, sorted by group and
+//! order, and handed to the states when their group goes out.
 //!
 //! ```text
 //! memory is full: no group is new any more, no table of what was seen grows
-//!   rows of groups that are there ──► their states; what is kept, or may have been seen before, is sorted on disk
+//!   rows of groups that are there ──► their states; what is kept, or may have been seen
+//!                                     before, is sorted on disk
 //!   rows of other groups          ──► put away, and grouped in later passes
 //! ```
-//! Invariants: without keys there is exactly one group, even for no input. What is evaluated for a row is evaluated once: rows that are put
-//! away are the values of keys, conditions and arguments. Within a group rows keep their order.
+//! Invariants: without keys there is exactly one group, even for no input. What is evaluated for a
+//! row is evaluated once: rows that are put away are the values of keys, conditions and arguments.
+//! Within a group rows keep their order.
 
 use colibri_types::{Datum, Result, aggregates::State, pulse};
 use smallvec::SmallVec;
@@ -89,7 +92,8 @@ struct Extra {
     later: Option<Sorter>,
     /// The states grow with each row.
     grows: bool,
-    /// Group and arguments of the row that was handed over last, if none is to be handed over twice.
+    /// Group and arguments of the row that was handed over last, if none is to be handed over
+    /// twice.
     last: Values,
 }
 
@@ -263,7 +267,8 @@ impl AggregateRun {
         self.extras.iter().filter_map(|extra| extra.later.as_ref()).map(Sorter::bytes).sum()
     }
 
-    /// What to go on with behind a batch: if memory is full, with putting on disk what can be put there.
+    /// What to go on with behind a batch: if memory is full, with putting on disk what can be put
+    /// there.
     fn heed_memory(&mut self, calls: &[AggregateCall], is_input: bool, ex: &mut Exec<'_, '_>) -> Phase {
         let (of_groups, of_later) = (self.bytes_of_groups(calls), self.bytes_of_later());
         let go_on = if is_input { Phase::Input } else { Phase::Part };
@@ -526,7 +531,8 @@ fn values_of_call(call: &AggregateCall) -> usize {
     usize::from(call.filter.is_some()) + call.args.len() + call.order.len()
 }
 
-/// What calls want to know of a row: whether it is wanted, where there is a condition, arguments, keys of the order.
+/// What calls want to know of a row: whether it is wanted, where there is a condition, arguments,
+/// keys of the order.
 fn row_values(calls: &[AggregateCall], row: &[Datum], scope: &mut Scope<'_>) -> Result<SmallVec<[Datum; 8]>> {
     let mut values = SmallVec::new();
     for call in calls {

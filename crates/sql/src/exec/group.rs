@@ -1,18 +1,20 @@
-//! Hash tables from keys of one or more values to the numbers 0, 1, 2, … in the order the keys came: what grouping,
-//! joining, DISTINCT, set operations and IN (SELECT …) have in common.
+//! Hash tables from keys of one or more values to the numbers 0, 1, 2, … in the order the keys
+//! came: what grouping, joining, DISTINCT, set operations and IN (SELECT …) have in common.
 //!
 //! ```text
 //! numbers (open addressing, linear probing)      keys: width values each
 //! | key's hash | number + 1 or 0 |  ...          | key 0 | key 1 | key 2 | ...
 //! ```
-//! A single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and needs no second look.
+//! A single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and
+//! needs no second look.
 //!
-//! A table that is half full gets a successor of twice the size, into which each new key moves a few of the old places. Until all are
-//! moved, what is not in the new table is looked for in the old one. So no key waits for all others to be moved, however many
-//! there are.
+//! A table that is half full gets a successor of twice the size, into which each new key moves a
+//! few of the old places. Until all are moved, what is not in the new table is looked for in the
+//! old one. So no key waits for all others to be moved, however many there are.
 //!
-//! Invariants: at most half of the places are taken; the old table stays as it is, its places moved or not; equality is [`operators::equal`], with NULL equal to NULL; all keys
-//! of a column are of one variant or NULL.
+//! Invariants: at most half of the places are taken; the old table stays as it is, its places moved
+//! or not; equality is [`operators::equal`], with NULL equal to NULL; all keys of a column are of
+//! one variant or NULL.
 
 use std::hash::Hasher;
 
@@ -32,8 +34,8 @@ const HASHED_PER_UNIT: usize = 32;
 /// Of the first table, in places; a power of two.
 const PLACES_FIRST: usize = 16;
 
-/// A hasher of two multiplications a word. Not proof against somebody who chooses keys to collide, which costs them their
-/// own statement's time.
+/// A hasher of two multiplications a word. Not proof against somebody who chooses keys to collide,
+/// which costs them their own statement's time.
 #[derive(Default)]
 pub(super) struct Fold(u64);
 
@@ -102,8 +104,8 @@ pub(super) fn equal_keys(a: &[Datum], b: &[Datum]) -> bool {
     })
 }
 
-/// A place of the table: a key's hash, and its number plus one; empty if that is 0. An array of integers, since memory
-/// of zeros for a large table is there at once.
+/// A place of the table: a key's hash, and its number plus one; empty if that is 0. An array of
+/// integers, since memory of zeros for a large table is there at once.
 type Place = [u64; 2];
 
 /// The number plus one of the key that `is_it`, from a place on; or where the first empty place is.
@@ -262,7 +264,8 @@ impl Groups {
         }
     }
 
-    /// Keeps a key; gives its number plus one. The memory limit ends a statement long before 2^32 keys.
+    /// Keeps a key; gives its number plus one. The memory limit ends a statement long before 2^32
+    /// keys.
     fn add(&mut self, key: &[Datum]) -> u32 {
         self.keys.push(key.iter().cloned());
         u32::try_from(self.keys.len()).expect("a statement's memory does not hold 2^32 keys")

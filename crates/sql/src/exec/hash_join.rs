@@ -1,10 +1,11 @@
 //! Hash joins: the right side is kept in a hash table, the left side's rows look their partners up.
 //!
-//! A right side that is more than a statement may keep is joined part by part, with the left side divided in the same way: see
-//! [`spilled`].
+//! A right side that is more than a statement may keep is joined part by part, with the left side
+//! divided in the same way: see [`spilled`].
 //!
 //! Invariants: rows come in the order of the left side, partners in the order of the right side, then, for a right or full
-//! join, the right rows without partner; only if the join is in parts, and nobody depends on the order, they come in any. NULL is no key: it has no partner. For a semi or anti join without a condition
+//! join, the right rows without partner. If the join is in parts and nobody depends on the order,
+//! they come in any. NULL is no key: it has no partner. For a semi or anti join without a condition
 //! the table holds keys only.
 
 mod spilled;

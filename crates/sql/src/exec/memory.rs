@@ -10,8 +10,9 @@
 //! spill ([`Reservation::hold_all`]) is only refused (53200) when the database as a whole has
 //! no more.
 //!
-//! Invariants: what is counted is what reservations say, no matter how a statement ends. An operator may
-//! always keep [`FLOOR_BYTES`], however full the database is, so that each one gets on.
+//! Invariants: what is counted is what reservations say, no matter how a statement ends. An
+//! operator may always keep [`FLOOR_BYTES`], however full the database is, so that each one gets
+//! on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,8 +26,9 @@ const FLOOR_BYTES: usize = 1 << 20;
 /// What a database's sessions share is counted in steps of this: small statements leave it alone.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What the operators of one database, or of all that a server has open, may keep together. Beyond that each puts more on disk than its session's
-/// limits would have it; only what cannot be put there fails (53200).
+/// What the operators of one database, or of all that a server has open, may keep together. Beyond
+/// that each puts more on disk than its session's limits would have it; only what cannot be put
+/// there fails (53200).
 #[derive(Clone)]
 pub struct MemoryTotal(Arc<Total>);
 
@@ -165,7 +167,8 @@ impl SessionMemory {
         })
     }
 
-    /// Limits from now on. Only the session itself writes here, so this costs as much as any memory.
+    /// Limits from now on. Only the session itself writes here, so this costs as much as any
+    /// memory.
     #[inline]
     pub(crate) fn set_limits(&self, limits: MemoryLimits) {
         self.work_bytes.store(limits.work_bytes, Ordering::Relaxed);

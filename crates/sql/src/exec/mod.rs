@@ -4,6 +4,9 @@
 //! used up its budget, or is done; between two calls nothing is borrowed, so a long statement can be put aside and gone
 //! on with on another thread. Tables are read a batch at a time, each batch from the place where the last one ended.
 //!
+//! What an operator keeps it reserves ([`memory`]), and what is more than it may keep it puts on
+//! disk ([`spill`]).
+//!
 //! The plan is a tree of [`Node`]s that never changes; beside it grows a tree of [`Run`]s, one for each node, with what the
 //! operators have to remember. A run is handed its node whenever it is to go on.
 //!
@@ -360,7 +363,8 @@ impl Run {
         }
     }
 
-    /// Nobody depends on the order in which it gives rows, beyond which of them it gives. To be called before it is run.
+    /// Nobody depends on the order in which it gives rows, beyond which of them it gives. To be
+    /// called before it is run.
     pub(crate) fn forget_order(&mut self) {
         match self {
             Self::Filter(run) => run.input.forget_order(),

@@ -1,4 +1,5 @@
-//! Keys, each once, that are asked for one by one: the newest in memory, the others on disk when that is full.
+//! Keys, each once, that are asked for one by one: the newest in memory, the others on disk when
+//! that is full.
 //!
 //! Invariants: no key is both in memory and on disk.
 

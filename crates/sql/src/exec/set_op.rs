@@ -1,10 +1,11 @@
 //! DISTINCT, INTERSECT and EXCEPT.
 //!
-//! Rows that there is no memory for wait on disk, divided by a hash, for later passes: DISTINCT as grouping does, INTERSECT and EXCEPT with both
-//! sides divided in the same way, as hash joins are.
+//! Rows that there is no memory for wait on disk, divided by a hash, for later passes: DISTINCT as
+//! grouping does, INTERSECT and EXCEPT with both sides divided in the same way, as hash joins are.
 //!
-//! Invariants: NULL equals NULL here; of rows that are equal the first one is given. INTERSECT ALL and EXCEPT ALL are of
-//! bags: as many copies as the smaller side has, or as the left has more than the right.
+//! Invariants: NULL equals NULL here; of rows that are equal the first one is given. INTERSECT ALL
+//! and EXCEPT ALL are of bags: as many copies as the smaller side has, or as the left has more than
+//! the right.
 
 use colibri_types::{Datum, Error, Result};
 
@@ -162,7 +163,8 @@ pub(crate) struct SetOpRun {
     phase: Phase,
     fresh: Batch,
     rows: Groups,
-    /// For each row of the table, how often the right side has it; without ALL, 0 once it need not be given any more.
+    /// For each row of the table, how often the right side has it; without ALL, 0 once it need not
+    /// be given any more.
     counts: Vec<u64>,
     at: usize,
     ahead: usize,
@@ -420,8 +422,8 @@ impl SetOpRun {
         Ok(Phase::DivideTable(0))
     }
 
-    /// Has the part at hand go to smaller ones; at the last level it is dealt with in memory, whatever that takes: all of its rows have
-    /// the same hash.
+    /// Has the part at hand go to smaller ones; at the last level it is dealt with in memory,
+    /// whatever that takes: all of its rows have the same hash.
     fn divide_again(&mut self) -> Result<Phase> {
         let parted = self.parted()?;
         if parted.level > LEVELS_MAX {

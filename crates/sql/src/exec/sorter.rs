@@ -1,16 +1,18 @@
 //! Rows put in order, in memory as far as that goes, and by merging on disk behind that.
 //!
 //! ```text
-//! rows:     | row | row | ...                          entries: (first key's head: 8 bytes in the order of the values, row)
-//! memory:   | piece, sorted | piece | ...   merged ──► a run on a tape, each time that memory is used up
+//! rows:     | row | row | ...
+//! entries:  (first key's head: 8 bytes in the order of the values, row)
+//! memory:   | piece, sorted | piece | ...   merged ──► a run on a tape, when memory is used up
 //! disk:     | run | run | run | ...         merged ──► rows in order
 //! ```
-//! Rows are taken in until a piece is full, which is then sorted; pieces are merged when rows go out, or to a run. So no step
-//! takes longer than sorting one piece, and that polls where keys are long. Runs are merged in as many passes as it takes to have
-//! few of them at a time.
+//! Rows are taken in until a piece is full, which is then sorted; pieces are merged when rows go
+//! out, or to a run. So no step takes longer than sorting one piece, and that polls where keys are
+//! long. Runs are merged in as many passes as it takes to have few of them at a time.
 //!
-//! Invariants: equal rows stay in the order they came in: a run's rows came before those of the runs behind it, and only runs side by
-//! side are merged. A head that is smaller belongs to a value that comes first, and equal heads say nothing.
+//! Invariants: equal rows stay in the order they came in: a run's rows came before those of the
+//! runs behind it, and only runs side by side are merged. A head that is smaller belongs to a value
+//! that comes first, and equal heads say nothing.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -311,8 +313,8 @@ impl Sorter {
         row
     }
 
-    /// Writes what is in memory to disk, in order; `false` if the budget is used up before all of it is there, and this is to be called
-    /// again.
+    /// Writes what is in memory to disk, in order; `false` if the budget is used up before all of
+    /// it is there, and this is to be called again.
     pub(super) fn spill(&mut self, ex: &mut Exec<'_, '_>, bytes_max: usize) -> Result<bool> {
         if self.merge.is_none() {
             self.begin_merge()?;
@@ -371,8 +373,8 @@ impl Sorter {
         }
     }
 
-    /// Makes rows ready to go out, after the last one was taken in; `false` if the budget is used up before, and this is to be called
-    /// again.
+    /// Makes rows ready to go out, after the last one was taken in; `false` if the budget is used
+    /// up before, and this is to be called again.
     pub(super) fn finish(&mut self, ex: &mut Exec<'_, '_>, bytes_max: usize) -> Result<bool> {
         if self.on_disk.is_none() {
             self.begin_merge()?;
@@ -393,7 +395,8 @@ impl Sorter {
             if runs.merge.is_none() {
                 let fan = runs.file.fan();
                 let is_last = runs.runs.len() <= fan;
-                // As few as bring their number down to what one merge takes, and of these the shortest.
+                // As few as bring their number down to what one merge takes, and of these the
+                // shortest.
                 let count = if is_last { runs.runs.len() } else { fan.min(runs.runs.len() - fan + 1) };
                 let bytes = |at: usize| runs.runs[at..at + count].iter().map(Tape::blocks).sum::<usize>();
                 let first = (0..=runs.runs.len() - count).min_by_key(|&at| bytes(at)).unwrap_or(0);
@@ -478,7 +481,8 @@ impl Sorter {
         Ok(next.map(|row| self.rows.row_mut(row)))
     }
 
-    /// Goes behind the row that [`Sorter::peek`] shows. In memory its keys have to be what they were.
+    /// Goes behind the row that [`Sorter::peek`] shows. In memory its keys have to be what they
+    /// were.
     #[inline]
     pub(super) fn skip(&mut self) -> Result<()> {
         let Some(mut runs) = self.on_disk.take() else {

@@ -1,5 +1,5 @@
-//! Tests of operators that have little memory: they give the same rows as with much, whatever fails on the way is told, and
-//! nothing is left of them.
+//! Tests of operators that have little memory: they give the same rows as with much, whatever fails
+//! on the way is told, and nothing is left of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,8 +61,8 @@ fn check(name: &str, root: Node, width: usize, ordered: bool, random: &mut fastr
     assert!(compare_with_much(name, root, width, ordered, random) > 0, "{name} needs no disk");
 }
 
-/// Runs a plan with little memory, in one go and in slices, and compares with what it gives with much. Gives how often it wrote
-/// to disk.
+/// Runs a plan with little memory, in one go and in slices, and compares with what it gives with
+/// much. Gives how often it wrote to disk.
 fn compare_with_much(name: &str, root: Node, width: usize, ordered: bool, random: &mut fastrand::Rng) -> usize {
     let plan = fragment(root, width, 8);
     let expected = shown(run(&plan, &mut MemoryTxn::default()).unwrap(), ordered);
@@ -291,7 +291,8 @@ fn rows_that_are_read_more_than_once_are_read_from_disk() {
     });
 }
 
-/// Numbers below a limit: each round doubles and adds one, modulo the limit. With `all` to a second, lower one.
+/// Numbers below a limit: each round doubles and adds one, modulo the limit. With `all` to a
+/// second, lower one.
 fn recursive(all: bool, count: i64) -> Node {
     let call = |op: &str, left: Expr, right: Expr| Expr::Call {
         function: colibri_types::functions::ON_VALUES.operator(op, Some(Type::Int8), Type::Int8).unwrap(),
@@ -419,8 +420,9 @@ fn temporary_files_of_a_session_have_a_limit() {
     }
 }
 
-/// Bug: a table of groups that was half full was moved to one of twice the size, all at once. Consequence: with a million groups a step
-/// took tens of milliseconds, in which nobody else ran. Fix: each new key moves a few.
+/// Bug: a table of groups that was half full was moved to one of twice the size, all at once.
+/// Consequence: with a million groups a step took tens of milliseconds, in which nobody else ran.
+/// Fix: each new key moves a few.
 #[test]
 fn a_table_of_groups_grows_bit_by_bit() {
     let mut groups = super::group::Groups::new(1);

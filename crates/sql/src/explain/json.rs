@@ -2,7 +2,8 @@
 //!
 //! The tree is the one that the lines show: an operator belongs to the last one before it that stands further left.
 
-use super::{Actual, ExplainOptions, Figure, Part, What};
+use super::usage::Figure;
+use super::{Actual, ExplainOptions, Part, What};
 
 /// Keys whose values are lists whatever their length.
 const LISTS: [&str; 3] = ["Sort Key", "Group Key", "Output"];

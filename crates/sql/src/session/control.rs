@@ -470,7 +470,8 @@ impl Session {
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
     }
 
-    /// Runs operators within the statement at hand; gives how many rows they gave, and these if anybody wants them.
+    /// Runs operators within the statement at hand; gives how many rows they gave, and these if
+    /// anybody wants them.
     fn run_to_end(
         &mut self,
         execution: &mut Execution,

@@ -296,7 +296,8 @@ fn a_time_limit_ends_a_statement_that_a_thread_waits_for() {
     }
 }
 
-/// What operators do on disk lets others run, and can be ended, as all else they do; and nothing of it is left.
+/// What operators do on disk lets others run, and can be ended, as all else they do; and nothing of
+/// it is left.
 #[test]
 fn operators_that_have_little_memory_give_others_a_chance_and_can_be_ended_at_any_time() {
     const MORE: &[(&str, &str)] = &[

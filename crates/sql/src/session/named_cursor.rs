@@ -80,7 +80,8 @@ pub(super) struct OpenCursor {
     running: Option<Running>,
     /// The command tag, once it is at its end.
     tag: CompactString,
-    /// Rows that were not given yet; with `scroll`, all that there were. Those that memory has no room for are on disk.
+    /// Rows that were not given yet; with `scroll`, all that there were. Those that memory has no
+    /// room for are on disk.
     rows: KeptRows,
     /// How many rows came in front of `rows`.
     before: u64,

@@ -26,9 +26,10 @@ use compact_str::CompactString;
 use super::block::{Block, CommitStep, in_failed_block};
 use super::named_cursor::{self, Fetch};
 use super::plans::Command;
+use super::rows::{KEPT_AT_HAND, KeptBehind};
 use super::sequences::OwnSequences;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
-use crate::exec::{Batch, Context, Execution, KeptRows, Step};
+use crate::exec::{Batch, Context, Execution, Step};
 
 /// What a step came to.
 pub enum Progress {
@@ -81,34 +82,10 @@ pub struct Running {
     pub(super) catalog_before: Option<(Arc<Catalog>, bool, OwnSequences)>,
 }
 
-/// Rows that are kept in memory as they came; more are kept in memory as far as that goes, and on disk behind that.
-const KEPT_AT_HAND: usize = 1024;
-
-/// Rows that are kept, and how many of them were given.
-#[derive(Default)]
-struct KeptBehind {
-    rows: KeptRows,
-    given: usize,
-}
-
 impl Running {
     fn forget_kept(&mut self) {
         self.kept.clear();
         self.kept_behind = None;
-    }
-
-    /// Gives some of the rows that are kept behind the first ones; `false` if there are no more.
-    fn give_kept_behind(&mut self, out: &mut Rows) -> Result<bool> {
-        let Some(KeptBehind { rows, given }) = self.kept_behind.as_deref_mut() else { return Ok(false) };
-        let mut row = vec![Datum::Null; rows.width()];
-        let end = rows.len().min(*given + KEPT_AT_HAND);
-        for number in *given..end {
-            rows.read(number, &mut row, true)?;
-            out.push_exchanged(&mut row);
-        }
-        let gives = end > *given;
-        *given = end;
-        Ok(gives)
     }
 
     /// The parameters of a statement that is over.
@@ -470,7 +447,9 @@ impl Session {
                         out.append(&mut running.kept);
                         return Ok(Progress::Rows);
                     }
-                    if running.give_kept_behind(out)? {
+                    if let Some(behind) = &mut running.kept_behind
+                        && behind.give(out)?
+                    {
                         return Ok(Progress::Rows);
                     }
                     let completion = match std::mem::replace(&mut running.stage, Stage::Over) {
@@ -803,7 +782,7 @@ impl Session {
                     let width = width.min(row.len());
                     if running.keeps && rows.len() >= KEPT_AT_HAND {
                         let behind = running.kept_behind.get_or_insert_default();
-                        behind.rows.push(&self.memory, &mut row[..width])?;
+                        behind.push(&self.memory, &mut row[..width])?;
                         continue;
                     }
                     rows.push_exchanged(&mut row[..width]);

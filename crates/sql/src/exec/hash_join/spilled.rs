@@ -1,18 +1,21 @@
 //! Hash joins whose right side is more than may be kept in memory: part by part.
 //!
 //! ```text
-//! right rows ──by hash of their keys──► right parts │ a part at a time: its right rows into the table, then its left rows
-//! left rows  ──by hash of their keys──► left parts  │ look their partners up
+//! right rows ──by hash of their keys──► right parts │ a part at a time: its right rows
+//! left rows  ──by hash of their keys──► left parts  │ into the table, then its left rows
+//!                                                   │ look their partners up
 //! ```
-//! A part that is still too much is divided again. One that dividing makes no smaller, since its keys are one, or there
-//! are none, is joined in several *passes*: as many of its right rows as may be kept, then all of its left rows against them, and so
-//! on. A bit for each left row then says whether one of the passes so far had a partner for it.
+//! A part that is still too much is divided again. One that dividing makes no smaller, since its
+//! keys are one, or there are none, is joined in several *passes*: as many of its right rows as may
+//! be kept, then all of its left rows against them, and so on. A bit for each left row then says
+//! whether one of the passes so far had a partner for it.
 //!
-//! If somebody depends on the order of the left side, each left row has its number with it, what a pass gives is written down with
-//! that, and the passes are merged by it at the end.
+//! If somebody depends on the order of the left side, each left row has its number with it, what a
+//! pass gives is written down with that, and the passes are merged by it at the end.
 //!
-//! Invariants: what is divided is in parts by equal keys, so a left row's partners are all in its own part. A row without a key is in
-//! some part if the join gives it alone. Keys are evaluated once: parts hold them where they are no columns.
+//! Invariants: what is divided is in parts by equal keys, so a left row's partners are all in its
+//! own part. A row without a key is in some part if the join gives it alone. Keys are evaluated
+//! once: parts hold them where they are no columns.
 
 use colibri_types::{Datum, Error, Result};
 use smallvec::SmallVec;
@@ -100,6 +103,11 @@ impl Layout {
     }
 }
 
+/// A key, where it is written beside its row or in place of it.
+fn kept_key(key: &[Datum], is_needed: bool) -> SmallVec<[Datum; 4]> {
+    if is_needed { key.into() } else { SmallVec::new() }
+}
+
 /// A part of both sides.
 struct Part {
     right: Tape,
@@ -167,7 +175,8 @@ impl Parted {
         }
     }
 
-    /// The left row has seen the right rows at hand. Whether no pass before had a partner for it, and whether this is the last one.
+    /// The left row has seen the right rows at hand. Whether no pass before had a partner for it,
+    /// and whether this is the last one.
     pub(super) fn end_left_row(&mut self, left: usize, matched: bool) -> (bool, bool) {
         let Some(part) = &mut self.part else { return (true, true) };
         let number = part.first_left + left;
@@ -198,7 +207,8 @@ impl HashJoinRun {
         // Right and full joins give right rows behind all others, wherever those come from.
         let keeps_order = self.keeps_order && !parts.gives_right();
         let ordered = keeps_order.then(|| {
-            // The number stands behind all else: in a left row of a part, and in a row that was given.
+            // The number stands behind all else: in a left row of a part, and in a row that was
+            // given.
             left_layout.width += 1;
             let width = parts.width();
             Ordered {
@@ -353,10 +363,11 @@ impl HashJoinRun {
         }
         let Some(right_parts) = right_parts else { return Err(Error::internal("the right side is divided")) };
         let appends = parts.right_keys.iter().any(|key| !matches!(key, Expr::Column(_)));
+        let needs_key = appends || !parts.keeps_rows();
         let mut buffer = Vec::new();
         let mut scope = ex.scope();
         for row in self.fresh.iter() {
-            let take = |key: &[Datum]| (hash_values(key.iter()), SmallVec::<[Datum; 4]>::from(key));
+            let take = |key: &[Datum]| (hash_values(key.iter()), kept_key(key, needs_key));
             let key = with_key(parts.right_keys, &mut scope, row, &mut buffer, take)?;
             match key {
                 Some((hash, key)) if !parts.keeps_rows() => right_parts.push(file, hash, &key)?,
@@ -401,7 +412,7 @@ impl HashJoinRun {
         let mut buffer = Vec::new();
         let mut scope = ex.scope();
         for row in self.left_rows.iter() {
-            let take = |key: &[Datum]| (hash_values(key.iter()), SmallVec::<[Datum; 4]>::from(key));
+            let take = |key: &[Datum]| (hash_values(key.iter()), kept_key(key, appends));
             let key = with_key(parts.left_keys, &mut scope, row, &mut buffer, take)?;
             let number = ordered.as_mut().map(|ordered| {
                 ordered.number += 1;
@@ -448,7 +459,8 @@ impl HashJoinRun {
         }
     }
 
-    /// Reads right rows into the table. `None` if they are there: all of the part's, or as many as may be kept.
+    /// Reads right rows into the table. `None` if they are there: all of the part's, or as many as
+    /// may be kept.
     fn load(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Option<Phase>> {
         let Some(Parted { file, right_layout, right_parts, part: Some(part), row, marks, passes, .. }) =
             self.parted.as_deref_mut()
@@ -457,8 +469,10 @@ impl HashJoinRun {
         };
         row.resize(right_layout.width, Datum::Null);
         let mut buffer = Vec::new();
+        let bytes_max = Use::Hash.bytes_max(ex.cx.memory);
         for _ in 0..ROWS_PER_LOOK {
-            if !part.right.next(file, row)? {
+            // Long values alone may be enough.
+            if self.in_texts > bytes_max || !part.right.next(file, row)? {
                 break;
             }
             ex.spend(1);
@@ -540,7 +554,8 @@ impl HashJoinRun {
         Ok(Step::Rows)
     }
 
-    /// As [`HashJoinRun::probe`], with what it gives written down together with the left rows' numbers.
+    /// As [`HashJoinRun::probe`], with what it gives written down together with the left rows'
+    /// numbers.
     pub(super) fn probe_in_order(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Step> {
         loop {
             let Some(ordered) = &mut self.parted()?.ordered else { return Err(Error::internal("no order is kept")) };

@@ -1,9 +1,11 @@
 //! Values as bytes that say themselves what they are: rows of operators have no types.
 //!
-//! A byte for the kind, then as many bytes as the kind has: fixed ones little-endian, texts and byte strings behind their
-//! length (seven bits a byte, the lowest first), an array's values one by one.
+//! A byte for the kind, then as many bytes as the kind has: fixed ones little-endian, texts and
+//! byte strings behind their length (seven bits a byte, the lowest first), an array's values one by
+//! one.
 //!
-//! Invariants: what is read is the same in value and form as what was written. Bytes that nobody has written are an error.
+//! Invariants: what is read is the same in value and form as what was written. Bytes that nobody
+//! has written are an error.
 
 use std::sync::Arc;
 

@@ -1,10 +1,13 @@
-//! Rows that are kept to be read by their numbers: in memory as far as that goes, behind that on disk.
+//! Rows that are kept to be read by their numbers: in memory as far as that goes, behind that on
+//! disk.
 //!
 //! ```text
-//! rows 0 .. n in memory | rows from n on a tape; starts[i]: the first row that begins in a block, and where
+//! rows 0 .. n in memory | rows from n on a tape
+//!                         starts[i]: the first row that begins in a block, and where
 //! ```
-//! Invariants: rows in memory are never moved to disk; a row is appended to the tape once there is one. What was read last stays
-//! in memory, so that reading on, and back within a block, costs no look at the disk.
+//! Invariants: rows in memory are never moved to disk; a row is appended to the tape once there is
+//! one. What was read last stays in memory, so that reading on, and back within a block, costs no
+//! look at the disk.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! Keys on disk that are looked up one by one: which rows a recursive query has given.
 //!
 //! ```text
-//! run: a tape of | hash | key | in the order of the hashes; fences: the hash that each block's first row has
+//! run: a tape of | hash | key | in the order of the hashes
+//! fences: the hash that each block's first row has
 //! ```
-//! Keys come in large lots, each of which becomes a run. A look-up asks each run, which takes a block of it; so when there are
-//! many, they are merged into one.
+//! Keys come in large lots, each of which becomes a run. A look-up asks each run, which takes a
+//! block of it; so when there are many, they are merged into one.
 //!
 //! Invariants: within a run, hashes ascend.
 

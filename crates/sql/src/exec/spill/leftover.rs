@@ -1,10 +1,12 @@
-//! Rows that an operator had no room for: they wait, divided by their keys, until what is in memory is done with.
+//! Rows that an operator had no room for: they wait, divided by their keys, until what is in memory
+//! is done with.
 //!
 //! ```text
 //! pass over the input:  rows of keys in memory are dealt with, others ──► parts
 //! pass over a part:     again, others ──► smaller parts
 //! ```
-//! Each pass takes in keys until its memory is full, so there is one pass less to do with each, however the rows are divided.
+//! Each pass takes in keys until its memory is full, so there is one pass less to do with each,
+//! however the rows are divided.
 //!
 //! Invariants: rows with equal keys stay together, in the order they came.
 

@@ -1,10 +1,10 @@
 //! Rows on disk: what operators put away that is more than they may keep in memory.
 //!
 //! ```text
-//! SpillFile: one temporary file of an operator, in blocks       Tape: rows, in the order they were written
-//! | block 0 | block 1 | block 2 | block 3 | ...                 block 0, block 2, …
+//! SpillFile: one temporary file of an operator      Tape: rows, in the order they were written
+//! | block 0 | block 1 | block 2 | block 3 | ...     block 0, block 2, …
 //!
-//! block: | checksum: u64 | bytes used: u32 | block: u32 | rows, which may go on in the tape's next block
+//! block: | checksum: u64 | bytes used: u32 | block: u32 | rows; the last may go on in the next
 //! row:   | bytes: u32 | values, see `codec`
 //! ```
 //! A file has no name: the system takes it away when whoever made it closes it, ends or is killed.
@@ -20,9 +20,10 @@
 //! | `kept` | rows in memory, and on disk from some row on, found by their number |
 //! | `key_index` | keys on disk, found by their hash |
 //!
-//! Invariants: nothing here outlives its statement's operators or its cursor. Errors leave nothing to go on with, as
-//! everywhere among operators: 53100 for a full disk, 53400 beyond `temp_file_limit`, 58030 for what else goes wrong, XX001
-//! for a block that is not what was written. Reading and writing count as work (see [`colibri_types::pulse`]).
+//! Invariants: nothing here outlives its statement's operators or its cursor. Errors leave nothing
+//! to go on with, as everywhere among operators: 53100 for a full disk, 53400 beyond
+//! `temp_file_limit`, 58030 for what else goes wrong, XX001 for a block that is not what was
+//! written. Reading and writing count as work (see [`colibri_types::pulse`]).
 
 mod codec;
 mod kept;
@@ -50,7 +51,8 @@ pub(super) use tape::{Tape, TapeReader, TapeWriter};
 /// Bytes of a block: a sixty-fourth of the operator's memory, within these.
 const BLOCK_BYTES_MIN: usize = 8 << 10;
 const BLOCK_BYTES_MAX: usize = 256 << 10;
-/// Tapes that are written, or merged, side by side. Their blocks take half of the operator's memory, or what the least number takes.
+/// Tapes that are written, or merged, side by side. Their blocks take half of the operator's
+/// memory, or what the least number takes.
 const FAN_MIN: usize = 8;
 const FAN_MAX: usize = 64;
 /// What an operator reckons with that goes to disk since all of the memory is in use.
@@ -150,7 +152,8 @@ impl SpillFile {
         if used > self.payload_bytes() || word(12) != block {
             return Err(damaged());
         }
-        // The rows come to stand where they are wanted: the header goes in front of them for the checksum, and is taken out again.
+        // The rows come to stand where they are wanted: the header goes in front of them for the
+        // checksum, and is taken out again.
         into.extend_from_slice(&header[8..]);
         into.resize(start + 8 + used, 0);
         self.file.read_at(self.place(block) + HEADER_BYTES as u64, &mut into[start + 8..]).map_err(failed)?;

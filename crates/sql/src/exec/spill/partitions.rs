@@ -1,13 +1,14 @@
 //! Rows divided by a hash of their keys, so that each part can be dealt with by itself.
 //!
-//! Invariants: rows with equal keys come into the same part, in the order they were given. A part that is divided again is divided by
-//! other bits of the hash, up to [`LEVELS_MAX`] times.
+//! Invariants: rows with equal keys come into the same part, in the order they were given. A part
+//! that is divided again is divided by other bits of the hash, up to [`LEVELS_MAX`] times.
 
 use colibri_types::{Datum, Result};
 
 use super::{FAN_MAX, SpillFile, Tape, TapeWriter};
 
-/// How often parts of parts are divided. Tables find places by a hash' low bits, parts by its high ones.
+/// How often parts of parts are divided. Tables find places by a hash' low bits, parts by its high
+/// ones.
 pub(crate) const LEVELS_MAX: u32 = 6;
 
 /// Bits that tell parts of one level apart.

@@ -1,8 +1,9 @@
 //! Where temporary files come from.
 //!
-//! Invariants: a file of a directory has no name from the start (`O_TMPFILE`), or, where the file system cannot do that, loses it
-//! at once. So nothing has to be taken away after a crash, but for a name that a process which was killed between the two has
-//! left; the next one that makes a file takes such a name over.
+//! Invariants: a file of a directory has no name from the start (`O_TMPFILE`), or, where the file
+//! system cannot do that, loses it at once. So nothing has to be taken away after a crash, but for
+//! a name that a process which was killed between the two has left; the next one that makes a file
+//! takes such a name over.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -58,7 +59,8 @@ impl DirectoryScratch {
     }
 
     fn open_named(&self, options: &OpenOptions) -> io::Result<File> {
-        // Two at once have names of their own; one that was left over by a killed process is opened again.
+        // Two at once have names of their own; one that was left over by a killed process is opened
+        // again.
         let number = std::process::id() % 64;
         let thread = format!("{:?}", std::thread::current().id());
         let path = self.directory.join(format!("{NAME}-{number}-{thread}"));

@@ -1,7 +1,8 @@
 //! Rows one after the other in blocks of a temporary file.
 //!
-//! Invariants: rows come back in the order they were written. A tape that is read to be used up gives each block back as soon as
-//! it is read; one that is not can be read again from its start, or from a block's first row.
+//! Invariants: rows come back in the order they were written. A tape that is read to be used up
+//! gives each block back as soon as it is read; one that is not can be read again from its start,
+//! or from a block's first row.
 
 use colibri_types::{Datum, Error, Result, SqlState};
 
@@ -40,7 +41,8 @@ pub(crate) struct TapeWriter {
     tape: Tape,
     /// The block at hand, with room for its header in front.
     buffer: Vec<u8>,
-    /// Of the last row: the block that it begins in, by place in the tape, and where in its payload.
+    /// Of the last row: the block that it begins in, by place in the tape, and where in its
+    /// payload.
     pub(super) last_start: (usize, usize),
 }
 

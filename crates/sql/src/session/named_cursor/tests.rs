@@ -186,8 +186,9 @@ fn cursors_end_with_the_savepoint_that_they_are_younger_than() {
     );
 }
 
-/// Bug: the rows of a cursor that had to be kept (to go back, or since the transaction wrote something) failed with 53200 beyond
-/// `work_mem`. Consequence: programs that walk a large result could not run. Fix: they go to disk.
+/// Bug: the rows of a cursor that had to be kept (to go back, or since the transaction wrote
+/// something) failed with 53200 beyond `work_mem`. Consequence: programs that walk a large result
+/// could not run. Fix: they go to disk.
 #[test]
 fn rows_that_have_to_be_kept_go_to_disk() {
     let (_dir, engine, mut session) = session(10);
