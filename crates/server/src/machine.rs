@@ -10,6 +10,11 @@ const WORK_PART: u64 = 32;
 const WORK_BYTES_MIN: u64 = 4 << 20;
 const WORK_BYTES_MAX: u64 = 256 << 20;
 
+/// What all statements may keep together, as a part of what there is: eight times as much as one
+/// operator.
+const KEPT_PART: u64 = 4;
+const KEPT_BYTES_MIN: usize = 32 << 20;
+
 /// The name of the user that this process belongs to.
 pub(crate) fn user_name() -> Option<String> {
     let uid = getuid().as_raw().to_string();
@@ -48,6 +53,12 @@ fn memory_bytes() -> Option<u64> {
     }
 }
 
+/// Bytes that the statements of all sessions may keep in memory together.
+pub(crate) fn kept_bytes_max() -> usize {
+    let bytes = memory_bytes().map(|bytes| usize::try_from(bytes / KEPT_PART).unwrap_or(usize::MAX));
+    bytes.map_or(usize::MAX, |bytes| bytes.max(KEPT_BYTES_MIN))
+}
+
 /// Settings that sessions begin with because of the machine's size.
 pub(crate) fn session_defaults(tiny: bool) -> Vec<(&'static str, String)> {
     let work_bytes = match memory_bytes() {
@@ -83,5 +94,6 @@ mod tests {
     fn a_tiny_server_gives_statements_little_memory() {
         assert_eq!(session_defaults(true), [("work_mem", "4096kB".to_owned())]);
         assert!(memory_bytes().unwrap() > 0);
+        assert!((KEPT_BYTES_MIN..usize::MAX).contains(&kept_bytes_max()));
     }
 }

@@ -27,8 +27,10 @@ use crate::plan::{
 
 mod expression;
 mod json;
+mod usage;
 
 use expression::{Names, expr_text, list_text};
+pub(crate) use usage::{Spilled, Usage};
 
 /// What to show.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +57,8 @@ pub(crate) struct Actual {
     pub(crate) loops: u64,
     /// With the operators below it.
     pub(crate) time: Duration,
+    /// Of those that keep rows: the most of all times that it was run.
+    pub(crate) usage: Option<Usage>,
 }
 
 /// An execution that counts what its operators do.
@@ -181,6 +185,8 @@ enum What {
         name: &'static str,
         values: Vec<String>,
     },
+    /// What the operator in front of it kept.
+    Usage(Usage),
     /// What the operator behind it is there for.
     Note(String),
 }
@@ -193,6 +199,7 @@ impl Part {
                 format!("{arrow}{label}{}", figures(*rows, *actual, options))
             }
             What::Property { name, values } => format!("{name}: {}", values.join(", ")),
+            What::Usage(usage) => usage.line(),
             What::Note(text) => text.clone(),
         };
         format!("{:indent$}{text}", "", indent = self.indent)
@@ -373,6 +380,17 @@ impl Writer<'_> {
         self.parts.push(Part { indent: place.indent, what });
     }
 
+    /// What an operator kept, if it was watched and has run; with `always` not only if it was on
+    /// disk.
+    fn usage(&mut self, node: &Node, place: Place, always: bool) {
+        let actual = self.watched.and_then(|watched| watched.actual(node));
+        if let Some(usage) = actual.and_then(|actual| actual.usage)
+            && (always || usage.spilled().disk_bytes > 0)
+        {
+            self.parts.push(Part { indent: place.inside(), what: What::Usage(usage) });
+        }
+    }
+
     fn property(&mut self, place: Place, name: &'static str, value: impl std::fmt::Display) {
         self.list(place, name, vec![value.to_string()]);
     }
@@ -507,6 +525,7 @@ impl Writer<'_> {
                 let label = "Hash".to_owned();
                 let what = What::Operator { is_child: true, label, rows: None, actual: None };
                 self.parts.push(Part { indent: hash.indent, what });
+                self.usage(node, hash, true);
                 self.node(right, slots, hash.below());
             }
             Node::Aggregate { input, keys, calls } => {
@@ -521,6 +540,7 @@ impl Writer<'_> {
                     self.list(place, "Group Key", keys.iter().map(|key| expr_text(key, names)).collect());
                 }
                 let exprs = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
+                self.usage(node, place, !keys.is_empty());
                 self.subqueries(keys.iter().chain(exprs), place, &columns, slots);
                 self.node(input, slots, place.below());
             }
@@ -529,6 +549,7 @@ impl Writer<'_> {
                 self.head(node, place, if *sorted { "Unique" } else { "HashAggregate" });
                 if !sorted {
                     self.list(place, "Group Key", names[..(*columns).min(names.len())].to_vec());
+                    self.usage(node, place, true);
                 }
                 self.node(input, slots, place.below());
             }
@@ -541,6 +562,7 @@ impl Writer<'_> {
                 if let Some(top) = top {
                     self.property(place, "Rows Kept", expr_text(top, names));
                 }
+                self.usage(node, place, true);
                 self.node(input, slots, place.below());
             }
             Node::Limit { input, .. } => {
@@ -554,6 +576,7 @@ impl Writer<'_> {
             Node::SetOp { op, all, left, right } => {
                 let op = if *op == SetOp::Intersect { "Intersect" } else { "Except" };
                 self.head(node, place, format_args!("HashSetOp {op}{}", if *all { " All" } else { "" }));
+                self.usage(node, place, false);
                 self.node(left, slots, place.below());
                 self.node(right, slots, place.below());
             }
@@ -563,6 +586,7 @@ impl Writer<'_> {
                     _ => format!("query {}", id + 1),
                 };
                 self.head(node, place, format_args!("CTE Scan on {name}"));
+                self.usage(node, place, false);
                 if !self.shared.contains(id) {
                     self.shared.push(*id);
                     self.note(place.inside(), format!("CTE {name}"));
@@ -571,6 +595,7 @@ impl Writer<'_> {
             }
             Node::Recursive { first, again, .. } => {
                 self.head(node, place, "Recursive Union");
+                self.usage(node, place, false);
                 self.node(first, slots, place.below());
                 self.node(again, slots, place.below());
             }

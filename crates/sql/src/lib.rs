@@ -48,6 +48,7 @@ pub use colibri_types::{
     Result, Scalar, SqlState, Type, aggregates, cast, clock_us, functions, key, wire,
 };
 pub use directory_lock::DirectoryLock;
+pub use exec::{MemoryTotal, TempFileCounts};
 pub use session::{
     Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
     Rows, Running, Session, Severity, TransactionState, rows_of_tag,

@@ -89,6 +89,57 @@ fn explain_gives_json_that_programs_can_read() {
     assert_eq!(plans[0].as_object().unwrap().len(), 1, "nothing but the plan: {text}");
 }
 
+/// The figures behind a name in a line: `Disk: 123kB` is 123.
+fn figure(lines: &[String], line: &str, name: &str) -> u64 {
+    let found = lines.iter().find(|text| text.trim_start().starts_with(line));
+    let found = found.unwrap_or_else(|| panic!("no {line} in {lines:?}"));
+    let (_, rest) = found.split_once(&format!("{name}: ")).unwrap_or_else(|| panic!("no {name} in {found}"));
+    rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+#[test]
+fn explain_analyze_says_what_was_kept_and_what_went_to_disk() {
+    let db = TestDatabase::new("CREATE TABLE t (id int PRIMARY KEY, n int, s text)");
+    let mut client = db.client();
+    client.ok("INSERT INTO t SELECT g, g % 2500, md5(g::text) FROM generate_series(1, 5000) AS g");
+    let explain = |client: &mut clients::Client, query: &str| {
+        client.ok(&format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {query}"))
+    };
+    let (sort, join) = ("SELECT * FROM t ORDER BY s", "SELECT count(*) FROM t a JOIN t b ON a.s = b.s");
+    let (group, twice) = (
+        "SELECT s, count(*) FROM t GROUP BY s",
+        "WITH w AS MATERIALIZED (SELECT id, s FROM t) SELECT count(*) FROM w a JOIN w b ON a.id = b.id + 1",
+    );
+    let lines = explain(&mut client, sort);
+    assert!(figure(&lines, "Sort Method: quicksort", "Memory") > 200, "{lines:?}");
+    let lines = explain(&mut client, &format!("{sort} LIMIT 3"));
+    assert!(figure(&lines, "Sort Method: top-N heapsort", "Memory") < 200, "{lines:?}");
+    let lines = explain(&mut client, join);
+    assert_eq!(figure(&lines, "Buckets: ", "Batches"), 1, "{lines:?}");
+    assert!(figure(&lines, "Buckets: ", "Memory Usage") > 200, "{lines:?}");
+    let lines = explain(&mut client, group);
+    assert_eq!(figure(&lines, "Batches: ", "Batches"), 1, "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains("Disk")), "{lines:?}");
+    client.ok("SET work_mem = '64kB'");
+    let lines = explain(&mut client, sort);
+    assert!(figure(&lines, "Sort Method: external merge", "Disk") > 200, "{lines:?}");
+    let lines = explain(&mut client, join);
+    assert!(figure(&lines, "Buckets: ", "Batches") > 1, "{lines:?}");
+    assert!((64..400).contains(&figure(&lines, "Buckets: ", "Memory Usage")), "{lines:?}");
+    assert!(figure(&lines, "Buckets: ", "Disk Usage") > 300, "{lines:?}");
+    let lines = explain(&mut client, group);
+    assert!(figure(&lines, "Batches: ", "Batches") > 1 && figure(&lines, "Batches: ", "Disk Usage") > 100, "{lines:?}");
+    let lines = explain(&mut client, twice);
+    assert!(figure(&lines, "Storage: Disk", "Maximum Storage") > 100, "{lines:?}");
+    let text = client.ok(&format!("EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF, SUMMARY OFF) {sort}")).join("\n");
+    let plans: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let sort = &plans[0]["Plan"];
+    assert_eq!((&sort["Sort Method"], &sort["Sort Space Type"]), (&"external merge".into(), &"Disk".into()), "{text}");
+    assert!(sort["Sort Space Used"].as_u64().unwrap() > 200, "{text}");
+    let counted = client.ok("SELECT temp_files > 4, temp_bytes > 400000 FROM pg_stat_database WHERE temp_files > 0");
+    assert_eq!(counted, ["t t"]);
+}
+
 /// Bug: how many rows share the first columns of a key was guessed from how many columns the key has. Consequence: TPC-C's
 /// StockLevel read the warehouse's whole stock instead of looking up two hundred items. Fix: the planner looks at keys.
 #[test]

@@ -86,6 +86,15 @@ impl Array {
         Self { element, dimensions, values }
     }
 
+    /// What has these dimensions; `None` if there cannot be such an array.
+    #[must_use]
+    pub fn of_parts(element: Type, dimensions: &[Dimension], values: Vec<Datum>) -> Option<Self> {
+        let count = dimensions.iter().try_fold(1usize, |count, dimension| count.checked_mul(dimension.length))?;
+        let count = if dimensions.is_empty() { 0 } else { count };
+        let fits = dimensions.len() <= DIMENSIONS_MAX && count == values.len();
+        fits.then(|| Self { element, dimensions: dimensions.into(), values })
+    }
+
     /// Arrays of equal dimensions as one with a dimension more; values that are no arrays, or are the catalogue's vectors, as
     /// one of one dimension.
     ///

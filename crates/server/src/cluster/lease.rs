@@ -163,7 +163,7 @@ impl Directory {
         let path = self.path_of(name);
         let database = Database::open(&path, &self.options).in_sql()?;
         let lock = DirectoryLock::for_sql(&path)?;
-        let engine = Engine::open(database)?;
+        let engine = Engine::open_within(database, self.memory.clone())?;
         engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
         opened.open = Some(Open { engine, _lock: lock });
         let lease = self.lease_open(&slot, &opened)?;

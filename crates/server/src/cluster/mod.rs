@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, NewDatabase, Roles, SessionInfo};
-use colibri_sql::{CompactString, DirectoryLock, Error, Result, SqlState};
+use colibri_sql::{CompactString, DirectoryLock, Error, MemoryTotal, Result, SqlState};
 use colibri_storage::Options;
 use parking_lot::{Mutex, RwLock};
 
@@ -35,6 +35,7 @@ use records::{Databases, FIRST_NAME, Records};
 
 use crate::auth::scram::Verifier;
 use crate::clock::Clock;
+use crate::machine;
 use crate::registry::Registry;
 
 const DUPLICATE_DATABASE: SqlState = SqlState("42P04");
@@ -58,6 +59,14 @@ pub(crate) struct Unused {
     pub(crate) give_memory_back: fn(),
 }
 
+/// A database that is open, for those who look at it.
+pub(crate) struct OpenDatabase {
+    pub(crate) name: CompactString,
+    pub(crate) database: colibri_storage::Database,
+    pub(crate) store: colibri_txn::LocalStore,
+    pub(crate) temp_files: colibri_sql::TempFileCounts,
+}
+
 /// A server's directory.
 pub(crate) struct Directory {
     dir: PathBuf,
@@ -72,6 +81,8 @@ pub(crate) struct Directory {
     slots: Mutex<HashMap<CompactString, Arc<Slot>>>,
     options: Options,
     unused: Unused,
+    /// What statements of all databases may keep in memory.
+    memory: MemoryTotal,
     pub(crate) registry: Arc<Registry>,
     settings: Mutex<HashMap<&'static str, String>>,
     started_us: i64,
@@ -219,6 +230,7 @@ impl Directory {
             slots: Mutex::default(),
             options,
             unused,
+            memory: MemoryTotal::new(machine::kept_bytes_max()),
             registry,
             settings: Mutex::default(),
             started_us: clock.now_us(),
@@ -327,16 +339,18 @@ impl Directory {
     }
 
     /// The databases that are open.
-    pub(crate) fn open_databases(&self) -> Vec<(CompactString, colibri_storage::Database, colibri_txn::LocalStore)> {
+    pub(crate) fn open_databases(&self) -> Vec<OpenDatabase> {
         let slots: Vec<_> = self.slots.lock().values().cloned().collect();
         let mut open: Vec<_> = slots
             .iter()
             .filter_map(|slot| {
-                let store = slot.engine()?.store().clone();
-                Some((slot.name().clone(), store.database().clone(), store))
+                let engine = slot.engine()?;
+                let store = engine.store().clone();
+                let (name, database) = (slot.name().clone(), store.database().clone());
+                Some(OpenDatabase { name, database, store, temp_files: engine.temp_files() })
             })
             .collect();
-        open.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        open.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         open
     }
 

@@ -102,7 +102,7 @@ fn statements(text: &mut Text, shared: &Shared) {
 fn databases(text: &mut Text, shared: &Shared) {
     let open = super::status::databases(shared);
     type Value = fn(&super::status::DatabaseStatus) -> f64;
-    let families: [(&str, &str, &str, Value); 14] = [
+    let families: [(&str, &str, &str, Value); 17] = [
         ("commits_total", "counter", "Transactions that changed something and committed.", |d| {
             d.counters.commits as f64
         }),
@@ -121,6 +121,9 @@ fn databases(text: &mut Text, shared: &Shared) {
         ("readers", "gauge", "Live snapshots.", |d| d.readers as f64),
         ("oldest_reader_seconds", "gauge", "Age of the oldest snapshot.", |d| d.oldest_s),
         ("held_bytes", "gauge", "What the snapshot holds back that holds back most.", |d| d.held_bytes as f64),
+        ("temp_files_total", "counter", "Temporary files of statements.", |d| d.temp_files.files as f64),
+        ("temp_bytes_total", "counter", "Room that was made in them.", |d| d.temp_files.bytes as f64),
+        ("temp_files", "gauge", "Temporary files there are.", |d| d.temp_files.open as f64),
     ];
     for (name, kind, help, value) in families {
         text.family(&format!("database_{name}"), kind, help);

@@ -5,6 +5,7 @@ use std::fs;
 use colibri_runtime::{Handle, Pool};
 use serde_json::{Value, json};
 
+use crate::cluster::OpenDatabase;
 use crate::shared::Shared;
 
 /// Sessions that are listed at most.
@@ -23,6 +24,7 @@ pub(super) struct DatabaseStatus {
     pub(super) readers: usize,
     pub(super) oldest_s: f64,
     pub(super) held_bytes: u64,
+    pub(super) temp_files: colibri_sql::TempFileCounts,
 }
 
 /// Resident memory.
@@ -47,7 +49,8 @@ pub(super) fn memory() -> Memory {
 pub(super) fn databases(shared: &Shared) -> Vec<DatabaseStatus> {
     let open = shared.directory.open_databases();
     open.into_iter()
-        .filter_map(|(name, database, store)| {
+        .filter_map(|open| {
+            let OpenDatabase { name, database, store, temp_files } = open;
             let stat = database.stat().ok()?;
             let readers = database.readers();
             Some(DatabaseStatus {
@@ -61,6 +64,7 @@ pub(super) fn databases(shared: &Shared) -> Vec<DatabaseStatus> {
                 readers: readers.len(),
                 oldest_s: readers.iter().map(|reader| reader.age.as_secs_f64()).fold(0.0, f64::max),
                 held_bytes: readers.iter().filter_map(|reader| reader.bytes_held).max().unwrap_or_default(),
+                temp_files,
             })
         })
         .collect()

@@ -76,16 +76,9 @@ impl<'s> Scope<'s> {
         statement: &'s mut Statement,
         lists: &'s RefCell<Lists>,
     ) -> Self {
-        let Context { env, params, session, cancel, memory_bytes_max, budget_rows: _ } = cx;
+        let Context { env, params, session, cancel, memory, budget_rows: _ } = cx;
         let (env, params) = (*env, *params);
-        let cx = Context {
-            env,
-            params,
-            session: &mut **session,
-            cancel,
-            memory_bytes_max: *memory_bytes_max,
-            budget_rows: 0,
-        };
+        let cx = Context { env, params, session: &mut **session, cancel, memory, budget_rows: 0 };
         Self { env, params, slots, lists: Some(lists), outside: Some(Outside { txn, statement, cx }) }
     }
 
@@ -103,7 +96,7 @@ impl<'s> Scope<'s> {
                     params: cx.params,
                     session: &mut *cx.session,
                     cancel: cx.cancel,
-                    memory_bytes_max: cx.memory_bytes_max,
+                    memory: cx.memory,
                     budget_rows: pulse::ROWS_AT_ONCE,
                 };
                 let done = run(&mut Exec { txn: &mut **txn, cx: &mut cx, slots, statement, lists })?;

@@ -11,6 +11,7 @@ use colibri_txn::{ColumnSet, Direction, Key};
 use colibri_types::{Error, Result};
 use smallvec::SmallVec;
 
+use super::memory::{Reservation, Use};
 use super::ranges::{Ranges, key_ranges};
 use super::scan::rest;
 use super::{Exec, Scope, merge_sort};
@@ -30,6 +31,8 @@ pub(super) struct Gather {
     /// The last entry visited of the range at hand.
     last: Option<Key>,
     keys: Vec<Key>,
+    /// For the keys, as long as they are looked up.
+    memory: Reservation,
 }
 
 impl Gather {
@@ -50,7 +53,9 @@ impl Gather {
                 self.part += 1;
                 (self.ranges, self.done) = (None, 0);
             }
-            if self.keys.len() * size_of::<Key>() > ex.cx.memory_bytes_max {
+            if !self.memory.hold(ex.cx.memory, self.keys.len() * size_of::<Key>(), Use::Rows) {
+                self.keys = Vec::new();
+                self.memory.release();
                 let everything = SmallVec::from_iter([record::whole_range()]);
                 return Ok(Some(Ranges::Spans(everything)));
             }

@@ -1,14 +1,20 @@
-//! Hash tables from keys of one or more values to the numbers 0, 1, 2, … in the order the keys came: what grouping,
-//! joining, DISTINCT, set operations and IN (SELECT …) have in common.
+//! Hash tables from keys of one or more values to the numbers 0, 1, 2, … in the order the keys
+//! came: what grouping, joining, DISTINCT, set operations and IN (SELECT …) have in common.
 //!
 //! ```text
 //! numbers (open addressing, linear probing)      keys: width values each
 //! | key's hash | number + 1 or 0 |  ...          | key 0 | key 1 | key 2 | ...
 //! ```
-//! A single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and needs no second look.
+//! A single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and
+//! needs no second look.
 //!
-//! Invariants: at most half of the places are taken; equality is [`operators::equal`], with NULL equal to NULL; all keys
-//! of a column are of one variant or NULL.
+//! A table that is half full gets a successor of twice the size, into which each new key moves a
+//! few of the old places. Until all are moved, what is not in the new table is looked for in the
+//! old one. So no key waits for all others to be moved, however many there are.
+//!
+//! Invariants: at most half of the places are taken; the old table stays as it is, its places moved
+//! or not; equality is [`operators::equal`], with NULL equal to NULL; all keys of a column are of
+//! one variant or NULL.
 
 use std::hash::Hasher;
 
@@ -16,9 +22,11 @@ use colibri_types::{Datum, operators, pulse};
 
 use super::row_store::RowStore;
 
-/// Places that are made, or moved to a larger table, between two polls; see
-/// [`colibri_types::pulse`].
-const MOVED_AT_ONCE: usize = 4096;
+/// Places that are moved to a larger table with each new key: more than are filled meanwhile.
+const MOVED_PER_KEY: usize = 8;
+
+/// Bytes of a value from which on hashing it counts as work.
+const LONG_BYTES: usize = 4096;
 
 /// Bytes of a value that are hashed in a unit of work.
 const HASHED_PER_UNIT: usize = 32;
@@ -26,10 +34,10 @@ const HASHED_PER_UNIT: usize = 32;
 /// Of the first table, in places; a power of two.
 const PLACES_FIRST: usize = 16;
 
-/// A hasher of two multiplications a word. Not proof against somebody who chooses keys to collide, which costs them their
-/// own statement's time.
+/// A hasher of two multiplications a word. Not proof against somebody who chooses keys to collide,
+/// which costs them their own statement's time.
 #[derive(Default)]
-struct Fold(u64);
+pub(super) struct Fold(u64);
 
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
@@ -52,7 +60,7 @@ impl Hasher for Fold {
 
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        if bytes.len() > MOVED_AT_ONCE {
+        if bytes.len() > LONG_BYTES {
             pulse::note(bytes.len() / HASHED_PER_UNIT);
         }
         let mut chunks = bytes.chunks_exact(8);
@@ -96,21 +104,40 @@ pub(super) fn equal_keys(a: &[Datum], b: &[Datum]) -> bool {
     })
 }
 
-/// A place of the table: empty if `number` is 0.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    hash: u64,
-    number: u32,
+/// A place of the table: a key's hash, and its number plus one; empty if that is 0. An array of
+/// integers, since memory of zeros for a large table is there at once.
+type Place = [u64; 2];
+
+/// The number plus one of the key that `is_it`, from a place on; or where the first empty place is.
+#[inline]
+fn probe(places: &[Place], start: u64, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, usize> {
+    let mask = places.len() - 1;
+    let mut at = start as usize & mask;
+    loop {
+        let [found, number] = places[at];
+        if number == 0 {
+            return Err(at);
+        }
+        if found == hash && is_it(number as usize - 1) {
+            return Ok(number as usize - 1);
+        }
+        at = (at + 1) & mask;
+    }
 }
 
 /// Keys and their numbers.
 pub(super) struct Groups {
     places: Vec<Place>,
+    /// The table before, while its places are moved, and the next one to move.
+    old: Vec<Place>,
+    moved: usize,
     keys: RowStore<Datum>,
     /// Whether places hold integers in place of hashes.
     ints: bool,
     /// The number of the key NULL, plus one, if places hold integers.
     null: u32,
+    #[cfg(test)]
+    moves: usize,
 }
 
 /// What stands for a value in place of a hash.
@@ -126,7 +153,16 @@ pub(super) fn as_word(value: &Datum) -> Option<u64> {
 impl Groups {
     /// Without keys; those to come have `width` values.
     pub(super) fn new(width: usize) -> Self {
-        Self { places: Vec::new(), keys: RowStore::new(width), ints: width == 1, null: 0 }
+        Self {
+            places: Vec::new(),
+            old: Vec::new(),
+            moved: 0,
+            keys: RowStore::new(width),
+            ints: width == 1,
+            null: 0,
+            #[cfg(test)]
+            moves: 0,
+        }
     }
 
     /// How many keys there are.
@@ -136,7 +172,13 @@ impl Groups {
 
     /// Bytes that it takes, what its texts need elsewhere apart.
     pub(super) fn bytes(&self) -> usize {
-        self.places.capacity() * size_of::<Place>() + self.keys.bytes()
+        (self.places.len() + self.old.len()) * size_of::<Place>() + self.keys.bytes()
+    }
+
+    /// Places of smaller tables that were looked at so far.
+    #[cfg(test)]
+    pub(super) fn moves(&self) -> usize {
+        self.moves
     }
 
     /// The key with a number.
@@ -153,37 +195,29 @@ impl Groups {
                 value => self.find_word(as_word(value)?),
             };
         }
-        if self.places.is_empty() {
-            return None;
-        }
         let hash = hash_values(key.iter());
-        let mask = self.places.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let place = self.places[at];
-            let number = place.number.checked_sub(1)? as usize;
-            if place.hash == hash && equal_keys(self.key(number), key) {
-                return Some(number);
-            }
-            at = (at + 1) & mask;
-        }
+        self.look_up(hash, hash, |number| equal_keys(self.keys.row(number), key)).ok()
     }
 
     #[inline]
     fn find_word(&self, word: u64) -> Option<usize> {
+        self.look_up(hash_word(word), word, |_| true).ok()
+    }
+
+    /// The number of a key; or the place that it would take in the new table.
+    #[inline]
+    fn look_up(&self, start: u64, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, usize> {
         if self.places.is_empty() {
-            return None;
+            return Err(0);
         }
-        let mask = self.places.len() - 1;
-        let mut at = hash_word(word) as usize & mask;
-        loop {
-            let place = self.places[at];
-            let number = place.number.checked_sub(1)? as usize;
-            if place.hash == word {
-                return Some(number);
-            }
-            at = (at + 1) & mask;
+        let found = probe(&self.places, start, hash, &is_it);
+        if found.is_err()
+            && !self.old.is_empty()
+            && let Ok(number) = probe(&self.old, start, hash, is_it)
+        {
+            return Ok(number);
         }
+        found
     }
 
     /// The number of a key, and whether it is new.
@@ -202,48 +236,36 @@ impl Groups {
                     return (self.null as usize - 1, new);
                 }
                 value => match as_word(value) {
-                    Some(word) => return self.find_or_add_word(word, key),
+                    Some(word) => {
+                        let found = self.look_up(hash_word(word), word, |_| true);
+                        return self.found_or_added(found, word, key);
+                    }
                     None => self.give_up_ints(),
                 },
             }
         }
         let hash = hash_values(key.iter());
-        let mask = self.places.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let place = self.places[at];
-            if place.number == 0 {
-                let number = self.add(key);
-                self.places[at] = Place { hash, number };
-                return (number as usize - 1, true);
-            }
-            let number = place.number as usize - 1;
-            if place.hash == hash && equal_keys(self.key(number), key) {
-                return (number, false);
-            }
-            at = (at + 1) & mask;
-        }
+        let found = self.look_up(hash, hash, |number| equal_keys(self.keys.row(number), key));
+        self.found_or_added(found, hash, key)
     }
 
     #[inline]
-    fn find_or_add_word(&mut self, word: u64, key: &[Datum]) -> (usize, bool) {
-        let mask = self.places.len() - 1;
-        let mut at = hash_word(word) as usize & mask;
-        loop {
-            let place = self.places[at];
-            if place.number == 0 {
+    fn found_or_added(&mut self, found: Result<usize, usize>, hash: u64, key: &[Datum]) -> (usize, bool) {
+        match found {
+            Ok(number) => (number, false),
+            Err(place) => {
                 let number = self.add(key);
-                self.places[at] = Place { hash: word, number };
-                return (number as usize - 1, true);
+                self.places[place] = [hash, number.into()];
+                if !self.old.is_empty() {
+                    self.move_some();
+                }
+                (number as usize - 1, true)
             }
-            if place.hash == word {
-                return (place.number as usize - 1, false);
-            }
-            at = (at + 1) & mask;
         }
     }
 
-    /// Keeps a key; gives its number plus one. The memory limit ends a statement long before 2^32 keys.
+    /// Keeps a key; gives its number plus one. The memory limit ends a statement long before 2^32
+    /// keys.
     fn add(&mut self, key: &[Datum]) -> u32 {
         self.keys.push(key.iter().cloned());
         u32::try_from(self.keys.len()).expect("a statement's memory does not hold 2^32 keys")
@@ -253,45 +275,51 @@ impl Groups {
     #[cold]
     fn give_up_ints(&mut self) {
         self.ints = false;
-        self.fill(self.places.len());
+        self.places.fill([0; 2]);
+        self.old = Vec::new();
+        for number in 0..self.keys.len() {
+            let hash = hash_values(self.keys.row(number).iter());
+            put(&mut self.places, hash, [hash, number as u64 + 1]);
+        }
     }
 
     #[cold]
     fn grow(&mut self) {
-        self.fill((self.places.len() * 2).max(PLACES_FIRST));
+        while !self.old.is_empty() {
+            self.move_some();
+        }
+        let count = (self.places.len() * 2).max(PLACES_FIRST);
+        self.old = std::mem::replace(&mut self.places, vec![[0; 2]; count]);
+        self.moved = 0;
+        pulse::note(1);
     }
 
-    fn fill(&mut self, count: usize) {
-        // A large table takes a while to make and to fill: others get their chance in between.
-        let mut places = Vec::with_capacity(count);
-        while places.len() < count {
-            places.resize(count.min(places.len() + MOVED_AT_ONCE), Place::default());
-            pulse::note(MOVED_AT_ONCE / 4);
+    /// Moves a few places of the old table to the new one.
+    fn move_some(&mut self) {
+        let end = self.old.len().min(self.moved + MOVED_PER_KEY);
+        #[cfg(test)]
+        {
+            self.moves += end - self.moved;
         }
-        let old = std::mem::replace(&mut self.places, places);
-        let mask = count - 1;
-        let mut put = |start: u64, place: Place| {
-            let mut at = start as usize & mask;
-            while self.places[at].number != 0 {
-                at = (at + 1) & mask;
-            }
-            self.places[at] = place;
-        };
-        if self.ints || self.null == 0 {
-            for places in old.chunks(MOVED_AT_ONCE) {
-                for &place in places.iter().filter(|place| place.number != 0) {
-                    put(if self.ints { hash_word(place.hash) } else { place.hash }, place);
-                }
-                pulse::note(MOVED_AT_ONCE);
-            }
-            return;
+        for &place in self.old[self.moved..end].iter().filter(|place| place[1] != 0) {
+            put(&mut self.places, if self.ints { hash_word(place[0]) } else { place[0] }, place);
         }
-        // The key NULL was kept apart while integers were expected.
-        for number in 0..self.keys.len() {
-            let hash = hash_values(self.keys.row(number).iter());
-            put(hash, Place { hash, number: number as u32 + 1 });
+        self.moved = end;
+        if end == self.old.len() {
+            self.old = Vec::new();
         }
     }
+}
+
+/// Fills the first empty place from one on.
+#[inline]
+fn put(places: &mut [Place], start: u64, place: Place) {
+    let mask = places.len() - 1;
+    let mut at = start as usize & mask;
+    while places[at][1] != 0 {
+        at = (at + 1) & mask;
+    }
+    places[at] = place;
 }
 
 #[cfg(test)]

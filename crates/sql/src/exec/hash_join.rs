@@ -1,18 +1,27 @@
 //! Hash joins: the right side is kept in a hash table, the left side's rows look their partners up.
 //!
+//! A right side that is more than a statement may keep is joined part by part, with the left side
+//! divided in the same way: see [`spilled`].
+//!
 //! Invariants: rows come in the order of the left side, partners in the order of the right side, then, for a right or full
-//! join, the right rows without partner. NULL is no key: it has no partner. For a semi or anti join without a condition
+//! join, the right rows without partner. If the join is in parts and nobody depends on the order,
+//! they come in any. NULL is no key: it has no partner. For a semi or anti join without a condition
 //! the table holds keys only.
+
+mod spilled;
 
 use colibri_types::{Datum, Error, Result};
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::Groups;
+use super::memory::{Reservation, Use};
 use super::needs::Needs;
 use super::row_table::{NONE, RowTable};
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
+use crate::explain::{Spilled, Usage};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, Node};
+use spilled::Parted;
 
 /// How many rows are linked between looks at the budget.
 const LINKED_AT_ONCE: usize = 1024;
@@ -32,7 +41,9 @@ pub(crate) struct HashJoinRun {
     table: Table,
     /// Which right rows have found a partner, where that matters.
     matched_right: Vec<bool>,
-    bytes: usize,
+    /// What the kept rows hold besides their values' places.
+    in_texts: usize,
+    memory: Reservation,
     left_rows: Batch,
     /// For each left row, the first right row with its key (anything else than [`NONE`] where no rows are kept), or
     /// [`NONE`].
@@ -50,6 +61,10 @@ pub(crate) struct HashJoinRun {
     /// Whether the table stays right when the join is run again. Worked out when it is.
     keeps_table: Option<bool>,
     has_dropped: bool,
+    /// Somebody depends on the order of the left side.
+    keeps_order: bool,
+    /// The join in parts, if it has come to that.
+    parted: Option<Box<Parted>>,
 }
 
 /// What is kept of the right side.
@@ -60,11 +75,15 @@ enum Table {
 }
 
 impl Table {
-    fn is_empty(&self) -> bool {
+    fn len(&self) -> usize {
         match self {
-            Self::Rows(rows) => rows.len() == 0,
-            Self::Keys(keys) => keys.len() == 0,
+            Self::Rows(rows) => rows.len(),
+            Self::Keys(keys) => keys.len(),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     fn bytes(&self) -> usize {
@@ -85,6 +104,8 @@ enum Phase {
     /// Nobody needs the table any more.
     Drop,
     Done,
+    /// The join is in parts.
+    Parted(spilled::Phase),
 }
 
 struct Parts<'p> {
@@ -165,7 +186,8 @@ impl HashJoinRun {
             fresh: Batch::new(),
             table: Table::Keys(Groups::new(0)),
             matched_right: Vec::new(),
-            bytes: 0,
+            in_texts: 0,
+            memory: Reservation::default(),
             left_rows: Batch::new(),
             found: Vec::new(),
             left_at: 0,
@@ -177,19 +199,44 @@ impl HashJoinRun {
             ahead: BATCH_ROWS_FIRST,
             keeps_table: None,
             has_dropped: false,
+            keeps_order: true,
+            parted: None,
         }
+    }
+
+    /// Nobody depends on the order of the rows.
+    pub(super) fn forget_order(&mut self) {
+        self.keeps_order = false;
+        self.left.forget_order();
+    }
+
+    /// As [`HashJoinRun::new`], for the same node.
+    pub(super) fn anew(&self, left: &Node, right: &Node) -> Self {
+        let mut anew = Self::new(left, right);
+        if !self.keeps_order {
+            anew.forget_order();
+        }
+        anew
     }
 
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         self.left.give_back(ex);
         self.right.give_back(ex);
-        ex.give_memory(std::mem::take(&mut self.bytes));
+        self.memory.release();
+        self.parted = None;
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let (batches, disk_bytes) = self.parted.as_ref().map_or((1, 0), |parted| parted.usage());
+        let memory_bytes = self.memory.peak() as u64;
+        let buckets = if let Table::Rows(rows) = &self.table { rows.places() } else { self.table.len() };
+        Usage::Hash { buckets: buckets as u64, spilled: Spilled { memory_bytes, disk_bytes, batches } }
     }
 
     /// Back to the start, with the table as it is; `false` if it has to be built anew.
     pub(super) fn rewind(&mut self, node: &Node, ex: &mut Exec<'_, '_>) -> bool {
         let Node::HashJoin { kind, left, right, right_keys, .. } = node else { return false };
-        if matches!(self.phase, Phase::Start | Phase::Build | Phase::Link) {
+        if matches!(self.phase, Phase::Start | Phase::Build | Phase::Link) || self.parted.is_some() {
             return false;
         }
         let keeps = *self.keeps_table.get_or_insert_with(|| {
@@ -200,7 +247,7 @@ impl HashJoinRun {
         if self.has_dropped {
             // From now on it is known that the table may be needed again.
             self.give_back(ex);
-            *self = Self { keeps_table: Some(keeps), ..Self::new(left, right) };
+            *self = Self { keeps_table: Some(keeps), ..self.anew(left, right) };
             return true;
         }
         if keeps {
@@ -231,11 +278,17 @@ impl HashJoinRun {
                     };
                     self.phase = Phase::Build;
                 }
-                Phase::Build => {
-                    if self.build(&parts, ex)? == Step::Yield {
-                        return Ok(Step::Yield);
+                Phase::Build => match self.build(&parts, ex)? {
+                    Step::Yield => return Ok(Step::Yield),
+                    // More than may be kept.
+                    Step::Rows => self.begin_parts(&parts, ex)?,
+                    Step::Done if self.gives_nothing(parts.kind) => self.phase = Phase::Done,
+                    Step::Done => self.phase = Phase::Link,
+                },
+                Phase::Parted(phase) => {
+                    if let Some(step) = self.step_parts(phase, &parts, ex, out)? {
+                        return Ok(step);
                     }
-                    self.phase = if self.gives_nothing(parts.kind) { Phase::Done } else { Phase::Link };
                 }
                 Phase::Link => {
                     if ex.is_used_up() {
@@ -254,7 +307,11 @@ impl HashJoinRun {
                     }
                 }
                 Phase::Probe => {
-                    let step = self.probe(&parts, ex, out)?;
+                    let step = if self.orders_parts() {
+                        self.probe_in_order(&parts, ex)?
+                    } else {
+                        self.probe(&parts, ex, out)?
+                    };
                     if step != Step::Done {
                         return Ok(step);
                     }
@@ -273,7 +330,7 @@ impl HashJoinRun {
                         if !self.matched_right[row] {
                             let joined = out.push();
                             joined[..parts.left_width].fill(Datum::Null);
-                            joined[parts.left_width..].clone_from_slice(rows.row(row));
+                            joined[parts.left_width..].clone_from_slice(&rows.row(row)[..parts.right_width]);
                         }
                     }
                     if !out.is_empty() {
@@ -307,12 +364,16 @@ impl HashJoinRun {
 
     /// A large table is let go of in steps, since that takes a while; but not if the join has been run again before.
     fn after_last_row(&self) -> Phase {
+        if self.parted.is_some() {
+            return Phase::Parted(spilled::Phase::EndPass);
+        }
         match &self.table {
             Table::Rows(rows) if rows.len() > DROPPED_AT_ONCE_MAX && self.keeps_table.is_none() => Phase::Drop,
             _ => Phase::Done,
         }
     }
 
+    /// Takes the right side in. `Step::Rows` if that is more than may be kept.
     fn build(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Step> {
         let mut buffer = Vec::new();
         loop {
@@ -320,10 +381,7 @@ impl HashJoinRun {
             if step != Step::Rows {
                 if step == Step::Done {
                     self.right.give_back(ex);
-                    self.matched_right = match &self.table {
-                        Table::Rows(rows) if parts.gives_right() => vec![false; rows.len()],
-                        _ => Vec::new(),
-                    };
+                    self.forget_partners(parts);
                 }
                 return Ok(step);
             }
@@ -349,11 +407,20 @@ impl HashJoinRun {
                     }
                 }
             }
-            let taken = self.table.bytes();
-            let more = (taken + texts).saturating_sub(self.bytes);
-            self.bytes += more;
-            ex.take_memory(more)?;
+            self.in_texts += texts;
+            if !self.memory.hold(ex.cx.memory, self.table.bytes() + self.in_texts, Use::Hash) {
+                return Ok(Step::Rows);
+            }
         }
+    }
+
+    /// No right row has found a partner so far.
+    fn forget_partners(&mut self, parts: &Parts<'_>) {
+        self.matched_right = match &self.table {
+            Table::Rows(rows) if parts.gives_right() => vec![false; rows.len()],
+            _ => Vec::new(),
+        };
+        self.unmatched_at = 0;
     }
 
     /// The next left rows, with the numbers of their keys.
@@ -362,6 +429,9 @@ impl HashJoinRun {
         self.open = false;
         self.left_rows.want(self.ahead);
         self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+        if self.parted.is_some() {
+            return self.next_left_of_part(parts, ex);
+        }
         let step = self.left.step(parts.left, ex, &mut self.left_rows)?;
         if step != Step::Rows {
             self.left_rows.reset(0);
@@ -442,8 +512,8 @@ impl HashJoinRun {
             ex.spend(1);
             let candidate = self.candidate as usize;
             self.candidate = rows.next(candidate);
-            let right = rows.row(candidate);
-            let left = self.left_rows.row_mut(self.left_at);
+            let right = &rows.row(candidate)[..parts.right_width];
+            let left = &mut self.left_rows.row_mut(self.left_at)[..parts.left_width];
             if only_left {
                 self.joined.clear();
                 self.joined.extend(left.iter().chain(right).cloned());
@@ -466,6 +536,9 @@ impl HashJoinRun {
                 continue;
             }
             self.matched = true;
+            if let Some(parted) = &mut self.parted {
+                parted.note_given(self.left_at);
+            }
             if parts.gives_right() {
                 self.matched_right[candidate] = true;
             }
@@ -475,19 +548,32 @@ impl HashJoinRun {
     }
 
     fn end_left_row(&mut self, parts: &Parts<'_>, out: &mut Batch) {
-        let left = self.left_rows.row_mut(self.left_at);
-        self.left_at += 1;
-        self.open = false;
+        // Of a part, the right rows at hand may not be all there are.
+        let (is_first, is_last) = match &mut self.parted {
+            Some(parted) => parted.end_left_row(self.left_at, self.matched),
+            None => (true, true),
+        };
+        let is_alone = !self.matched && is_first && is_last;
+        let left = &mut self.left_rows.row_mut(self.left_at)[..parts.left_width];
         match parts.kind {
-            JoinKind::Left | JoinKind::Full if !self.matched => {
+            JoinKind::Left | JoinKind::Full if is_alone => {
                 let (front, back) = out.push().split_at_mut(parts.left_width);
                 front.swap_with_slice(left);
                 back.fill(Datum::Null);
             }
             JoinKind::Semi if self.matched => out.push_taken(left),
-            JoinKind::Anti if !self.matched => out.push_taken(left),
-            _ => {}
+            JoinKind::Anti if is_alone => out.push_taken(left),
+            _ => {
+                self.left_at += 1;
+                self.open = false;
+                return;
+            }
         }
+        if let Some(parted) = &mut self.parted {
+            parted.note_given(self.left_at);
+        }
+        self.left_at += 1;
+        self.open = false;
     }
 }
 

@@ -80,6 +80,11 @@ impl NestedLoopRun {
         self.ahead = BATCH_ROWS_FIRST;
     }
 
+    pub(super) fn forget_order(&mut self) {
+        self.outer.forget_order();
+        self.inner.forget_order();
+    }
+
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         self.outer.give_back(ex);
         self.inner.give_back(ex);

@@ -4,6 +4,9 @@
 //! used up its budget, or is done; between two calls nothing is borrowed, so a long statement can be put aside and gone
 //! on with on another thread. Tables are read a batch at a time, each batch from the place where the last one ended.
 //!
+//! What an operator keeps it reserves ([`memory`]), and what is more than it may keep it puts on
+//! disk ([`spill`]).
+//!
 //! The plan is a tree of [`Node`]s that never changes; beside it grows a tree of [`Run`]s, one for each node, with what the
 //! operators have to remember. A run is handed its node whenever it is to go on.
 //!
@@ -16,6 +19,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -23,7 +27,7 @@ use colibri_catalog::{Sequence, Table};
 use colibri_txn::Transaction;
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
-use crate::explain::{Actual, Watched};
+use crate::explain::{Actual, Usage, Watched};
 use crate::plan::{Fragment, Node};
 
 mod aggregate;
@@ -38,6 +42,7 @@ mod insert;
 mod join;
 mod key_set;
 mod lock_rows;
+mod memory;
 pub(crate) mod merge_sort;
 mod needs;
 mod operator_cache;
@@ -51,9 +56,14 @@ mod row_patch;
 mod row_store;
 mod row_table;
 mod scan;
+mod seen_keys;
 mod series;
 mod set_op;
 mod sort;
+mod sorter;
+mod spill;
+#[cfg(test)]
+mod spill_tests;
 mod subquery;
 #[cfg(test)]
 mod test_bed;
@@ -67,9 +77,12 @@ pub(crate) use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
 pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
+pub(crate) use memory::{EngineMemory, MemoryLimits, SessionMemory};
+pub use memory::{MemoryTotal, TempFileCounts};
 pub(crate) use needs::expressions_deep;
 pub(crate) use point::Point;
 pub(crate) use scan::Reader;
+pub(crate) use spill::KeptRows;
 pub(crate) use update::UpdateWay;
 
 /// What the session does for expressions.
@@ -91,8 +104,8 @@ pub(crate) struct Context<'a> {
     pub(crate) session: &'a mut dyn SessionCalls,
     /// Set by others to end the statement (57014).
     pub(crate) cancel: &'a AtomicBool,
-    /// Bytes that sorts, hash tables and kept rows may take together; more is an error (53200).
-    pub(crate) memory_bytes_max: usize,
+    /// What operators reserve memory from, and spill beyond.
+    pub(crate) memory: &'a Arc<SessionMemory>,
     /// Rows that this step may still look at; at 0 or below the step ends with [`Step::Yield`] at the next batch. A step
     /// that begins with more than 0 gets on. Cancelling is looked for at least once a batch.
     pub(crate) budget_rows: i64,
@@ -127,11 +140,9 @@ pub(crate) struct Statement {
     shared: Vec<Option<Box<with_queries::Kept>>>,
     /// Rows of the last round of queries that refer to themselves, by number, while such a query
     /// makes the next ones.
-    working: Vec<Option<row_store::RowStore<Datum>>>,
+    working: Vec<Option<KeptRows>>,
     /// What queries inside expressions gave, by number.
     subqueries: Vec<Option<Box<subquery::Memo>>>,
-    /// What sorts, hash tables and kept rows take.
-    bytes: usize,
     /// What each operator did, by place in the plan, if somebody asked.
     actuals: Option<HashMap<usize, Actual>>,
     /// Rows that are only added to are taken exclusively nevertheless: the transaction is likely to read them.
@@ -169,34 +180,11 @@ impl Exec<'_, '_> {
         self.cx.budget_rows = pulse::ROWS_AT_ONCE;
         Ok(())
     }
-
-    /// Counts memory that an operator keeps.
-    #[inline]
-    pub(crate) fn take_memory(&mut self, bytes: usize) -> Result<()> {
-        self.statement.bytes += bytes;
-        if self.statement.bytes > self.cx.memory_bytes_max {
-            return Err(out_of_memory(self.cx.memory_bytes_max));
-        }
-        Ok(())
-    }
-
-    /// Gives back memory that an operator kept.
-    #[inline]
-    pub(crate) fn give_memory(&mut self, bytes: usize) {
-        self.statement.bytes = self.statement.bytes.saturating_sub(bytes);
-    }
 }
 
 #[cold]
 fn canceled() -> Error {
     Error::new(SqlState::CANCELED, "canceling statement due to user request")
-}
-
-#[cold]
-fn out_of_memory(bytes_max: usize) -> Error {
-    Error::new(SqlState::OUT_OF_MEMORY, "out of memory")
-        .detail(format!("The statement's sorts, hash tables and kept rows need more than {bytes_max} bytes."))
-        .hint("Raise work_mem, or let the statement keep fewer rows.")
 }
 
 /// Bytes that a value takes when it is kept.
@@ -265,8 +253,10 @@ impl Run {
             Node::Project { input, exprs } => Self::Project(Box::new(pass_through::ProjectRun::new(input, exprs))),
             Node::NestedLoop { outer, inner, .. } => Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner))),
             Node::HashJoin { left, right, .. } => Self::HashJoin(Box::new(hash_join::HashJoinRun::new(left, right))),
-            Node::Aggregate { input, .. } => Self::Aggregate(Box::new(aggregate::AggregateRun::new(input))),
-            Node::Distinct { input, .. } => Self::Distinct(Box::new(set_op::DistinctRun::new(input))),
+            Node::Aggregate { input, calls, .. } => {
+                Self::Aggregate(Box::new(aggregate::AggregateRun::new(input, calls)))
+            }
+            Node::Distinct { input, sorted, .. } => Self::Distinct(Box::new(set_op::DistinctRun::new(input, *sorted))),
             Node::Sort { input, .. } => Self::Sort(Box::new(sort::SortRun::new(input))),
             Node::Limit { input, .. } => Self::Limit(Box::new(pass_through::LimitRun::new(input))),
             Node::Append { inputs } => Self::Append(Box::new(pass_through::AppendRun::new(inputs))),
@@ -301,6 +291,9 @@ impl Run {
             actual.time += time;
             if matches!(step, Ok(Step::Rows)) {
                 actual.rows += out.rows() as u64;
+            }
+            if let Some(usage) = self.usage(&ex.statement.shared) {
+                actual.usage = Some(usage.or_more(actual.usage));
             }
         }
         step
@@ -358,10 +351,10 @@ impl Run {
             (Self::Project(run), Node::Project { input, .. }) => run.rewind(input, ex),
             (Self::NestedLoop(run), Node::NestedLoop { .. }) => run.rewind(node, ex),
             (Self::Limit(run), Node::Limit { input, .. }) => run.rewind(input, ex),
-            (Self::HashJoin(run), _) => {
+            (Self::HashJoin(run), Node::HashJoin { left, right, .. }) => {
                 if !run.rewind(node, ex) {
                     run.give_back(ex);
-                    *self = Self::new(node);
+                    **run = run.anew(left, right);
                 }
             }
             _ => {
@@ -369,6 +362,34 @@ impl Run {
                 *self = Self::new(node);
             }
         }
+    }
+
+    /// Nobody depends on the order in which it gives rows, beyond which of them it gives. To be
+    /// called before it is run.
+    pub(crate) fn forget_order(&mut self) {
+        match self {
+            Self::Filter(run) => run.input.forget_order(),
+            Self::Project(run) => run.input.forget_order(),
+            Self::NestedLoop(run) => run.forget_order(),
+            Self::HashJoin(run) => run.forget_order(),
+            Self::Append(run) => run.forget_order(),
+            _ => {}
+        }
+    }
+
+    /// What it keeps and has put on disk, of those that do.
+    #[cold]
+    fn usage(&self, shared: &[Option<Box<with_queries::Kept>>]) -> Option<Usage> {
+        Some(match self {
+            Self::HashJoin(run) => run.usage(),
+            Self::Aggregate(run) => run.usage(),
+            Self::Distinct(run) => run.usage(),
+            Self::Sort(run) => run.usage(),
+            Self::SetOp(run) => run.usage(),
+            Self::Shared(run) => run.usage(shared),
+            Self::Recursive(run) => run.usage(),
+            _ => return None,
+        })
     }
 
     /// Gives back the memory of what it and its inputs keep: it is not run any more.

@@ -292,11 +292,16 @@ pub(crate) struct AppendRun {
     /// Of the input at hand.
     input: Option<Run>,
     done: usize,
+    keeps_order: bool,
 }
 
 impl AppendRun {
     pub(super) fn new(_inputs: &[Node]) -> Self {
-        Self { input: None, done: 0 }
+        Self { input: None, done: 0, keeps_order: true }
+    }
+
+    pub(super) fn forget_order(&mut self) {
+        self.keeps_order = false;
     }
 
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
@@ -305,7 +310,14 @@ impl AppendRun {
 
     pub(super) fn step(&mut self, inputs: &[Node], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         while let Some(node) = inputs.get(self.done) {
-            let input = self.input.get_or_insert_with(|| Run::new(node));
+            let keeps_order = self.keeps_order;
+            let input = self.input.get_or_insert_with(|| {
+                let mut input = Run::new(node);
+                if !keeps_order {
+                    input.forget_order();
+                }
+                input
+            });
             match input.step(node, ex, out)? {
                 Step::Done => {
                     input.give_back(ex);

@@ -11,22 +11,16 @@
 //! so that queries of one number may be at work side by side; all of `again` goes back to its start
 //! with each round; what a round begins costs budget, whether it gives rows or not.
 
-use colibri_types::{Datum, Error, Result};
+use colibri_types::{Error, Result};
 
-use super::group::Groups;
-use super::row_store::RowStore;
-use super::{Batch, Exec, Run, Step, row_bytes};
+use super::seen_keys::SeenKeys;
+use super::spill::KeptRows;
+use super::{Batch, Exec, Run, Step};
+use crate::explain::{Spilled, Usage};
 use crate::plan::Node;
 
 /// What going back to the start costs, in rows.
 const ROWS_PER_ROUND: usize = 8;
-
-/// Rows, and what they take beside their store.
-#[derive(Default)]
-struct Round {
-    rows: RowStore<Datum>,
-    bytes: usize,
-}
 
 /// A recursive query at work.
 pub(crate) struct RecursiveRun {
@@ -35,13 +29,11 @@ pub(crate) struct RecursiveRun {
     at_first: bool,
     done: bool,
     /// What the round at hand reads.
-    last: Round,
+    last: KeptRows,
     /// What it gave so far.
-    fresh: Round,
+    fresh: KeptRows,
     /// All rows so far, where none is given twice.
-    seen: Option<Groups>,
-    seen_texts: usize,
-    seen_bytes: usize,
+    seen: Option<SeenKeys>,
 }
 
 impl RecursiveRun {
@@ -50,18 +42,26 @@ impl RecursiveRun {
             run: Run::new(first),
             at_first: true,
             done: false,
-            last: Round::default(),
-            fresh: Round::default(),
+            last: KeptRows::default(),
+            fresh: KeptRows::default(),
             seen: None,
-            seen_texts: 0,
-            seen_bytes: 0,
         }
     }
 
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         self.run.give_back(ex);
-        let seen = std::mem::take(&mut self.seen_bytes);
-        ex.give_memory(seen + std::mem::take(&mut self.last.bytes) + std::mem::take(&mut self.fresh.bytes));
+        self.seen = None;
+        (self.last, self.fresh) = (KeptRows::default(), KeptRows::default());
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let (disk_bytes, memory_bytes) = self.seen.as_ref().map_or((0, 0), SeenKeys::usage);
+        let rows = [&self.last, &self.fresh].map(KeptRows::usage);
+        Usage::Rows(Spilled {
+            memory_bytes: (memory_bytes + rows[0].1 + rows[1].1) as u64,
+            disk_bytes: disk_bytes + rows[0].0 + rows[1].0,
+            batches: 0,
+        })
     }
 
     pub(super) fn step(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
@@ -77,7 +77,7 @@ impl RecursiveRun {
                         self.leave_out_seen(*columns, ex, out)?;
                     }
                     if !out.is_empty() {
-                        self.keep(*columns, ex, out)?;
+                        self.keep(ex, out)?;
                         return Ok(Step::Rows);
                     }
                 }
@@ -100,16 +100,15 @@ impl RecursiveRun {
         if working.len() <= id {
             working.resize_with(id + 1, || None);
         }
-        let outer = working[id].replace(std::mem::take(&mut self.last.rows));
+        let outer = working[id].replace(std::mem::take(&mut self.last));
         let step = self.run.step(again, ex, out);
-        self.last.rows = std::mem::replace(&mut ex.statement.working[id], outer).unwrap_or_default();
+        self.last = std::mem::replace(&mut ex.statement.working[id], outer).unwrap_or_default();
         step
     }
 
     fn next_round(&mut self, again: &Node, ex: &mut Exec<'_, '_>) {
-        ex.give_memory(self.last.bytes);
         self.last = std::mem::take(&mut self.fresh);
-        self.done = self.last.rows.len() == 0;
+        self.done = self.last.is_empty();
         if self.done || self.at_first {
             self.run.give_back(ex);
         }
@@ -124,29 +123,13 @@ impl RecursiveRun {
     }
 
     fn leave_out_seen(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<()> {
-        let seen = self.seen.get_or_insert_with(|| Groups::new(columns));
-        let texts = &mut self.seen_texts;
-        out.retain(|row| {
-            let (_, new) = seen.find_or_add(row);
-            *texts += if new { row_bytes(row) - size_of_val(row) } else { 0 };
-            Ok::<_, Error>(new)
-        })?;
-        let more = (seen.bytes() + self.seen_texts).saturating_sub(self.seen_bytes);
-        self.seen_bytes += more;
-        ex.take_memory(more)
+        let seen = self.seen.get_or_insert_with(|| SeenKeys::new(columns));
+        out.retain(|row| seen.insert(row))?;
+        seen.heed_memory(ex.cx.memory)
     }
 
-    fn keep(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<()> {
-        if self.fresh.rows.len() == 0 {
-            self.fresh.rows = RowStore::new(columns);
-        }
-        let mut bytes = 0;
-        for row in out.iter() {
-            bytes += row_bytes(row);
-            self.fresh.rows.push(row.iter().cloned());
-        }
-        self.fresh.bytes += bytes;
-        ex.take_memory(bytes)
+    fn keep(&mut self, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<()> {
+        out.iter().try_for_each(|row| self.fresh.push_copy(ex.cx.memory, row))
     }
 }
 
@@ -158,19 +141,20 @@ pub(crate) struct WorkingRun {
 
 impl WorkingRun {
     pub(super) fn step(&mut self, id: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        let Some(rows) = ex.statement.working.get(id).and_then(Option::as_ref) else {
+        let is_used_up = ex.is_used_up();
+        let Some(rows) = ex.statement.working.get_mut(id).and_then(Option::as_mut) else {
             return Err(Error::internal("nothing around a recursive reference is recursive"));
         };
         if self.at >= rows.len() {
             return Ok(Step::Done);
         }
-        if ex.is_used_up() {
+        if is_used_up {
             return Ok(Step::Yield);
         }
         out.reset(rows.width());
         let end = rows.len().min(self.at + out.rows_max());
         for index in self.at..end {
-            out.push_row(rows.row(index));
+            rows.read(index, out.push(), false)?;
         }
         ex.spend(end - self.at);
         self.at = end;

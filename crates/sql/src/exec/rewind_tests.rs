@@ -46,8 +46,8 @@ impl Bed {
 
     fn with<T>(&mut self, budget_rows: i64, run: impl FnOnce(&mut Exec<'_, '_>) -> T) -> T {
         let Self { env, txn, session, slots, statement, lists } = self;
-        let mut cx =
-            Context { env, params: &[], session, cancel: &NOT_CANCELED, memory_bytes_max: usize::MAX, budget_rows };
+        let memory = &super::test_bed::memory(super::MemoryLimits::default());
+        let mut cx = Context { env, params: &[], session, cancel: &NOT_CANCELED, memory, budget_rows };
         run(&mut Exec { txn, cx: &mut cx, slots, statement, lists })
     }
 

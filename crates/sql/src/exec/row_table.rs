@@ -89,6 +89,11 @@ impl RowTable {
         self.rows.bytes() + self.links.bytes() + kept + self.places_wanted() * size_of::<Place>()
     }
 
+    /// How many places there are to find rows at.
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     fn places_wanted(&self) -> usize {
         (self.len() + self.len() / 2 + 1).next_power_of_two()
     }
@@ -233,6 +238,11 @@ impl RowTable {
     #[inline]
     pub(super) fn next(&self, row: usize) -> u32 {
         self.links.row(row)[0].next
+    }
+
+    /// The key that is kept for a row besides it, if any.
+    pub(super) fn kept_key(&self, row: usize) -> &[Datum] {
+        if let Keys::Kept(keys) = &self.keys { keys.row(row) } else { &[] }
     }
 
     /// Lets go of some of it, from the end; `false` if nothing is left. No row is to be found any more.

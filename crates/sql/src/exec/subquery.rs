@@ -12,7 +12,9 @@ use smallvec::SmallVec;
 
 use super::eval::{compare_rows, compare_values};
 use super::group::{Groups, hash_values};
+use super::memory::Reservation;
 use super::needs::Needs;
+use super::seen_keys::SeenKeys;
 use super::{Batch, Run, Scope, Step, row_bytes};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
 use crate::plan::Fragment;
@@ -48,11 +50,49 @@ enum Once {
 struct Set {
     width: usize,
     /// Rows without NULLs.
-    whole: Groups,
+    whole: Whole,
     /// Rows with NULLs.
     partial: Groups,
     /// Of the first column.
     extremes: Option<(Datum, Datum)>,
+    memory: Reservation,
+}
+
+/// Rows without NULLs.
+enum Whole {
+    /// Only asked for one by one.
+    Keys(SeenKeys),
+    /// Gone through as well, so all of them are in memory.
+    Rows(Groups),
+}
+
+impl Whole {
+    fn insert(&mut self, row: &[Datum]) -> Result<bool> {
+        match self {
+            Self::Keys(keys) => keys.insert(row),
+            Self::Rows(rows) => Ok(rows.find_or_add(row).1),
+        }
+    }
+
+    fn contains(&mut self, row: &[Datum]) -> Result<bool> {
+        match self {
+            Self::Keys(keys) => keys.contains(row),
+            Self::Rows(rows) => Ok(rows.find(row).is_some()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Keys(keys) => keys.is_empty(),
+            Self::Rows(rows) => rows.len() == 0,
+        }
+    }
+
+    /// Rows that are gone through.
+    fn rows(&self) -> impl Iterator<Item = &[Datum]> {
+        let rows = if let Self::Rows(rows) = self { Some(rows) } else { None };
+        rows.into_iter().flat_map(|rows| (0..rows.len()).map(|at| rows.key(at)))
+    }
 }
 
 impl Memo {
@@ -145,25 +185,29 @@ impl Memo {
         Ok(verdict.datum())
     }
 
-    fn set(&mut self, fragment: &Fragment, width: usize, scope: &mut Scope<'_>) -> Result<Set> {
-        let mut set = Set { width, whole: Groups::new(width), partial: Groups::new(width), extremes: None };
-        let mut counted = 0;
+    /// The rows of a query; `by_key`: they are only asked for one by one.
+    fn set(&mut self, fragment: &Fragment, width: usize, by_key: bool, scope: &mut Scope<'_>) -> Result<Set> {
+        let whole = if by_key { Whole::Keys(SeenKeys::new(width)) } else { Whole::Rows(Groups::new(width)) };
+        let (partial, memory) = (Groups::new(width), Reservation::default());
+        let mut set = Set { width, whole, partial, extremes: None, memory };
+        let mut in_texts = 0;
         while self.next(fragment, super::batch::BATCH_ROWS_MAX, scope)? {
-            let mut bytes = 0;
             for row in self.rows.iter() {
                 let row = &row[..width];
                 let nulls = row.iter().any(Datum::is_null);
-                let (_, new) = if nulls { &mut set.partial } else { &mut set.whole }.find_or_add(row);
+                let new = if nulls { set.partial.find_or_add(row).1 } else { set.whole.insert(row)? };
                 if new {
-                    bytes += row_bytes(row) - size_of_val(row);
+                    in_texts += row_bytes(row) - size_of_val(row);
                     if !nulls {
                         set.widen(&row[0]);
                     }
                 }
             }
-            let taken = set.whole.bytes() + set.partial.bytes();
-            let bytes = bytes + taken - std::mem::replace(&mut counted, taken);
-            scope.outside(&mut [], |ex| ex.take_memory(bytes))?;
+            scope.outside(&mut [], |ex| match &mut set.whole {
+                // Of one column, so rows with NULLs are one at the most.
+                Whole::Keys(keys) => keys.heed_memory(ex.cx.memory),
+                Whole::Rows(rows) => set.memory.hold_all(ex.cx.memory, rows.bytes() + set.partial.bytes() + in_texts),
+            })?;
         }
         Ok(set)
     }
@@ -227,11 +271,10 @@ impl Set {
     }
 
     fn rows(&self) -> impl Iterator<Item = &[Datum]> {
-        let keys = |groups: &'_ Groups| 0..groups.len();
-        keys(&self.whole).map(|at| self.whole.key(at)).chain(keys(&self.partial).map(|at| self.partial.key(at)))
+        self.whole.rows().chain((0..self.partial.len()).map(|at| self.partial.key(at)))
     }
 
-    fn verdict(&self, left: &[Datum], op: CompareOp, all: bool) -> Result<Option<bool>> {
+    fn verdict(&mut self, left: &[Datum], op: CompareOp, all: bool) -> Result<Option<bool>> {
         match (op, all) {
             (CompareOp::Eq, false) => self.has(left),
             (CompareOp::Ne, true) => Ok(self.has(left)?.map(|has| !has)),
@@ -261,19 +304,19 @@ impl Set {
     }
 
     /// Whether a row equal to `left` is there.
-    fn has(&self, left: &[Datum]) -> Result<Option<bool>> {
+    fn has(&mut self, left: &[Datum]) -> Result<Option<bool>> {
         let nulls = left.iter().any(Datum::is_null);
-        if !nulls && self.whole.find(left).is_some() {
+        if !nulls && self.whole.contains(left)? {
             return Ok(Some(true));
         }
         if self.width == 1 {
-            let unknown = self.partial.len() > 0 || nulls && self.whole.len() > 0;
+            let unknown = self.partial.len() > 0 || nulls && !self.whole.is_empty();
             return Ok(if unknown { None } else { Some(false) });
         }
         let mut verdict = Verdict::new(false);
         let partial = (0..self.partial.len()).map(|at| self.partial.key(at));
-        let whole = (0..if nulls { self.whole.len() } else { 0 }).map(|at| self.whole.key(at));
-        for row in partial.chain(whole) {
+        let whole = if nulls { Some(self.whole.rows()) } else { None };
+        for row in partial.chain(whole.into_iter().flatten()) {
             pulse::work(UNITS_PER_COMPARED)?;
             if verdict.take(compare(CompareOp::Eq, left, row)?) {
                 break;
@@ -319,7 +362,10 @@ fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &m
                 SubqueryKind::Exists => Once::Value(memo.exists(fragment, scope)?),
                 SubqueryKind::Scalar => Once::Value(memo.scalar(fragment, scope)?),
                 SubqueryKind::Array(element) => Once::Value(memo.array(fragment, *element, scope)?),
-                SubqueryKind::Quantified { left, .. } => Once::Set(Box::new(memo.set(fragment, left.len(), scope)?)),
+                SubqueryKind::Quantified { left, op, all } => {
+                    let by_key = left.len() == 1 && matches!((op, all), (CompareOp::Eq, false) | (CompareOp::Ne, true));
+                    Once::Set(Box::new(memo.set(fragment, left.len(), by_key, scope)?))
+                }
             };
             let run = &mut memo.run;
             scope.outside(&mut [], |ex| {

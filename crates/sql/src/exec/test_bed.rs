@@ -12,6 +12,8 @@ use colibri_txn::{
 };
 use colibri_types::{Datum, Env, Error, Result, Type};
 
+use super::memory::{EngineMemory, MemoryLimits, MemoryTotal, SessionMemory};
+use super::spill::MemoryScratch;
 use super::{Batch, Context, Execution, SessionCalls, Step};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{Access, Fragment, KeyRanges, Node, OutputColumn, Scan};
@@ -292,11 +294,22 @@ pub(super) fn fragment(root: Node, width: usize, slots: usize) -> Arc<Fragment> 
     Arc::new(Fragment::new(root, slots, (0..width).map(column).collect()))
 }
 
+/// Memory with limits, and temporary files in memory as well.
+pub(super) fn memory(limits: MemoryLimits) -> Arc<SessionMemory> {
+    memory_on(&MemoryScratch::default(), limits)
+}
+
+/// The same with temporary files of which the test wants to know more.
+pub(super) fn memory_on(scratch: &MemoryScratch, limits: MemoryLimits) -> Arc<SessionMemory> {
+    let engine = EngineMemory::with_scratch(Arc::new(scratch.clone()), MemoryTotal::default());
+    SessionMemory::new(&Arc::new(engine), limits)
+}
+
 /// How a plan is run.
 pub(super) struct How<'h> {
     pub(super) budget_rows: i64,
     pub(super) want: usize,
-    pub(super) memory_bytes_max: usize,
+    pub(super) memory: Arc<SessionMemory>,
     pub(super) cancel: &'h AtomicBool,
     pub(super) params: &'h [Datum],
 }
@@ -305,12 +318,23 @@ pub(super) static NOT_CANCELED: AtomicBool = AtomicBool::new(false);
 
 impl Default for How<'_> {
     fn default() -> Self {
-        Self { budget_rows: i64::MAX, want: 1024, memory_bytes_max: usize::MAX, cancel: &NOT_CANCELED, params: &[] }
+        let memory = memory(MemoryLimits::default());
+        Self { budget_rows: i64::MAX, want: 1024, memory, cancel: &NOT_CANCELED, params: &[] }
     }
 }
 
 /// Runs a plan to its end.
 pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'_>) -> Result<Vec<Vec<Datum>>> {
+    run_until(fragment, txn, how, usize::MAX)
+}
+
+/// The same, cancelled after so many steps.
+pub(super) fn run_until(
+    fragment: &Arc<Fragment>,
+    txn: &mut MemoryTxn,
+    how: &How<'_>,
+    steps: usize,
+) -> Result<Vec<Vec<Datum>>> {
     let env = Env::default();
     let mut execution = Execution::new(fragment);
     let mut session = NoSession::default();
@@ -318,13 +342,16 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
     out.want(how.want);
     let mut rows = Vec::new();
     let mut idle = 0;
-    loop {
+    for step in 0.. {
+        if step == steps {
+            how.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
         let mut cx = Context {
             env: &env,
             params: how.params,
             session: &mut session,
             cancel: how.cancel,
-            memory_bytes_max: how.memory_bytes_max,
+            memory: &how.memory,
             // Plans that join much and give little are let off.
             budget_rows: how.budget_rows.saturating_mul(1 << (idle / 1000)),
         };
@@ -344,6 +371,7 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
             Step::Done => return Ok(rows),
         }
     }
+    unreachable!("steps do not end by themselves")
 }
 
 /// Runs a plan to its end at once.

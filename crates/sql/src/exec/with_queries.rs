@@ -12,8 +12,9 @@ use std::sync::Arc;
 use colibri_types::{Datum, Error, Result};
 
 use super::needs::Needs;
-use super::row_store::RowStore;
-use super::{Batch, Exec, Run, Step, row_bytes};
+use super::spill::KeptRows;
+use super::{Batch, Exec, Run, Step};
+use crate::explain::{Spilled, Usage};
 use crate::plan::Node;
 
 /// What a shared query gave so far.
@@ -23,9 +24,8 @@ pub(crate) struct Kept {
     slots: Vec<Datum>,
     /// Whether it depends on an outer row, or on the last round of a query that refers to itself.
     depends: bool,
-    rows: RowStore<Datum>,
+    rows: KeptRows,
     done: bool,
-    bytes: usize,
     fresh: Batch,
 }
 
@@ -40,9 +40,8 @@ impl Kept {
             run: Run::new(input),
             slots,
             depends: needs.slots || needs.working,
-            rows: RowStore::new(0),
+            rows: KeptRows::default(),
             done: false,
-            bytes: 0,
             fresh: Batch::new(),
         }
     }
@@ -54,17 +53,9 @@ impl Kept {
         let step = self.run.step(input, &mut inner, &mut self.fresh)?;
         match step {
             Step::Rows => {
-                if self.rows.len() == 0 {
-                    self.rows = RowStore::new(self.fresh.width());
-                }
-                let mut bytes = 0;
                 for index in 0..self.fresh.rows() {
-                    let row = self.fresh.row_mut(index);
-                    bytes += row_bytes(row);
-                    self.rows.push(row.iter_mut().map(std::mem::take));
+                    self.rows.push(ex.cx.memory, self.fresh.row_mut(index))?;
                 }
-                self.bytes += bytes;
-                ex.take_memory(bytes)?;
             }
             Step::Done => {
                 self.done = true;
@@ -106,6 +97,13 @@ impl SharedRun {
         step
     }
 
+    /// Of the query, which several may read.
+    pub(super) fn usage(&self, shared: &[Option<Box<Kept>>]) -> Usage {
+        let kept = shared.get(self.id).and_then(Option::as_ref);
+        let (disk_bytes, memory_bytes) = kept.map_or((0, 0), |kept| kept.rows.usage());
+        Usage::Rows(Spilled { memory_bytes: memory_bytes as u64, disk_bytes, batches: 0 })
+    }
+
     fn read(&mut self, kept: &mut Kept, input: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         while self.at >= kept.rows.len() {
             if kept.done {
@@ -125,7 +123,7 @@ impl SharedRun {
         out.reset(kept.rows.width());
         let end = kept.rows.len().min(self.at + out.rows_max());
         for index in self.at..end {
-            out.push_row(kept.rows.row(index));
+            kept.rows.read(index, out.push(), false)?;
         }
         ex.spend(end - self.at);
         self.at = end;
@@ -136,9 +134,8 @@ impl SharedRun {
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         if let Some(place) = ex.statement.shared.get_mut(self.id)
             && place.as_ref().is_some_and(|kept| kept.depends)
-            && let Some(kept) = place.take()
         {
-            ex.give_memory(kept.bytes);
+            *place = None;
         }
     }
 }

@@ -10,8 +10,9 @@
 use colibri_types::{Datum, Result};
 use smallvec::SmallVec;
 
-use super::row_store::RowStore;
-use super::{Batch, Exec, Run, Step, operator_cache, row_bytes};
+use super::batch::BATCH_ROWS_MAX;
+use super::spill::KeptRows;
+use super::{Batch, Exec, Run, Step};
 use crate::expr::Expr;
 use crate::plan::Node;
 
@@ -45,10 +46,9 @@ enum Phase {
 pub(super) struct Course {
     source: Run,
     input: Batch,
-    /// Rows collected, and how many of these batches are done.
-    batches: Vec<Batch>,
+    /// Rows collected, and how many of these are done.
+    collected: KeptRows,
     done: usize,
-    bytes: usize,
     phase: Phase,
     streams: bool,
     pub(super) outcome: Outcome,
@@ -60,9 +60,8 @@ impl Course {
         Self {
             source: Run::new(source),
             input: Batch::new(),
-            batches: Vec::new(),
+            collected: KeptRows::default(),
             done: 0,
-            bytes: 0,
             phase: Phase::Reading,
             streams,
             outcome: Outcome::default(),
@@ -71,8 +70,8 @@ impl Course {
 
     pub(super) fn again(&mut self, source: &Node) -> bool {
         self.input = std::mem::take(&mut self.input).kept();
-        operator_cache::empty(&mut self.batches);
-        (self.done, self.bytes) = (0, 0);
+        self.collected.again();
+        self.done = 0;
         self.phase = Phase::Reading;
         self.outcome.affected = 0;
         self.outcome.returned.again();
@@ -96,22 +95,25 @@ impl Course {
                         changes.change(ex, &mut self.input, &mut self.outcome)?;
                     }
                     Step::Rows => {
-                        let batch = std::mem::take(&mut self.input);
-                        let bytes = batch.iter().map(row_bytes).sum();
-                        self.bytes += bytes;
-                        ex.take_memory(bytes)?;
-                        self.batches.push(batch);
+                        for index in 0..self.input.rows() {
+                            self.collected.push(ex.cx.memory, self.input.row_mut(index))?;
+                        }
                     }
                 },
                 Phase::Writing => {
-                    if let Some(batch) = self.batches.get_mut(self.done) {
-                        let mut batch = std::mem::take(batch);
-                        ex.spend(batch.rows());
-                        changes.change(ex, &mut batch, &mut self.outcome)?;
-                        self.done += 1;
+                    let end = self.collected.len().min(self.done + BATCH_ROWS_MAX);
+                    if self.done < end {
+                        self.input.reset(self.collected.width());
+                        for index in self.done..end {
+                            self.collected.read(index, self.input.push(), true)?;
+                        }
+                        self.done = end;
+                        ex.spend(self.input.rows());
+                        changes.change(ex, &mut self.input, &mut self.outcome)?;
                     }
-                    if self.done >= self.batches.len() {
-                        ex.give_memory(std::mem::take(&mut self.bytes));
+                    if self.done == self.collected.len() {
+                        self.collected.again();
+                        self.done = 0;
                         self.phase = Phase::Finishing;
                     }
                 }
@@ -121,7 +123,7 @@ impl Course {
                     }
                     self.phase = Phase::Returning;
                 }
-                Phase::Returning => return Ok(self.outcome.returned.give(ex, out)),
+                Phase::Returning => return self.outcome.returned.give(ex, out),
             }
             ex.check_cancel()?;
             if ex.is_used_up() && self.phase != Phase::Returning {
@@ -134,43 +136,39 @@ impl Course {
 /// Rows of RETURNING, kept until the statement has written all of its own.
 #[derive(Default)]
 pub(super) struct Returned {
-    rows: RowStore<Datum>,
+    rows: KeptRows,
     given: usize,
-    bytes: usize,
 }
 
 impl Returned {
     fn again(&mut self) {
         self.rows.again();
-        (self.given, self.bytes) = (0, 0);
+        self.given = 0;
     }
 
     /// Evaluates RETURNING on a row.
     pub(super) fn push(&mut self, ex: &mut Exec<'_, '_>, exprs: &[Expr], row: &[Datum]) -> Result<()> {
-        if self.rows.len() == 0 && self.rows.width() != exprs.len() {
-            self.rows = RowStore::new(exprs.len());
-        }
         let mut values: SmallVec<[Datum; 4]> = SmallVec::new();
         for expr in exprs {
             values.push(expr.eval_owned(&mut ex.scope(), row)?);
         }
-        let bytes = row_bytes(&values);
-        self.rows.push(values);
-        self.bytes += bytes;
-        ex.take_memory(bytes)
+        self.rows.push(ex.cx.memory, &mut values)
     }
 
     /// Fills a batch with rows not given yet.
-    pub(super) fn give(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Step {
+    pub(super) fn give(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         if self.given == self.rows.len() {
-            ex.give_memory(std::mem::take(&mut self.bytes));
-            return Step::Done;
+            return Ok(Step::Done);
+        }
+        if ex.is_used_up() {
+            return Ok(Step::Yield);
         }
         out.reset(self.rows.width());
         while self.given < self.rows.len() && !out.is_full() {
-            out.push_taken(self.rows.row_mut(self.given));
+            self.rows.read(self.given, out.push(), true)?;
             self.given += 1;
         }
-        Step::Rows
+        ex.spend(out.rows());
+        Ok(Step::Rows)
     }
 }

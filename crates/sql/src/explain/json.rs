@@ -2,6 +2,7 @@
 //!
 //! The tree is the one that the lines show: an operator belongs to the last one before it that stands further left.
 
+use super::usage::Figure;
 use super::{Actual, ExplainOptions, Part, What};
 
 /// Keys whose values are lists whatever their length.
@@ -68,6 +69,10 @@ fn keep<'p>(part: &'p Part, object: &mut Vec<(&'static str, Value)>, note: &mut 
             object.push((name, Value::List(values.iter().cloned().map(Value::Text).collect())));
         }
         What::Property { name, values } => object.push((name, Value::Text(values.join(", ")))),
+        What::Usage(usage) => object.extend(usage.figures().into_iter().map(|(name, figure)| match figure {
+            Figure::Word(word) => (name, Value::Text(word.to_owned())),
+            Figure::Number(number) => (name, Value::Number(number.to_string())),
+        })),
         What::Note(text) => *note = Some(text),
         What::Operator { .. } => {}
     }

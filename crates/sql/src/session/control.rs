@@ -411,7 +411,8 @@ impl Session {
             super::plans::Command::Plan { fragment, .. } => {
                 self.depend(&prepared)?;
                 let mut execution = Execution::new(fragment);
-                let (rows, count) = self.run_to_end(&mut execution, fragment, &params)?;
+                let mut rows = Rows::default();
+                let count = self.run_to_end(&mut execution, fragment, &params, Some(&mut rows))?;
                 let affected = execution.affected().unwrap_or(count);
                 execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
@@ -470,24 +471,31 @@ impl Session {
         let column = crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None };
         let fragment = crate::plan::Fragment::new(root, 0, vec![column]);
         let mut execution = Execution::new(&fragment);
-        let (rows, _) = self.run_to_end(&mut execution, &fragment, &[])?;
+        let mut rows = Rows::default();
+        self.run_to_end(&mut execution, &fragment, &[], Some(&mut rows))?;
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
     }
 
-    /// Runs operators within the statement at hand.
-    fn run_to_end(&mut self, execution: &mut Execution, fragment: &Fragment, params: &[Datum]) -> Result<(Rows, u64)> {
-        let mut rows = Rows::default();
+    /// Runs operators within the statement at hand; gives how many rows they gave, and these if
+    /// anybody wants them.
+    fn run_to_end(
+        &mut self,
+        execution: &mut Execution,
+        fragment: &Fragment,
+        params: &[Datum],
+        mut rows: Option<&mut Rows>,
+    ) -> Result<u64> {
         let mut count = 0;
         let mut batch = crate::exec::Batch::default();
         loop {
-            let memory_bytes_max = self.own.settings.hot().work_bytes;
+            self.memory.set_limits(self.own.settings.hot().memory);
             let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
             let mut cx = Context {
                 env: &self.env,
                 params,
                 session: &mut self.own,
                 cancel: &self.cancel,
-                memory_bytes_max,
+                memory: &self.memory,
                 budget_rows: pulse::ROWS_AT_ONCE,
             };
             let step = execution.step(fragment, txn, &mut cx, &mut batch)?;
@@ -495,12 +503,14 @@ impl Session {
             match step {
                 Step::Rows => {
                     for index in 0..batch.rows() {
-                        rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
+                        if let Some(rows) = &mut rows {
+                            rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
+                        }
                     }
                     count += batch.rows() as u64;
                 }
                 Step::Yield => {}
-                Step::Done => return Ok((rows, count)),
+                Step::Done => return Ok(count),
             }
         }
     }
@@ -515,7 +525,7 @@ impl Session {
         }
         let (fragment, _) = self.plan_inner("", &statement, &[])?;
         let mut execution = Execution::new(&fragment);
-        self.run_to_end(&mut execution, &fragment, &[])?;
+        self.run_to_end(&mut execution, &fragment, &[], None)?;
         Ok(execution.affected().unwrap_or(0))
     }
 
@@ -547,7 +557,7 @@ impl Session {
         if analyze {
             let began = std::time::Instant::now();
             let running = execution.insert(Execution::new_watched(&fragment));
-            self.run_to_end(running, &fragment, params)?;
+            self.run_to_end(running, &fragment, params, None)?;
             times.push(("Execution Time", began.elapsed().as_secs_f64() * 1e3));
         }
         times.retain(|_| summary);

@@ -19,7 +19,7 @@ use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 
-use crate::exec::check_table;
+use crate::exec::{EngineMemory, MemoryTotal, TempFileCounts, check_table};
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
 
@@ -40,6 +40,7 @@ pub struct Engine {
     name: String,
     activity: Activity,
     recipes: Recipes,
+    memory: Arc<EngineMemory>,
 }
 
 /// Where a sequence stands.
@@ -78,7 +79,16 @@ impl Engine {
     /// # Errors
     /// Those of the storage; a damaged catalogue.
     pub fn open(database: Database) -> Result<Arc<Self>> {
+        Self::open_within(database, MemoryTotal::default())
+    }
+
+    /// The same, for one of several databases that keep no more in memory together than so much.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_within(database: Database, total: MemoryTotal) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
+        let memory = Arc::new(EngineMemory::new(database.path(), total));
         let store = LocalStore::new(database);
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         let catalog = if Catalog::exists(&mut txn)? {
@@ -100,6 +110,7 @@ impl Engine {
             name,
             activity: Activity::default(),
             recipes: Recipes::default(),
+            memory,
         }))
     }
 
@@ -133,6 +144,16 @@ impl Engine {
             findings.extend(check_table(&mut txn, table)?);
         }
         Ok(findings)
+    }
+
+    /// The temporary files that statements made since the database was opened.
+    #[must_use]
+    pub fn temp_files(&self) -> TempFileCounts {
+        self.memory.temp_file_counts()
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<EngineMemory> {
+        &self.memory
     }
 
     /// What sessions know of statements and share.

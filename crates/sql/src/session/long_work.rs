@@ -295,3 +295,75 @@ fn a_time_limit_ends_a_statement_that_a_thread_waits_for() {
         assert!(began.elapsed() < Duration::from_secs(10), "{text}: {:?}", began.elapsed());
     }
 }
+
+/// What operators do on disk lets others run, and can be ended, as all else they do; and nothing of
+/// it is left.
+#[test]
+fn operators_that_have_little_memory_give_others_a_chance_and_can_be_ended_at_any_time() {
+    const MORE: &[(&str, &str)] = &[
+        ("join of many rows", "SELECT count(*) FROM big a, small b, big c WHERE a.i + b.i = c.i + b.g"),
+        ("left join in order", "SELECT a.i, c.s FROM big a LEFT JOIN big c ON a.s = c.s OFFSET 10000000"),
+        ("full join", "SELECT count(*) FROM big a FULL JOIN big b ON a.s || 'x' = b.s || 'x'"),
+        ("join of one key", "SELECT count(*) FROM big a JOIN big b ON a.i - a.i = b.i - b.i AND a.i = -b.i"),
+        ("sort", "SELECT s FROM (SELECT a.s || b.i AS s FROM big a, small b) x ORDER BY s OFFSET 10000000"),
+        ("groups", "SELECT count(*) FROM (SELECT a.s, b.i, array_agg(a.i) FROM big a, small b GROUP BY a.s, b.i) x"),
+        ("distinct aggregate", "SELECT count(DISTINCT a.s || b.i), sum(DISTINCT a.i * b.i) FROM big a, small b"),
+        (
+            "rows read twice",
+            "WITH w AS MATERIALIZED (SELECT a.s, b.i FROM big a, small b) SELECT count(*) FROM w x, w y WHERE x.i = -y.i",
+        ),
+        ("rows of RETURNING", "UPDATE big SET g = g + 1 RETURNING s, (SELECT max(i) FROM small)"),
+        (
+            "recursive",
+            "WITH RECURSIVE r(i) AS (SELECT 1 UNION SELECT (i * 2 + j) % 300000 FROM r, generate_series(0, 1) j) SELECT count(*) FROM r",
+        ),
+    ];
+    let (_dir, engine) = database();
+    let mut session = Session::new(&engine, "colibri");
+    session.run(SESSION).unwrap();
+    session.run("SET work_mem = '64kB'; SET hash_mem_multiplier = 1").unwrap();
+    let chances = Chances::of(&mut session);
+    let only = std::env::var("COLIBRI_LONG").unwrap_or_default();
+    let keeps = ["join", "aggregate", "distinct", "sort", "except", "intersect", "shared", "recursive", "returning"];
+    let of_those = |id: &str| id.starts_with("operator") && keeps.iter().any(|word| id.contains(word));
+    let operators = statements().filter(|(id, _)| of_those(id));
+    let mut faults = Vec::new();
+    for (id, text) in operators.chain(MORE.iter().copied()).filter(|(id, _)| id.contains(&only)) {
+        for wanted in [100, 2_000] {
+            session.run("BEGIN").unwrap();
+            chances.begin(wanted);
+            let ended = run(&mut session, text, &chances, &mut BTreeSet::new());
+            let end = cpu_time().as_nanos() as u64;
+            let longest = Duration::from_nanos(chances.longest.load(Ordering::Relaxed));
+            let is_over = match ended {
+                Ok(()) => true,
+                Err(error) if error.state() == SqlState::CANCELED => false,
+                Err(error) => {
+                    faults.push(format!("{id}: {error}"));
+                    true
+                }
+            };
+            let late = Duration::from_nanos(end.saturating_sub(chances.canceled_at.load(Ordering::Relaxed)));
+            if longest > GAP_MAX || !is_over && late > GAP_MAX {
+                faults.push(format!("{id}: {longest:?} between two chances, ended {late:?} after it was cancelled"));
+            }
+            session.run("ROLLBACK").unwrap();
+            if (engine.temp_files().open, session.memory.kept()) != (0, 0) {
+                faults.push(format!(
+                    "{id}: {} files and {} bytes are left",
+                    engine.temp_files().open,
+                    session.memory.kept()
+                ));
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(
+        only.is_empty().then(|| engine.temp_files().files).is_none_or(|files| files > 30),
+        "{:?}",
+        engine.temp_files()
+    );
+}

@@ -58,7 +58,7 @@ use colibri_txn::{LocalTransaction, QueuedCommit, Remains, Transaction};
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
 
-use crate::exec::{Batch, Context};
+use crate::exec::{Batch, Context, SessionMemory};
 use crate::surroundings::Listed;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
@@ -105,6 +105,8 @@ pub struct Session {
     committing: Option<QueuedCommit>,
     /// What the last transaction left to the next one, if it only read.
     remains: Option<Remains>,
+    /// What its statements keep.
+    memory: Arc<SessionMemory>,
     /// What the last statement's rows were made in.
     batch: Batch,
     /// See [`Session::keep_rows`].
@@ -133,6 +135,8 @@ pub struct Session {
     /// Cursors and prepared statements as the catalogue lists them.
     listed: Arc<Listed>,
     cursors: HashMap<CompactString, Box<OpenCursor>>,
+    /// Room for the rows that a cursor's query gives.
+    cursor_rows: Rows,
     /// Cursors that were declared so far.
     cursor_serial: u64,
     /// EXECUTEs at work within each other.
@@ -152,6 +156,7 @@ impl Session {
 
     fn with_number(engine: &Arc<Engine>, user: &str, number: i32) -> Self {
         let settings = settings::Settings::default();
+        let settings_limits = settings.hot().memory;
         let own = Own {
             number,
             presence: engine.activity().enter(number),
@@ -183,6 +188,7 @@ impl Session {
             txn: None,
             committing: None,
             remains: None,
+            memory: SessionMemory::new(engine.memory(), settings_limits),
             batch: Batch::default(),
             rows: Rows::default(),
             state: TransactionState::Idle,
@@ -200,6 +206,7 @@ impl Session {
             repeats: false,
             listed: Arc::default(),
             cursors: HashMap::new(),
+            cursor_rows: Rows::default(),
             cursor_serial: 0,
             execute_depth: 0,
             marks_rows: false,
@@ -349,14 +356,14 @@ impl Session {
         &mut self,
         run: impl FnOnce(&mut dyn Transaction, &mut Context<'_>) -> Result<T>,
     ) -> Result<T> {
-        let memory_bytes_max = self.own.settings.hot().work_bytes;
+        self.memory.set_limits(self.own.settings.hot().memory);
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let mut cx = Context {
             env: &self.env,
             params: &[],
             session: &mut self.own,
             cancel: &self.cancel,
-            memory_bytes_max,
+            memory: &self.memory,
             budget_rows: pulse::ROWS_AT_ONCE,
         };
         run(txn, &mut cx)

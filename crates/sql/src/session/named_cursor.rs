@@ -33,14 +33,14 @@ use std::sync::Arc;
 
 use colibri_catalog::Table;
 use colibri_txn::{CommitTicket, Isolation};
-use colibri_types::{Error, Result, SqlState, Type};
+use colibri_types::{Datum, Error, Result, SqlState, Type};
 use compact_str::{CompactString, format_compact};
 
 use super::drive::{sleep_now, wait_now};
 use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
-use crate::exec::datum_bytes;
+use crate::exec::KeptRows;
 use crate::surroundings::CursorInfo;
 
 pub(super) use parse::{Goal, Parsed, parse};
@@ -80,8 +80,9 @@ pub(super) struct OpenCursor {
     running: Option<Running>,
     /// The command tag, once it is at its end.
     tag: CompactString,
-    /// Rows that were not given yet; with `scroll`, all that there were.
-    rows: Rows,
+    /// Rows that were not given yet; with `scroll`, all that there were. Those that memory has no
+    /// room for are on disk.
+    rows: KeptRows,
     /// How many rows came in front of `rows`.
     before: u64,
     /// 0 in front of the first row, a row's number on it, one more than there are behind the last.
@@ -97,7 +98,6 @@ pub(super) struct OpenCursor {
     ticket: Option<CommitTicket>,
     /// Cursors that were declared before it, in this session.
     serial: u64,
-    kept_bytes: usize,
 }
 
 /// A FETCH at work.
@@ -282,7 +282,7 @@ impl Session {
         let mut has_pulled = false;
         loop {
             let before = fetch.given;
-            fetch.is_done = cursor.give(fetch, out);
+            fetch.is_done = cursor.give(fetch, out)?;
             if fetch.given > before && !fetch.moves {
                 return Ok(Some(Progress::Rows));
             }
@@ -302,18 +302,13 @@ impl Session {
     /// Steps on with a cursor's query. `None`: it has more rows now, or is at its end.
     fn pull(&mut self, cursor: &mut OpenCursor, budget_rows: i64) -> Result<Option<Progress>> {
         let Some(running) = &mut cursor.running else { return Ok(None) };
-        let known = cursor.rows.len();
-        let progress = self.advance(running, &mut cursor.rows, budget_rows)?;
+        let mut came = std::mem::take(&mut self.cursor_rows);
+        let progress = self.advance(running, &mut came, budget_rows)?;
         cursor.planned = Arc::clone(&running.prepared);
-        if cursor.scroll.keeps() {
-            let came = cursor.rows.iter().skip(known);
-            cursor.kept_bytes += came.flatten().map(datum_bytes).sum::<usize>();
-            if self.check_kept(cursor).is_err() && cursor.scroll == Scroll::Offered {
-                // Rows that nobody has asked for again are not worth more memory.
-                (cursor.scroll, cursor.kept_bytes) = (Scroll::No, 0);
-            }
-            self.check_kept(cursor)?;
+        for row in 0..came.len() {
+            cursor.rows.push(&self.memory, came.row_mut(row))?;
         }
+        self.cursor_rows = came.emptied();
         match progress {
             Progress::Rows => Ok(None),
             Progress::Done(completion) => {
@@ -323,16 +318,6 @@ impl Session {
             }
             waits => Ok(Some(waits)),
         }
-    }
-
-    fn check_kept(&self, cursor: &OpenCursor) -> Result<()> {
-        let bytes_max = self.own.settings.hot().work_bytes;
-        if cursor.kept_bytes <= bytes_max {
-            return Ok(());
-        }
-        Err(Error::new(SqlState::OUT_OF_MEMORY, "out of memory")
-            .detail(format!("Rows of a cursor that have to be kept need more than {bytes_max} bytes."))
-            .hint("Rows are kept by SCROLL, and when the transaction writes something before all of them are fetched."))
     }
 
     /// Whether a statement that is about to begin would show in what cursors give later.
@@ -375,12 +360,7 @@ impl Session {
             |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed && !waits(cursor) && which(cursor);
         let open = self.cursors.iter().find(|(_, cursor)| is_open(cursor)).map(|(name, _)| name.clone());
         let Some((name, mut cursor)) = open.and_then(|name| self.cursors.remove_entry(&name)) else { return Ok(None) };
-        let known = cursor.rows.len();
         let pulled = self.pull(&mut cursor, budget_rows);
-        if !cursor.scroll.keeps() {
-            cursor.kept_bytes += cursor.rows.iter().skip(known).flatten().map(datum_bytes).sum::<usize>();
-        }
-        let pulled = pulled.and_then(|progress| self.check_kept(&cursor).map(|()| progress));
         cursor.has_failed |= pulled.is_err();
         self.cursors.insert(name, cursor);
         Ok(Some(pulled?.unwrap_or(Progress::Yield)))
@@ -441,7 +421,7 @@ impl OpenCursor {
             planned: Arc::clone(prepared),
             running,
             tag: CompactString::default(),
-            rows: Rows::default(),
+            rows: KeptRows::default(),
             before: 0,
             at: 0,
             scroll: Scroll::No,
@@ -451,7 +431,6 @@ impl OpenCursor {
             is_held: false,
             ticket: None,
             serial: 0,
-            kept_bytes: 0,
         }
     }
 
@@ -472,58 +451,58 @@ impl OpenCursor {
     }
 
     /// Gives what it has of what is wanted; whether that was all.
-    fn give(&mut self, fetch: &mut Fetch, out: &mut Rows) -> bool {
+    fn give(&mut self, fetch: &mut Fetch, out: &mut Rows) -> Result<bool> {
         match fetch.goal {
             Goal::Forward(mut left) => {
                 while left > 0 {
                     if !self.go_on() {
                         fetch.goal = Goal::Forward(left);
-                        return self.running.is_none();
+                        return Ok(self.running.is_none());
                     }
-                    self.show(fetch, out);
+                    self.show(fetch, out)?;
                     left -= 1;
                 }
-                true
+                Ok(true)
             }
             Goal::Backward(mut left) => {
                 while left > 0 && self.at > 1 {
                     self.at -= 1;
                     left -= 1;
-                    self.show(fetch, out);
+                    self.show(fetch, out)?;
                 }
                 if left > 0 {
                     self.at = 0;
                 }
-                true
+                Ok(true)
             }
             Goal::Absolute(number) if number < 0 => {
                 if self.running.is_some() {
-                    return false;
+                    return Ok(false);
                 }
                 self.at = (self.count() + 1).saturating_sub(number.unsigned_abs());
-                self.show(fetch, out);
-                true
+                self.show(fetch, out)?;
+                Ok(true)
             }
             Goal::Absolute(number) => {
                 let number = number.unsigned_abs();
                 if self.scroll.keeps() {
                     if number > self.count() && self.running.is_some() {
-                        return false;
+                        return Ok(false);
                     }
                     self.at = number.min(self.count() + 1);
                 } else {
                     while self.at < number {
                         if !self.go_on() {
-                            return self.running.is_none();
+                            return Ok(self.running.is_none());
                         }
                     }
                 }
-                self.show(fetch, out);
-                true
+                self.show(fetch, out)?;
+                Ok(true)
             }
             Goal::Relative(_) => {
-                self.show(fetch, out);
-                true
+                self.show(fetch, out)?;
+                Ok(true)
             }
         }
     }
@@ -533,8 +512,7 @@ impl OpenCursor {
         // What lies behind it is of no use any more.
         if !self.scroll.keeps() && self.at == self.count() && !self.rows.is_empty() {
             self.before += self.rows.len() as u64;
-            self.rows.clear();
-            self.kept_bytes = 0;
+            self.rows.again();
         }
         if self.at < self.count() {
             self.at += 1;
@@ -547,21 +525,20 @@ impl OpenCursor {
     }
 
     /// Gives the row that the cursor is on, if it is on one.
-    fn show(&mut self, fetch: &mut Fetch, out: &mut Rows) {
+    fn show(&mut self, fetch: &mut Fetch, out: &mut Rows) -> Result<()> {
         if self.at <= self.before || self.at > self.count() {
-            return;
+            return Ok(());
         }
         fetch.given += 1;
         if fetch.moves {
-            return;
+            return Ok(());
         }
-        let row = self.rows.row_mut((self.at - self.before - 1) as usize);
-        // The keys stay, for WHERE CURRENT OF.
+        let mut row = vec![Datum::Null; self.rows.width()];
         let width = self.prepared.columns.len().min(row.len());
-        if self.scroll.keeps() {
-            out.push(row[..width].iter().cloned());
-        } else {
-            out.push(row[..width].iter_mut().map(std::mem::take));
-        }
+        // Where there are keys they stay, for WHERE CURRENT OF.
+        let takes = !self.scroll.keeps() && width == row.len();
+        self.rows.read((self.at - self.before - 1) as usize, &mut row, takes)?;
+        out.push_exchanged(&mut row[..width]);
+        Ok(())
     }
 }

@@ -4,10 +4,11 @@
 //! exchanged for new ones, so that whoever uses the same `Rows` for small results again and again allocates nothing.
 
 use std::fmt;
+use std::sync::Arc;
 
-use colibri_types::Datum;
+use colibri_types::{Datum, Result};
 
-use crate::exec::{LEFTOVER_CELLS_MAX, trim_leftover};
+use crate::exec::{KeptRows, LEFTOVER_CELLS_MAX, SessionMemory, trim_leftover};
 
 /// Rows of equal width. Taking rows out with [`Rows::clear`] leaves the memory of a few small values for the next ones.
 #[derive(Default)]
@@ -112,6 +113,37 @@ impl Rows {
             self.count += std::mem::take(&mut other.count);
         }
         other.clear();
+    }
+}
+
+/// Rows of a statement that are kept until its end in memory as they came; those behind them are
+/// [`KeptBehind`].
+pub(super) const KEPT_AT_HAND: usize = 1024;
+
+/// Rows that are kept until the statement's end, in memory as far as that goes, and on disk behind
+/// that.
+#[derive(Default)]
+pub(super) struct KeptBehind {
+    rows: KeptRows,
+    given: usize,
+}
+
+impl KeptBehind {
+    pub(super) fn push(&mut self, memory: &Arc<SessionMemory>, row: &mut [Datum]) -> Result<()> {
+        self.rows.push(memory, row)
+    }
+
+    /// Gives some of those that were not given yet; `false` if there are none.
+    pub(super) fn give(&mut self, out: &mut Rows) -> Result<bool> {
+        let mut row = vec![Datum::Null; self.rows.width()];
+        let end = self.rows.len().min(self.given + KEPT_AT_HAND);
+        for number in self.given..end {
+            self.rows.read(number, &mut row, true)?;
+            out.push_exchanged(&mut row);
+        }
+        let gives = end > self.given;
+        self.given = end;
+        Ok(gives)
     }
 }
 

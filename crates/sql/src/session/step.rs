@@ -26,6 +26,7 @@ use compact_str::CompactString;
 use super::block::{Block, CommitStep, in_failed_block};
 use super::named_cursor::Fetch;
 use super::plans::Command;
+use super::rows::{KEPT_AT_HAND, KeptBehind};
 use super::sequences::OwnSequences;
 use super::texts::{self, Parsed};
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
@@ -65,6 +66,8 @@ pub struct Running {
     /// Its rows are kept until its end.
     pub(super) keeps: bool,
     pub(super) kept: Rows,
+    /// Those behind the first [`KEPT_AT_HAND`].
+    kept_behind: Option<Box<KeptBehind>>,
     pub(super) rows: u64,
     /// When it began, if it is timed.
     pub(super) begun: Option<Instant>,
@@ -81,6 +84,11 @@ pub struct Running {
 }
 
 impl Running {
+    fn forget_kept(&mut self) {
+        self.kept.clear();
+        self.kept_behind = None;
+    }
+
     /// The parameters of a statement that is over.
     #[must_use]
     pub fn take_params(&mut self) -> Vec<Datum> {
@@ -263,6 +271,7 @@ impl Session {
             stage: Stage::Begin,
             keeps: false,
             kept: Rows::default(),
+            kept_behind: None,
             rows: 0,
             begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
             batch: match &prepared.command {
@@ -287,7 +296,7 @@ impl Session {
                 self.own.advisory.take_statement_back();
                 self.abort_txn();
                 self.end_block(false);
-                running.kept.clear();
+                running.forget_kept();
                 running.rows = 0;
                 running.slept_before = std::mem::take(&mut running.slept);
                 running.stage = Stage::Begin;
@@ -430,13 +439,20 @@ impl Session {
                         }
                     }
                 }
-                Stage::Giving(completion) => {
+                Stage::Giving(_) => {
                     if !running.kept.is_empty() {
                         out.append(&mut running.kept);
                         return Ok(Progress::Rows);
                     }
-                    let completion = completion.take();
-                    running.stage = Stage::Over;
+                    if let Some(behind) = &mut running.kept_behind
+                        && behind.give(out)?
+                    {
+                        return Ok(Progress::Rows);
+                    }
+                    let completion = match std::mem::replace(&mut running.stage, Stage::Over) {
+                        Stage::Giving(completion) => completion,
+                        _ => None,
+                    };
                     return Ok(Progress::Done(completion.ok_or_else(|| Error::internal("a statement ended twice"))?));
                 }
                 Stage::Fetch(fetch) => match self.fetch_on(fetch, out, budget_rows)? {
@@ -495,7 +511,7 @@ impl Session {
                 return Err(error);
             }
         };
-        running.kept.clear();
+        running.forget_kept();
         running.rows = 0;
         running.slept_before = std::mem::take(&mut running.slept);
         running.stage = Stage::Restart(savepoint);
@@ -539,7 +555,7 @@ impl Session {
     /// The unique constraint that a statement violates within so many rows, if it does.
     fn violation(&mut self, fragment: &crate::plan::Fragment, params: &[Datum]) -> Option<Error> {
         const ROWS_MAX: i64 = 10_000;
-        let memory_bytes_max = self.own.settings.hot().work_bytes;
+        self.memory.set_limits(self.own.settings.hot().memory);
         let mut execution = Execution::new(fragment);
         let mut batch = Batch::default();
         let mut cx = Context {
@@ -547,7 +563,7 @@ impl Session {
             params,
             session: &mut self.own,
             cancel: &self.cancel,
-            memory_bytes_max,
+            memory: &self.memory,
             budget_rows: ROWS_MAX,
         };
         let txn = self.txn.as_mut()?;
@@ -739,13 +755,13 @@ impl Session {
             return Err(Error::internal("a statement at work has no plan"));
         };
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
-        let memory_bytes_max = self.own.settings.hot().work_bytes;
+        self.memory.set_limits(self.own.settings.hot().memory);
         let mut cx = Context {
             env: &self.env,
             params: &running.params,
             session: &mut self.own,
             cancel: &self.cancel,
-            memory_bytes_max,
+            memory: &self.memory,
             budget_rows: *budget_rows,
         };
         let step = execution.step(fragment, txn, &mut cx, &mut running.batch)?;
@@ -761,6 +777,11 @@ impl Session {
                 for index in 0..running.batch.rows() {
                     let row = running.batch.row_mut(index);
                     let width = width.min(row.len());
+                    if running.keeps && rows.len() >= KEPT_AT_HAND {
+                        let behind = running.kept_behind.get_or_insert_default();
+                        behind.push(&self.memory, &mut row[..width])?;
+                        continue;
+                    }
                     rows.push_exchanged(&mut row[..width]);
                 }
                 running.rows += running.batch.rows() as u64;

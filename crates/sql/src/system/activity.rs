@@ -202,7 +202,10 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
         row[2] = int(connected as i64);
         row[3] = count(counters.as_ref().map(|counters| counters.commits));
         row[4] = count(here.map(|engine| engine.activity().rolled_back()));
+        let files = here.map(|engine| engine.temp_files());
         row[12] = count(counters.as_ref().map(|counters| counters.conflicts));
+        row[13] = count(files.map(|files| files.files));
+        row[14] = count(files.map(|files| files.bytes));
         row[15] = count(counters.as_ref().map(|counters| counters.deadlocks));
         rows.push(row)?;
     }

@@ -24,6 +24,7 @@ use colibri_types::{Datum, Error, Result, cast, cast::CastContext, pulse};
 use super::find_entry;
 use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};
 use crate::exec::delete::delete_row;
+use crate::exec::memory::Reservation;
 use crate::exec::scan::Lookup;
 use crate::exec::update::{ChangePlan, change_row, is_unique};
 use crate::exec::{Batch, Exec, row_bytes};
@@ -57,7 +58,7 @@ pub(super) struct Round {
     /// Where in `affected` a row of a target is.
     places: HashMap<(usize, Key), usize>,
     plans: ChangePlans,
-    bytes: usize,
+    memory: Reservation,
 }
 
 /// A row that an action concerns. Its lock is held.
@@ -299,8 +300,7 @@ impl Effects {
                     Some(_) => {}
                 }
             }
-            round.bytes += bytes;
-            ex.take_memory(std::mem::take(&mut bytes))?;
+            round.memory.add(ex.cx.memory, std::mem::take(&mut bytes))?;
         }
         if event.action == ReferenceAction::SetDefault {
             // The default may be the very key that goes away.
@@ -368,7 +368,7 @@ impl Effects {
             round.affected.clear();
             round.places.clear();
             round.done = 0;
-            ex.give_memory(std::mem::take(&mut round.bytes));
+            round.memory.release();
             self.put_moved(ex)?;
         }
         Ok(())

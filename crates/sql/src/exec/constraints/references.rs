@@ -29,6 +29,7 @@ use smallvec::SmallVec;
 
 use super::actions::{Event, Round};
 use super::{claim_index_values, claim_key, find_entry, key_text};
+use crate::exec::memory::Reservation;
 use crate::exec::{Exec, operator_cache, row_bytes};
 use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
 
@@ -51,7 +52,7 @@ pub(in crate::exec) struct Effects {
     /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has to be looked at.
     is_doomed: bool,
     /// Memory taken.
-    bytes: usize,
+    memory: Reservation,
     /// Space for rows' bytes.
     buffer: Vec<u8>,
 }
@@ -107,8 +108,7 @@ impl Effects {
     }
 
     fn take(&mut self, ex: &mut Exec<'_, '_>, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
-        ex.take_memory(bytes)
+        self.memory.add(ex.cx.memory, bytes)
     }
 
     /// Writes rows and entries whose old places are free by now. What is not unique is found here.
@@ -273,7 +273,7 @@ impl Effects {
                 return Ok(false);
             }
         }
-        ex.give_memory(std::mem::take(&mut self.bytes));
+        self.memory.release();
         Ok(true)
     }
 }

@@ -73,12 +73,13 @@ impl Db {
 
     fn with<T>(&mut self, run: impl FnOnce(&mut LocalTransaction, &mut Context<'_>) -> T) -> T {
         let (env, cancel) = (Env::default(), AtomicBool::new(false));
+        let memory = crate::exec::test_bed::memory(crate::exec::MemoryLimits::default());
         let mut cx = Context {
             env: &env,
             params: &[],
             session: &mut self.session,
             cancel: &cancel,
-            memory_bytes_max: 1 << 30,
+            memory: &memory,
             budget_rows: self.budget_rows,
         };
         run(&mut self.txn, &mut cx)

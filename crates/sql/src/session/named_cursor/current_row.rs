@@ -1,5 +1,7 @@
 //! `WHERE CURRENT OF`: the key of the row that a cursor is on.
 
+use std::sync::Arc;
+
 use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::{OpenCursor, no_such_cursor};
@@ -16,16 +18,17 @@ impl Session {
     ///
     /// # Errors
     /// 34000 if there is no such cursor; 24000 if it is on no row of the table.
-    pub(in crate::session) fn current_row(&self, of: &CurrentOf) -> Result<Vec<Datum>> {
+    pub(in crate::session) fn current_row(&mut self, of: &CurrentOf) -> Result<Vec<Datum>> {
         let (name, table) = (&of.cursor, &of.table);
-        let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
+        let cursor = self.cursors.get_mut(name).ok_or_else(|| no_such_cursor(name))?;
         if !matches!(cursor.prepared.command, Command::Plan { kind: Kind::Select, .. }) {
             return Err(refuse(format!("cursor \"{name}\" is not a SELECT query")));
         }
         if cursor.is_held {
             return Err(refuse(format!("cursor \"{name}\" is held from a previous transaction")));
         }
-        let rows = cursor.planned.cursor_rows.as_ref();
+        let planned = Arc::clone(&cursor.planned);
+        let rows = planned.cursor_rows.as_ref();
         let mut found = rows.iter().flat_map(|rows| &rows.tables).filter(|(id, _)| *id == table.id);
         let locks = rows.is_some_and(|rows| rows.locks);
         let table = &table.name;
@@ -46,7 +49,7 @@ impl Session {
                 return Err(refuse(message));
             }
         };
-        let Some(row) = cursor.row() else {
+        let Some(row) = cursor.row()? else {
             return Err(refuse(format!("cursor \"{name}\" is not positioned on a row")));
         };
         let key = places.iter().map(|&place| row.get(place).cloned());
@@ -56,8 +59,12 @@ impl Session {
 
 impl OpenCursor {
     /// The row that it is on.
-    fn row(&self) -> Option<&[Datum]> {
-        let is_there = self.at > self.before && self.at <= self.count();
-        is_there.then(|| self.rows.row((self.at - self.before - 1) as usize))
+    fn row(&mut self) -> Result<Option<Vec<Datum>>> {
+        if self.at <= self.before || self.at > self.count() {
+            return Ok(None);
+        }
+        let mut row = vec![Datum::Null; self.rows.width()];
+        self.rows.read((self.at - self.before - 1) as usize, &mut row, false)?;
+        Ok(Some(row))
     }
 }

@@ -22,6 +22,7 @@ use colibri_txn::Isolation;
 use colibri_types::{Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
+use crate::exec::MemoryLimits;
 use crate::surroundings::{Names as _, SearchPath};
 use known::{KNOWN, Kind, Known};
 use shared_map::SharedMap;
@@ -149,8 +150,8 @@ pub(crate) struct Hot {
     pub(crate) is_read_only: bool,
     /// `default_transaction_deferrable`
     pub(crate) is_deferrable: bool,
-    /// `work_mem`: bytes that a statement may keep in memory.
-    pub(crate) work_bytes: usize,
+    /// `work_mem`, `hash_mem_multiplier`, `temp_file_limit`
+    pub(crate) memory: MemoryLimits,
     /// `statement_timeout`
     pub(crate) statement_timeout: Option<Duration>,
 }
@@ -240,9 +241,23 @@ impl Settings {
             level_is_asked: self.own("default_transaction_isolation").is_some(),
             is_read_only: self.raw("default_transaction_read_only") == Some("on"),
             is_deferrable: self.raw("default_transaction_deferrable") == Some("on"),
-            work_bytes: self.raw("work_mem").and_then(|raw| raw.parse::<usize>().ok()).unwrap_or(262_144) << 10,
+            memory: self.memory_limits(),
             statement_timeout: self.duration("statement_timeout"),
         };
+    }
+
+    fn memory_limits(&self) -> MemoryLimits {
+        let number = |name: &str| self.raw(name).and_then(|raw| raw.parse::<i64>().ok());
+        let work_bytes = usize::try_from(number("work_mem").unwrap_or(262_144) << 10).unwrap_or(usize::MAX);
+        let multiplier = self.raw("hash_mem_multiplier").and_then(|raw| raw.parse::<f64>().ok()).unwrap_or(2.0);
+        MemoryLimits {
+            work_bytes,
+            hash_bytes: (work_bytes as f64 * multiplier) as usize,
+            // -1 is no limit.
+            temp_bytes_max: number("temp_file_limit")
+                .and_then(|limit| u64::try_from(limit << 10).ok())
+                .unwrap_or(u64::MAX),
+        }
     }
 
     /// What the session itself knows of a setting.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::exec::MemoryLimits;
 
 /// Without a server the user is a superuser.
 const ALONE: Around<'static> = Around { server: None, is_superuser: true, modes: None, session_user: "me" };
@@ -16,26 +17,29 @@ fn what_statements_ask_for_follows_every_change() {
     let mut settings = Settings::default();
     let first = *settings.hot();
     assert_eq!((first.isolation, first.is_read_only), (Isolation::Serializable, false));
-    assert_eq!((first.work_bytes, first.statement_timeout), (256 << 20, None));
+    assert_eq!((first.memory.work_bytes, first.statement_timeout), (256 << 20, None));
     set(&mut settings, "default_transaction_isolation", "read committed");
     set(&mut settings, "default_transaction_read_only", "yes");
     set(&mut settings, "work_mem", "1MB");
     set(&mut settings, "statement_timeout", "5s");
     let all = *settings.hot();
     assert_eq!((all.isolation, all.is_read_only), (Isolation::ReadCommitted, true));
-    assert_eq!((all.work_bytes, all.statement_timeout), (1 << 20, Some(Duration::from_secs(5))));
+    assert_eq!((all.memory.work_bytes, all.statement_timeout), (1 << 20, Some(Duration::from_secs(5))));
     let before = settings.clone();
     settings.set("work_mem", None, false, true).unwrap();
-    assert_eq!(settings.hot().work_bytes, first.work_bytes);
+    assert_eq!(settings.hot().memory.work_bytes, first.memory.work_bytes);
     settings.set("work_mem", Some("3MB"), true, true).unwrap();
-    assert_eq!(settings.hot().work_bytes, 3 << 20);
+    assert_eq!(settings.hot().memory.work_bytes, 3 << 20);
     assert!(settings.forget_local());
-    assert_eq!(settings.hot().work_bytes, first.work_bytes);
+    assert_eq!(settings.hot().memory.work_bytes, first.memory.work_bytes);
     settings.go_back_to(before);
-    assert_eq!(settings.hot().work_bytes, 1 << 20);
+    assert_eq!(settings.hot().memory.work_bytes, 1 << 20);
     settings.set_default("work_mem", "2MB", DefaultBy::Server).unwrap();
     settings.reset_all();
-    assert_eq!(*settings.hot(), Hot { work_bytes: 2 << 20, ..first });
+    assert_eq!(
+        *settings.hot(),
+        Hot { memory: MemoryLimits { work_bytes: 2 << 20, hash_bytes: 4 << 20, ..first.memory }, ..first }
+    );
 }
 
 #[test]
