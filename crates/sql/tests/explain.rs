@@ -91,7 +91,7 @@ fn explain_gives_json_that_programs_can_read() {
 
 /// The figures behind a name in a line: `Disk: 123kB` is 123.
 fn figure(lines: &[String], line: &str, name: &str) -> u64 {
-    let found = lines.iter().find(|text| text.trim_start().starts_with(line));
+    let found = lines.iter().find(|text| text.trim_start_matches(' ').starts_with(line));
     let found = found.unwrap_or_else(|| panic!("no {line} in {lines:?}"));
     let (_, rest) = found.split_once(&format!("{name}: ")).unwrap_or_else(|| panic!("no {name} in {found}"));
     rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()

@@ -17,7 +17,7 @@ pub(super) struct SeenKeys {
     newest: Groups,
     in_texts: usize,
     memory: Reservation,
-    others: Option<KeyIndex>,
+    others: Option<Box<KeyIndex>>,
     width: usize,
 }
 
@@ -61,7 +61,7 @@ impl SeenKeys {
             Some(others) => others,
             none => {
                 let file = SpillFile::create(memory, Use::Hash.bytes_max(memory))?;
-                none.insert(KeyIndex::new(file, self.width))
+                none.insert(Box::new(KeyIndex::new(file, self.width)))
             }
         };
         others.add(&self.newest)?;
@@ -73,6 +73,6 @@ impl SeenKeys {
 
     /// Bytes on disk, and the most in memory.
     pub(super) fn usage(&self) -> (u64, usize) {
-        (self.others.as_ref().map_or(0, KeyIndex::bytes), self.memory.peak())
+        (self.others.as_ref().map_or(0, |others| others.bytes()), self.memory.peak())
     }
 }

@@ -377,7 +377,7 @@ fn a_disk_that_is_full_or_fails_ends_the_statement_wherever_it_is_and_nothing_is
             let error = run_on(&scratch, &plan, LIMITS).unwrap_err();
             assert_eq!(error.state(), state, "{name}, {what}: {error}");
         };
-        let step = |count: i64| (0..count).step_by((count as usize / 12).max(1));
+        let step = |count: i64| (0..count).step_by((count as usize / 8).max(1));
         for at in step(writes) {
             let full = format!("full at write {at}");
             fails(&full, SqlState::DISK_FULL, &|scratch| scratch.0.writes_left.store(at, Ordering::Relaxed));

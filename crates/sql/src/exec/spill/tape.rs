@@ -37,6 +37,7 @@ impl Tape {
 }
 
 /// A tape being written.
+#[derive(Default)]
 pub(crate) struct TapeWriter {
     tape: Tape,
     /// The block at hand, with room for its header in front.
@@ -44,12 +45,6 @@ pub(crate) struct TapeWriter {
     /// Of the last row: the block that it begins in, by place in the tape, and where in its
     /// payload.
     pub(super) last_start: (usize, usize),
-}
-
-impl Default for TapeWriter {
-    fn default() -> Self {
-        Self { tape: Tape::default(), buffer: Vec::new(), last_start: (0, 0) }
-    }
 }
 
 impl TapeWriter {
