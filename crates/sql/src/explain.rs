@@ -397,7 +397,9 @@ impl Writer<'_> {
             self.note(place.inside(), format!("{kind} {}", subquery.id + 1));
             let names = Names { columns, slots };
             let mut inner: Vec<String> = subquery.args.iter().map(|arg| expr_text(arg, names)).collect();
-            self.node(&subquery.fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
+            if let Ok(fragment) = subquery.fragment() {
+                self.node(&fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
+            }
         }
     }
 

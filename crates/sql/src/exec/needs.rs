@@ -108,7 +108,10 @@ impl Search {
             Expr::Subquery(subquery) => {
                 // Its slots are its own.
                 let around = (std::mem::take(&mut self.needs), std::mem::replace(&mut self.inside, true));
-                self.node(&subquery.fragment.root, None);
+                match subquery.fragment() {
+                    Ok(fragment) => self.node(&fragment.root, None),
+                    Err(_) => self.needs.volatile = true,
+                }
                 let inner = std::mem::replace(&mut self.needs, around.0);
                 self.inside = around.1;
                 self.needs.volatile |= inner.volatile;

@@ -56,8 +56,7 @@ struct Set {
 }
 
 impl Memo {
-    fn new(subquery: &Subquery) -> Self {
-        let fragment = &subquery.fragment;
+    fn new(subquery: &Subquery, fragment: &Fragment) -> Self {
         let needs = Needs::of(&fragment.root);
         let rememberable = !subquery.args.is_empty() && !needs.volatile && !needs.working;
         Self {
@@ -295,12 +294,13 @@ pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]
             values.push(expr.eval_owned(scope, row)?);
         }
     }
+    let fragment = &**subquery.fragment()?;
     let memos = &mut scope.statement()?.subqueries;
     if memos.len() <= subquery.id {
         memos.resize_with(subquery.id + 1, || None);
     }
     // Taken out while it runs, so that queries inside it find theirs.
-    let mut memo = memos[subquery.id].take().unwrap_or_else(|| Box::new(Memo::new(subquery)));
+    let mut memo = memos[subquery.id].take().unwrap_or_else(|| Box::new(Memo::new(subquery, fragment)));
     let value = if subquery.args.is_empty() && !memo.reads_working {
         evaluate_once(subquery, &mut memo, &values, scope)
     } else {
@@ -311,7 +311,7 @@ pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]
 }
 
 fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &mut Scope<'_>) -> Result<Datum> {
-    let fragment = &subquery.fragment;
+    let fragment = &**subquery.fragment()?;
     let once = match memo.once.take() {
         Some(once) => once,
         None => {
@@ -349,7 +349,7 @@ fn evaluate_anew(subquery: &Subquery, memo: &mut Memo, values: Args, scope: &mut
     {
         return Ok(value.clone());
     }
-    let fragment = &subquery.fragment;
+    let fragment = &**subquery.fragment()?;
     let (args, left) = values.split_at(subquery.args.len());
     memo.slots[..args.len()].clone_from_slice(args);
     memo.restart(fragment, scope)?;

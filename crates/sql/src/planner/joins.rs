@@ -13,9 +13,9 @@ use super::constants::{forget_unused, push_down};
 use super::cost::ordered;
 use super::lateral::rows_of_calls;
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{Body, From, Join, Query, Relation, Source};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
+use crate::logical::{Body, From, Join, Query, Relation, Source};
 use crate::plan::{JoinKind, Node};
 
 /// What looking for a way to join a part takes, in units of work.
@@ -286,8 +286,8 @@ impl Planner<'_> {
             }
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
-            Source::Query(query) if matches!(query.body, crate::bind::logical::Body::Values(_)) => 10.0,
-            Source::Lateral { .. } | Source::Working { .. } => 10.0,
+            Source::Query(query) if matches!(query.body, crate::logical::Body::Values(_)) => 10.0,
+            Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
             Source::Query(_) | Source::Shared { .. } => 1_000.0,
         }
     }
@@ -643,6 +643,7 @@ impl Planner<'_> {
                 rewrite::fill_slots(&mut query, &|slot| args[slot].clone());
                 (self.query(&query)?, 10.0)
             }
+            Source::Keyed { .. } => return Err(Error::internal("rows by keys are not planned yet")),
             Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
             Source::Working { id, name, columns } => {
                 (Node::Working { id: *id, name: name.clone(), columns: Arc::clone(columns) }, 10.0)

@@ -1,8 +1,8 @@
 //! Choosing operators for bound queries.
 //!
-//! A query is planned from FROM upwards: the way to each table's rows (`access`), the order and kind of joins (`joins`),
-//! then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`). Before
-//! that constants are computed (`constants`), and conditions are put in the order of what they `cost`.
+//! Each query goes through the `passes` first. Then it is planned from FROM upwards: the way to each table's rows (`access`), the order and kind of joins (`joins`),
+//! then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`). Conditions
+//! are put in the order of what they `cost`.
 //! Costs are counted in rows looked at; the sizes of tables are exact, since the store counts.
 //!
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
@@ -12,6 +12,7 @@ mod constants;
 mod cost;
 mod joins;
 mod lateral;
+mod passes;
 mod query;
 mod write;
 
@@ -21,9 +22,9 @@ use std::sync::Arc;
 use colibri_catalog::{Index, Table};
 use colibri_types::{Env, Error, Result};
 
-use crate::bind::logical::Query;
 use crate::bind::rewrite;
 use crate::expr::Expr;
+use crate::logical::Query;
 use crate::plan::{Fragment, Node, OutputColumn};
 
 pub(crate) use query::cursor_rows;
@@ -46,7 +47,7 @@ pub(crate) fn plan_query(query: &Query, args: usize, sizes: &dyn Sizes, env: &En
     Ok(planner.fragment(node, output_columns(&query.columns)))
 }
 
-pub(crate) fn output_columns(columns: &[crate::bind::logical::Column]) -> Vec<OutputColumn> {
+pub(crate) fn output_columns(columns: &[crate::logical::Column]) -> Vec<OutputColumn> {
     columns
         .iter()
         .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
@@ -67,11 +68,22 @@ struct Planner<'a> {
     provided: Vec<(usize, usize)>,
     /// What WITH queries have become: each is planned once, however often it is read.
     shared: HashMap<usize, Arc<Node>>,
+    /// What queries inside expressions have become, by their numbers.
+    lowered: HashMap<usize, Arc<Fragment>>,
 }
 
 impl<'a> Planner<'a> {
     fn new(sizes: &'a dyn Sizes, env: &'a Env, slots: usize) -> Self {
-        Self { sizes, env, fails: None, computes: false, slots, provided: Vec::new(), shared: HashMap::new() }
+        Self {
+            sizes,
+            env,
+            fails: None,
+            computes: false,
+            slots,
+            provided: Vec::new(),
+            shared: HashMap::new(),
+            lowered: HashMap::new(),
+        }
     }
 
     /// The plan with all that is known of it.

@@ -10,9 +10,13 @@ use colibri_catalog::{Table, View, system_tables::SystemTable};
 use colibri_types::{ColumnType, aggregates::Aggregate};
 use compact_str::CompactString;
 
-use super::collation::Collation;
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
+
+mod collation;
+pub(crate) mod walk;
+
+pub(crate) use collation::{Collation, undetermined};
 
 /// A query.
 #[derive(Debug, Clone)]
@@ -102,7 +106,7 @@ pub(crate) struct Select {
     pub(crate) group: Option<Group>,
     /// Functions whose rows are grouped, with their places among the extras: over the wide row, as the keys are.
     pub(crate) grouped_rows: Vec<(usize, Extra)>,
-    /// Over the wide row, or the group's, as `output` is: columns behind them, from [`super::EXTRAS`] on.
+    /// Over the wide row, or the group's, as `output` is: columns behind them, from `EXTRAS` on.
     pub(crate) extras: Vec<Extra>,
     /// Over the wide row, or the group's.
     pub(crate) output: Vec<Expr>,
@@ -203,6 +207,13 @@ pub(crate) enum Source {
         query: Box<Query>,
         args: Vec<Expr>,
     },
+    /// Rows of a query that depends on no row outside of it, found by their keys: columns of the
+    /// query, each with what it is to be equal to, over slots. Made by the planner of a query that
+    /// is run for each row of another.
+    Keyed {
+        query: Box<Query>,
+        keys: Vec<(usize, Expr)>,
+    },
     /// What a query that refers to itself gave in its last round.
     Working {
         id: usize,
@@ -227,9 +238,8 @@ impl Source {
         let (calls, args): (&[(Series, Vec<Expr>)], &[Expr]) = match self {
             Self::Functions { calls, .. } => (calls, &[]),
             Self::Lateral { args, .. } => (&[], args),
-            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Working { .. } | Self::System { .. } => {
-                (&[], &[])
-            }
+            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Keyed { .. } => (&[], &[]),
+            Self::Working { .. } | Self::System { .. } => (&[], &[]),
         };
         calls.iter().flat_map(|(_, args)| args).chain(args)
     }
@@ -267,6 +277,11 @@ pub(crate) enum Join {
     Left,
     Right,
     Full,
+    /// Rows of the left side that have a partner. Made of conditions of WHERE by the planner, as
+    /// the next one is; the right side's columns are seen by the join's own conditions alone.
+    Semi,
+    /// Rows of the left side that have none.
+    Anti,
 }
 
 /// `FOR UPDATE`, `FOR SHARE`
