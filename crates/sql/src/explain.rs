@@ -136,6 +136,8 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::HashJoin { left, right, .. } | Node::SetOp { left, right, .. } => vec![&**left, &**right],
         Node::Append { inputs } => inputs.iter().collect(),
         Node::Shared { input, .. } => vec![&**input],
+        Node::Keyed { input, .. } => vec![&**input],
+        Node::Switch { plain, .. } => vec![&**plain],
         Node::Recursive { first, again, .. } => vec![&**first, &**again],
         Node::Working { .. } => Vec::new(),
         Node::Insert(insert) => vec![&insert.source],
@@ -348,6 +350,8 @@ impl Writer<'_> {
             Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
             Node::SetOp { left, .. } => self.names(left, slots),
             Node::Recursive { first, .. } => self.names(first, slots),
+            Node::Keyed { input, .. } => self.names(input, slots),
+            Node::Switch { plain, .. } => self.names(plain, slots),
             Node::Working { columns, .. } => columns.iter().map(ToString::to_string).collect(),
             Node::Shared { id, input } => {
                 if let Some(names) = self.shared_names.borrow().get(id) {
@@ -575,6 +579,25 @@ impl Writer<'_> {
                 self.head(node, place, "Recursive Union");
                 self.node(first, slots, place.below());
                 self.node(again, slots, place.below());
+            }
+            Node::Keyed { input, keys, .. } => {
+                self.head(node, place, "Hash Lookup");
+                let columns = self.names(input, slots);
+                let pair = |(column, value): &(usize, Expr)| {
+                    let column = columns.get(*column).map_or("?", String::as_str);
+                    format!("({column} = {})", expr_text(value, Names { columns: &[], slots }))
+                };
+                let pairs: Vec<String> = keys.iter().map(pair).collect();
+                if !pairs.is_empty() {
+                    self.property(place, "Hash Cond", all_of(&pairs));
+                }
+                self.node(input, slots, place.below());
+            }
+            Node::Switch { after, plain, by_key } => {
+                self.head(node, place, "Switch");
+                self.property(place, "Rows Before Switch", after);
+                self.node(plain, slots, place.below());
+                self.node(by_key, slots, place.below());
             }
             Node::Working { name, .. } => self.head(node, place, format_args!("WorkTable Scan on {name}")),
             Node::LockRows { input, if_locked, .. } => {

@@ -24,7 +24,7 @@ use colibri_txn::Transaction;
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
 use crate::explain::{Actual, Watched};
-use crate::plan::{Fragment, Node};
+use crate::plan::{Fragment, KeyedId, Node};
 
 mod aggregate;
 mod batch;
@@ -36,6 +36,7 @@ mod hash_join;
 mod insert;
 mod join;
 mod key_set;
+mod keyed;
 mod lock_rows;
 pub(crate) mod merge_sort;
 mod needs;
@@ -54,6 +55,7 @@ mod series;
 mod set_op;
 mod sort;
 mod subquery;
+mod switch;
 #[cfg(test)]
 mod test_bed;
 #[cfg(test)]
@@ -129,6 +131,8 @@ pub(crate) struct Statement {
     working: Vec<Option<row_store::RowStore<Datum>>>,
     /// What queries inside expressions gave, by number.
     subqueries: Vec<Option<Box<subquery::Memo>>>,
+    /// Rows that are kept by keys.
+    keyed: HashMap<KeyedId, Box<keyed::Kept>>,
     /// What sorts, hash tables and kept rows take.
     bytes: usize,
     /// What each operator did, by place in the plan, if somebody asked.
@@ -243,6 +247,8 @@ pub(crate) enum Run {
     Shared(with_queries::SharedRun),
     Recursive(Box<recursive::RecursiveRun>),
     Working(recursive::WorkingRun),
+    Keyed(keyed::KeyedRun),
+    Switch(Box<switch::SwitchRun>),
     LockRows(Box<lock_rows::LockRowsRun>),
     Insert(Box<insert::InsertRun>),
     Update(Box<update::UpdateRun>),
@@ -273,6 +279,8 @@ impl Run {
             Node::Shared { .. } => Self::Shared(with_queries::SharedRun::default()),
             Node::Recursive { first, .. } => Self::Recursive(Box::new(recursive::RecursiveRun::new(first))),
             Node::Working { .. } => Self::Working(recursive::WorkingRun::default()),
+            Node::Keyed { .. } => Self::Keyed(keyed::KeyedRun::default()),
+            Node::Switch { plain, .. } => Self::Switch(Box::new(switch::SwitchRun::new(plain))),
             Node::LockRows { input, .. } => Self::LockRows(Box::new(lock_rows::LockRowsRun::new(input))),
             Node::Insert(insert) => Self::Insert(Box::new(insert::InsertRun::new(insert))),
             Node::Update(update) => Self::Update(Box::new(update::UpdateRun::new(update))),
@@ -333,6 +341,11 @@ impl Run {
             (Self::Shared(run), Node::Shared { id, input }) => run.step(*id, input, ex, out),
             (Self::Recursive(run), Node::Recursive { .. }) => run.step(node, ex, out),
             (Self::Working(run), Node::Working { id, .. }) => run.step(*id, ex, out),
+            (Self::Keyed(run), Node::Keyed { id, input, width, keys, looked_at_max }) => {
+                let parts = keyed::Parts { id: *id, input, width: *width, keys, looked_at_max: *looked_at_max };
+                run.step(&parts, ex, out)
+            }
+            (Self::Switch(run), Node::Switch { plain, by_key, .. }) => run.step(plain, by_key, ex, out),
             (Self::LockRows(run), Node::LockRows { input, targets, mode, if_locked }) => {
                 run.step(input, targets, *mode, *if_locked, ex, out)
             }
@@ -357,6 +370,8 @@ impl Run {
             (Self::Project(run), Node::Project { input, .. }) => run.rewind(input, ex),
             (Self::NestedLoop(run), Node::NestedLoop { .. }) => run.rewind(node, ex),
             (Self::Limit(run), Node::Limit { input, .. }) => run.rewind(input, ex),
+            (Self::Keyed(run), _) => run.rewind(),
+            (Self::Switch(run), Node::Switch { after, plain, by_key }) => run.rewind(*after, plain, by_key, ex),
             (Self::HashJoin(run), _) => {
                 if !run.rewind(node, ex) {
                     run.give_back(ex);
@@ -379,6 +394,7 @@ impl Run {
             | Self::Scan(_)
             | Self::CountRange(_)
             | Self::Working(_)
+            | Self::Keyed(_)
             | Self::Insert(_)
             | Self::Update(_)
             | Self::Delete(_) => {}
@@ -396,6 +412,7 @@ impl Run {
             Self::SetOp(run) => run.give_back(ex),
             Self::Shared(run) => run.give_back(ex),
             Self::Recursive(run) => run.give_back(ex),
+            Self::Switch(run) => run.give_back(ex),
             Self::LockRows(run) => run.input.give_back(ex),
         }
     }

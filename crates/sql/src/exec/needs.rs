@@ -225,6 +225,14 @@ impl Search {
                 let own = self.depths.iter().filter(|(known, _)| known == id).map(|(_, depth)| *depth).max();
                 self.deepest = self.deepest.max(self.depth + own.unwrap_or(0));
             }
+            Node::Keyed { input, keys, .. } => {
+                self.exprs(keys.iter().map(|(_, value)| value), filled);
+                self.node(input, filled);
+            }
+            Node::Switch { plain, by_key, .. } => {
+                self.node(plain, filled);
+                self.node(by_key, filled);
+            }
             Node::LockRows { input, .. } => {
                 self.needs.volatile = true;
                 self.node(input, filled);

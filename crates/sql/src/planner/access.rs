@@ -14,7 +14,7 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 /// What finding a key costs, in rows looked at.
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
-const LOOKUP_COST: f64 = 3.0;
+pub(super) const LOOKUP_COST: f64 = 3.0;
 /// What part of the rows a condition leaves that no key helps with.
 const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
@@ -362,7 +362,7 @@ fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
 }
 
 /// What part of the rows so many conditions leave that no key helps with.
-fn left_by(conditions: usize) -> f64 {
+pub(super) fn left_by(conditions: usize) -> f64 {
     FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
 }
 
@@ -393,6 +393,17 @@ pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Directi
 impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
+        let (_, path, direction) = self.cheapest_cost(wanted, order, limit);
+        (path, direction)
+    }
+
+    /// The same, with what it costs in this order and under this limit.
+    pub(super) fn cheapest_cost(
+        &self,
+        wanted: &Wanted<'_>,
+        order: &[Ordered],
+        limit: Option<f64>,
+    ) -> (f64, Path, Direction) {
         let paths = wanted.paths(self.sizes);
         // All ways lead to the same rows. How many there are is known best to the one that says the least.
         let matching = |path: &Path| path.rows * left_by(wanted.conditions.len().saturating_sub(path.taken.len()));
@@ -421,8 +432,7 @@ impl Planner<'_> {
                 best = Some((cost, path, direction.unwrap_or(Direction::Forward)));
             }
         }
-        let (_, path, direction) = best.expect("the primary key's path is always there");
-        (path, direction)
+        best.expect("the primary key's path is always there")
     }
 
     /// A scan of a table with its conditions. `bind` turns values over known columns into what the scan is given.

@@ -8,8 +8,11 @@
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
 
 mod access;
+mod by_key;
 mod constants;
 mod cost;
+mod decorrelate;
+mod estimate;
 mod joins;
 mod lateral;
 mod passes;
@@ -30,8 +33,25 @@ use crate::plan::{Fragment, Node, OutputColumn};
 pub(crate) use query::cursor_rows;
 pub(crate) use write::{plan_delete, plan_insert, plan_update, reference_access};
 
+/// Which rewrites the planner makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Rewrites {
+    /// Those that pay.
+    #[default]
+    Paying,
+    /// All that are allowed, whatever they cost. For tests.
+    All,
+    /// None: queries are run as they were written. For tests.
+    None,
+}
+
 /// What the planner asks of the database.
 pub(crate) trait Sizes {
+    /// Which rewrites are made.
+    fn rewrites(&self) -> Rewrites {
+        Rewrites::Paying
+    }
+
     /// How many rows a table has.
     fn rows(&self, table: &Table) -> f64;
 
@@ -43,7 +63,7 @@ pub(crate) trait Sizes {
 /// Plans a query whose first `args` slots are filled from outside.
 pub(crate) fn plan_query(query: &Query, args: usize, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, args);
-    let node = planner.query(query)?;
+    let node = if args == 0 { planner.query(query)? } else { planner.repeated(query)? };
     Ok(planner.fragment(node, output_columns(&query.columns)))
 }
 

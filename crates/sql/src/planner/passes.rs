@@ -10,6 +10,7 @@
 use colibri_types::Result;
 
 use super::Planner;
+use super::decorrelate::{decorrelate, factor};
 use crate::bind::rewrite;
 use crate::expr::{Expr, Inner};
 use crate::logical::Select;
@@ -18,7 +19,8 @@ use crate::logical::Select;
 type Pass = fn(&mut Planner<'_>, &mut Select) -> Result<()>;
 
 /// All passes, in their order.
-pub(super) const PASSES: &[(&str, Pass)] = &[("fold", fold), ("lower", lower)];
+pub(super) const PASSES: &[(&str, Pass)] =
+    &[("fold", fold), ("factor", factor), ("decorrelate", decorrelate), ("lower", lower)];
 
 /// Expressions of constants are computed, conditions that decide or say nothing are left out.
 fn fold(planner: &mut Planner<'_>, select: &mut Select) -> Result<()> {

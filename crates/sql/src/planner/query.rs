@@ -73,7 +73,7 @@ fn is_read_through(node: &Node) -> bool {
 }
 
 /// A LIMIT that is known.
-fn constant_limit(query: &Query) -> Option<f64> {
+pub(super) fn constant_limit(query: &Query) -> Option<f64> {
     let value = |expr: &Option<Expr>| match expr {
         None => Some(0.0),
         Some(Expr::Const(Datum::Int(value))) => Some(*value as f64),
