@@ -138,6 +138,7 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::Shared { input, .. } => vec![&**input],
         Node::Keyed { input, .. } => vec![&**input],
         Node::Switch { plain, .. } => vec![&**plain],
+        Node::Choice { many, .. } => vec![&**many],
         Node::Recursive { first, again, .. } => vec![&**first, &**again],
         Node::Working { .. } => Vec::new(),
         Node::Insert(insert) => vec![&insert.source],
@@ -352,6 +353,7 @@ impl Writer<'_> {
             Node::Recursive { first, .. } => self.names(first, slots),
             Node::Keyed { input, .. } => self.names(input, slots),
             Node::Switch { plain, .. } => self.names(plain, slots),
+            Node::Choice { many, .. } => self.names(many, slots),
             Node::Working { columns, .. } => columns.iter().map(ToString::to_string).collect(),
             Node::Shared { id, input } => {
                 if let Some(names) = self.shared_names.borrow().get(id) {
@@ -581,7 +583,7 @@ impl Writer<'_> {
                 self.node(again, slots, place.below());
             }
             Node::Keyed { input, keys, .. } => {
-                self.head(node, place, "Hash Lookup");
+                self.head(node, place, if keys.is_empty() { "Materialize" } else { "Hash Lookup" });
                 let columns = self.names(input, slots);
                 let pair = |(column, value): &(usize, Expr)| {
                     let column = columns.get(*column).map_or("?", String::as_str);
@@ -592,6 +594,12 @@ impl Writer<'_> {
                     self.property(place, "Hash Cond", all_of(&pairs));
                 }
                 self.node(input, slots, place.below());
+            }
+            Node::Choice { few_max, few, many, .. } => {
+                self.head(node, place, "Choice");
+                self.property(place, "Rows Looked Up At Most", few_max);
+                self.node(few, slots, place.below());
+                self.node(many, slots, place.below());
             }
             Node::Switch { after, plain, by_key } => {
                 self.head(node, place, "Switch");

@@ -1,9 +1,10 @@
 //! PostgreSQL's SQL over the transactions of `colibri-txn`.
 //!
-//! The life of a statement: `session` takes a text and finds its plan in the cache, or has it made: the parser's tree is
-//! bound to the catalogue (`bind`: names, types, casts), rewritten by the planner's passes and turned into operators (`plan`). `exec` runs the operators on a
-//! transaction, a slice at a time, until the rows are out. What has to wait for a lock breaks off, and `session` runs it
-//! again when the lock is there.
+//! The life of a statement: `session` takes a text and finds its plan in the cache, or has it made:
+//! the parser's tree is bound to the catalogue (`bind`: names, types, casts), rewritten by the
+//! planner's passes and turned into operators (`plan`). `exec` runs the operators on a transaction,
+//! a slice at a time, until the rows are out. What has to wait for a lock breaks off, and `session`
+//! runs it again when the lock is there.
 //!
 //! | module | holds |
 //! | --- | --- |

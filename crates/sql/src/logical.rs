@@ -1,7 +1,8 @@
 //! Queries with names and types resolved, before operators are chosen.
 //!
-//! A [`Select`] is computed on a *wide row*: the columns of all its relations side by side, in the order in which FROM
-//! names them, whatever the order of joins will be. Once it is grouped, on the group's row: keys, then aggregates.
+//! A [`Select`] is computed on a *wide row*: the columns of all its relations side by side, in the
+//! order in which FROM names them, whatever the order of joins will be. Once it is grouped, on the
+//! group's row: keys, then aggregates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,7 +105,8 @@ pub(crate) struct Select {
     /// Conditions that all have to be true, over the wide row.
     pub(crate) filter: Vec<Expr>,
     pub(crate) group: Option<Group>,
-    /// Functions whose rows are grouped, with their places among the extras: over the wide row, as the keys are.
+    /// Functions whose rows are grouped, with their places among the extras: over the wide row, as
+    /// the keys are.
     pub(crate) grouped_rows: Vec<(usize, Extra)>,
     /// Over the wide row, or the group's, as `output` is: columns behind them, from `EXTRAS` on.
     pub(crate) extras: Vec<Extra>,
@@ -183,8 +185,8 @@ pub(crate) struct Relation {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// The relation's columns are all of the table's, dropped ones included, then its hidden number if it has no primary
-    /// key.
+    /// The relation's columns are all of the table's, dropped ones included, then its hidden number
+    /// if it has no primary key.
     Table(Arc<Table>),
     Query(Box<Query>),
     /// A WITH query that is read more than once.
@@ -196,13 +198,14 @@ pub(crate) enum Source {
         /// How often it is read; more than once says that it is to give all that it has to give.
         reads: Arc<AtomicUsize>,
     },
-    /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the wide row, of which they
-    /// may look at what stands before them.
+    /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the
+    /// wide row, of which they may look at what stands before them.
     Functions {
         calls: Vec<(Series, Vec<Expr>)>,
         numbered: bool,
     },
-    /// A LATERAL query: run for each row of what it takes values from. `args` are over the wide row and fill its slots.
+    /// A LATERAL query: run for each row of what it takes values from. `args` are over the wide row
+    /// and fill its slots.
     Lateral {
         query: Box<Query>,
         args: Vec<Expr>,

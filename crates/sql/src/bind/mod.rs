@@ -1,7 +1,8 @@
 //! Binding: from the parser's tree to queries whose names and types are resolved.
 //!
-//! Names are looked up from the innermost query outwards. A query inside an expression has slots of its own; a
-//! column that it takes from outside becomes one of its arguments ([`Expr::Arg`]), filled by each row of the outer query.
+//! Names are looked up from the innermost query outwards. A query inside an expression has slots of
+//! its own; a column that it takes from outside becomes one of its arguments ([`Expr::Arg`]),
+//! filled by each row of the outer query.
 //!
 //! Invariants: every expression that leaves here has operands of the types that its operation wants; literals without a
 //! type and parameters have got theirs from the context, as in PostgreSQL.
@@ -15,7 +16,6 @@ mod joins;
 mod query;
 mod recursive;
 pub(crate) mod rewrite;
-mod rules;
 mod scope;
 mod series;
 pub(crate) mod stored;

@@ -221,11 +221,13 @@ pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
     reads(node, table, true, &mut Vec::new())
 }
 
-/// The same; shared queries that were `seen` do not. What is run `once` is run when the first row is asked for.
+/// The same; shared queries that were `seen` do not. What is run `once` is run when the first row
+/// is asked for.
 ///
-/// Bug: the inner side of a nested loop was taken to have read all of its input with its first row if it was an aggregate
-/// or a sort. Consequence: `INSERT INTO t SELECT … FROM x, LATERAL (SELECT count(*) FROM t …)` counted the rows that it had
-/// put in itself. Fix: what is run again for each outer row reads again.
+/// Bug: the inner side of a nested loop was taken to have read all of its input with its first row
+/// if it was an aggregate or a sort. Consequence: `INSERT INTO t SELECT … FROM x, LATERAL (SELECT
+/// count(*) FROM t …)` counted the rows that it had put in itself. Fix: what is run again for each
+/// outer row reads again.
 fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool {
     let mut all = |nodes: &[&Node]| nodes.iter().any(|node| reads(node, table, once, seen));
     match node {
@@ -260,6 +262,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         }
         Node::Keyed { input, .. } => reads(input, table, once, seen),
         Node::Switch { plain, by_key, .. } => all(&[plain, by_key]),
+        Node::Choice { few, many, .. } => all(&[few, many]),
         Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, once, seen),
         Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, once, seen)),
         Node::SetOp { left, right, .. } => all(&[left, right]),

@@ -1,11 +1,12 @@
-//! Rows that are computed once and found by keys: what is left of a query that is run for each row of another when all that
-//! depends on that row is taken out of it.
+//! Rows that are computed once and found by keys: what is left of a query that is run for each row
+//! of another when all that depends on that row is taken out of it.
 //!
-//! The rows belong to the statement, not to the operator, which may be made anew for each row outside. Whoever reads them
-//! first has them computed.
+//! The rows belong to the statement, not to the operator, which may be made anew for each row
+//! outside. Whoever reads them first has them computed.
 //!
-//! Invariants: rows with the same key come in the order in which they were computed; NULL is no key. Computing them is given
-//! up with an error when it looks at more rows than the plan says: then [`super::switch`] goes on without.
+//! Invariants: rows with the same key come in the order in which they were computed; NULL is no
+//! key. Computing them is given up with an error when it looks at more rows than the plan says:
+//! then [`super::switch`] goes on without.
 
 use colibri_types::{Datum, Error, Result, SqlState};
 use smallvec::SmallVec;
@@ -30,6 +31,15 @@ pub(crate) struct Kept {
     bytes: usize,
     /// Rows looked at to compute them.
     looked_at: u64,
+}
+
+/// How far rows are that were to be prepared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prepared {
+    /// The budget is used up.
+    Yield,
+    Ready,
+    TooMany,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,27 +79,27 @@ impl Kept {
         }
     }
 
-    /// Goes on until all rows are there; [`Step::Yield`] if the budget is used up before.
-    fn prepare(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Step> {
+    /// Goes on until all rows are there, or more than are wanted.
+    fn prepare(&mut self, parts: &Parts<'_>, rows_max: usize, ex: &mut Exec<'_, '_>) -> Result<Prepared> {
         while self.phase == Phase::Compute {
             let budget = ex.cx.budget_rows;
             let step = self.run.step(parts.input, ex, &mut self.fresh)?;
             self.looked_at += budget.saturating_sub(ex.cx.budget_rows).max(0) as u64;
             match step {
                 Step::Rows => self.take(parts, ex)?,
-                Step::Yield => return Ok(Step::Yield),
+                Step::Yield => return Ok(Prepared::Yield),
                 Step::Done => {
                     self.run.give_back(ex);
                     self.phase = Phase::Link;
                 }
             }
-            if self.looked_at > parts.looked_at_max {
-                return Err(too_many());
+            if self.looked_at > parts.looked_at_max || self.table.len() > rows_max {
+                return Ok(Prepared::TooMany);
             }
         }
         while self.phase == Phase::Link {
             if ex.is_used_up() {
-                return Ok(Step::Yield);
+                return Ok(Prepared::Yield);
             }
             ex.check_cancel()?;
             ex.spend(self.table.len().min(LINKED_AT_ONCE));
@@ -97,7 +107,7 @@ impl Kept {
                 self.phase = Phase::Ready;
             }
         }
-        Ok(Step::Done)
+        Ok(Prepared::Ready)
     }
 
     fn take(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<()> {
@@ -118,20 +128,51 @@ impl Kept {
     }
 }
 
+/// A node of this kind, taken apart.
+pub(super) fn parts(node: &Node) -> Result<Parts<'_>> {
+    match node {
+        Node::Keyed { id, input, width, keys, looked_at_max } => {
+            Ok(Parts { id: *id, input, width: *width, keys, looked_at_max: *looked_at_max })
+        }
+        _ => Err(Error::internal("rows by keys were given another node")),
+    }
+}
+
+/// Rows are taken out while they are at work: their input may read other kept rows.
+fn take_out(parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Box<Kept> {
+    let all = &mut ex.statement.keyed;
+    let place = all.iter().position(|(id, _)| *id == parts.id);
+    place.map_or_else(|| Box::new(Kept::new(parts)), |place| all.swap_remove(place).1)
+}
+
+/// Has rows computed ahead of whoever reads them, if there are no more than some; if there are,
+/// they are forgotten.
+pub(super) fn prepare(parts: &Parts<'_>, rows_max: usize, ex: &mut Exec<'_, '_>) -> Result<Prepared> {
+    let mut kept = take_out(parts, ex);
+    let prepared = kept.prepare(parts, rows_max, ex);
+    if matches!(prepared, Ok(Prepared::Yield | Prepared::Ready)) {
+        ex.statement.keyed.push((parts.id, kept));
+    } else {
+        kept.run.give_back(ex);
+        ex.give_memory(kept.bytes);
+    }
+    prepared
+}
+
 impl KeyedRun {
     pub(super) fn step(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        // Taken out while it is at work: its input may read other kept rows.
-        let kept = ex.statement.keyed.remove(&parts.id);
-        let mut kept = kept.unwrap_or_else(|| Box::new(Kept::new(parts)));
-        let step = match kept.prepare(parts, ex) {
-            Ok(Step::Done) => self.give(&kept.table, parts, ex, out),
-            other => other,
+        let mut kept = take_out(parts, ex);
+        let step = match kept.prepare(parts, usize::MAX, ex) {
+            Ok(Prepared::Ready) => self.give(&kept.table, parts, ex, out),
+            Ok(Prepared::Yield) => Ok(Step::Yield),
+            Ok(Prepared::TooMany) => Err(too_many()),
+            Err(error) => Err(error),
         };
         if step.is_err() {
             kept.run.give_back(ex);
             ex.give_memory(kept.bytes);
         } else {
-            ex.statement.keyed.insert(parts.id, kept);
+            ex.statement.keyed.push((parts.id, kept));
         }
         step
     }

@@ -28,6 +28,7 @@ use crate::plan::{Fragment, KeyedId, Node};
 
 mod aggregate;
 mod batch;
+mod choice;
 pub(crate) mod constraints;
 mod delete;
 mod eval;
@@ -132,7 +133,7 @@ pub(crate) struct Statement {
     /// What queries inside expressions gave, by number.
     subqueries: Vec<Option<Box<subquery::Memo>>>,
     /// Rows that are kept by keys.
-    keyed: HashMap<KeyedId, Box<keyed::Kept>>,
+    keyed: Vec<(KeyedId, Box<keyed::Kept>)>,
     /// What sorts, hash tables and kept rows take.
     bytes: usize,
     /// What each operator did, by place in the plan, if somebody asked.
@@ -249,6 +250,7 @@ pub(crate) enum Run {
     Working(recursive::WorkingRun),
     Keyed(keyed::KeyedRun),
     Switch(Box<switch::SwitchRun>),
+    Choice(Box<choice::ChoiceRun>),
     LockRows(Box<lock_rows::LockRowsRun>),
     Insert(Box<insert::InsertRun>),
     Update(Box<update::UpdateRun>),
@@ -281,6 +283,7 @@ impl Run {
             Node::Working { .. } => Self::Working(recursive::WorkingRun::default()),
             Node::Keyed { .. } => Self::Keyed(keyed::KeyedRun::default()),
             Node::Switch { plain, .. } => Self::Switch(Box::new(switch::SwitchRun::new(plain))),
+            Node::Choice { .. } => Self::Choice(Box::default()),
             Node::LockRows { input, .. } => Self::LockRows(Box::new(lock_rows::LockRowsRun::new(input))),
             Node::Insert(insert) => Self::Insert(Box::new(insert::InsertRun::new(insert))),
             Node::Update(update) => Self::Update(Box::new(update::UpdateRun::new(update))),
@@ -341,9 +344,9 @@ impl Run {
             (Self::Shared(run), Node::Shared { id, input }) => run.step(*id, input, ex, out),
             (Self::Recursive(run), Node::Recursive { .. }) => run.step(node, ex, out),
             (Self::Working(run), Node::Working { id, .. }) => run.step(*id, ex, out),
-            (Self::Keyed(run), Node::Keyed { id, input, width, keys, looked_at_max }) => {
-                let parts = keyed::Parts { id: *id, input, width: *width, keys, looked_at_max: *looked_at_max };
-                run.step(&parts, ex, out)
+            (Self::Keyed(run), Node::Keyed { .. }) => run.step(&keyed::parts(node)?, ex, out),
+            (Self::Choice(run), Node::Choice { few_max, kept, few, many }) => {
+                run.step(*few_max, kept, few, many, ex, out)
             }
             (Self::Switch(run), Node::Switch { plain, by_key, .. }) => run.step(plain, by_key, ex, out),
             (Self::LockRows(run), Node::LockRows { input, targets, mode, if_locked }) => {
@@ -371,6 +374,7 @@ impl Run {
             (Self::NestedLoop(run), Node::NestedLoop { .. }) => run.rewind(node, ex),
             (Self::Limit(run), Node::Limit { input, .. }) => run.rewind(input, ex),
             (Self::Keyed(run), _) => run.rewind(),
+            (Self::Choice(run), Node::Choice { few, many, .. }) => run.rewind(few, many, ex),
             (Self::Switch(run), Node::Switch { after, plain, by_key }) => run.rewind(*after, plain, by_key, ex),
             (Self::HashJoin(run), _) => {
                 if !run.rewind(node, ex) {
@@ -413,6 +417,7 @@ impl Run {
             Self::Shared(run) => run.give_back(ex),
             Self::Recursive(run) => run.give_back(ex),
             Self::Switch(run) => run.give_back(ex),
+            Self::Choice(run) => run.give_back(ex),
             Self::LockRows(run) => run.input.give_back(ex),
         }
     }

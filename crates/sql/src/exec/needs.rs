@@ -229,6 +229,11 @@ impl Search {
                 self.exprs(keys.iter().map(|(_, value)| value), filled);
                 self.node(input, filled);
             }
+            Node::Choice { kept, few, many, .. } => {
+                self.node(kept, filled);
+                self.node(few, filled);
+                self.node(many, filled);
+            }
             Node::Switch { plain, by_key, .. } => {
                 self.node(plain, filled);
                 self.node(by_key, filled);

@@ -1,12 +1,14 @@
-//! Two ways to the same rows: the one that costs nothing at the start, and the other one once the first has cost as much as
-//! that takes.
+//! Two ways to the same rows: the one that costs nothing at the start, and the other one once the
+//! first has cost as much as that takes.
 //!
-//! A query that is run for each row of another cannot know how often. As written it looks at some rows each time; with its
-//! rows kept by keys it computes these once and finds them at once from then on. Whoever changes over when both have cost
-//! the same pays twice the cheaper way at the most, whatever the number of runs turns out to be.
+//! A query that is run for each row of another cannot know how often. As written it looks at some
+//! rows each time; with its rows kept by keys it computes these once and finds them at once from
+//! then on. Whoever changes over when both have cost the same pays twice the cheaper way at the
+//! most, whatever the number of runs turns out to be.
 //!
-//! Invariants: it changes over between two runs only. What keeps the rows from being computed (an error that rows which
-//! nobody asks for lead to, memory, many more rows than expected) is no error of the statement: it goes on as written.
+//! Invariants: it changes over between two runs only. What keeps the rows from being computed (an
+//! error that rows which nobody asks for lead to, memory, many more rows than expected) is no error
+//! of the statement: it goes on as written.
 
 use colibri_types::{Error, Result, SqlState};
 

@@ -4,8 +4,8 @@ use super::{Body, Extra, From, Query, Select, Source};
 use crate::expr::{Expr, Inner, walk};
 
 impl Query {
-    /// Calls something for each expression of a query and of the queries in its FROM; those inside
-    /// of these expressions apart.
+    /// Calls something for each expression of a query and of the queries in its FROM, but for WITH
+    /// queries; those inside of these expressions apart.
     pub(crate) fn for_each_expr(&self, visit: &mut dyn FnMut(&Expr)) {
         self.order.iter().map(|key| &key.expr).chain(&self.limit).chain(&self.offset).for_each(&mut *visit);
         match &self.body {
@@ -26,7 +26,8 @@ impl Query {
     }
 
     /// Whether it may give something else when it is run again, or does more than give rows: it
-    /// calls volatile functions, asks the session, or locks rows, wherever inside of it.
+    /// calls volatile functions, asks the session, or locks rows, wherever inside of it. WITH
+    /// queries are run once wherever they are read, unless they look outside themselves.
     pub(crate) fn has_effects(&self) -> bool {
         let mut has_effects = self.has_locks();
         self.for_each_expr(&mut |expr| has_effects = has_effects || varies(expr));
@@ -40,7 +41,10 @@ impl Query {
                 Body::Values(_) => false,
                 Body::Set { left, right, .. } => left.has_locks() || right.has_locks(),
                 Body::Recursive(terms) => terms.first.has_locks() || terms.again.has_locks(),
-                Body::Select(select) => select.relations.iter().filter_map(|one| one.source.query()).any(inside),
+                Body::Select(select) => select.relations.iter().any(|relation| match &relation.source {
+                    Source::Shared { uses_args, .. } => *uses_args,
+                    source => source.query().is_some_and(inside),
+                }),
             }
     }
 
@@ -52,7 +56,7 @@ impl Query {
             Body::Recursive(terms) => terms.first.reads_working() || terms.again.reads_working(),
             Body::Select(select) => select.relations.iter().any(|relation| {
                 matches!(relation.source, Source::Working { .. })
-                    || relation.source.query().is_some_and(Self::reads_working)
+                    || relation.source.own_query().is_some_and(Self::reads_working)
             }),
         }
     }
@@ -86,8 +90,14 @@ impl Source {
         }
     }
 
+    /// The query that it is, if it is read nowhere else. WITH queries may read each other more than
+    /// once: walking into them from each place would take for ever.
+    fn own_query(&self) -> Option<&Query> {
+        if let Self::Shared { .. } = self { None } else { self.query() }
+    }
+
     fn for_each_expr_inside(&self, visit: &mut dyn FnMut(&Expr)) {
-        if let Some(query) = self.query() {
+        if let Some(query) = self.own_query() {
             query.for_each_expr(visit);
         }
     }

@@ -361,6 +361,18 @@ fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
     }
 }
 
+/// How many conditions a condition counts as: alternatives that ask for several things each leave
+/// less than one condition does.
+pub(super) fn weight(condition: &Expr) -> usize {
+    match condition {
+        Expr::Or(any) => {
+            let of = |part: &Expr| if let Expr::And(all) = part { all.len() } else { 1 };
+            if any.iter().all(|part| of(part) > 2) { 2 } else { 1 }
+        }
+        _ => 1,
+    }
+}
+
 /// What part of the rows so many conditions leave that no key helps with.
 pub(super) fn left_by(conditions: usize) -> f64 {
     FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
@@ -406,7 +418,9 @@ impl Planner<'_> {
     ) -> (f64, Path, Direction) {
         let paths = wanted.paths(self.sizes);
         // All ways lead to the same rows. How many there are is known best to the one that says the least.
-        let matching = |path: &Path| path.rows * left_by(wanted.conditions.len().saturating_sub(path.taken.len()));
+        let matching = |path: &Path| {
+            path.rows * left_by(wanted.conditions.iter().map(weight).sum::<usize>().saturating_sub(path.taken.len()))
+        };
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<(f64, Path, Direction)> = None;
         for path in paths {

@@ -35,15 +35,20 @@ const ROWS_MIN: f64 = 1_000.0;
 
 impl Planner<'_> {
     /// Plans a query that is run for each row of another.
+    // Not inlined, as those that it calls are not: queries may stand deep inside each other.
+    #[inline(never)]
     pub(super) fn repeated(&mut self, query: &Query) -> Result<Node> {
-        let plain = self.query(query)?;
+        if !self.may_have_two_ways() {
+            return self.query(query);
+        }
+        let plain = self.in_two_ways(|planner| planner.query(query))?;
         let (_, each) = self.work(&plain);
         let rewrites = self.sizes.rewrites();
         if rewrites == Rewrites::None || (rewrites == Rewrites::Paying && each <= QUICK_ROWS) {
             return Ok(plain);
         }
         let Some(by_key) = by_key(query) else { return Ok(plain) };
-        let mut by_key = self.query(&by_key)?;
+        let mut by_key = self.in_two_ways(|planner| planner.query(&by_key))?;
         let Some(kept) = keyed_input(&mut by_key) else { return Ok(plain) };
         let (input, looked_at_max) = kept;
         let (_, once) = self.work(input);
@@ -73,6 +78,7 @@ fn keyed_input(node: &mut Node) -> Option<(&Node, &mut u64)> {
 }
 
 /// The query over rows that are found by keys, if it can be one.
+#[inline(never)]
 fn by_key(query: &Query) -> Option<Query> {
     if query.is_marked || query.has_effects() || query.reads_working() {
         return None;

@@ -66,7 +66,8 @@ fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
     }
 }
 
-/// Joins FROM with the query of a condition, which has no more to say then; `false` if it cannot be.
+/// Joins FROM with the query of a condition, which has no more to say then; `false` if it cannot
+/// be.
 fn join_of(select: &mut Select, condition: &Expr) -> bool {
     let Some((kind, subquery)) = join_kind(condition) else { return false };
     let Inner::Logical(query) = &subquery.query else { return false };
@@ -138,55 +139,4 @@ fn of_query(query: &Query, left: &[Expr], base: usize) -> (Relation, Vec<Expr>) 
     let on = left.iter().enumerate().map(equal).collect();
     let source = Source::Query(Box::new(query.clone()));
     (Relation { base, width: query.columns.len(), source, name: "any".into() }, on)
-}
-
-/// What all alternatives of a condition have in common is asked once, and may find rows by a key or
-/// join two tables: `(a = b AND x) OR (a = b AND y)` is `a = b AND (x OR y)`.
-pub(super) fn factor(planner: &mut Planner<'_>, select: &mut Select) -> Result<()> {
-    if planner.sizes.rewrites() == Rewrites::None {
-        return Ok(());
-    }
-    factor_all(&mut select.filter);
-    if let Some(from) = &mut select.from {
-        factor_from(from);
-    }
-    Ok(())
-}
-
-fn factor_from(from: &mut From) {
-    if let From::Join { left, right, on, .. } = from {
-        factor_all(on);
-        factor_from(left);
-        factor_from(right);
-    }
-}
-
-fn factor_all(conditions: &mut Vec<Expr>) {
-    for condition in std::mem::take(conditions) {
-        match condition {
-            Expr::Or(any) => factor_alternatives(any, conditions),
-            Expr::And(all) => {
-                let mut all = all;
-                factor_all(&mut all);
-                conditions.extend(all);
-            }
-            other => conditions.push(other),
-        }
-    }
-}
-
-fn factor_alternatives(any: Vec<Expr>, conditions: &mut Vec<Expr>) {
-    let mut alternatives: Vec<Vec<Expr>> = any.into_iter().map(rewrite::conjuncts).collect();
-    let is_in = |all: &[Expr], part: &Expr| all.iter().any(|other| rewrite::same(other, part));
-    let (first, rest) = alternatives.split_first().map_or((&[][..], &[][..]), |(first, rest)| (&first[..], rest));
-    let is_common = |part: &&Expr| !varies(part) && rest.iter().all(|all| is_in(all, part));
-    let common: Vec<Expr> = first.iter().filter(is_common).cloned().collect();
-    if !common.is_empty() {
-        alternatives.iter_mut().for_each(|all| all.retain(|part| !is_in(&common, part)));
-    }
-    conditions.extend(common);
-    // An alternative that asks for nothing else is enough.
-    if alternatives.iter().all(|all| !all.is_empty()) {
-        conditions.push(Expr::Or(alternatives.into_iter().filter_map(rewrite::conjunction).collect()));
-    }
 }

@@ -11,15 +11,30 @@ use crate::plan::{Access, JoinKind, Node, Scan, SetOp};
 
 /// What part of the rows a condition on several tables leaves that is no equality.
 const ACROSS_SELECTIVITY: f64 = 0.3;
+/// Queries so deep inside each other are not looked into.
+const DEPTH_MAX: usize = 4;
+/// What a query that is not looked into is guessed to give.
+const UNKNOWN_ROWS: f64 = 1_000.0;
 /// How many rows make a group.
 const ROWS_PER_GROUP: f64 = 10.0;
 
 impl Planner<'_> {
     /// About how many rows a query gives.
     pub(super) fn rows_of_query(&self, query: &Query) -> f64 {
-        let rows = match &query.body {
+        let depth = self.estimated.get();
+        if depth >= DEPTH_MAX {
+            return UNKNOWN_ROWS;
+        }
+        self.estimated.set(depth + 1);
+        let rows = self.rows_of_body(query);
+        self.estimated.set(depth);
+        super::query::constant_limit(query).map_or(rows, |limit| rows.min(limit)).max(1.0)
+    }
+
+    fn rows_of_body(&self, query: &Query) -> f64 {
+        match &query.body {
             Body::Values(rows) => rows.len() as f64,
-            Body::Recursive(_) => 1_000.0,
+            Body::Recursive(_) => UNKNOWN_ROWS,
             Body::Set { op, left, right, .. } => {
                 let (left, right) = (self.rows_of_query(left), self.rows_of_query(right));
                 match op {
@@ -36,8 +51,7 @@ impl Planner<'_> {
                     None => rows,
                 }
             }
-        };
-        super::query::constant_limit(query).map_or(rows, |limit| rows.min(limit)).max(1.0)
+        }
     }
 
     fn rows_of_from(&self, select: &Select) -> f64 {
@@ -92,7 +106,9 @@ impl Planner<'_> {
         match &relation.source {
             Source::Table(table) => self.sizes.rows(table).max(1.0),
             Source::Query(query) => self.rows_of_query(query),
-            Source::Shared { query, .. } => self.rows_of_query(query),
+            // WITH queries that read each other more than once are not followed.
+            Source::Shared { query, .. } if self.estimated.get() == 0 => self.rows_of_query(query),
+            Source::Shared { .. } => UNKNOWN_ROWS,
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
             Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
@@ -110,6 +126,7 @@ impl Planner<'_> {
             Node::Working { .. } => (10.0, 10.0),
             Node::Keyed { .. } => (10.0, 10.0 + SEEK_COST),
             Node::Switch { plain, .. } => self.work(plain),
+            Node::Choice { many, .. } => self.work(many),
             Node::Filter { input, .. } => {
                 let (rows, work) = self.work(input);
                 ((rows * super::access::left_by(1)).max(1.0), work + rows)

@@ -1,27 +1,29 @@
 //! The order and kind of joins.
 //!
-//! Inner joins are taken apart into relations and conditions, and put together again greedily: the smallest relation
-//! first, then whichever makes the cheapest join. Outer joins keep their place. A semi or an anti join takes its turn
-//! with the inner ones, once all that its conditions look at is there. A semi join by equalities with few values is an
-//! inner join with the different ones of these, where that lets a table's rows be looked up.
+//! Inner joins are taken apart into relations and conditions, and put together again greedily: the
+//! smallest relation first, then whichever makes the cheapest join. Outer joins keep their place. A
+//! semi or an anti join takes its turn with the inner ones, once all that its conditions look at is
+//! there. A semi join by equalities with few values is an inner join with the different ones of
+//! these, where that lets a table's rows be looked up.
 
 use std::sync::Arc;
 
 use colibri_txn::Direction;
 use colibri_types::{Error, Result, SqlState, pulse};
 
-use super::access::{Path, SEEK_COST, Wanted, satisfies};
+use super::access::{SEEK_COST, Wanted, satisfies};
 use super::constants::{forget_unused, push_down};
 use super::cost::ordered;
 use super::lateral::rows_of_calls;
-use super::{Layout, Ordered, Planned, Planner, Rewrites, filtered};
+use super::values_first::{FEW_ROWS, Leads};
+use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
 use crate::logical::{Body, From, Join, Query, Relation, Source};
 use crate::plan::{JoinKind, KeyedId, Node};
 
 /// What looking for a way to join a part takes, in units of work.
-const UNITS_PER_METHOD: usize = 500;
+pub(super) const UNITS_PER_METHOD: usize = 500;
 
 /// What putting a row into a hash table costs, in rows looked at.
 pub(super) const HASH_COST: f64 = 1.5;
@@ -41,32 +43,41 @@ pub(super) struct Tables<'q> {
     pub(super) order: &'q [Ordered],
     /// How many rows are taken at most, if a LIMIT says so.
     pub(super) limit: Option<f64>,
+    /// Whether the run may choose between two orders of the joins.
+    pub(super) chooses: bool,
 }
 
+/// So many rows are looked up rather than read with all others of a large table.
+const FEW_LOOKUPS: f64 = 1_000.0;
 /// A LIMIT may take this many times as many rows of a join's outer side as it gives.
 const LIMIT_SLACK: f64 = 10.0;
 
 /// A part of FROM that inner, semi and anti joins put together.
-struct Item<'q> {
-    from: &'q From,
-    columns: Columns,
+#[derive(Clone)]
+pub(super) struct Item<'q> {
+    pub(super) from: &'q From,
+    pub(super) columns: Columns,
     /// Conditions on this part alone.
-    conditions: Vec<Expr>,
+    pub(super) conditions: Vec<Expr>,
     /// How it is joined: [`JoinKind::Inner`], [`JoinKind::Semi`] or [`JoinKind::Anti`].
-    kind: JoinKind,
+    pub(super) kind: JoinKind,
     /// Conditions that make a row of this part a partner, where it is no inner join.
-    on: Vec<Expr>,
-    /// It gives each combination of values in these columns once, and nothing else; if there are any.
-    keys: Vec<usize>,
+    pub(super) on: Vec<Expr>,
+    /// It gives each combination of values in these columns once, and nothing else; if there are
+    /// any.
+    pub(super) keys: Vec<usize>,
+    /// Where the rows with these are kept, once the run has found them to be few.
+    pub(super) kept: Option<(Arc<Node>, KeyedId)>,
 }
 
 impl<'q> Item<'q> {
     fn inner(from: &'q From, relations: &[Relation]) -> Self {
         let columns = columns_of(from, relations);
-        Self { from, columns, conditions: Vec::new(), kind: JoinKind::Inner, on: Vec::new(), keys: Vec::new() }
+        let (conditions, on, keys) = (Vec::new(), Vec::new(), Vec::new());
+        Self { from, columns, conditions, kind: JoinKind::Inner, on, keys, kept: None }
     }
 
-    fn is_inner(&self) -> bool {
+    pub(super) fn is_inner(&self) -> bool {
         self.kind == JoinKind::Inner
     }
 }
@@ -86,7 +97,7 @@ impl Columns {
         all
     }
 
-    fn has_any(&self, expr: &Expr) -> bool {
+    pub(super) fn has_any(&self, expr: &Expr) -> bool {
         let mut any = false;
         rewrite::for_each_column(expr, &mut |column| any = any || self.has(column));
         any
@@ -137,7 +148,11 @@ fn take_apart<'q>(from: &'q From, relations: &[Relation], items: &mut Vec<Item<'
 }
 
 /// The two sides of an equality between what is known on the left and what is known on the right.
-fn equality(condition: &Expr, left: &dyn Fn(&Expr) -> bool, right: &dyn Fn(&Expr) -> bool) -> Option<(Expr, Expr)> {
+pub(super) fn equality(
+    condition: &Expr,
+    left: &dyn Fn(&Expr) -> bool,
+    right: &dyn Fn(&Expr) -> bool,
+) -> Option<(Expr, Expr)> {
     let Expr::Compare { op: CompareOp::Eq, left: a, right: b } = condition else { return None };
     if !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
         return None;
@@ -221,7 +236,13 @@ impl Planner<'_> {
         let mut across = Vec::new();
         // What depends on no row comes before everything else, which is not looked at where it is false.
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let has_filters = items.iter().any(|item| !item.is_inner());
         for condition in conditions {
+            // A query for each row is asked of those that semi and anti joins leave.
+            if has_filters && super::cost::is_query_per_row(&condition) {
+                across.push(condition);
+                continue;
+            }
             let own = items.iter().position(|item| item.is_inner() && item.columns.has_all(&condition));
             match own {
                 Some(item) if items[item].columns.has_any(&condition) => items[item].conditions.push(condition),
@@ -248,7 +269,13 @@ impl Planner<'_> {
         Planned { node: filtered(planned.node, bound), rows, ..planned }
     }
 
-    fn join_all(&mut self, mut items: Vec<Item<'_>>, mut across: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+    #[inline(never)]
+    pub(super) fn join_all(
+        &mut self,
+        mut items: Vec<Item<'_>>,
+        mut across: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
         // What each part needs to give: what is needed above, and what conditions across parts look at.
         let needed = needed_with(tables, across.iter().chain(items.iter().flat_map(|item| &item.on)));
         let tables = &Tables { needed: &needed, ..*tables };
@@ -258,9 +285,13 @@ impl Planner<'_> {
             estimates.push(self.estimate(item, tables));
         }
         for at in 0..items.len() {
-            if let Some(keys) = self.leading_keys(at, &items, estimates[at], tables)? {
-                (items[at].kind, items[at].keys) = (JoinKind::Inner, keys);
-                across.append(&mut items[at].on);
+            match self.leads(at, &items, &estimates, tables)? {
+                Leads::No => {}
+                Leads::Always(keys) => {
+                    (items[at].kind, items[at].keys) = (JoinKind::Inner, keys);
+                    across.append(&mut items[at].on);
+                }
+                Leads::IfFew(keys, few) => return self.choice(items, across, at, keys, few, tables),
             }
         }
         let mut left: Vec<usize> = (0..items.len()).collect();
@@ -332,69 +363,11 @@ impl Planner<'_> {
         Ok(self.finish(planned, across))
     }
 
-    /// Plans a part by itself.
-    fn part(&mut self, item: &Item<'_>, tables: &Tables<'_>) -> Result<Planned> {
-        if item.keys.is_empty() {
-            return self.item(item.from, item.conditions.clone(), tables);
-        }
-        let planned = self.item(item.from, item.conditions.clone(), &Tables { order: &[], limit: None, ..*tables })?;
-        let keys: Vec<Expr> = item.keys.iter().map(|&key| planned.layout.bind(Expr::Column(key))).collect();
-        let is_all = keys.len() == planned.layout.0.len();
-        let in_place = |(place, key): (usize, &Expr)| matches!(key, Expr::Column(column) if *column == place);
-        let node = if is_all && keys.iter().enumerate().all(in_place) {
-            planned.node
-        } else {
-            Node::Project { input: Box::new(planned.node), exprs: keys }
-        };
-        let node = Node::Distinct { input: Box::new(node), columns: item.keys.len(), sorted: false };
-        Ok(Planned { node, layout: Layout(item.keys.clone()), rows: planned.rows, order: Vec::new() })
-    }
-
-    /// For a semi join whose different values are few enough to look up by each of them the rows of
-    /// the table that they are compared with: the columns of the values.
-    fn leading_keys(
-        &self,
-        at: usize,
-        items: &[Item<'_>],
-        values: f64,
-        tables: &Tables<'_>,
-    ) -> Result<Option<Vec<usize>>> {
-        let semi = &items[at];
-        if semi.kind != JoinKind::Semi || semi.on.is_empty() {
-            return Ok(None);
-        }
-        let mut keys = Vec::new();
-        for condition in &semi.on {
-            let own = |expr: &Expr| matches!(expr, Expr::Column(column) if semi.columns.has(*column));
-            let others = |expr: &Expr| !semi.columns.has_any(expr);
-            match equality(condition, &others, &own) {
-                Some((_, Expr::Column(key))) => keys.push(key),
-                _ => return Ok(None),
-            }
-        }
-        for item in items.iter().filter(|item| item.is_inner()) {
-            pulse::work(UNITS_PER_METHOD)?;
-            let From::Relation(index) = item.from else { continue };
-            let Source::Table(table) = &tables.relations[*index].source else { continue };
-            let conditions: Vec<Expr> = item.conditions.iter().chain(&semi.on).cloned().collect();
-            let (base, columns) = (tables.relations[*index].base, &tables.needed[*index][..]);
-            let by_values =
-                Wanted { table, base, columns, conditions: &conditions, known: &|column| semi.columns.has(column) };
-            let uses_values = |path: &Path| path.taken.iter().any(|&taken| semi.columns.has_any(&conditions[taken]));
-            let lookup = by_values.paths(self.sizes).into_iter().filter(uses_values).map(|path| path.cost);
-            let Some(lookup) = lookup.min_by(f64::total_cmp) else { continue };
-            let alone = Wanted { conditions: &item.conditions, known: &|_| false, ..by_values };
-            let scan = self.cheapest_cost(&alone, tables.order, tables.limit).0;
-            let pays = values * (HASH_COST + SEEK_COST + lookup) < scan;
-            if pays || self.sizes.rewrites() == Rewrites::All {
-                return Ok(Some(keys));
-            }
-        }
-        Ok(None)
-    }
-
     /// About how many rows a part gives.
     fn estimate(&self, item: &Item<'_>, tables: &Tables<'_>) -> f64 {
+        if item.kept.is_some() {
+            return FEW_ROWS;
+        }
         let From::Relation(index) = item.from else { return 10_000.0 };
         let relation = &tables.relations[*index];
         match &relation.source {
@@ -407,7 +380,8 @@ impl Planner<'_> {
                     known: &|_| false,
                 };
                 let (path, _) = self.cheapest(&wanted, &[], None);
-                let left = item.conditions.len().saturating_sub(path.taken.len());
+                let weight = item.conditions.iter().map(super::access::weight).sum::<usize>();
+                let left = weight.saturating_sub(path.taken.len());
                 (path.rows * 0.3f64.powi(left.min(3) as i32)).max(1.0)
             }
             Source::Functions { calls, .. } => rows_of_calls(calls),
@@ -417,8 +391,23 @@ impl Planner<'_> {
         }
     }
 
+    /// What finding all rows of a part costs, by itself.
+    fn scan_cost(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
+        let From::Relation(index) = item.from else { return estimate };
+        let relation = &tables.relations[*index];
+        let Source::Table(table) = &relation.source else { return estimate };
+        let wanted = Wanted {
+            table,
+            base: relation.base,
+            columns: &tables.needed[*index],
+            conditions: &item.conditions,
+            known: &|_| false,
+        };
+        (self.cheapest_cost(&wanted, &[], None).0 - SEEK_COST).max(estimate)
+    }
+
     /// How a part is best joined to what there is, and what that costs.
-    fn method(
+    pub(super) fn method(
         &self,
         rows: f64,
         columns: &Columns,
@@ -444,11 +433,14 @@ impl Planner<'_> {
                 .is_some()
             })
             .count();
+        // Reading the part counts against looking up few rows of it. Against many it does not: where
+        // these turn out to be far more than was guessed, a hash table costs what it costs.
+        let scan = if rows <= FEW_LOOKUPS { self.scan_cost(item, estimate, tables) } else { estimate };
         let mut best = if equalities > 0 {
-            let cost = estimate * HASH_COST + rows * HASH_COST;
+            let cost = (scan - estimate) + estimate * HASH_COST + rows * HASH_COST;
             (cost, Method::Hash)
         } else {
-            (rows * estimate.max(1.0) * seen + estimate, Method::Loop)
+            (scan + rows * estimate.max(1.0) * seen, Method::Loop)
         };
         if let From::Relation(index) = item.from
             && let Source::Table(table) = &tables.relations[*index].source
@@ -754,7 +746,7 @@ impl Planner<'_> {
                 (self.repeated(&query)?, 10.0)
             }
             Source::Keyed { query, keys } => {
-                let input = Box::new(self.query(query)?);
+                let input = Arc::new(self.query(query)?);
                 let (id, width, keys) = (KeyedId::new(), relation.width, keys.clone());
                 (Node::Keyed { id, input, width, keys, looked_at_max: u64::MAX }, 10.0)
             }
@@ -790,7 +782,7 @@ impl Planner<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     Hash,
     Index,
     Loop,

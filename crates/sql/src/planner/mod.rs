@@ -1,13 +1,15 @@
 //! Choosing operators for bound queries.
 //!
-//! Each query goes through the `passes` first. Then it is planned from FROM upwards: the way to each table's rows (`access`), the order and kind of joins (`joins`),
-//! then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`). Conditions
-//! are put in the order of what they `cost`.
-//! Costs are counted in rows looked at; the sizes of tables are exact, since the store counts.
+//! Each query goes through the `passes` first. Then it is planned from FROM upwards: the way to
+//! each table's rows (`access`), the order and kind of joins (`joins`), then grouping, output,
+//! DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`) and
+//! what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs are
+//! counted in rows looked at; the sizes of tables are exact, since the store counts.
 //!
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
 
 mod access;
+mod alternatives;
 mod by_key;
 mod constants;
 mod cost;
@@ -17,6 +19,8 @@ mod joins;
 mod lateral;
 mod passes;
 mod query;
+mod rules;
+mod values_first;
 mod write;
 
 use std::collections::HashMap;
@@ -31,7 +35,7 @@ use crate::logical::Query;
 use crate::plan::{Fragment, Node, OutputColumn};
 
 pub(crate) use query::cursor_rows;
-pub(crate) use write::{plan_delete, plan_insert, plan_update, reference_access};
+pub(crate) use write::{plan_delete, plan_insert, plan_update};
 
 /// Which rewrites the planner makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,6 +78,10 @@ pub(crate) fn output_columns(columns: &[crate::logical::Column]) -> Vec<OutputCo
         .collect()
 }
 
+/// So many parts that are planned in two ways may stand inside each other: each doubles what
+/// planning those inside takes.
+const ALTERNATIVES_MAX: usize = 2;
+
 struct Planner<'a> {
     sizes: &'a dyn Sizes,
     /// What constants are computed in.
@@ -88,6 +96,10 @@ struct Planner<'a> {
     provided: Vec<(usize, usize)>,
     /// What WITH queries have become: each is planned once, however often it is read.
     shared: HashMap<usize, Arc<Node>>,
+    /// How many parts that are planned in two ways stand around the place at hand.
+    alternatives: usize,
+    /// How deep inside a query that is being estimated the place at hand is.
+    estimated: std::cell::Cell<usize>,
     /// What queries inside expressions have become, by their numbers.
     lowered: HashMap<usize, Arc<Fragment>>,
 }
@@ -102,8 +114,22 @@ impl<'a> Planner<'a> {
             slots,
             provided: Vec::new(),
             shared: HashMap::new(),
+            alternatives: 0,
+            estimated: std::cell::Cell::new(0),
             lowered: HashMap::new(),
         }
+    }
+
+    /// Plans a part of what is planned in two ways.
+    fn in_two_ways<T>(&mut self, plan: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.alternatives += 1;
+        let planned = plan(self);
+        self.alternatives -= 1;
+        planned
+    }
+
+    fn may_have_two_ways(&self) -> bool {
+        self.alternatives < ALTERNATIVES_MAX
     }
 
     /// The plan with all that is known of it.

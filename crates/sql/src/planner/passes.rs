@@ -1,8 +1,8 @@
 //! The passes: what becomes of a SELECT between binding and the choice of operators.
 //!
-//! Each pass rewrites the clauses of one SELECT. The planner goes through a statement's queries from
-//! the outermost inwards, and has the passes go over each when it comes to it: then those around it
-//! have said which of its columns they need, and have handed their conditions in.
+//! Each pass rewrites the clauses of one SELECT. The planner goes through a statement's queries
+//! from the outermost inwards, and has the passes go over each when it comes to it: then those
+//! around it have said which of its columns they need, and have handed their conditions in.
 //!
 //! Invariant: whatever a pass makes gives the same rows and the same errors as what was there
 //! before, for each row that is asked for.
@@ -10,7 +10,8 @@
 use colibri_types::Result;
 
 use super::Planner;
-use super::decorrelate::{decorrelate, factor};
+use super::alternatives::factor;
+use super::decorrelate::decorrelate;
 use crate::bind::rewrite;
 use crate::expr::{Expr, Inner};
 use crate::logical::Select;
@@ -42,8 +43,8 @@ fn lower(planner: &mut Planner<'_>, select: &mut Select) -> Result<()> {
 impl Planner<'_> {
     /// Has all passes go over a SELECT.
     pub(super) fn rewrite(&mut self, select: &mut Select) -> Result<()> {
-        for (_, pass) in PASSES {
-            pass(self, select)?;
+        for pass in PASSES {
+            (pass.1)(self, select)?;
         }
         Ok(())
     }

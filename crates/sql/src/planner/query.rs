@@ -281,6 +281,7 @@ impl Planner<'_> {
             needed: &needed,
             order: &order,
             limit: if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None },
+            chooses: true,
         };
         let planned = self.from(from, filter, &tables)?;
         let sorted = wanted.is_some_and(|wanted| self.is_ordered(&planned, &wanted, select));

@@ -140,8 +140,9 @@ impl Engine {
     }
 
     /// What sessions know of statements and share.
-    /// Has queries planned as they were written (`false`), or with every rewrite that is allowed, whatever
-    /// it costs (`true`), so that tests can compare what they give. To be called before the first statement.
+    /// Has queries planned as they were written (`false`), or with every rewrite that is allowed,
+    /// whatever it costs (`true`), so that tests can compare what they give. To be called before
+    /// the first statement.
     #[doc(hidden)]
     pub fn rewrite_queries(&self, all: bool) {
         let rewrites = if all { Rewrites::All } else { Rewrites::None };
