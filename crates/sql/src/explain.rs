@@ -92,6 +92,12 @@ fn shown(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOpt
     writer.parts
 }
 
+/// An expression over columns of these names.
+#[cfg(test)]
+pub(crate) fn expr_text_over(expr: &Expr, columns: &[String]) -> String {
+    expr_text(expr, Names { columns, slots: &[] })
+}
+
 /// The name of a function that gives rows.
 fn function_name(series: Series) -> &'static str {
     match series {

@@ -16,6 +16,9 @@ use crate::bind::rewrite;
 use crate::expr::{Expr, Inner};
 use crate::logical::Select;
 
+#[cfg(test)]
+mod golden_tests;
+
 /// Rewrites a SELECT.
 type Pass = fn(&mut Planner<'_>, &mut Select) -> Result<()>;
 
@@ -43,8 +46,12 @@ fn lower(planner: &mut Planner<'_>, select: &mut Select) -> Result<()> {
 impl Planner<'_> {
     /// Has all passes go over a SELECT.
     pub(super) fn rewrite(&mut self, select: &mut Select) -> Result<()> {
+        #[cfg(test)]
+        golden_tests::note(None, select);
         for pass in PASSES {
             (pass.1)(self, select)?;
+            #[cfg(test)]
+            golden_tests::note(Some(pass.0), select);
         }
         Ok(())
     }
