@@ -202,8 +202,9 @@ const CIRCLES: [(&str, &[&[&str]]); 9] = [
             // Sessions run statements that change the catalogue, and what the catalogue tells of
             // sessions is read by statements; binding and planning are not apart yet.
             &["admin", "bind", "ddl", "planner", "registry", "session", "surroundings", "system"],
-            // A plan keeps what its execution has prepared.
-            &["exec", "explain", "expr", "plan"],
+            // A plan keeps what its execution has prepared, and an expression the query inside it,
+            // as it was bound and then as it is run.
+            &["exec", "explain", "expr", "logical", "plan"],
         ],
     ),
 ];

@@ -96,6 +96,12 @@ fn shown(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOpt
     writer.parts
 }
 
+/// An expression over columns of these names.
+#[cfg(test)]
+pub(crate) fn expr_text_over(expr: &Expr, columns: &[String]) -> String {
+    expr_text(expr, Names { columns, slots: &[] })
+}
+
 /// The name of a function that gives rows.
 fn function_name(series: Series) -> &'static str {
     match series {
@@ -140,6 +146,9 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::HashJoin { left, right, .. } | Node::SetOp { left, right, .. } => vec![&**left, &**right],
         Node::Append { inputs } => inputs.iter().collect(),
         Node::Shared { input, .. } => vec![&**input],
+        Node::Keyed { input, .. } => vec![&**input],
+        Node::Switch { plain, .. } => vec![&**plain],
+        Node::Choice { many, .. } => vec![&**many],
         Node::Recursive { first, again, .. } => vec![&**first, &**again],
         Node::Working { .. } => Vec::new(),
         Node::Insert(insert) => vec![&insert.source],
@@ -355,6 +364,9 @@ impl Writer<'_> {
             Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
             Node::SetOp { left, .. } => self.names(left, slots),
             Node::Recursive { first, .. } => self.names(first, slots),
+            Node::Keyed { input, .. } => self.names(input, slots),
+            Node::Switch { plain, .. } => self.names(plain, slots),
+            Node::Choice { many, .. } => self.names(many, slots),
             Node::Working { columns, .. } => columns.iter().map(ToString::to_string).collect(),
             Node::Shared { id, input } => {
                 if let Some(names) = self.shared_names.borrow().get(id) {
@@ -415,7 +427,9 @@ impl Writer<'_> {
             self.note(place.inside(), format!("{kind} {}", subquery.id + 1));
             let names = Names { columns, slots };
             let mut inner: Vec<String> = subquery.args.iter().map(|arg| expr_text(arg, names)).collect();
-            self.node(&subquery.fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
+            if let Ok(fragment) = subquery.fragment() {
+                self.node(&fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
+            }
         }
     }
 
@@ -598,6 +612,31 @@ impl Writer<'_> {
                 self.usage(node, place, false);
                 self.node(first, slots, place.below());
                 self.node(again, slots, place.below());
+            }
+            Node::Keyed { input, keys, .. } => {
+                self.head(node, place, if keys.is_empty() { "Materialize" } else { "Hash Lookup" });
+                let columns = self.names(input, slots);
+                let pair = |(column, value): &(usize, Expr)| {
+                    let column = columns.get(*column).map_or("?", String::as_str);
+                    format!("({column} = {})", expr_text(value, Names { columns: &[], slots }))
+                };
+                let pairs: Vec<String> = keys.iter().map(pair).collect();
+                if !pairs.is_empty() {
+                    self.property(place, "Hash Cond", all_of(&pairs));
+                }
+                self.node(input, slots, place.below());
+            }
+            Node::Choice { few_max, few, many, .. } => {
+                self.head(node, place, "Choice");
+                self.property(place, "Rows Looked Up At Most", few_max);
+                self.node(few, slots, place.below());
+                self.node(many, slots, place.below());
+            }
+            Node::Switch { after, plain, by_key } => {
+                self.head(node, place, "Switch");
+                self.property(place, "Rows Before Switch", after);
+                self.node(plain, slots, place.below());
+                self.node(by_key, slots, place.below());
             }
             Node::Working { name, .. } => self.head(node, place, format_args!("WorkTable Scan on {name}")),
             Node::LockRows { input, if_locked, .. } => {

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use colibri_catalog::Sequence;
-use colibri_types::{ColumnType, Datum, Type, cast::CastContext, functions::Function};
+use colibri_types::{ColumnType, Datum, Error, Result, Type, cast::CastContext, functions::Function};
 
+use crate::logical::Query;
 use crate::plan::Fragment;
 
 pub(crate) mod walk;
@@ -145,13 +146,32 @@ pub(crate) struct Subquery {
     /// the outer row.
     pub(crate) id: usize,
     /// The query.
-    pub(crate) fragment: Arc<Fragment>,
+    pub(crate) query: Inner,
     /// What it takes from the outer row: these go to its slots 0, 1, …. Empty: it is run once.
     pub(crate) args: Vec<Expr>,
     /// What is done with its rows.
     pub(crate) kind: SubqueryKind,
     /// How it was written: two queries at one place that were written alike are the same.
     pub(crate) text: Box<str>,
+}
+
+/// The query that an expression holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Inner {
+    /// As it was bound.
+    Logical(Arc<Query>),
+    /// As it is run.
+    Planned(Arc<Fragment>),
+}
+
+impl Subquery {
+    /// The query as it is run. The planner has made it of the bound one.
+    pub(crate) fn fragment(&self) -> Result<&Arc<Fragment>> {
+        match &self.query {
+            Inner::Planned(fragment) => Ok(fragment),
+            Inner::Logical(_) => Err(Error::internal("a query inside an expression was not planned")),
+        }
+    }
 }
 
 /// What is done with the rows of a query inside an expression.

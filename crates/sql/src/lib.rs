@@ -1,15 +1,17 @@
 //! PostgreSQL's SQL over the transactions of `colibri-txn`.
 //!
-//! The life of a statement: `session` takes a text and finds its plan in the cache, or has it made: the parser's tree is
-//! bound to the catalogue (`bind`: names, types, casts) and turned into operators (`plan`). `exec` runs the operators on a
-//! transaction, a slice at a time, until the rows are out. What has to wait for a lock breaks off, and `session` runs it
-//! again when the lock is there.
+//! The life of a statement: `session` takes a text and finds its plan in the cache, or has it made:
+//! the parser's tree is bound to the catalogue (`bind`: names, types, casts), rewritten by the
+//! planner's passes and turned into operators (`plan`). `exec` runs the operators on a transaction,
+//! a slice at a time, until the rows are out. What has to wait for a lock breaks off, and `session`
+//! runs it again when the lock is there.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `statement` | texts to the parser's trees |
 //! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `bind`, `expr` | names and types resolved |
+//! | `logical` | what binding yields: queries before operators are chosen |
 //! | `plan`, `planner`, `explain` | operators, how they are chosen, and what is told of them |
 //! | `exec` | running them |
 //! | `ddl` | changing the catalogue |
@@ -31,6 +33,7 @@ mod exec;
 mod explain;
 mod expr;
 mod lift;
+mod logical;
 mod plan;
 mod planner;
 mod registry;

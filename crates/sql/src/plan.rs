@@ -131,6 +131,16 @@ pub(crate) enum Node {
     Recursive { id: usize, name: CompactString, all: bool, columns: usize, first: Box<Node>, again: Box<Node> },
     /// The rows that the query of this number gave in its last round.
     Working { id: usize, name: CompactString, columns: Arc<[CompactString]> },
+    /// The rows of an input that depends on no row outside, computed once and found by keys:
+    /// columns of the input, each with what it is to be equal to. Fails when computing them looks
+    /// at more rows than that.
+    Keyed { id: KeyedId, input: Arc<Node>, width: usize, keys: Vec<(usize, Expr)>, looked_at_max: u64 },
+    /// Two ways to the same rows: `by_key`, which has a `Keyed` in it, once `plain` has looked at
+    /// more rows than `after` in all its runs.
+    Switch { after: u64, plain: Box<Node>, by_key: Box<Node> },
+    /// Two ways to the same rows: `few`, which reads what `kept` (a `Keyed` without keys) gives, if
+    /// that is no more than so many rows, and `many` if it is.
+    Choice { few_max: usize, kept: Box<Node>, few: Box<Node>, many: Box<Node> },
     /// Locks the rows of tables that the input's rows come from, and gives the rows on.
     LockRows { input: Box<Node>, targets: Vec<LockTarget>, mode: RowLock, if_locked: IfRowLocked },
     /// `INSERT`
@@ -139,6 +149,17 @@ pub(crate) enum Node {
     Update(Box<Update>),
     /// `DELETE`
     Delete(Box<Delete>),
+}
+
+/// Numbers rows that are kept by keys, never used twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct KeyedId(u64);
+
+impl KeyedId {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// Functions that make rows.
@@ -272,10 +293,8 @@ pub(crate) enum JoinKind {
     /// Only of hash joins.
     Full,
     /// Left rows that have a partner; only their columns.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the planner will turn EXISTS into it"))]
     Semi,
     /// Left rows that have none; only their columns.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the planner will turn NOT EXISTS into it"))]
     Anti,
 }
 

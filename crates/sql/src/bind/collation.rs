@@ -16,72 +16,11 @@ use sqlparser::tokenizer::Span;
 use super::expr::Bound;
 use super::{Binder, fold, name_parts};
 use crate::expr::{CompareOp, Expr};
+pub(crate) use crate::logical::Collation;
+use crate::logical::undetermined;
 
 /// The names that there are.
 const NAMES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
-
-/// What the parts of an expression say of its collation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Collation {
-    /// Nothing: it is the database's.
-    #[default]
-    Default,
-    /// That of a column.
-    Implicit(CompactString),
-    /// Columns of two different ones.
-    Conflict(CompactString, CompactString),
-    /// A column of a query that leaves it open.
-    Open,
-    /// One that COLLATE names.
-    Explicit(CompactString),
-}
-
-impl Collation {
-    /// What both sides of an operation say together.
-    pub(super) fn with(self, other: Self) -> Result<Self> {
-        use Collation::{Conflict, Default, Explicit, Implicit, Open};
-        Ok(match (self, other) {
-            (Explicit(one), Explicit(other)) if one != other => {
-                let message = format!("collation mismatch between explicit collations \"{one}\" and \"{other}\"");
-                return Err(Error::new(SqlState("42P21"), message));
-            }
-            (Explicit(name), _) | (_, Explicit(name)) => Explicit(name),
-            (Conflict(one, other), _) | (_, Conflict(one, other)) => Conflict(one, other),
-            (Implicit(one), Implicit(other)) if one != other => Conflict(one, other),
-            (Implicit(name), _) | (_, Implicit(name)) => Implicit(name),
-            (Default | Open, Default | Open) => Default,
-        })
-    }
-
-    /// Fails for what cannot be put in order.
-    pub(super) fn expect_one(&self) -> Result<()> {
-        match self {
-            Self::Conflict(one, other) => {
-                let message = format!("collation mismatch between implicit collations \"{one}\" and \"{other}\"");
-                Err(Error::new(SqlState("42P21"), message))
-            }
-            Self::Open => Err(undetermined("string comparison")),
-            Self::Default | Self::Implicit(_) | Self::Explicit(_) => Ok(()),
-        }
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(self, Self::Conflict(..) | Self::Open)
-    }
-
-    /// The one that a table's column keeps.
-    pub(crate) fn name(&self) -> Option<CompactString> {
-        match self {
-            Self::Implicit(name) | Self::Explicit(name) => Some(name.clone()),
-            _ => None,
-        }
-    }
-}
-
-fn undetermined(what: &str) -> Error {
-    let message = format!("could not determine which collation to use for {what}");
-    Error::new(SqlState("42P22"), message).hint("Use the COLLATE clause to set the collation explicitly.")
-}
 
 /// Stands for a text that has to be compared without anybody knowing how.
 static UNDETERMINED: Function = Function {

@@ -1,7 +1,8 @@
 //! Binding: from the parser's tree to queries whose names and types are resolved.
 //!
-//! Names are looked up from the innermost query outwards. A query inside an expression becomes a fragment of its own; a
-//! column that it takes from outside becomes one of its arguments ([`Expr::Arg`]), filled by each row of the outer query.
+//! Names are looked up from the innermost query outwards. A query inside an expression has slots of
+//! its own; a column that it takes from outside becomes one of its arguments ([`Expr::Arg`]),
+//! filled by each row of the outer query.
 //!
 //! Invariants: every expression that leaves here has operands of the types that its operation wants; literals without a
 //! type and parameters have got theirs from the context, as in PostgreSQL.
@@ -12,11 +13,9 @@ mod expr;
 mod from;
 mod functions;
 mod joins;
-pub(crate) mod logical;
 mod query;
 mod recursive;
 pub(crate) mod rewrite;
-mod rules;
 mod scope;
 mod series;
 pub(crate) mod stored;
@@ -39,6 +38,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::expr::Expr;
+pub(crate) use crate::logical;
 use crate::planner::Sizes;
 
 pub(crate) use current_of::{CurrentOf, CursorRows};

@@ -108,7 +108,9 @@ pub(crate) fn gives_volatile(query: &Query) -> bool {
         Body::Recursive(terms) => gives_volatile(&terms.first) || gives_volatile(&terms.again),
         Body::Select(select) => {
             let inner = |relation: &super::logical::Relation| match &relation.source {
-                Source::Query(query) | Source::Lateral { query, .. } => gives_volatile(query),
+                Source::Query(query) | Source::Lateral { query, .. } | Source::Keyed { query, .. } => {
+                    gives_volatile(query)
+                }
                 Source::Functions { calls, .. } => calls.iter().flat_map(|(_, args)| args).any(is_volatile),
                 Source::Shared { .. } | Source::Working { .. } | Source::Table(_) | Source::System { .. } => false,
             };
@@ -143,6 +145,7 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
                     Source::Query(query) => query_uses_args(query),
                     Source::Shared { uses_args, .. } => *uses_args,
                     source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
+                    Source::Keyed { keys, .. } => keys.iter().any(|(_, value)| uses(value)),
                     Source::Table(_) | Source::Working { .. } | Source::System { .. } => false,
                 })
         }
@@ -199,6 +202,7 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
                 calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| fill(expr, with));
             }
             Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| fill(expr, with)),
+            Source::Keyed { keys, .. } => keys.iter_mut().for_each(|(_, value)| fill(value, with)),
             Source::Shared { .. } | Source::Working { .. } | Source::Table(_) | Source::System { .. } => {}
         }
     }

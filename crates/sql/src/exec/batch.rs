@@ -138,7 +138,6 @@ impl Batch {
     }
 
     /// A row more.
-    #[cfg(test)]
     pub(crate) fn push_row(&mut self, row: &[Datum]) {
         debug_assert_eq!(row.len(), self.width);
         self.push().clone_from_slice(row);

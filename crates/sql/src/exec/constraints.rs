@@ -221,35 +221,53 @@ pub(super) fn has_query(expr: &Expr) -> bool {
 
 /// Whether a source's rows may depend on what is written to a table while they are read.
 pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
-    reads(node, table, &mut Vec::new())
+    reads(node, table, true, &mut Vec::new())
 }
 
-/// The same; shared queries that were `seen` do not.
-fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
-    let mut all = |nodes: &[&Node]| nodes.iter().any(|node| reads(node, table, seen));
+/// The same; shared queries that were `seen` do not. What is run `once` is run when the first row
+/// is asked for.
+///
+/// Bug: the inner side of a nested loop was taken to have read all of its input with its first row
+/// if it was an aggregate or a sort. Consequence: `INSERT INTO t SELECT … FROM x, LATERAL (SELECT
+/// count(*) FROM t …)` counted the rows that it had put in itself. Fix: what is run again for each
+/// outer row reads again.
+fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool {
+    let mut all = |nodes: &[&Node]| nodes.iter().any(|node| reads(node, table, once, seen));
     match node {
         Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
         Node::Series { args, .. } => args.iter().any(reads_anything),
         // Working rows come from a recursive query, whose terms are looked at where it stands.
         Node::System { .. } | Node::Working { .. } => false,
         Node::Expand { input, calls } => {
-            calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, seen)
+            calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, once, seen)
         }
-        Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads(input, table, seen),
+        Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads(input, table, once, seen),
         Node::Scan(scan) => scan.table.id == table.id,
         Node::CountRange { table: counted, .. } => counted.id == table.id,
-        Node::Filter { input, condition } => reads_anything(condition) || reads(input, table, seen),
-        Node::Project { input, exprs } => exprs.iter().any(reads_anything) || reads(input, table, seen),
+        Node::Filter { input, condition } => reads_anything(condition) || reads(input, table, once, seen),
+        Node::Project { input, exprs } => exprs.iter().any(reads_anything) || reads(input, table, once, seen),
         Node::NestedLoop { outer, inner, args, on, .. } => {
-            args.iter().chain(on).any(reads_anything) || all(&[outer, inner])
+            args.iter().chain(on).any(reads_anything)
+                || reads(outer, table, once, seen)
+                || reads(inner, table, false, seen)
         }
         Node::HashJoin { left, right, left_keys, right_keys, on, .. } => {
             left_keys.iter().chain(right_keys).chain(on).any(reads_anything) || all(&[left, right])
         }
         // These have read all of their input when they give the first row.
-        Node::Sort { .. } | Node::Aggregate { .. } => false,
-        Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, seen),
-        Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, seen)),
+        Node::Sort { .. } | Node::Aggregate { .. } if once => false,
+        Node::Sort { input, keys, .. } => {
+            keys.iter().map(|key| &key.expr).any(reads_anything) || reads(input, table, once, seen)
+        }
+        Node::Aggregate { input, keys, calls } => {
+            let args = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
+            keys.iter().chain(args).any(reads_anything) || reads(input, table, once, seen)
+        }
+        Node::Keyed { input, .. } => reads(input, table, once, seen),
+        Node::Switch { plain, by_key, .. } => all(&[plain, by_key]),
+        Node::Choice { few, many, .. } => all(&[few, many]),
+        Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, once, seen),
+        Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, once, seen)),
         Node::SetOp { left, right, .. } => all(&[left, right]),
         Node::Recursive { first, again, .. } => all(&[first, again]),
         Node::Shared { id, input } => {
@@ -257,7 +275,7 @@ fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
             if is_new {
                 seen.push(*id);
             }
-            is_new && reads(input, table, seen)
+            is_new && reads(input, table, once, seen)
         }
         Node::LockRows { .. } | Node::Insert(_) | Node::Update(_) | Node::Delete(_) => true,
     }

@@ -28,10 +28,11 @@ use colibri_txn::Transaction;
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
 use crate::explain::{Actual, Usage, Watched};
-use crate::plan::{Fragment, Node};
+use crate::plan::{Fragment, KeyedId, Node};
 
 mod aggregate;
 mod batch;
+mod choice;
 pub(crate) mod constraints;
 mod delete;
 mod eval;
@@ -41,6 +42,7 @@ mod hash_join;
 mod insert;
 mod join;
 mod key_set;
+mod keyed;
 mod lock_rows;
 mod memory;
 pub(crate) mod merge_sort;
@@ -65,6 +67,7 @@ mod spill;
 #[cfg(test)]
 mod spill_tests;
 mod subquery;
+mod switch;
 #[cfg(test)]
 mod test_bed;
 #[cfg(test)]
@@ -143,6 +146,8 @@ pub(crate) struct Statement {
     working: Vec<Option<KeptRows>>,
     /// What queries inside expressions gave, by number.
     subqueries: Vec<Option<Box<subquery::Memo>>>,
+    /// Rows that are kept by keys.
+    keyed: Vec<(KeyedId, Box<keyed::Kept>)>,
     /// What each operator did, by place in the plan, if somebody asked.
     actuals: Option<HashMap<usize, Actual>>,
     /// Rows that are only added to are taken exclusively nevertheless: the transaction is likely to read them.
@@ -232,6 +237,9 @@ pub(crate) enum Run {
     Shared(with_queries::SharedRun),
     Recursive(Box<recursive::RecursiveRun>),
     Working(recursive::WorkingRun),
+    Keyed(keyed::KeyedRun),
+    Switch(Box<switch::SwitchRun>),
+    Choice(Box<choice::ChoiceRun>),
     LockRows(Box<lock_rows::LockRowsRun>),
     Insert(Box<insert::InsertRun>),
     Update(Box<update::UpdateRun>),
@@ -264,6 +272,9 @@ impl Run {
             Node::Shared { .. } => Self::Shared(with_queries::SharedRun::default()),
             Node::Recursive { first, .. } => Self::Recursive(Box::new(recursive::RecursiveRun::new(first))),
             Node::Working { .. } => Self::Working(recursive::WorkingRun::default()),
+            Node::Keyed { .. } => Self::Keyed(keyed::KeyedRun::default()),
+            Node::Switch { plain, .. } => Self::Switch(Box::new(switch::SwitchRun::new(plain))),
+            Node::Choice { .. } => Self::Choice(Box::default()),
             Node::LockRows { input, .. } => Self::LockRows(Box::new(lock_rows::LockRowsRun::new(input))),
             Node::Insert(insert) => Self::Insert(Box::new(insert::InsertRun::new(insert))),
             Node::Update(update) => Self::Update(Box::new(update::UpdateRun::new(update))),
@@ -327,6 +338,11 @@ impl Run {
             (Self::Shared(run), Node::Shared { id, input }) => run.step(*id, input, ex, out),
             (Self::Recursive(run), Node::Recursive { .. }) => run.step(node, ex, out),
             (Self::Working(run), Node::Working { id, .. }) => run.step(*id, ex, out),
+            (Self::Keyed(run), Node::Keyed { .. }) => run.step(&keyed::parts(node)?, ex, out),
+            (Self::Choice(run), Node::Choice { few_max, kept, few, many }) => {
+                run.step(*few_max, kept, few, many, ex, out)
+            }
+            (Self::Switch(run), Node::Switch { plain, by_key, .. }) => run.step(plain, by_key, ex, out),
             (Self::LockRows(run), Node::LockRows { input, targets, mode, if_locked }) => {
                 run.step(input, targets, *mode, *if_locked, ex, out)
             }
@@ -351,6 +367,9 @@ impl Run {
             (Self::Project(run), Node::Project { input, .. }) => run.rewind(input, ex),
             (Self::NestedLoop(run), Node::NestedLoop { .. }) => run.rewind(node, ex),
             (Self::Limit(run), Node::Limit { input, .. }) => run.rewind(input, ex),
+            (Self::Keyed(run), _) => run.rewind(),
+            (Self::Choice(run), Node::Choice { few, many, .. }) => run.rewind(few, many, ex),
+            (Self::Switch(run), Node::Switch { after, plain, by_key }) => run.rewind(*after, plain, by_key, ex),
             (Self::HashJoin(run), Node::HashJoin { left, right, .. }) => {
                 if !run.rewind(node, ex) {
                     run.give_back(ex);
@@ -401,6 +420,7 @@ impl Run {
             | Self::Scan(_)
             | Self::CountRange(_)
             | Self::Working(_)
+            | Self::Keyed(_)
             | Self::Insert(_)
             | Self::Update(_)
             | Self::Delete(_) => {}
@@ -418,6 +438,8 @@ impl Run {
             Self::SetOp(run) => run.give_back(ex),
             Self::Shared(run) => run.give_back(ex),
             Self::Recursive(run) => run.give_back(ex),
+            Self::Switch(run) => run.give_back(ex),
+            Self::Choice(run) => run.give_back(ex),
             Self::LockRows(run) => run.input.give_back(ex),
         }
     }

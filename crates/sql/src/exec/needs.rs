@@ -108,7 +108,10 @@ impl Search {
             Expr::Subquery(subquery) => {
                 // Its slots are its own.
                 let around = (std::mem::take(&mut self.needs), std::mem::replace(&mut self.inside, true));
-                self.node(&subquery.fragment.root, None);
+                match subquery.fragment() {
+                    Ok(fragment) => self.node(&fragment.root, None),
+                    Err(_) => self.needs.volatile = true,
+                }
                 let inner = std::mem::replace(&mut self.needs, around.0);
                 self.inside = around.1;
                 self.needs.volatile |= inner.volatile;
@@ -220,6 +223,19 @@ impl Search {
                 }
                 let own = self.depths.iter().filter(|(known, _)| known == id).map(|(_, depth)| *depth).max();
                 self.deepest = self.deepest.max(self.depth + own.unwrap_or(0));
+            }
+            Node::Keyed { input, keys, .. } => {
+                self.exprs(keys.iter().map(|(_, value)| value), filled);
+                self.node(input, filled);
+            }
+            Node::Choice { kept, few, many, .. } => {
+                self.node(kept, filled);
+                self.node(few, filled);
+                self.node(many, filled);
+            }
+            Node::Switch { plain, by_key, .. } => {
+                self.node(plain, filled);
+                self.node(by_key, filled);
             }
             Node::LockRows { input, .. } => {
                 self.needs.volatile = true;

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::eval::{compare_rows, compare_values};
 use super::group::{Groups, hash_values};
-use super::memory::Reservation;
+use super::memory::{Reservation, Use};
 use super::needs::Needs;
 use super::seen_keys::SeenKeys;
 use super::{Batch, Run, Scope, Step, row_bytes};
@@ -22,8 +22,11 @@ use crate::plan::Fragment;
 /// What comparing with a row of a set takes, in units of work.
 const UNITS_PER_COMPARED: usize = 4;
 
-/// How many outer rows' results are remembered.
+/// How many outer rows' results are remembered at first, and at the most.
 const REMEMBERED: usize = 64;
+const REMEMBERED_MAX: usize = 64 * 1024;
+/// What remembered results may take together.
+const REMEMBERED_BYTES_MAX: usize = 4 << 20;
 
 /// Values of an outer row that a query depends on.
 type Args = SmallVec<[Datum; 4]>;
@@ -36,8 +39,66 @@ pub(crate) struct Memo {
     once: Option<Once>,
     /// It reads the last round of a query that refers to itself, so that nothing it gave lasts.
     reads_working: bool,
-    /// By the hash of what it depends on. Empty if nothing may be remembered.
-    remembered: Vec<Option<(Args, Datum)>>,
+    remembered: Remembered,
+    /// For what is remembered.
+    memory: Reservation,
+}
+
+/// What a query gave for outer rows, by the hash of what it depends on in these.
+///
+/// Rows outside that are alike have the query run once if there is room for them all, as if it were
+/// joined with the different ones of them. So there is room for more as long as results are put in
+/// each other's place.
+struct Remembered {
+    /// Empty if nothing may be remembered.
+    places: Vec<Option<(Args, Datum)>>,
+    /// How many results were put in another's place since there was room for more.
+    replaced: usize,
+    bytes: usize,
+}
+
+impl Remembered {
+    fn new(is_allowed: bool) -> Self {
+        Self { places: if is_allowed { vec![None; REMEMBERED] } else { Vec::new() }, replaced: 0, bytes: 0 }
+    }
+
+    fn place(&self, values: &[Datum]) -> Option<usize> {
+        let hash = (hash_values(values.iter()) >> 32) as usize;
+        (!self.places.is_empty()).then(|| hash & (self.places.len() - 1))
+    }
+
+    fn find(&self, values: &[Datum]) -> Option<&Datum> {
+        let (args, value) = self.places[self.place(values)?].as_ref()?;
+        args.iter().zip(values).all(|(a, b)| is_same(a, b)).then_some(value)
+    }
+
+    /// Remembers a result, for `bytes` more.
+    fn put(&mut self, values: Args, value: &Datum) -> usize {
+        let Some(place) = self.place(&values) else { return 0 };
+        let of = |args: &[Datum], value: &Datum| row_bytes(args) + super::datum_bytes(value);
+        let before = self.bytes;
+        self.bytes += of(&values, value);
+        if let Some((args, value)) = self.places[place].replace((values, value.clone())) {
+            self.bytes -= of(&args, &value).min(self.bytes);
+            self.replaced += 1;
+        }
+        if self.replaced > self.places.len() && self.places.len() < REMEMBERED_MAX && self.bytes < REMEMBERED_BYTES_MAX
+        {
+            self.grow();
+        }
+        self.bytes.saturating_sub(before)
+    }
+
+    fn grow(&mut self) {
+        let places = std::mem::take(&mut self.places);
+        self.places = vec![None; 2 * places.len()];
+        self.replaced = 0;
+        for (args, value) in places.into_iter().flatten() {
+            if let Some(place) = self.place(&args) {
+                self.places[place] = Some((args, value));
+            }
+        }
+    }
 }
 
 /// What a query gave that does not depend on the outer row.
@@ -96,8 +157,7 @@ impl Whole {
 }
 
 impl Memo {
-    fn new(subquery: &Subquery) -> Self {
-        let fragment = &subquery.fragment;
+    fn new(subquery: &Subquery, fragment: &Fragment) -> Self {
         let needs = Needs::of(&fragment.root);
         let rememberable = !subquery.args.is_empty() && !needs.volatile && !needs.working;
         Self {
@@ -106,7 +166,8 @@ impl Memo {
             rows: Batch::new(),
             once: None,
             reads_working: needs.working,
-            remembered: if rememberable { vec![None; REMEMBERED] } else { Vec::new() },
+            remembered: Remembered::new(rememberable),
+            memory: Reservation::default(),
         }
     }
 
@@ -338,12 +399,13 @@ pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]
             values.push(expr.eval_owned(scope, row)?);
         }
     }
+    let fragment = &**subquery.fragment()?;
     let memos = &mut scope.statement()?.subqueries;
     if memos.len() <= subquery.id {
         memos.resize_with(subquery.id + 1, || None);
     }
     // Taken out while it runs, so that queries inside it find theirs.
-    let mut memo = memos[subquery.id].take().unwrap_or_else(|| Box::new(Memo::new(subquery)));
+    let mut memo = memos[subquery.id].take().unwrap_or_else(|| Box::new(Memo::new(subquery, fragment)));
     let value = if subquery.args.is_empty() && !memo.reads_working {
         evaluate_once(subquery, &mut memo, &values, scope)
     } else {
@@ -354,7 +416,7 @@ pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]
 }
 
 fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &mut Scope<'_>) -> Result<Datum> {
-    let fragment = &subquery.fragment;
+    let fragment = &**subquery.fragment()?;
     let once = match memo.once.take() {
         Some(once) => once,
         None => {
@@ -385,17 +447,10 @@ fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &m
 }
 
 fn evaluate_anew(subquery: &Subquery, memo: &mut Memo, values: Args, scope: &mut Scope<'_>) -> Result<Datum> {
-    let place = match memo.remembered.len() {
-        0 => None,
-        count => Some((hash_values(values.iter()) >> 32) as usize % count),
-    };
-    if let Some(place) = place
-        && let Some((args, value)) = &memo.remembered[place]
-        && args.iter().zip(&values).all(|(a, b)| is_same(a, b))
-    {
+    if let Some(value) = memo.remembered.find(&values) {
         return Ok(value.clone());
     }
-    let fragment = &subquery.fragment;
+    let fragment = &**subquery.fragment()?;
     let (args, left) = values.split_at(subquery.args.len());
     memo.slots[..args.len()].clone_from_slice(args);
     memo.restart(fragment, scope)?;
@@ -405,8 +460,14 @@ fn evaluate_anew(subquery: &Subquery, memo: &mut Memo, values: Args, scope: &mut
         SubqueryKind::Array(element) => memo.array(fragment, *element, scope)?,
         SubqueryKind::Quantified { op, all, .. } => memo.quantified(fragment, (left, *op, *all), scope)?,
     };
-    if let Some(place) = place {
-        memo.remembered[place] = Some((values, value.clone()));
+    let bytes = memo.remembered.put(values, &value);
+    if bytes > 0 {
+        let Memo { remembered, memory, .. } = &mut *memo;
+        let has_room = scope.outside(&mut [], |ex| Ok(memory.hold(ex.cx.memory, remembered.bytes, Use::Rows)))?;
+        if !has_room {
+            *remembered = Remembered::new(false);
+            memory.release();
+        }
     }
     Ok(value)
 }

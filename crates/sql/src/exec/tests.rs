@@ -11,7 +11,7 @@ use colibri_types::{Datum, SqlState, Type, functions::ON_VALUES, operators, reso
 use super::group::equal_keys;
 use super::memory::MemoryLimits;
 use super::test_bed::*;
-use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind};
+use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind};
 use crate::plan::*;
 
 const NULL: i64 = i64::MIN;
@@ -162,8 +162,13 @@ fn set_operations_on_sets_and_bags() {
 fn quantified(left: i64, op: CompareOp, all: bool, rows: &[&[i64]]) -> i64 {
     let left = if left == NULL { Expr::Const(Datum::Null) } else { int(left) };
     let kind = SubqueryKind::Quantified { left: vec![left], op, all };
-    let subquery =
-        Subquery { id: 0, fragment: fragment(values(rows), 1, 0), args: Vec::new(), kind, text: Box::default() };
+    let subquery = Subquery {
+        id: 0,
+        query: Inner::Planned(fragment(values(rows), 1, 0)),
+        args: Vec::new(),
+        kind,
+        text: Box::default(),
+    };
     let expr = Expr::Subquery(Box::new(subquery));
     rows_of(Node::Values { rows: vec![vec![expr]] }, 1)[0][0]
 }
@@ -198,7 +203,8 @@ fn in_and_not_in_know_three_truths() {
 fn a_scalar_query_of_two_rows_is_an_error() {
     let scalar = |rows: &[&[i64]]| {
         let fragment = fragment(values(rows), 1, 0);
-        let subquery = Subquery { id: 3, fragment, args: Vec::new(), kind: SubqueryKind::Scalar, text: Box::default() };
+        let query = Inner::Planned(fragment);
+        let subquery = Subquery { id: 3, query, args: Vec::new(), kind: SubqueryKind::Scalar, text: Box::default() };
         Node::Values { rows: vec![vec![Expr::Subquery(Box::new(subquery))]] }
     };
     assert_eq!(rows_of(scalar(&[]), 1), [[NULL]]);

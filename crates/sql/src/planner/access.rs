@@ -14,7 +14,7 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 /// What finding a key costs, in rows looked at.
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
-const LOOKUP_COST: f64 = 3.0;
+pub(super) const LOOKUP_COST: f64 = 3.0;
 /// What part of the rows a condition leaves that no key helps with.
 const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
@@ -423,8 +423,20 @@ fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
     }
 }
 
+/// How many conditions a condition counts as: alternatives that ask for several things each leave
+/// less than one condition does.
+pub(super) fn weight(condition: &Expr) -> usize {
+    match condition {
+        Expr::Or(any) => {
+            let of = |part: &Expr| if let Expr::And(all) = part { all.len() } else { 1 };
+            if any.iter().all(|part| of(part) > 2) { 2 } else { 1 }
+        }
+        _ => 1,
+    }
+}
+
 /// What part of the rows so many conditions leave that no key helps with.
-fn left_by(conditions: usize) -> f64 {
+pub(super) fn left_by(conditions: usize) -> f64 {
     FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
 }
 
@@ -455,9 +467,22 @@ pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Directi
 impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
+        let (_, path, direction) = self.cheapest_cost(wanted, order, limit);
+        (path, direction)
+    }
+
+    /// The same, with what it costs in this order and under this limit.
+    pub(super) fn cheapest_cost(
+        &self,
+        wanted: &Wanted<'_>,
+        order: &[Ordered],
+        limit: Option<f64>,
+    ) -> (f64, Path, Direction) {
         let paths = wanted.paths(self.sizes);
         // All ways lead to the same rows. How many there are is known best to the one that says the least.
-        let matching = |path: &Path| path.rows * left_by(wanted.conditions.len().saturating_sub(path.taken.len()));
+        let matching = |path: &Path| {
+            path.rows * left_by(wanted.conditions.iter().map(weight).sum::<usize>().saturating_sub(path.taken.len()))
+        };
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<(f64, Path, Direction)> = None;
         for path in paths {
@@ -483,8 +508,7 @@ impl Planner<'_> {
                 best = Some((cost, path, direction.unwrap_or(Direction::Forward)));
             }
         }
-        let (_, path, direction) = best.expect("the primary key's path is always there");
-        (path, direction)
+        best.expect("the primary key's path is always there")
     }
 
     /// A scan of a table with its conditions. `bind` turns values over known columns into what the scan is given.

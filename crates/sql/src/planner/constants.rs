@@ -17,10 +17,10 @@ use colibri_types::{
 };
 
 use super::Planner;
-use crate::bind::logical::{Body, Distinct, From, Group, Join, Query, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::exec::Scope;
 use crate::expr::{CompareOp, Expr};
+use crate::logical::{Body, Distinct, From, Group, Join, Query, Select, SetOperation, Source};
 
 /// Bytes of a text that is computed with, or kept in a plan.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -192,6 +192,7 @@ impl Planner<'_> {
                     calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| self.simplify(expr));
                 }
                 Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| self.simplify(expr)),
+                Source::Keyed { keys, .. } => keys.iter_mut().for_each(|(_, value)| self.simplify(value)),
                 Source::Table(_) | Source::Query(_) | Source::Shared { .. } => {}
                 Source::Working { .. } | Source::System { .. } => {}
             }
@@ -310,13 +311,7 @@ impl Planner<'_> {
                     self.compute(expr);
                 }
             }
-            Expr::Subquery(subquery) => {
-                self.computes |= subquery.fragment.computes;
-                if let (None, Some(error)) = (&self.fails, &subquery.fragment.fails) {
-                    self.fails = Some(error.clone());
-                }
-            }
-            Expr::Chain { .. } | Expr::Session { .. } | Expr::CompareRows { .. } => {}
+            Expr::Subquery(_) | Expr::Chain { .. } | Expr::Session { .. } | Expr::CompareRows { .. } => {}
             _ => {
                 let mut constant = true;
                 rewrite::for_each_child(expr, &mut |child| constant &= is_constant(child));

@@ -57,6 +57,11 @@ pub(super) fn of_condition(condition: &Expr) -> f64 {
     }
 }
 
+/// Whether a query is run for each row that a condition is looked at for.
+pub(super) fn is_query_per_row(condition: &Expr) -> bool {
+    rewrite::any(condition, &|part| matches!(part, Expr::Subquery(subquery) if !subquery.args.is_empty()))
+}
+
 /// What evaluating an expression costs.
 fn of(expr: &Expr) -> f64 {
     let own = match expr {

@@ -1,30 +1,36 @@
 //! The order and kind of joins.
 //!
-//! Inner joins are taken apart into relations and conditions, and put together again greedily: the smallest relation
-//! first, then whichever makes the cheapest join. Outer joins keep their place.
+//! Inner joins are taken apart into relations and conditions, and put together again greedily: the
+//! smallest relation first, then whichever makes the cheapest join. Outer joins keep their place. A
+//! semi or an anti join takes its turn with the inner ones, once all that its conditions look at is
+//! there. A semi join by equalities with few values is an inner join with the different ones of
+//! these, where that lets a table's rows be looked up.
 
 use std::sync::Arc;
 
 use colibri_txn::Direction;
 use colibri_types::{Error, Result, SqlState, pulse};
 
-use super::access::{SEEK_COST, Wanted};
+use super::access::{SEEK_COST, Wanted, satisfies};
 use super::constants::{forget_unused, push_down};
 use super::cost::ordered;
 use super::lateral::rows_of_calls;
+use super::values_first::{FEW_ROWS, Leads};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{Body, From, Join, Query, Relation, Source};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
-use crate::plan::{JoinKind, Node};
+use crate::logical::{Body, From, Join, Query, Relation, Source};
+use crate::plan::{JoinKind, KeyedId, Node};
 
 /// What looking for a way to join a part takes, in units of work.
-const UNITS_PER_METHOD: usize = 500;
+pub(super) const UNITS_PER_METHOD: usize = 500;
 
 /// What putting a row into a hash table costs, in rows looked at.
-const HASH_COST: f64 = 1.5;
+pub(super) const HASH_COST: f64 = 1.5;
 /// A side is only put in place of the other, whose order is lost by that, if it is larger by this factor.
 const KEPT_RATIO: f64 = 2.0;
+/// What part of its rows a semi or an anti join leaves.
+const PARTNER_SHARE: f64 = 0.5;
 /// What part of all pairs an equality leaves, by the larger side's rows, is guessed as one in so many rows.
 const JOIN_SELECTIVITY: f64 = 1.0;
 
@@ -37,14 +43,43 @@ pub(super) struct Tables<'q> {
     pub(super) order: &'q [Ordered],
     /// How many rows are taken at most, if a LIMIT says so.
     pub(super) limit: Option<f64>,
+    /// Whether the run may choose between two orders of the joins.
+    pub(super) chooses: bool,
 }
 
-/// A part of FROM that inner joins put together.
-struct Item<'q> {
-    from: &'q From,
-    columns: Columns,
+/// So many rows are looked up rather than read with all others of a large table.
+const FEW_LOOKUPS: f64 = 1_000.0;
+/// A LIMIT may take this many times as many rows of a join's outer side as it gives.
+const LIMIT_SLACK: f64 = 10.0;
+
+/// A part of FROM that inner, semi and anti joins put together.
+#[derive(Clone)]
+pub(super) struct Item<'q> {
+    pub(super) from: &'q From,
+    pub(super) columns: Columns,
     /// Conditions on this part alone.
-    conditions: Vec<Expr>,
+    pub(super) conditions: Vec<Expr>,
+    /// How it is joined: [`JoinKind::Inner`], [`JoinKind::Semi`] or [`JoinKind::Anti`].
+    pub(super) kind: JoinKind,
+    /// Conditions that make a row of this part a partner, where it is no inner join.
+    pub(super) on: Vec<Expr>,
+    /// It gives each combination of values in these columns once, and nothing else; if there are
+    /// any.
+    pub(super) keys: Vec<usize>,
+    /// Where the rows with these are kept, once the run has found them to be few.
+    pub(super) kept: Option<(Arc<Node>, KeyedId)>,
+}
+
+impl<'q> Item<'q> {
+    fn inner(from: &'q From, relations: &[Relation]) -> Self {
+        let columns = columns_of(from, relations);
+        let (conditions, on, keys) = (Vec::new(), Vec::new(), Vec::new());
+        Self { from, columns, conditions, kind: JoinKind::Inner, on, keys, kept: None }
+    }
+
+    pub(super) fn is_inner(&self) -> bool {
+        self.kind == JoinKind::Inner
+    }
 }
 
 /// Ranges of the wide row.
@@ -62,7 +97,7 @@ impl Columns {
         all
     }
 
-    fn has_any(&self, expr: &Expr) -> bool {
+    pub(super) fn has_any(&self, expr: &Expr) -> bool {
         let mut any = false;
         rewrite::for_each_column(expr, &mut |column| any = any || self.has(column));
         any
@@ -79,23 +114,45 @@ pub(super) fn columns_of(from: &From, relations: &[Relation]) -> Columns {
             let relation = &relations[*index];
             Columns(vec![(relation.base, relation.base + relation.width)])
         }
+        From::Join { kind: Join::Semi | Join::Anti, left, .. } => columns_of(left, relations),
         From::Join { left, right, .. } => columns_of(left, relations).with(&columns_of(right, relations)),
     }
 }
 
-fn take_apart<'q>(from: &'q From, items: &mut Vec<&'q From>, conditions: &mut Vec<Expr>) {
+fn take_apart<'q>(from: &'q From, relations: &[Relation], items: &mut Vec<Item<'q>>, conditions: &mut Vec<Expr>) {
     match from {
         From::Join { kind: Join::Inner, left, right, on } => {
-            take_apart(left, items, conditions);
-            take_apart(right, items, conditions);
+            take_apart(left, relations, items, conditions);
+            take_apart(right, relations, items, conditions);
             conditions.extend(on.iter().cloned());
         }
-        other => items.push(other),
+        From::Join { kind: kind @ (Join::Semi | Join::Anti), left, right, on } => {
+            take_apart(left, relations, items, conditions);
+            let kind = if *kind == Join::Semi { JoinKind::Semi } else { JoinKind::Anti };
+            let mut item = Item { kind, ..Item::inner(right, relations) };
+            for condition in on.iter().cloned().flat_map(rewrite::conjuncts) {
+                let is_own = item.columns.has_any(&condition);
+                if is_own && item.columns.has_all(&condition) {
+                    item.conditions.push(condition);
+                } else if !is_own && kind == JoinKind::Semi {
+                    // A row for which it is not true has no partner.
+                    conditions.push(condition);
+                } else {
+                    item.on.push(condition);
+                }
+            }
+            items.push(item);
+        }
+        other => items.push(Item::inner(other, relations)),
     }
 }
 
 /// The two sides of an equality between what is known on the left and what is known on the right.
-fn equality(condition: &Expr, left: &dyn Fn(&Expr) -> bool, right: &dyn Fn(&Expr) -> bool) -> Option<(Expr, Expr)> {
+pub(super) fn equality(
+    condition: &Expr,
+    left: &dyn Fn(&Expr) -> bool,
+    right: &dyn Fn(&Expr) -> bool,
+) -> Option<(Expr, Expr)> {
     let Expr::Compare { op: CompareOp::Eq, left: a, right: b } = condition else { return None };
     if !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
         return None;
@@ -162,7 +219,7 @@ fn gated_by_pure(planned: Planned, conditions: Vec<Expr>) -> Planned {
 }
 
 /// About how many rows a system table has.
-const SYSTEM_ROWS: f64 = 500.0;
+pub(super) const SYSTEM_ROWS: f64 = 500.0;
 
 impl Planner<'_> {
     /// Plans FROM with the conditions of WHERE.
@@ -170,27 +227,31 @@ impl Planner<'_> {
         // What functions and LATERAL queries look at is needed from whatever stands before them.
         let needed = needed_with(tables, tables.relations.iter().flat_map(|relation| relation.source.taken()));
         let tables = &Tables { needed: &needed, ..*tables };
-        let mut parts = Vec::new();
+        let mut items = Vec::new();
         let mut conditions: Vec<Expr> = conditions;
-        take_apart(from, &mut parts, &mut conditions);
+        take_apart(from, tables.relations, &mut items, &mut conditions);
         let mut conditions: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
-        let mut items: Vec<Item<'_>> = parts
-            .into_iter()
-            .map(|from| Item { from, columns: columns_of(from, tables.relations), conditions: Vec::new() })
-            .collect();
         // Equalities that follow from others: what equals a constant makes its equals equal to it.
         add_implied(&mut conditions);
         let mut across = Vec::new();
         // What depends on no row comes before everything else, which is not looked at where it is false.
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let has_filters = items.iter().any(|item| !item.is_inner());
         for condition in conditions {
-            let own = items.iter().position(|item| item.columns.has_all(&condition));
+            // A query for each row is asked of those that semi and anti joins leave.
+            if has_filters && super::cost::is_query_per_row(&condition) {
+                across.push(condition);
+                continue;
+            }
+            let own = items.iter().position(|item| item.is_inner() && item.columns.has_all(&condition));
             match own {
                 Some(item) if items[item].columns.has_any(&condition) => items[item].conditions.push(condition),
                 _ => across.push(condition),
             }
         }
-        if let [item] = &mut items[..] {
+        if let [item] = &mut items[..]
+            && item.is_inner()
+        {
             let conditions = std::mem::take(&mut item.conditions);
             let planned = self.item(item.from, conditions, tables)?;
             return Ok(gated(self.finish(planned, across), constant));
@@ -208,38 +269,66 @@ impl Planner<'_> {
         Planned { node: filtered(planned.node, bound), rows, ..planned }
     }
 
-    fn join_all(&mut self, items: Vec<Item<'_>>, mut across: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+    #[inline(never)]
+    pub(super) fn join_all(
+        &mut self,
+        mut items: Vec<Item<'_>>,
+        mut across: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
         // What each part needs to give: what is needed above, and what conditions across parts look at.
-        let needed = needed_with(tables, &across);
+        let needed = needed_with(tables, across.iter().chain(items.iter().flat_map(|item| &item.on)));
         let tables = &Tables { needed: &needed, ..*tables };
         let single = Tables { order: &[], limit: None, ..*tables };
         let mut estimates = Vec::with_capacity(items.len());
         for item in &items {
             estimates.push(self.estimate(item, tables));
         }
+        for at in 0..items.len() {
+            match self.leads(at, &items, &estimates, tables)? {
+                Leads::No => {}
+                Leads::Always(keys) => {
+                    (items[at].kind, items[at].keys) = (JoinKind::Inner, keys);
+                    across.append(&mut items[at].on);
+                }
+                Leads::IfFew(keys, few) => return self.choice(items, across, at, keys, few, tables),
+            }
+        }
         let mut left: Vec<usize> = (0..items.len()).collect();
         let taken: Vec<Vec<usize>> = items.iter().map(|item| self.taken(item.from, tables.relations)).collect();
         let first = left
             .iter()
             .copied()
-            .filter(|&item| taken[item].is_empty())
+            .filter(|&item| items[item].is_inner() && taken[item].is_empty())
             .min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]))
             .ok_or_else(|| Error::internal("every part of FROM depends on another"))?;
         left.retain(|&item| item != first);
         // Only the first one's order can last to the end.
-        let mut planned = self.item(items[first].from, items[first].conditions.clone(), tables)?;
+        let mut planned = self.part(&items[first], tables)?;
         let mut columns = items[first].columns.clone();
+        // A LIMIT ends the join as soon as it has enough, if nothing has to be sorted before.
+        let is_limited = tables.order.is_empty() || satisfies(&planned.order, tables.order) == Some(Direction::Forward);
+        let wanted = if is_limited { tables.limit.map(|limit| limit * LIMIT_SLACK) } else { None };
         while !left.is_empty() {
             let connected = |item: usize| {
-                across.iter().any(|condition| {
+                let on = if items[item].is_inner() { &across } else { &items[item].on };
+                on.iter().any(|condition| {
                     columns.has_any(condition)
                         && items[item].columns.has_any(condition)
                         && columns.with(&items[item].columns).has_all(condition)
                 })
             };
             // What is LATERAL comes behind all that it looks at.
-            let ready: Vec<usize> =
-                left.iter().copied().filter(|&item| taken[item].iter().all(|&column| columns.has(column))).collect();
+            // So is what a semi or an anti join's conditions look at.
+            let sees = |item: &Item<'_>| {
+                let both = columns.with(&item.columns);
+                item.on.iter().all(|condition| both.has_all(condition))
+            };
+            let ready: Vec<usize> = left
+                .iter()
+                .copied()
+                .filter(|&item| taken[item].iter().all(|&column| columns.has(column)) && sees(&items[item]))
+                .collect();
             let candidates: Vec<usize> = match ready.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>()
             {
                 connected if !connected.is_empty() => connected,
@@ -249,7 +338,8 @@ impl Planner<'_> {
             for &candidate in &candidates {
                 pulse::work(UNITS_PER_METHOD)?;
                 let item = &items[candidate];
-                let (cost, method) = self.method(&planned, &columns, item, &across, estimates[candidate], tables);
+                let rows = wanted.map_or(planned.rows, |wanted| wanted.min(planned.rows));
+                let (cost, method) = self.method(rows, &columns, item, &across, estimates[candidate], tables);
                 if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                     best = Some((cost, candidate, method));
                 }
@@ -257,11 +347,17 @@ impl Planner<'_> {
             let (_, next, method) =
                 best.ok_or_else(|| Error::internal("parts of FROM depend on each other in a circle"))?;
             left.retain(|&item| item != next);
+            if !items[next].is_inner() {
+                let on = std::mem::take(&mut items[next].on);
+                let kind = items[next].kind;
+                planned = self.join(kind, planned, &columns, &items[next], on, method, &single)?;
+                continue;
+            }
             let joined = columns.with(&items[next].columns);
             let (ready, rest): (Vec<Expr>, Vec<Expr>) =
                 across.into_iter().partition(|condition| joined.has_all(condition));
             across = rest;
-            planned = self.join_inner(planned, &columns, &items[next], ready, method, &single)?;
+            planned = self.join(JoinKind::Inner, planned, &columns, &items[next], ready, method, &single)?;
             columns = joined;
         }
         Ok(self.finish(planned, across))
@@ -269,6 +365,9 @@ impl Planner<'_> {
 
     /// About how many rows a part gives.
     fn estimate(&self, item: &Item<'_>, tables: &Tables<'_>) -> f64 {
+        if item.kept.is_some() {
+            return FEW_ROWS;
+        }
         let From::Relation(index) = item.from else { return 10_000.0 };
         let relation = &tables.relations[*index];
         match &relation.source {
@@ -281,31 +380,49 @@ impl Planner<'_> {
                     known: &|_| false,
                 };
                 let (path, _) = self.cheapest(&wanted, &[], None);
-                let left = item.conditions.len().saturating_sub(path.taken.len());
+                let weight = item.conditions.iter().map(super::access::weight).sum::<usize>();
+                let left = weight.saturating_sub(path.taken.len());
                 (path.rows * 0.3f64.powi(left.min(3) as i32)).max(1.0)
             }
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
-            Source::Query(query) if matches!(query.body, crate::bind::logical::Body::Values(_)) => 10.0,
-            Source::Lateral { .. } | Source::Working { .. } => 10.0,
-            Source::Query(_) | Source::Shared { .. } => 1_000.0,
+            Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
+            Source::Query(_) | Source::Shared { .. } => self.all_rows_of(relation),
         }
     }
 
+    /// What finding all rows of a part costs, by itself.
+    fn scan_cost(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
+        let From::Relation(index) = item.from else { return estimate };
+        let relation = &tables.relations[*index];
+        let Source::Table(table) = &relation.source else { return estimate };
+        let wanted = Wanted {
+            table,
+            base: relation.base,
+            columns: &tables.needed[*index],
+            conditions: &item.conditions,
+            known: &|_| false,
+        };
+        (self.cheapest_cost(&wanted, &[], None).0 - SEEK_COST).max(estimate)
+    }
+
     /// How a part is best joined to what there is, and what that costs.
-    fn method(
+    pub(super) fn method(
         &self,
-        planned: &Planned,
+        rows: f64,
         columns: &Columns,
         item: &Item<'_>,
         across: &[Expr],
         estimate: f64,
         tables: &Tables<'_>,
     ) -> (f64, Method) {
+        let across = if item.is_inner() { across } else { &item.on };
         let usable = |condition: &&Expr| columns.with(&item.columns).has_all(condition);
         if !self.taken(item.from, tables.relations).is_empty() {
-            return (planned.rows * (SEEK_COST + estimate), Method::Lateral);
+            return (rows * (SEEK_COST + estimate), Method::Lateral);
         }
+        // A semi or an anti join has seen enough with the first partner.
+        let seen = if item.is_inner() { 1.0 } else { 0.5 };
         let equalities = across
             .iter()
             .filter(usable)
@@ -316,14 +433,18 @@ impl Planner<'_> {
                 .is_some()
             })
             .count();
+        // Reading the part counts against looking up few rows of it. Against many it does not: where
+        // these turn out to be far more than was guessed, a hash table costs what it costs.
+        let scan = if rows <= FEW_LOOKUPS { self.scan_cost(item, estimate, tables) } else { estimate };
         let mut best = if equalities > 0 {
-            let cost = estimate * HASH_COST + planned.rows * HASH_COST;
+            let cost = (scan - estimate) + estimate * HASH_COST + rows * HASH_COST;
             (cost, Method::Hash)
         } else {
-            (planned.rows * estimate.max(1.0) + estimate, Method::Loop)
+            (scan + rows * estimate.max(1.0) * seen, Method::Loop)
         };
         if let From::Relation(index) = item.from
             && let Source::Table(table) = &tables.relations[*index].source
+            && item.keys.is_empty()
         {
             let mut conditions = item.conditions.clone();
             conditions.extend(across.iter().filter(usable).cloned());
@@ -336,8 +457,8 @@ impl Planner<'_> {
             };
             for path in wanted.paths(self.sizes) {
                 let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
-                let cost = planned.rows * (SEEK_COST + path.cost);
-                if uses_outer && cost < best.0 {
+                let cost = rows * (SEEK_COST + path.cost * seen);
+                if (uses_outer || !item.is_inner()) && cost < best.0 {
                     best = (cost, Method::Index);
                 }
             }
@@ -345,52 +466,28 @@ impl Planner<'_> {
         best
     }
 
-    fn join_inner(
-        &mut self,
-        outer: Planned,
-        columns: &Columns,
-        item: &Item<'_>,
-        conditions: Vec<Expr>,
-        method: Method,
-        tables: &Tables<'_>,
-    ) -> Result<Planned> {
-        self.join(
-            JoinKind::Inner,
-            outer,
-            columns,
-            item.from,
-            &item.columns,
-            item.conditions.clone(),
-            conditions,
-            method,
-            tables,
-        )
-    }
-
     /// Joins a part to what there is.
-    #[expect(clippy::too_many_arguments, reason = "both sides, their columns and their conditions")]
+    #[expect(clippy::too_many_arguments, reason = "both sides and their conditions")]
     fn join(
         &mut self,
         kind: JoinKind,
         outer: Planned,
         columns: &Columns,
-        inner: &From,
-        inner_columns: &Columns,
-        inner_conditions: Vec<Expr>,
+        inner: &Item<'_>,
         on: Vec<Expr>,
         method: Method,
         tables: &Tables<'_>,
     ) -> Result<Planned> {
-        if let (Method::Index, From::Relation(index)) = (method, inner)
+        if let (Method::Index, From::Relation(index)) = (method, inner.from)
             && let Source::Table(_) = &tables.relations[*index].source
         {
-            return self.index_join(kind, outer, columns, *index, inner_conditions, on, tables);
+            return self.index_join(kind, outer, columns, *index, inner.conditions.clone(), on, tables);
         }
         if method == Method::Lateral {
-            return self.lateral_join(kind, outer, inner, inner_conditions, on, tables);
+            return self.lateral_join(kind, outer, inner.from, inner.conditions.clone(), on, tables);
         }
-        let mut right = self.item(inner, inner_conditions, tables)?;
-        let (mut outer, mut columns, mut inner_columns) = (outer, columns, inner_columns);
+        let mut right = self.part(inner, tables)?;
+        let (mut outer, mut columns, mut inner_columns) = (outer, columns, &inner.columns);
         if kind == JoinKind::Inner && matches!(method, Method::Hash) && right.rows > outer.rows * KEPT_RATIO {
             // The smaller side is the one to keep in a hash table.
             std::mem::swap(&mut outer, &mut right);
@@ -419,7 +516,11 @@ impl Planner<'_> {
         } else {
             pairs * JOIN_SELECTIVITY / outer.rows.max(right.rows).max(1.0)
         };
-        let rows = if kind == JoinKind::Inner { rows.max(1.0) } else { rows.max(outer.rows) };
+        let (rows, layout) = match kind {
+            JoinKind::Inner => (rows.max(1.0), layout),
+            JoinKind::Semi | JoinKind::Anti => (outer.rows * PARTNER_SHARE, outer.layout),
+            JoinKind::Left | JoinKind::Right | JoinKind::Full => (rows.max(outer.rows), layout),
+        };
         let order = if matches!(kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { outer.order };
         let (left, right_node) = (Box::new(outer.node), Box::new(right.node));
         if left_keys.is_empty() && kind == JoinKind::Full {
@@ -505,7 +606,10 @@ impl Planner<'_> {
         self.slots += args.len();
         let layout = outer.layout.joined(&scanned.layout);
         let on = late.into_iter().map(|condition| layout.bind(condition)).collect();
-        let rows = (outer.rows * scanned.rows).max(1.0);
+        let (rows, layout) = match kind {
+            JoinKind::Semi | JoinKind::Anti => ((outer.rows * PARTNER_SHARE).max(1.0), outer.layout),
+            _ => ((outer.rows * scanned.rows).max(1.0), layout),
+        };
         let node = Node::NestedLoop {
             kind,
             outer: Box::new(outer.node),
@@ -522,7 +626,7 @@ impl Planner<'_> {
     pub(super) fn item(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
         match from {
             From::Relation(index) => self.relation(*index, conditions, tables),
-            From::Join { kind: Join::Inner, .. } => self.from(from, conditions, tables),
+            From::Join { kind: Join::Inner | Join::Semi | Join::Anti, .. } => self.from(from, conditions, tables),
             From::Join { kind, left, right, on } => self.outer_join(*kind, left, right, on, conditions, tables),
         }
     }
@@ -546,14 +650,10 @@ impl Planner<'_> {
         if kind == Join::Left && conditions.iter().any(|condition| refuses_nulls(condition, &right_columns)) {
             let mut items = Vec::new();
             let mut all = Vec::new();
-            take_apart(left, &mut items, &mut all);
-            take_apart(right, &mut items, &mut all);
+            take_apart(left, tables.relations, &mut items, &mut all);
+            take_apart(right, tables.relations, &mut items, &mut all);
             all.extend(on);
             all.extend(conditions);
-            let items = items
-                .into_iter()
-                .map(|from| Item { from, columns: columns_of(from, tables.relations), conditions: Vec::new() })
-                .collect::<Vec<_>>();
             return self.join_parts(items, all, tables);
         }
         // WHERE may filter the side whose rows all stay before they are joined; ON may filter the other side.
@@ -565,22 +665,24 @@ impl Planner<'_> {
                 && (is_constant(condition) || right_columns.has_all(condition) && right_columns.has_any(condition))
         });
         let outer = self.item(left, pushed, if kind == Join::Left { tables } else { inner_tables })?;
-        let item = Item { from: right, columns: right_columns.clone(), conditions: inner_only.clone() };
+        let item = Item { conditions: inner_only, ..Item::inner(right, tables.relations) };
         let estimate = self.estimate(&item, tables);
         let method = match kind {
             Join::Full => Method::Hash,
-            _ => self.method(&outer, &left_columns, &item, &on, estimate, tables).1,
+            _ => self.method(outer.rows, &left_columns, &item, &on, estimate, tables).1,
         };
         let kind = if kind == Join::Full { JoinKind::Full } else { JoinKind::Left };
-        let planned =
-            self.join(kind, outer, &left_columns, right, &right_columns, inner_only, on, method, inner_tables)?;
+        let planned = self.join(kind, outer, &left_columns, &item, on, method, inner_tables)?;
         Ok(self.finish(planned, above))
     }
 
     fn join_parts(&mut self, mut items: Vec<Item<'_>>, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
         let mut across = Vec::new();
         for condition in conditions.into_iter().flat_map(rewrite::conjuncts) {
-            match items.iter_mut().find(|item| item.columns.has_all(&condition) && item.columns.has_any(&condition)) {
+            let is_own = |item: &&mut Item<'_>| {
+                item.is_inner() && item.columns.has_all(&condition) && item.columns.has_any(&condition)
+            };
+            match items.iter_mut().find(is_own) {
                 Some(item) => item.conditions.push(condition),
                 None => across.push(condition),
             }
@@ -617,7 +719,7 @@ impl Planner<'_> {
                     false => within(&query, base, conditions),
                 };
                 conditions = left;
-                (self.query_where(&query, inside)?, 1_000.0)
+                (self.query_where(&query, inside)?, self.rows_of_query(&query))
             }
             Source::Shared { id, query, uses_args, .. } if relation.source.is_read_once() => {
                 let query = as_read(Query::clone(query), base, &tables.needed[index], &mut conditions);
@@ -641,7 +743,12 @@ impl Planner<'_> {
                 let args = args.iter().map(|arg| self.over_slots(arg)).collect::<Result<Vec<_>>>()?;
                 let mut query = (**query).clone();
                 rewrite::fill_slots(&mut query, &|slot| args[slot].clone());
-                (self.query(&query)?, 10.0)
+                (self.repeated(&query)?, 10.0)
+            }
+            Source::Keyed { query, keys } => {
+                let input = Arc::new(self.query(query)?);
+                let (id, width, keys) = (KeyedId::new(), relation.width, keys.clone());
+                (Node::Keyed { id, input, width, keys, looked_at_max: u64::MAX }, 10.0)
             }
             Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
             Source::Working { id, name, columns } => {
@@ -675,7 +782,7 @@ impl Planner<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     Hash,
     Index,
     Loop,

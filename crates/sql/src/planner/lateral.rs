@@ -8,9 +8,9 @@ use colibri_types::{Error, Result};
 use super::cost::ordered;
 use super::joins::{Tables, columns_of};
 use super::{Planned, Planner};
-use crate::bind::logical::{From, Relation};
 use crate::bind::rewrite;
 use crate::expr::Expr;
+use crate::logical::{From, Relation};
 use crate::plan::{JoinKind, Node, Series};
 
 impl Planner<'_> {

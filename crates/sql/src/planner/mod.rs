@@ -1,18 +1,26 @@
 //! Choosing operators for bound queries.
 //!
-//! A query is planned from FROM upwards: the way to each table's rows (`access`), the order and kind of joins (`joins`),
-//! then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`). Before
-//! that constants are computed (`constants`), and conditions are put in the order of what they `cost`.
-//! Costs are counted in rows looked at; the sizes of tables are exact, since the store counts.
+//! Each query goes through the `passes` first. Then it is planned from FROM upwards: the way to
+//! each table's rows (`access`), the order and kind of joins (`joins`), then grouping, output,
+//! DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`) and
+//! what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs are
+//! counted in rows looked at; the sizes of tables are exact, since the store counts.
 //!
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
 
 mod access;
+mod alternatives;
+mod by_key;
 mod constants;
 mod cost;
+mod decorrelate;
+mod estimate;
 mod joins;
 mod lateral;
+mod passes;
 mod query;
+mod rules;
+mod values_first;
 mod write;
 
 use std::collections::HashMap;
@@ -21,16 +29,33 @@ use std::sync::Arc;
 use colibri_catalog::{Index, Table};
 use colibri_types::{Env, Error, Result};
 
-use crate::bind::logical::Query;
 use crate::bind::rewrite;
 use crate::expr::Expr;
+use crate::logical::Query;
 use crate::plan::{Fragment, Node, OutputColumn};
 
 pub(crate) use query::cursor_rows;
-pub(crate) use write::{plan_delete, plan_insert, plan_update, reference_access};
+pub(crate) use write::{plan_delete, plan_insert, plan_update};
+
+/// Which rewrites the planner makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Rewrites {
+    /// Those that pay.
+    #[default]
+    Paying,
+    /// All that are allowed, whatever they cost. For tests.
+    All,
+    /// None: queries are run as they were written. For tests.
+    None,
+}
 
 /// What the planner asks of the database.
 pub(crate) trait Sizes {
+    /// Which rewrites are made.
+    fn rewrites(&self) -> Rewrites {
+        Rewrites::Paying
+    }
+
     /// How many rows a table has.
     fn rows(&self, table: &Table) -> f64;
 
@@ -42,16 +67,20 @@ pub(crate) trait Sizes {
 /// Plans a query whose first `args` slots are filled from outside.
 pub(crate) fn plan_query(query: &Query, args: usize, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, args);
-    let node = planner.query(query)?;
+    let node = if args == 0 { planner.query(query)? } else { planner.repeated(query)? };
     Ok(planner.fragment(node, output_columns(&query.columns)))
 }
 
-pub(crate) fn output_columns(columns: &[crate::bind::logical::Column]) -> Vec<OutputColumn> {
+pub(crate) fn output_columns(columns: &[crate::logical::Column]) -> Vec<OutputColumn> {
     columns
         .iter()
         .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
         .collect()
 }
+
+/// So many parts that are planned in two ways may stand inside each other: each doubles what
+/// planning those inside takes.
+const ALTERNATIVES_MAX: usize = 2;
 
 struct Planner<'a> {
     sizes: &'a dyn Sizes,
@@ -67,11 +96,40 @@ struct Planner<'a> {
     provided: Vec<(usize, usize)>,
     /// What WITH queries have become: each is planned once, however often it is read.
     shared: HashMap<usize, Arc<Node>>,
+    /// How many parts that are planned in two ways stand around the place at hand.
+    alternatives: usize,
+    /// How deep inside a query that is being estimated the place at hand is.
+    estimated: std::cell::Cell<usize>,
+    /// What queries inside expressions have become, by their numbers.
+    lowered: HashMap<usize, Arc<Fragment>>,
 }
 
 impl<'a> Planner<'a> {
     fn new(sizes: &'a dyn Sizes, env: &'a Env, slots: usize) -> Self {
-        Self { sizes, env, fails: None, computes: false, slots, provided: Vec::new(), shared: HashMap::new() }
+        Self {
+            sizes,
+            env,
+            fails: None,
+            computes: false,
+            slots,
+            provided: Vec::new(),
+            shared: HashMap::new(),
+            alternatives: 0,
+            estimated: std::cell::Cell::new(0),
+            lowered: HashMap::new(),
+        }
+    }
+
+    /// Plans a part of what is planned in two ways.
+    fn in_two_ways<T>(&mut self, plan: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.alternatives += 1;
+        let planned = plan(self);
+        self.alternatives -= 1;
+        planned
+    }
+
+    fn may_have_two_ways(&self) -> bool {
+        self.alternatives < ALTERNATIVES_MAX
     }
 
     /// The plan with all that is known of it.

@@ -6,12 +6,10 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{
-    Body, Call, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source,
-};
 use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
 use crate::expr::Expr;
+use crate::logical::{Body, Call, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
 use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SetOp, SortKey};
 
 /// What planning a query takes, in units of the pulse.
@@ -75,7 +73,7 @@ fn is_read_through(node: &Node) -> bool {
 }
 
 /// A LIMIT that is known.
-fn constant_limit(query: &Query) -> Option<f64> {
+pub(super) fn constant_limit(query: &Query) -> Option<f64> {
     let value = |expr: &Option<Expr>| match expr {
         None => Some(0.0),
         Some(Expr::Const(Datum::Int(value))) => Some(*value as f64),
@@ -97,7 +95,7 @@ impl Planner<'_> {
         let (node, sorted) = match &query.body {
             Body::Values(rows) => {
                 let mut rows = rows.clone();
-                rows.iter_mut().flatten().for_each(|value| self.simplify(value));
+                rows.iter_mut().flatten().try_for_each(|value| self.prepare(value))?;
                 (Node::Values { rows }, false)
             }
             Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, false),
@@ -106,12 +104,14 @@ impl Planner<'_> {
                 // Its wide row is another one.
                 let provided = std::mem::take(&mut self.provided);
                 let mut select = select.clone();
-                self.simplify_select(&mut select);
+                self.rewrite(&mut select)?;
                 let planned = self.select(query, &select, conditions);
                 self.provided = provided;
                 planned?
             }
         };
+        let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
+        limit.iter_mut().chain(&mut offset).try_for_each(|count| self.prepare(count))?;
         let sorts = !query.order.is_empty() && !sorted;
         let (mut node, late) = match &query.body {
             Body::Select(select) => match &select.distinct {
@@ -127,7 +127,7 @@ impl Planner<'_> {
             _ => 0,
         };
         if sorts {
-            let top = match (&query.limit, &query.offset) {
+            let top = match (&limit, &offset) {
                 (None, _) => None,
                 (Some(limit), None) => Some(limit.clone()),
                 (Some(limit), Some(offset)) => sum(limit, offset),
@@ -149,9 +149,7 @@ impl Planner<'_> {
         if let Body::Select(select) = &query.body {
             node = self.locks(query, select, node);
         }
-        if query.limit.is_some() || query.offset.is_some() {
-            let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
-            limit.iter_mut().chain(&mut offset).for_each(|count| self.simplify(count));
+        if limit.is_some() || offset.is_some() {
             node = Node::Limit { input: Box::new(node), limit, offset };
         }
         Ok(node)
@@ -232,7 +230,11 @@ impl Planner<'_> {
 
     /// Plans a SELECT; whether its rows come in the query's order.
     fn select(&mut self, query: &Query, select: &Select, conditions: Vec<Expr>) -> Result<(Node, bool)> {
-        let locked = lock_columns(query, select);
+        // Of the relations that were written: passes add others.
+        let locked = match &query.body {
+            Body::Select(written) => lock_columns(query, written),
+            _ => Vec::new(),
+        };
         let filter: Vec<Expr> = select.filter.iter().cloned().chain(conditions).collect();
         let Some(from) = &select.from else {
             let one = filtered(Node::Values { rows: vec![Vec::new()] }, filter);
@@ -279,6 +281,7 @@ impl Planner<'_> {
             needed: &needed,
             order: &order,
             limit: if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None },
+            chooses: true,
         };
         let planned = self.from(from, filter, &tables)?;
         let sorted = wanted.is_some_and(|wanted| self.is_ordered(&planned, &wanted, select));

@@ -3,15 +3,17 @@
 use std::sync::{Arc, OnceLock};
 
 use colibri_catalog::Table;
-use colibri_types::{Category, Datum, Env, Result, Type};
+use colibri_types::{Category, Datum, Env, Error, Result, Type};
 
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};
 use super::{Planner, Sizes};
-use crate::bind::logical::{self, Relation};
 use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
 use crate::expr::Expr;
-use crate::plan::{Access, AssignedValue, Assignment, Delete, Fragment, Insert, Node, TableRules, Update};
+use crate::logical::{self, Distinct, Relation, Select};
+use crate::plan::{
+    Access, AssignedValue, Assignment, ConflictAction, Delete, Fragment, Insert, Node, OnConflict, TableRules, Update,
+};
 
 /// The plan of a statement that writes.
 fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Column>>) -> Fragment {
@@ -19,16 +21,31 @@ fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Col
 }
 
 impl Planner<'_> {
-    /// Simplifies what a statement that writes is about, but for the query that gives its rows.
-    fn simplify_changes<'e>(
+    /// Has the passes go over a statement that changes rows, as over a SELECT of its expressions.
+    fn rewrite_changes(
         &mut self,
-        filter: &mut Vec<Expr>,
+        relations: &mut Vec<Relation>,
         from: &mut logical::From,
-        exprs: impl Iterator<Item = &'e mut Expr>,
-    ) {
-        self.simplify_conditions(filter);
-        self.simplify_from(from);
-        exprs.for_each(|expr| self.simplify(expr));
+        filter: &mut Vec<Expr>,
+        exprs: Vec<&mut Expr>,
+    ) -> Result<()> {
+        let taken = |expr: &mut Expr| std::mem::replace(expr, Expr::Const(Datum::Null));
+        let mut exprs = exprs;
+        let mut select = Select {
+            relations: std::mem::take(relations),
+            from: Some(from.clone()),
+            filter: std::mem::take(filter),
+            group: None,
+            grouped_rows: Vec::new(),
+            extras: Vec::new(),
+            output: exprs.iter_mut().map(|expr| taken(expr)).collect(),
+            distinct: Distinct::No,
+        };
+        self.rewrite(&mut select)?;
+        (*relations, *filter) = (select.relations, select.filter);
+        *from = select.from.ok_or_else(|| Error::internal("a change of rows has lost its table"))?;
+        exprs.into_iter().zip(select.output).for_each(|(expr, rewritten)| *expr = rewritten);
+        Ok(())
     }
 }
 
@@ -40,10 +57,11 @@ pub(crate) fn plan_insert(
     env: &Env,
 ) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
-    bound.values.iter_mut().for_each(|value| planner.simplify(value));
+    bound.values.iter_mut().try_for_each(|value| planner.prepare(value))?;
     if let Some((returning, _)) = &mut bound.returning {
-        returning.iter_mut().for_each(|expr| planner.simplify(expr));
+        returning.iter_mut().try_for_each(|expr| planner.prepare(expr))?;
     }
+    bound.on_conflict.iter_mut().try_for_each(|conflict| lower_conflict(&mut planner, conflict))?;
     let input = match &bound.source {
         Some(query) => planner.query(query)?,
         None => Node::Values { rows: vec![Vec::new()] },
@@ -52,6 +70,15 @@ pub(crate) fn plan_insert(
     let (returning, columns) = bound.returning.unzip();
     let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
     Ok(fragment(planner, Node::Insert(Box::new(insert)), columns))
+}
+
+/// Plans the queries inside the expressions of ON CONFLICT.
+fn lower_conflict(planner: &mut Planner<'_>, conflict: &mut OnConflict) -> Result<()> {
+    let ConflictAction::Update { assignments, condition } = &mut conflict.action else { return Ok(()) };
+    for Assignment { value: AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }, .. } in assignments {
+        planner.lower(expr)?;
+    }
+    condition.iter_mut().try_for_each(|condition| planner.lower(condition))
 }
 
 /// Columns of a table that the checks, indexes and foreign keys touched by changes of some columns look at.
@@ -114,9 +141,10 @@ pub(crate) fn plan_update(
     env: &Env,
 ) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
+    let width = width(&bound.relations);
     let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
-    let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs));
-    planner.simplify_changes(&mut bound.filter, &mut bound.from, exprs);
+    let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs)).collect();
+    planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
     let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
@@ -158,8 +186,8 @@ pub(crate) fn plan_update(
         }
         returning.iter().flatten().for_each(&mut need);
     }
-    let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
-    let source = ahead_of_update(source, width(&bound.relations), &mut assignments, returning.as_mut());
+    let source = source(&mut planner, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
+    let source = ahead_of_update(source, width, &mut assignments, returning.as_mut());
     let update = Update { table, source, assignments, returning, rules, way: OnceLock::new() };
     Ok(fragment(planner, Node::Update(Box::new(update)), columns))
 }
@@ -226,17 +254,16 @@ fn from_reads(from: &logical::From, column: usize) -> bool {
     }
 }
 
-/// Rows of the wide row, NULL where nothing is needed.
+/// Rows of the first `width` columns of the wide row, NULL where nothing is needed.
 fn source(
     planner: &mut Planner<'_>,
-    relations: &[Relation],
+    (relations, width): (&[Relation], usize),
     from: &logical::From,
     filter: Vec<Expr>,
     needed: &[Vec<usize>],
 ) -> Result<Node> {
-    let tables = Tables { relations, needed, order: &[], limit: None };
+    let tables = Tables { relations, needed, order: &[], limit: None, chooses: true };
     let planned = planner.from(from, filter, &tables)?;
-    let width = width(relations);
     let exprs: Vec<Expr> =
         (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();
     let same = exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
@@ -254,8 +281,9 @@ pub(crate) fn plan_delete(
     env: &Env,
 ) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
-    let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs);
-    planner.simplify_changes(&mut bound.filter, &mut bound.from, exprs);
+    let width = width(&bound.relations);
+    let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs).collect();
+    planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
     let mut needed = vec![Vec::new(); bound.relations.len()];
@@ -275,9 +303,9 @@ pub(crate) fn plan_delete(
         }
         returning.iter().flatten().for_each(&mut need);
     }
-    let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
+    let source = source(&mut planner, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
     let source = match &mut returning {
-        Some(returning) => ahead(source, width(&bound.relations), returning.iter_mut().filter(|expr| has_query(expr))),
+        Some(returning) => ahead(source, width, returning.iter_mut().filter(|expr| has_query(expr))),
         None => source,
     };
     let delete = Delete { table, source, returning, rules };

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 
 use colibri_catalog::{
     Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key, store_error::InSql as _,
@@ -20,6 +20,7 @@ use colibri_types::{Datum, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 
 use crate::exec::{EngineMemory, MemoryTotal, TempFileCounts, check_table};
+use crate::planner::Rewrites;
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
 
@@ -41,6 +42,8 @@ pub struct Engine {
     activity: Activity,
     recipes: Recipes,
     memory: Arc<EngineMemory>,
+    /// Which rewrites plans are made with.
+    rewrites: AtomicU8,
 }
 
 /// Where a sequence stands.
@@ -111,6 +114,7 @@ impl Engine {
             activity: Activity::default(),
             recipes: Recipes::default(),
             memory,
+            rewrites: AtomicU8::new(Rewrites::Paying as u8),
         }))
     }
 
@@ -154,6 +158,21 @@ impl Engine {
 
     pub(crate) fn memory(&self) -> &Arc<EngineMemory> {
         &self.memory
+    }
+
+    /// Has queries planned as they were written (`false`), or with every rewrite that is allowed,
+    /// whatever it costs (`true`), so that tests can compare what they give. To be called before
+    /// the first statement.
+    #[doc(hidden)]
+    pub fn rewrite_queries(&self, all: bool) {
+        let rewrites = if all { Rewrites::All } else { Rewrites::None };
+        self.rewrites.store(rewrites as u8, Ordering::Relaxed);
+    }
+
+    /// Which rewrites plans are made with.
+    pub(crate) fn rewrites(&self) -> Rewrites {
+        let rewrites = self.rewrites.load(Ordering::Relaxed);
+        [Rewrites::All, Rewrites::None].into_iter().find(|&one| one as u8 == rewrites).unwrap_or_default()
     }
 
     /// What sessions know of statements and share.

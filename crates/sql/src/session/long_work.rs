@@ -97,7 +97,7 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange Filter Project NestedLoop HashJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice LockRows Insert Update Delete);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
     found.insert(name_of(node));
@@ -113,10 +113,15 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         | Node::Sort { input, .. }
         | Node::Limit { input, .. }
         | Node::LockRows { input, .. } => operators_of(input, found),
-        Node::Shared { input, .. } => operators_of(input, found),
+        Node::Shared { input, .. } | Node::Keyed { input, .. } => operators_of(input, found),
+        Node::Choice { few, many, .. } => {
+            operators_of(few, found);
+            operators_of(many, found);
+        }
         Node::NestedLoop { outer: left, inner: right, .. }
         | Node::HashJoin { left, right, .. }
         | Node::SetOp { left, right, .. }
+        | Node::Switch { plain: left, by_key: right, .. }
         | Node::Recursive { first: left, again: right, .. } => {
             operators_of(left, found);
             operators_of(right, found);

@@ -24,7 +24,7 @@ use crate::admin;
 use crate::bind::{Binder, CurrentOf, CursorRows, Need};
 use crate::lift::Lifted;
 use crate::plan::{AssignedValue, Fragment, Node};
-use crate::planner::{self, Sizes};
+use crate::planner::{self, Rewrites, Sizes};
 use crate::registry::builtin;
 use crate::statement::Scanned;
 use crate::surroundings::SearchPath;
@@ -172,14 +172,15 @@ struct TxnSizes<'t> {
     asked: RefCell<Vec<(Arc<Table>, f64)>>,
     alike: RefCell<HashMap<Prefix, Option<f64>>>,
     tables: &'t colibri_catalog::Catalog,
+    rewrites: Rewrites,
 }
 
 /// The first columns of a key: the space of a table's rows or of an index, and how many columns.
 type Prefix = (SpaceId, usize);
 
 impl<'t> TxnSizes<'t> {
-    fn new(txn: &'t LocalTransaction, tables: &'t colibri_catalog::Catalog) -> Self {
-        Self { txn, asked: RefCell::default(), alike: RefCell::default(), tables }
+    fn new(txn: &'t LocalTransaction, tables: &'t colibri_catalog::Catalog, rewrites: Rewrites) -> Self {
+        Self { txn, asked: RefCell::default(), alike: RefCell::default(), tables, rewrites }
     }
 }
 
@@ -191,6 +192,10 @@ impl Plans {
 }
 
 impl Sizes for TxnSizes<'_> {
+    fn rewrites(&self) -> Rewrites {
+        self.rewrites
+    }
+
     fn rows(&self, table: &Table) -> f64 {
         let mut asked = self.asked.borrow_mut();
         if let Some((_, rows)) = asked.iter().find(|(known, _)| known.id == table.id) {
@@ -653,7 +658,7 @@ impl Session {
             return Ok(prepared);
         }
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
-        let sizes = TxnSizes::new(txn, &self.own.catalog);
+        let sizes = TxnSizes::new(txn, &self.own.catalog, self.own.engine.rewrites());
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         binder.cursor_rows = self.marks_rows.then(CursorRows::default);
@@ -703,7 +708,7 @@ impl Session {
         types: &[Option<Type>],
     ) -> Result<(Fragment, Vec<Type>)> {
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
-        let sizes = TxnSizes::new(txn, &self.own.catalog);
+        let sizes = TxnSizes::new(txn, &self.own.catalog, self.own.engine.rewrites());
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
@@ -721,7 +726,7 @@ impl Session {
     /// Binds with the session's names, in the transaction at hand.
     pub(crate) fn with_binder<T>(&self, text: &str, bind: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
         let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
-        let sizes = TxnSizes::new(txn, &self.own.catalog);
+        let sizes = TxnSizes::new(txn, &self.own.catalog, self.own.engine.rewrites());
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
         let bound = bind(&mut binder)?;

@@ -12,8 +12,7 @@ use crate::bind::collation;
 use crate::bind::logical::Column;
 use crate::bind::recursive::Barrier;
 use crate::bind::{Binder, Frame, logical};
-use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
-use crate::plan::Fragment;
+use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind, Test};
 
 /// Whether a query on the right of a comparison stands for its rows or for its only row.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -195,10 +194,10 @@ impl Binder<'_> {
         }
         let all = all || (used == SubqueryUse::Row && op == CompareOp::Ne);
         let kind = SubqueryKind::Quantified { left, op, all };
-        Ok(Bound::bool(self.finish_subquery(query, query_bound, kind)?))
+        Ok(Bound::bool(self.finish_subquery(query, query_bound, kind)))
     }
 
-    /// A query inside an expression, as a fragment of its own.
+    /// A query inside an expression, with slots of its own for what it takes from outside.
     pub(in crate::bind) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
         let mut bound = self.behind(Barrier::Subquery, |binder| binder.subquery_query(query))?;
         if !matches!(kind, SubqueryKind::Exists) {
@@ -216,12 +215,12 @@ impl Binder<'_> {
             }
             kind => kind,
         };
-        Ok((self.finish_subquery(query, bound, kind)?, columns))
+        Ok((self.finish_subquery(query, bound, kind), columns))
     }
 
     pub(in crate::bind) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
         self.frames.push(Frame::default());
-        let bound = self.apart(|binder| binder.levels_down(2, |binder| binder.query(query)));
+        let bound = self.apart(|binder| binder.levels_down(4, |binder| binder.query(query)));
         let frame = self.frames.pop().expect("the frame was pushed above");
         Ok((bound?, frame.args))
     }
@@ -231,11 +230,11 @@ impl Binder<'_> {
         written: &ast::Query,
         bound: (logical::Query, Vec<Expr>),
         kind: SubqueryKind,
-    ) -> Result<Expr> {
+    ) -> Expr {
         let (query, args) = bound;
-        let fragment: Fragment = crate::planner::plan_query(&query, args.len(), self.sizes, self.env)?;
         let (id, text) = (self.new_id(), written.to_string().into_boxed_str());
-        Ok(Expr::Subquery(Box::new(Subquery { id, fragment: std::sync::Arc::new(fragment), args, kind, text })))
+        let query = Inner::Logical(std::sync::Arc::new(query));
+        Expr::Subquery(Box::new(Subquery { id, query, args, kind, text }))
     }
 }
 

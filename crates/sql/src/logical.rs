@@ -1,7 +1,8 @@
 //! Queries with names and types resolved, before operators are chosen.
 //!
-//! A [`Select`] is computed on a *wide row*: the columns of all its relations side by side, in the order in which FROM
-//! names them, whatever the order of joins will be. Once it is grouped, on the group's row: keys, then aggregates.
+//! A [`Select`] is computed on a *wide row*: the columns of all its relations side by side, in the
+//! order in which FROM names them, whatever the order of joins will be. Once it is grouped, on the
+//! group's row: keys, then aggregates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +11,13 @@ use colibri_catalog::{Table, View, system_tables::SystemTable};
 use colibri_types::{ColumnType, aggregates::Aggregate};
 use compact_str::CompactString;
 
-use super::collation::Collation;
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
+
+mod collation;
+pub(crate) mod walk;
+
+pub(crate) use collation::{Collation, undetermined};
 
 /// A query.
 #[derive(Debug, Clone)]
@@ -100,9 +105,10 @@ pub(crate) struct Select {
     /// Conditions that all have to be true, over the wide row.
     pub(crate) filter: Vec<Expr>,
     pub(crate) group: Option<Group>,
-    /// Functions whose rows are grouped, with their places among the extras: over the wide row, as the keys are.
+    /// Functions whose rows are grouped, with their places among the extras: over the wide row, as
+    /// the keys are.
     pub(crate) grouped_rows: Vec<(usize, Extra)>,
-    /// Over the wide row, or the group's, as `output` is: columns behind them, from [`super::EXTRAS`] on.
+    /// Over the wide row, or the group's, as `output` is: columns behind them, from `EXTRAS` on.
     pub(crate) extras: Vec<Extra>,
     /// Over the wide row, or the group's.
     pub(crate) output: Vec<Expr>,
@@ -179,8 +185,8 @@ pub(crate) struct Relation {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// The relation's columns are all of the table's, dropped ones included, then its hidden number if it has no primary
-    /// key.
+    /// The relation's columns are all of the table's, dropped ones included, then its hidden number
+    /// if it has no primary key.
     Table(Arc<Table>),
     Query(Box<Query>),
     /// A WITH query that is read more than once.
@@ -192,16 +198,24 @@ pub(crate) enum Source {
         /// How often it is read; more than once says that it is to give all that it has to give.
         reads: Arc<AtomicUsize>,
     },
-    /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the wide row, of which they
-    /// may look at what stands before them.
+    /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the
+    /// wide row, of which they may look at what stands before them.
     Functions {
         calls: Vec<(Series, Vec<Expr>)>,
         numbered: bool,
     },
-    /// A LATERAL query: run for each row of what it takes values from. `args` are over the wide row and fill its slots.
+    /// A LATERAL query: run for each row of what it takes values from. `args` are over the wide row
+    /// and fill its slots.
     Lateral {
         query: Box<Query>,
         args: Vec<Expr>,
+    },
+    /// Rows of a query that depends on no row outside of it, found by their keys: columns of the
+    /// query, each with what it is to be equal to, over slots. Made by the planner of a query that
+    /// is run for each row of another.
+    Keyed {
+        query: Box<Query>,
+        keys: Vec<(usize, Expr)>,
     },
     /// What a query that refers to itself gave in its last round.
     Working {
@@ -227,9 +241,8 @@ impl Source {
         let (calls, args): (&[(Series, Vec<Expr>)], &[Expr]) = match self {
             Self::Functions { calls, .. } => (calls, &[]),
             Self::Lateral { args, .. } => (&[], args),
-            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Working { .. } | Self::System { .. } => {
-                (&[], &[])
-            }
+            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Keyed { .. } => (&[], &[]),
+            Self::Working { .. } | Self::System { .. } => (&[], &[]),
         };
         calls.iter().flat_map(|(_, args)| args).chain(args)
     }
@@ -267,6 +280,11 @@ pub(crate) enum Join {
     Left,
     Right,
     Full,
+    /// Rows of the left side that have a partner. Made of conditions of WHERE by the planner, as
+    /// the next one is; the right side's columns are seen by the join's own conditions alone.
+    Semi,
+    /// Rows of the left side that have none.
+    Anti,
 }
 
 /// `FOR UPDATE`, `FOR SHARE`

@@ -1,4 +1,5 @@
-//! What writing to a table has to obey, bound.
+//! What writing to a table has to obey: conditions as they are bound, and the way to the rows that
+//! refer to it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -6,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use colibri_catalog::{Check, ForeignKey, ObjectId, ReferenceAction, Table};
 use colibri_types::{Error, Result, Type, pulse};
 
-use super::{Binder, unique_on};
+use super::write::reference_access;
+use crate::bind::{Binder, unique_on};
 use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
-use crate::planner;
 
 /// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the other rows is looked for.
 const UNITS_PER_REFERENCE: usize = 2_000;
@@ -31,7 +32,8 @@ impl Binder<'_> {
             }
             made.insert(table.id, rules);
         }
-        // Rules may refer to each other in circles: the first one holds all others, they find each other weakly.
+        // Rules may refer to each other in circles: the first one holds all others, they find each
+        // other weakly.
         let root = made.remove(&table.id).ok_or_else(|| Error::internal("a table has no rules"))?;
         let others: HashMap<ObjectId, Arc<TableRules>> =
             made.into_iter().map(|(id, rules)| (id, Arc::new(rules))).collect();
@@ -94,7 +96,7 @@ impl Binder<'_> {
     fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
         pulse::work(UNITS_PER_REFERENCE)?;
         self.used.push(source.id);
-        let (lookup, filter) = planner::reference_access(source, &key.columns, self.sizes, self.env);
+        let (lookup, filter) = reference_access(source, &key.columns, self.sizes, self.env);
         let sets_default = [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault);
         let mut defaults = Vec::new();
         if sets_default {

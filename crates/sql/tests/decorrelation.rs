@@ -1,0 +1,377 @@
+//! Queries inside expressions give the same rows and the same errors, whether they are run as they
+//! are written, as the planner thinks best, or with every rewrite that is allowed.
+//!
+//! Random tables with NULLs and random queries: scalar ones with and without aggregates, EXISTS,
+//! IN, ANY, ALL, LATERAL, inside each other, joined, limited, behind CASE. A seed that fails is
+//! told, and `COLIBRI_SEED` runs it again.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use colibri_sql::{Engine, Session};
+use colibri_storage::{Database, Durability, Options};
+use rand::prelude::*;
+use rand::rngs::StdRng;
+
+/// Values of columns are of 0 to this, and NULL.
+const VALUES: i32 = 6;
+
+const TABLES: &str = "CREATE TABLE a (id int PRIMARY KEY, x int, y int, v int);
+    CREATE TABLE b (id int PRIMARY KEY, x int, y int, v int);
+    CREATE INDEX ON b (x);
+    CREATE TABLE c (id int, x int, y int, v int);
+    CREATE TABLE d (x int, id int, y int, v int, PRIMARY KEY (x, id))";
+
+struct Generator {
+    random: StdRng,
+    /// Numbers aliases.
+    aliases: usize,
+}
+
+impl Generator {
+    fn one_in(&mut self, count: u32) -> bool {
+        self.random.random_ratio(1, count)
+    }
+
+    fn pick(&mut self, from: &[&str]) -> String {
+        (*from.choose(&mut self.random).unwrap()).to_owned()
+    }
+
+    fn column(&mut self, alias: &str) -> String {
+        let column = self.pick(&["x", "y", "v", "id"]);
+        format!("{alias}.{column}")
+    }
+
+    fn constant(&mut self) -> String {
+        if self.one_in(20) { "NULL".to_owned() } else { self.random.random_range(0..=VALUES).to_string() }
+    }
+
+    /// Of an alias around, most often the one just outside.
+    fn outer(&mut self, outer: &[String]) -> String {
+        let alias =
+            if self.one_in(4) { outer.choose(&mut self.random).unwrap() } else { outer.last().unwrap() }.clone();
+        self.column(&alias)
+    }
+
+    /// A condition of a query on itself alone.
+    fn own(&mut self, alias: &str) -> String {
+        let column = self.column(alias);
+        match self.random.random_range(0..6) {
+            0 => format!("{column} IS NOT NULL"),
+            1 => format!("{column} IN ({}, {})", self.constant(), self.constant()),
+            2 => format!("({column} = {} OR {} = {})", self.constant(), self.column(alias), self.constant()),
+            3 => "false".to_owned(),
+            _ => format!("{column} {} {}", self.pick(&["<", ">", "=", "<>"]), self.constant()),
+        }
+    }
+
+    /// A condition that looks at rows outside.
+    fn correlation(&mut self, alias: &str, outer: &[String]) -> String {
+        let (own, other) = (self.column(alias), self.outer(outer));
+        match self.random.random_range(0..12) {
+            0..6 => format!("{own} = {other}"),
+            6 => format!("{other} = {own} + 1"),
+            7 => format!("{own} = {other} AND {} = {}", self.column(alias), self.outer(outer)),
+            8 => format!("{own} = {other} AND {} <> {}", self.column(alias), self.outer(outer)),
+            9 => format!("{own} {} {other}", self.pick(&["<", ">=", "<>"])),
+            10 => format!("{own} IS NOT DISTINCT FROM {other}"),
+            _ => format!("({own} = {other} AND {}) OR ({own} = {other} AND {})", self.own(alias), self.own(alias)),
+        }
+    }
+
+    /// FROM and WHERE of a query inside another; the alias whose columns it gives.
+    fn source(&mut self, outer: &[String], depth: usize) -> (String, String) {
+        self.aliases += 1;
+        let alias = format!("t{}", self.aliases);
+        let table = self.pick(&["a", "b", "c", "d"]);
+        let mut from = format!("{table} AS {alias}");
+        let mut conditions = Vec::new();
+        if self.one_in(4) {
+            let (other, kind) = (format!("{alias}j"), self.pick(&["JOIN", "LEFT JOIN"]));
+            let (table, column) = (self.pick(&["b", "c", "d"]), self.pick(&["x", "id"]));
+            from = format!("{from} {kind} {table} AS {other} ON {other}.{column} = {alias}.x");
+            if self.one_in(2) {
+                conditions.push(self.own(&other));
+            } else if self.one_in(2) {
+                conditions.push(self.correlation(&other, outer));
+            }
+        } else if self.one_in(8) {
+            from = format!("(SELECT * FROM {table} WHERE v > 0) AS {alias}");
+        }
+        if !self.one_in(10) {
+            let condition = self.correlation(&alias, outer);
+            conditions.push(format!("({condition})"));
+        }
+        if self.one_in(2) {
+            conditions.push(self.own(&alias));
+        }
+        if depth > 0 && self.one_in(3) {
+            let inside: Vec<String> = outer.iter().cloned().chain([alias.clone()]).collect();
+            conditions.push(self.condition(&inside, depth - 1));
+        }
+        let filter = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+        (format!("{from}{filter}"), alias)
+    }
+
+    fn aggregate(&mut self, alias: &str) -> String {
+        let column = self.column(alias);
+        match self.random.random_range(0..7) {
+            0 => "count(*)".to_owned(),
+            1 => format!("count(DISTINCT {column})"),
+            2 => format!("count({column}) FILTER (WHERE {alias}.v > 2)"),
+            3 => format!("sum({column}) + count(*)"),
+            4 => format!("coalesce(max({column}), -1)"),
+            _ => format!("{}({column})", self.pick(&["sum", "min", "max"])),
+        }
+    }
+
+    /// A query of one column and at most one row, or perhaps more of them.
+    fn scalar(&mut self, outer: &[String], depth: usize) -> String {
+        let (source, alias) = self.source(outer, depth);
+        let column = self.column(&alias);
+        match self.random.random_range(0..10) {
+            0..5 => format!("(SELECT {} FROM {source})", self.aggregate(&alias)),
+            5 => format!("(SELECT {column} FROM {source} ORDER BY {alias}.v, {alias}.id, {column} LIMIT 1)"),
+            6 => format!(
+                "(SELECT {column} FROM {source} ORDER BY {alias}.id DESC, {alias}.x, {column} LIMIT 1 OFFSET 1)"
+            ),
+            7 => format!("(SELECT sum({column}) FROM {source} HAVING count(*) > 1)"),
+            8 => format!("(SELECT max({column}) FROM {source} GROUP BY {alias}.id ORDER BY 1 LIMIT 1)"),
+            _ => format!("(SELECT {column} FROM {source})"),
+        }
+    }
+
+    /// A condition with a query in it.
+    fn condition(&mut self, outer: &[String], depth: usize) -> String {
+        let value = self.outer(outer);
+        match self.random.random_range(0..13) {
+            0..3 => format!("EXISTS (SELECT 1 FROM {})", self.source(outer, depth).0),
+            3..5 => format!("NOT EXISTS (SELECT 1 FROM {})", self.source(outer, depth).0),
+            5..7 => {
+                let (source, alias) = self.source(outer, depth);
+                format!("{value} IN (SELECT {} FROM {source})", self.column(&alias))
+            }
+            7 => {
+                let (source, alias) = self.source(outer, depth);
+                format!("{value} NOT IN (SELECT {} FROM {source})", self.column(&alias))
+            }
+            8 => {
+                let (source, alias) = self.source(outer, depth);
+                let (op, how) = (self.pick(&["=", "<", ">=", "<>"]), self.pick(&["ANY", "ALL"]));
+                format!("{value} {op} {how} (SELECT {} FROM {source})", self.column(&alias))
+            }
+            9 => {
+                let (source, alias) = self.source(outer, depth);
+                let (one, other, second) = (self.column(&alias), self.column(&alias), self.outer(outer));
+                format!("({value}, {second}) IN (SELECT {one}, {other} FROM {source})")
+            }
+            10 => {
+                let (table, limit) = (self.pick(&["a", "b", "c"]), self.random.random_range(1..4));
+                format!("{value} IN (SELECT x FROM {table} ORDER BY id, x LIMIT {limit})")
+            }
+            11 => {
+                let (left, right) = (self.condition(outer, 0), self.condition(outer, 0));
+                format!("({left} {} {right})", self.pick(&["OR", "AND"]))
+            }
+            _ => {
+                // What may fail is not evaluated here: the order in which conditions of one row are
+                // looked at is free.
+                let (source, alias) = self.source(outer, depth);
+                format!("{value} > (SELECT {} FROM {source})", self.aggregate(&alias))
+            }
+        }
+    }
+
+    fn value(&mut self, outer: &[String]) -> String {
+        match self.random.random_range(0..8) {
+            0..4 => self.scalar(outer, 1),
+            4 => format!("CASE WHEN {} THEN {} END", self.condition(outer, 1), self.scalar(outer, 0)),
+            5 => format!("CASE WHEN {} = 1 THEN {} ELSE 0 END", self.outer(outer), self.scalar(outer, 1)),
+            6 => {
+                let (source, alias) = self.source(outer, 0);
+                let column = self.column(&alias);
+                format!("ARRAY(SELECT {column} FROM {source} ORDER BY {column}, {alias}.id)")
+            }
+            _ => format!("({})", self.condition(outer, 1)),
+        }
+    }
+
+    fn query(&mut self) -> String {
+        self.aliases = 0;
+        let outer = vec!["o".to_owned()];
+        let table = self.pick(&["a", "b"]);
+        let mut from = format!("{table} AS o");
+        let mut list = vec!["o.id".to_owned()];
+        if self.one_in(5) {
+            let (source, alias) = self.source(&outer, 1);
+            let kind = self.pick(&["CROSS JOIN LATERAL", "LEFT JOIN LATERAL"]);
+            let on = if kind.starts_with("LEFT") { " ON true" } else { "" };
+            let query = match self.random.random_range(0..3) {
+                0 => format!("SELECT {} AS n FROM {source}", self.aggregate(&alias)),
+                1 => format!("SELECT {alias}.v AS n FROM {source} ORDER BY {alias}.v, {alias}.id LIMIT 2"),
+                _ => format!("SELECT {alias}.v AS n FROM {source}"),
+            };
+            from = format!("{from} {kind} ({query}) AS l{on}");
+            list.push("l.n".to_owned());
+        } else if self.one_in(4) {
+            from = format!("{from} {} c AS o2 ON o2.x = o.x", self.pick(&["JOIN", "LEFT JOIN"]));
+            list.push("o2.v".to_owned());
+        }
+        for _ in 0..self.random.random_range(0..3) {
+            list.push(self.value(&outer));
+        }
+        let conditions: Vec<String> = (0..self.random.random_range(0..3)).map(|_| self.condition(&outer, 1)).collect();
+        let filter = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+        if self.one_in(6) {
+            let having = format!("count(*) > {}", self.scalar(&["o".to_owned()], 0).replace("o.", "o."));
+            if !having.contains("o.y") && !having.contains("o.v") && !having.contains("o.id") {
+                return format!("SELECT o.x, count(*) FROM {from}{filter} GROUP BY o.x HAVING {having} ORDER BY 1");
+            }
+        }
+        let order: Vec<String> = (1..=list.len()).map(|place| place.to_string()).collect();
+        let limit = if self.one_in(4) { format!(" LIMIT {}", self.random.random_range(0..6)) } else { String::new() };
+        format!("SELECT {} FROM {from}{filter} ORDER BY {}{limit}", list.join(", "), order.join(", "))
+    }
+
+    fn fill(&mut self) -> String {
+        let mut text = TABLES.to_owned();
+        for (table, rows) in [("a", 25), ("b", 40), ("c", 50), ("d", 40)] {
+            for id in 0..rows {
+                let mut value = || if self.one_in(8) { "NULL".into() } else { self.constant() };
+                let (x, y, v) = (value(), value(), value());
+                let x = if table == "d" { (id % VALUES).to_string() } else { x };
+                text += &format!("; INSERT INTO {table} (id, x, y, v) VALUES ({id}, {x}, {y}, {v})");
+            }
+        }
+        text
+    }
+}
+
+fn database(setup: &str, rewrites: Option<bool>) -> (tempfile::TempDir, Session) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync);
+    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    if let Some(all) = rewrites {
+        engine.rewrite_queries(all);
+    }
+    let mut session = Session::new(&engine, "postgres");
+    session.run(setup).unwrap();
+    (dir, session)
+}
+
+/// The rows, or the error's code.
+fn answer(session: &mut Session, text: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+    match session.run(text) {
+        Ok(answers) => Ok(answers[0].text_rows(session)),
+        Err(error) => Err(error.state().0.to_owned()),
+    }
+}
+
+/// What was seen of rewrites and answers.
+#[derive(Debug, Default)]
+struct Seen {
+    joins: usize,
+    keyed: usize,
+    rows: usize,
+    errors: usize,
+}
+
+fn run(seed: u64, queries: usize, seen: &mut Seen) {
+    let mut generator = Generator { random: StdRng::seed_from_u64(seed), aliases: 0 };
+    let setup = generator.fill();
+    let (_plain, mut plain) = database(&setup, Some(false));
+    let (_paying, mut paying) = database(&setup, None);
+    let (_all, mut all) = database(&setup, Some(true));
+    for _ in 0..queries {
+        let query = generator.query();
+        let expected = answer(&mut plain, &query);
+        match &expected {
+            Ok(rows) => seen.rows += rows.len(),
+            Err(code) => {
+                assert_eq!(code, "21000", "seed {seed}: {query}");
+                seen.errors += 1;
+            }
+        }
+        assert_eq!(answer(&mut paying, &query), expected, "seed {seed}, as it pays: {query}");
+        assert_eq!(answer(&mut all, &query), expected, "seed {seed}, with all rewrites: {query}");
+        let plan = format!("{:?}", answer(&mut all, &format!("EXPLAIN {query}")));
+        seen.joins += usize::from(plan.contains("Semi Join") || plan.contains("Anti Join"));
+        seen.keyed += usize::from(plan.contains("Hash Lookup"));
+        let as_written = format!("{:?}", answer(&mut plain, &format!("EXPLAIN {query}")));
+        assert!(!["Semi Join", "Anti Join", "Hash Lookup"].iter().any(|what| as_written.contains(what)), "{query}");
+    }
+}
+
+#[test]
+fn rewritten_queries_give_what_they_give_as_written() {
+    let mut seen = Seen::default();
+    if let Ok(seed) = std::env::var("COLIBRI_SEED") {
+        run(seed.parse().unwrap(), 400, &mut seen);
+        return;
+    }
+    let first: u64 = rand::rng().random_range(0..1 << 32);
+    println!("seeds from {first}");
+    (first..first + 4).for_each(|seed| run(seed, 400, &mut seen));
+    let has_seen_all = seen.joins > 200 && seen.keyed > 200 && seen.rows > 2_000 && seen.errors > 20;
+    assert!(has_seen_all, "the queries have not tried much: {seen:?}");
+}
+
+/// An error that only rows lead to that nobody asks for is none, and one that is asked for stays.
+#[test]
+fn rows_that_nobody_asks_for_raise_no_error() {
+    let setup =
+        "CREATE TABLE o (id int PRIMARY KEY, k int); INSERT INTO o SELECT g, g % 10 FROM generate_series(1, 100) g;
+        CREATE TABLE i (k int, v int); INSERT INTO i SELECT g % 20, g % 20 - 15 FROM generate_series(0, 199) g";
+    for rewrites in [Some(false), None, Some(true)] {
+        let (_dir, mut session) = database(setup, rewrites);
+        // Only i.k = 15 divides by zero, which no row of o has.
+        let sum = "SELECT sum(s) FROM (SELECT (SELECT sum(150 / v) FROM i WHERE i.k = o.k) AS s FROM o) x";
+        let filtered = "SELECT count(*) FROM o WHERE o.k < (SELECT count(*) FROM i WHERE i.k = o.k AND 150 / v < 0)";
+        for query in [sum, filtered] {
+            assert!(answer(&mut session, query).is_ok(), "{rewrites:?}: {query}");
+        }
+        for query in [sum, filtered] {
+            let query = query.replace("i.k = o.k", "i.k = o.k + 6");
+            assert_eq!(answer(&mut session, &query), Err("22012".to_owned()), "{rewrites:?}: {query}");
+        }
+        let guarded =
+            "SELECT count(CASE WHEN o.k > 8 THEN (SELECT 150 / v FROM i WHERE i.k = o.k + 6 LIMIT 1) END) FROM o";
+        assert_eq!(answer(&mut session, guarded), Err("22012".to_owned()), "{rewrites:?}");
+        let guarded = guarded.replace("o.k > 8", "o.k > 100");
+        assert!(answer(&mut session, &guarded).is_ok(), "{rewrites:?}");
+    }
+}
+
+/// Rows kept by keys that need more memory than there is are given up: the statement goes on as it
+/// was written.
+#[test]
+fn what_does_not_fit_into_memory_is_looked_up_row_by_row() {
+    let setup = "CREATE TABLE o (id int PRIMARY KEY); INSERT INTO o SELECT generate_series(1, 40);
+        CREATE TABLE i (k int, t text); INSERT INTO i SELECT g % 40, repeat('x', 900) FROM generate_series(1, 2000) g";
+    let (_dir, mut session) = database(setup, Some(true));
+    let query = "SELECT sum(n) FROM (SELECT (SELECT count(i.t || 'y') FROM i WHERE i.k = o.id) AS n FROM o) x";
+    let enough = answer(&mut session, query);
+    session.run("SET work_mem = '64kB'").unwrap();
+    assert_eq!(answer(&mut session, query), enough);
+    assert_eq!(enough, Ok(vec![vec![Some("1950".to_owned())]]));
+}
+
+/// What is planned in two ways inside of what is planned in two ways does not double the time with
+/// each level.
+#[test]
+fn planning_takes_no_longer_the_deeper_queries_are_inside_each_other() {
+    let setup = "CREATE TABLE t (k int, v int); INSERT INTO t SELECT g, g FROM generate_series(1, 2000) g;
+        CREATE TABLE p (id int PRIMARY KEY, v int); INSERT INTO p SELECT g, g FROM generate_series(1, 2000) g";
+    let (_dir, mut session) = database(setup, None);
+    let mut lateral = "SELECT 1 AS v".to_owned();
+    let mut list = "SELECT id, v FROM p".to_owned();
+    for level in 0..20 {
+        lateral = format!("SELECT t.v FROM t, LATERAL ({lateral}) AS x{level} WHERE t.k = l{level}.k");
+        lateral = format!("SELECT y.v FROM t AS l{level}, LATERAL ({lateral}) AS y");
+        list = format!("SELECT id, v FROM ({list}) AS q{level} WHERE id IN (SELECT v FROM t WHERE k > {level})");
+    }
+    for query in [lateral, list] {
+        let began = std::time::Instant::now();
+        assert_eq!(answer(&mut session, &format!("SELECT * FROM ({query}) AS x LIMIT 0")), Ok(Vec::new()), "{query}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}: {query}", began.elapsed());
+    }
+}
