@@ -52,8 +52,10 @@ pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 const DEPTH_MAX: usize = 200;
 /// The same on a stack made for deep statements, whose text tells how deep it is.
 const DEPTH_MAX_DEEP: usize = 8_000;
-/// Levels of queries inside each other, on whatever stack: the plan runs on that of any thread.
-const QUERIES_MAX: usize = 200;
+/// Levels of queries inside each other that are planned on the stack of any thread: each takes up to 14 kB of it.
+const QUERIES_MAX: usize = 110;
+/// The same on a stack made for deep statements; the plan runs on that of any thread.
+const QUERIES_MAX_DEEP: usize = 200;
 
 /// While a SELECT is bound, its aggregates stand at these places of the row; then they become columns of the group.
 pub(super) const AGGREGATES: usize = 1 << 32;
@@ -88,6 +90,7 @@ pub(crate) struct Binder<'a> {
     deepest: Levels,
     /// Levels of queries and expressions that this stack holds.
     depth_max: usize,
+    queries_max: usize,
     /// Expressions inside those that were copied since they are looked at more than once.
     copied: usize,
     /// What the parts of the expression that is being bound say of its collation; `None` outside of expressions.
@@ -368,6 +371,7 @@ impl<'a> Binder<'a> {
         search_path: &'a [CompactString],
         params: Vec<Option<Type>>,
     ) -> Self {
+        let is_deep = crate::statement::is_on_deep_stack();
         Self {
             builtin,
             catalog,
@@ -383,7 +387,8 @@ impl<'a> Binder<'a> {
             at: Levels::default(),
             deepest: Levels::default(),
             copied: 0,
-            depth_max: if crate::statement::is_on_deep_stack() { DEPTH_MAX_DEEP } else { DEPTH_MAX },
+            depth_max: if is_deep { DEPTH_MAX_DEEP } else { DEPTH_MAX },
+            queries_max: if is_deep { QUERIES_MAX_DEEP } else { QUERIES_MAX },
             collation: None,
             ended_with: collation::Collation::default(),
             copies: 0,
@@ -448,7 +453,7 @@ impl<'a> Binder<'a> {
     }
 
     fn is_too_deep(&self, levels: Levels) -> bool {
-        levels.all >= self.depth_max || levels.queries >= QUERIES_MAX
+        levels.all >= self.depth_max || levels.queries >= self.queries_max
     }
 
     /// Binds a query that others refer to, and gives how many levels it has.

@@ -220,7 +220,7 @@ impl Binder<'_> {
 
     pub(in crate::bind) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
         self.frames.push(Frame::default());
-        let bound = self.apart(|binder| binder.levels_down(4, |binder| binder.query(query)));
+        let bound = self.apart(|binder| binder.levels_down(2, |binder| binder.query(query)));
         let frame = self.frames.pop().expect("the frame was pushed above");
         Ok((bound?, frame.args))
     }
