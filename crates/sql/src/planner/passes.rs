@@ -77,8 +77,7 @@ impl Planner<'_> {
         let fragment = match self.lowered.get(&subquery.id) {
             Some(fragment) => std::sync::Arc::clone(fragment),
             None => {
-                let planned = super::plan_query(query, subquery.args.len(), self.sizes, self.env)?;
-                let fragment = std::sync::Arc::new(planned);
+                let fragment = std::sync::Arc::new(self.inside(query, subquery.args.len())?);
                 self.lowered.insert(subquery.id, std::sync::Arc::clone(&fragment));
                 fragment
             }
