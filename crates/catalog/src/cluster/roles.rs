@@ -230,15 +230,19 @@ impl Roles {
         if let Some((group, member)) = self.circle_among(groups, members) {
             return Err(self.circle(group, member));
         }
-        let groups_now = |member: &RoleId| -> HashMap<RoleId, usize> {
-            let memberships = self.get(*member).map_or(&[][..], |role| &role.member_of);
+        let groups_now = |member: RoleId| -> HashMap<RoleId, usize> {
+            let memberships = self.get(member).map_or(&[][..], |role| &role.member_of);
             memberships.iter().enumerate().map(|(place, known)| (known.group, place)).collect()
         };
-        let mut known: Vec<HashMap<RoleId, usize>> = members.iter().map(groups_now).collect();
+        // By member, who may be named twice.
+        let mut known: HashMap<RoleId, HashMap<RoleId, usize>> =
+            members.iter().map(|&member| (member, groups_now(member))).collect();
         let mut unchanged = Vec::new();
         for &group in groups {
-            for (&member, known) in members.iter().zip(&mut known) {
-                let Some(role) = self.by_oid.get_mut(&member) else { continue };
+            for &member in members {
+                let (Some(role), Some(known)) = (self.by_oid.get_mut(&member), known.get_mut(&member)) else {
+                    continue;
+                };
                 match known.get(&group).map(|&place| &mut role.member_of[place]) {
                     Some(membership) if admin && !membership.admin => {
                         *membership = Membership { group, grantor, admin };

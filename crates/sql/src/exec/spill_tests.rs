@@ -235,8 +235,9 @@ fn grouping_on_disk_gives_every_group_once_with_all_of_its_rows() {
                 let calls = calls(random);
                 let width = keys.len() + calls.len();
                 let grows = calls.iter().any(|call| call.aggregate.name.contains("agg"));
+                let are_few = keys.is_empty() || matches!(keys[..], [Expr::Column(1)]);
                 // Few groups of plain states need no disk.
-                if !grows && (keys.is_empty() || matches!(keys[..], [Expr::Column(1)])) {
+                if !grows && are_few {
                     continue;
                 }
                 let name = format!(
@@ -244,7 +245,12 @@ fn grouping_on_disk_gives_every_group_once_with_all_of_its_rows() {
                     calls.iter().map(|call| call.aggregate.name).collect::<Vec<_>>()
                 );
                 let input = Box::new(rows(random, &pool, 4_000));
-                check(&name, Node::Aggregate { input, keys: keys.clone(), calls }, width, false, random);
+                let node = Node::Aggregate { input, keys: keys.clone(), calls };
+                // Whether few groups outgrow their memory depends on what is collected in them.
+                match are_few {
+                    true => drop(compare_with_much(&name, node, width, false, random)),
+                    false => check(&name, node, width, false, random),
+                }
             }
         }
     });

@@ -58,25 +58,29 @@ fn is_null_call(function: &Function, args: &[Expr]) -> bool {
     }
 }
 
-/// Whether it is a value that is there already, and so may be looked at several times.
-fn is_place(expr: &Expr) -> bool {
-    match expr {
-        Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) => true,
-        Expr::Cast { input, .. } => matches!(**input, Expr::Column(_) | Expr::Param(_) | Expr::Arg(_)),
-        _ => false,
-    }
+/// Parts of an expression that may be computed several times.
+const REPEATED_PARTS_MAX: usize = 8;
+
+/// Whether it may as well be computed several times: it is short, and gives the same each time.
+fn is_repeatable(expr: &Expr) -> bool {
+    let parts = std::cell::Cell::new(0);
+    let is_long = rewrite::any(expr, &|_| {
+        parts.set(parts.get() + 1);
+        parts.get() > REPEATED_PARTS_MAX
+    });
+    !is_long && rewrite::is_pure(expr) && !rewrite::is_volatile(expr)
 }
 
 /// A list of `IN` as PostgreSQL takes it where it has one value, or where values depend on the row: a comparison with each
 /// of those, behind the others. So a comparison with NULL among them is known to be NULL, and one that holds decides.
 ///
 /// Bug: whatever is looked for was copied for each value. Consequence: sixty such lists inside each other took all memory
-/// there is. Fix: only a value that is there already is compared several times.
+/// there is. Fix: only what is short is computed several times.
 fn compare_with_each(expr: &mut Expr) {
     let of_row = |value: &Expr| rewrite::any(value, &|part| matches!(part, Expr::Column(_)));
     let Expr::InList { input, list, negated } = expr else { return };
     let is_single = list.len() == 1;
-    if !(is_single || (list.iter().any(of_row) && is_place(input))) {
+    if !(is_single || (list.iter().any(of_row) && is_repeatable(input))) {
         return;
     }
     let (mut others, mut values) = (Vec::new(), std::mem::take(list));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use colibri::sql::engine::{
-    Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type, in_sql, rows_of_tag,
+    Completion, Copy, CopyFrom, Datum, Env, Numeric, Prepared, Progress, Rows, Running, Type, in_sql, rows_of_tag, wire,
 };
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};
@@ -100,15 +100,21 @@ fn failure(error: &sql::Error) -> Failure {
 }
 
 /// A parameter as the statement wants it.
-fn datum(cell: Cell, values: &Values, ty: Type) -> Datum {
-    match cell {
+///
+/// # Errors
+/// A text that is no value of that type.
+fn datum(cell: Cell, values: &Values, ty: Type) -> Result<Datum, Failure> {
+    Ok(match cell {
         Cell::Null => Datum::Null,
         Cell::Int(value) if ty == Type::Numeric => Datum::Numeric(Numeric::new(value.into(), 0)),
         Cell::Int(value) => Datum::Int(value),
         Cell::Decimal { mantissa, scale } => Datum::Numeric(Numeric::new(mantissa.into(), scale)),
         Cell::Time(micros) => Datum::Timestamp(micros),
-        Cell::Text { start, bytes } => Datum::text(&String::from_utf8_lossy(values.bytes(start, bytes))),
-    }
+        Cell::Text { start, bytes } => {
+            let text = values.bytes(start, bytes);
+            wire::read(ty, wire::Format::Text, text, &Env::default()).map_err(|e| failure(&e))?
+        }
+    })
 }
 
 fn write(datum: &Datum, out: &mut AnswerWriter<'_>) {
@@ -209,7 +215,8 @@ impl InProcess {
             let cells = batch.params(batch.answers());
             // With too few or too many parameters the statement says so.
             let types = prepared.params().iter().copied().chain(std::iter::repeat(Type::Text));
-            let params = cells.iter().zip(types).map(|(&cell, ty)| datum(cell, batch.values(), ty)).collect();
+            let params = cells.iter().zip(types).map(|(&cell, ty)| datum(cell, batch.values(), ty));
+            let params = params.collect::<Result<Vec<_>, _>>()?;
             batch.begin_answer();
             self.start(&prepared, params)?;
         }
