@@ -15,6 +15,8 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
 pub(super) const LOOKUP_COST: f64 = 3.0;
+/// How many times as far as on average a scan in order is taken to go until it has found enough rows.
+const LATE: f64 = 10.0;
 /// What part of the rows a condition leaves that no key helps with.
 const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
@@ -498,7 +500,9 @@ impl Planner<'_> {
             match direction {
                 Some(_) => {
                     if let Some(limit) = limit.filter(|_| !order.is_empty()) {
-                        cost *= (limit / found).min(1.0);
+                        // In an order that the conditions say nothing about, rows that fulfil them may all come late.
+                        let late = if whole && !wanted.conditions.is_empty() { LATE } else { 1.0 };
+                        cost *= (late * limit / found).min(1.0);
                         cost += SEEK_COST;
                     }
                 }

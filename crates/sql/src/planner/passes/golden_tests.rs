@@ -147,7 +147,7 @@ fn passes_turn_queries_into_joins() {
         SEEN.set(Some(Vec::new()));
         session.run(&format!("EXPLAIN {query}")).unwrap();
         let seen = SEEN.take().unwrap_or_default();
-        found.push(format!("{query}\n{}", seen.concat().trim_end()));
+        found.push(format!("{query}\n{}", colibri_types::letters::trim_end(&seen.concat())));
     }
     if std::env::var_os("COLIBRI_REWRITE").is_some() {
         std::fs::write(path, found.join("\n\n") + "\n").unwrap();
