@@ -222,7 +222,7 @@ impl Generator {
         let conditions: Vec<String> = (0..self.random.random_range(0..3)).map(|_| self.condition(&outer, 1)).collect();
         let filter = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
         if self.one_in(6) {
-            let having = format!("count(*) > {}", self.scalar(&["o".to_owned()], 0).replace("o.", "o."));
+            let having = format!("count(*) > {}", self.scalar(&["o".to_owned()], 0));
             if !having.contains("o.y") && !having.contains("o.v") && !having.contains("o.id") {
                 return format!("SELECT o.x, count(*) FROM {from}{filter} GROUP BY o.x HAVING {having} ORDER BY 1");
             }
