@@ -76,7 +76,7 @@ pub enum SlowReaders {
     #[default]
     Grow,
     /// Waits until no snapshot is slow, before the transaction begins;
-    /// [`crate::Database::try_write`] is refused with [`Error::Busy`] instead. A thread that writes
+    /// [`crate::Database::try_write`] is refused with [`crate::Error::Busy`] instead. A thread that writes
     /// while it holds a snapshot may wait for itself.
     Wait {
         /// When a snapshot is slow.
@@ -111,7 +111,7 @@ pub enum SlowReaderAnswer {
     Wait,
     /// Evict it if it is parked; else let the file grow.
     Evict,
-    /// Fail the transaction with [`Error::SlowReader`] before it begins.
+    /// Fail the transaction with [`crate::Error::SlowReader`] before it begins.
     Fail,
 }
 
