@@ -20,7 +20,6 @@
 mod data;
 mod draw;
 mod file;
-mod load;
 mod measure;
 mod report;
 
@@ -37,8 +36,10 @@ use crate::measure::{Error, Result};
 use crate::sql::args::duration;
 use crate::sql::driver;
 use crate::sql::open_named;
+use crate::sql::progress::LoadBar;
 use crate::sql::target::Target;
-use data::Scale;
+use crate::sql::workload::load::{self, Data as _, LoadProgress};
+use data::{Scale, Shapes};
 use file::Shape;
 use measure::Plan;
 use report::Row;
@@ -107,6 +108,9 @@ pub struct ShapesArgs {
 pub fn run(args: &ShapesArgs) -> Result<()> {
     check_range("--scale", args.scale.into(), 1, 1_000)?;
     check_range("--rounds", args.rounds.into(), 1, 1_000)?;
+    if args.max_ratio.is_some_and(|ratio| !(ratio > 0.0)) {
+        return Err(Error::usage("--max-ratio is above 0"));
+    }
     let shapes = selected(args.select.as_deref())?;
     output::ensure_writable(&args.json)?;
     let opened = [Some(&args.target), args.beside.as_ref()]
@@ -146,7 +150,9 @@ fn selected(select: Option<&str>) -> Result<Vec<Shape>> {
 async fn run_all(args: &ShapesArgs, shapes: &[Shape], targets: &[Arc<dyn Target>]) -> Result<Vec<Row>> {
     let scale = if args.miniature { Scale::miniature() } else { Scale::new(args.scale) };
     for target in targets {
-        load::load(&**target, scale).await?;
+        let (data, progress) = (Arc::new(Shapes(scale)), Arc::new(LoadProgress::default()));
+        let bar = LoadBar::new(data.rows());
+        bar.watch(&progress, load::load(target, &data, 1, &progress)).await?;
     }
     let &ShapesArgs { protocol, time, rounds, limit, seed, .. } = args;
     let plan = Plan { protocol, scale, time, rounds, limit, seed };

@@ -6,8 +6,10 @@
 //! Invariants
 //! - Rows depend on the scale alone: two databases of the same scale hold the same.
 
+use colibri::sql::Timestamp;
+
 use crate::measure::random::Random;
-use crate::sql::workload::load::{PartRows, TableRows};
+use crate::sql::workload::load::{Data, Dataset, PartRows, TableRows};
 
 /// Microseconds of a day.
 pub(super) const DAY: i64 = 86_400_000_000;
@@ -76,14 +78,10 @@ impl Scale {
             Keys::Jobs => 500 * self.0,
         }
     }
-
-    pub(super) fn fingerprint(self) -> String {
-        format!("shapes 1, scale {}", self.0 as f64 / 100.0)
-    }
 }
 
-/// The tables in the order in which they are filled.
-pub(super) const TABLES: [&str; 14] = [
+/// The tables in the order in which they are filled: those first that others refer to.
+const TABLES: [&str; 15] = [
     "orgs",
     "users",
     "projects",
@@ -98,9 +96,63 @@ pub(super) const TABLES: [&str; 14] = [
     "events",
     "jobs",
     "settings",
+    "counters",
 ];
-/// The last one, which has rows of its own.
-pub(super) const COUNTERS_TABLE: &str = "counters";
+
+/// All rows, for loading. One connection loads them: parts come behind those that they refer to.
+#[derive(Debug)]
+pub(super) struct Shapes(pub(super) Scale);
+
+impl Dataset for Shapes {
+    fn name(&self) -> &str {
+        "shapes"
+    }
+
+    fn data(&self) -> Box<dyn Data + '_> {
+        Box::new(Shapes(self.0))
+    }
+}
+
+impl Data for Shapes {
+    fn fingerprint(&self) -> String {
+        format!("shapes 1, scale {}", self.0.0 as f64 / 100.0)
+    }
+
+    fn tables(&self) -> Vec<String> {
+        statements(include_str!("schema.sql"))
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        statements(include_str!("indexes.sql"))
+    }
+
+    fn table_names(&self) -> Vec<&'static str> {
+        TABLES.to_vec()
+    }
+
+    fn parts(&self) -> u32 {
+        TABLES.iter().map(|table| parts(table, self.0)).sum()
+    }
+
+    fn rows(&self) -> u64 {
+        TABLES.iter().map(|table| keys_of(table, self.0) as u64).sum()
+    }
+
+    fn generate(&self, part: u32, rows: &mut PartRows) {
+        let mut of_table = part;
+        for table in TABLES {
+            match of_table.checked_sub(parts(table, self.0)) {
+                Some(behind) => of_table = behind,
+                None => return generate(table, of_table.into(), self.0, rows),
+            }
+        }
+    }
+}
+
+/// The statements of a file; a `;` at the end of a line ends one.
+fn statements(text: &str) -> Vec<String> {
+    text.split(";\n").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
 
 /// The most frequent of some words: half of the rows have the first, a quarter the second, and so on.
 fn skewed(words: &[&'static str], random: &mut Random) -> &'static str {
@@ -132,34 +184,12 @@ fn made(key: i64, count: i64, random: &mut Random) -> i64 {
 
 /// A day as text.
 pub(super) fn date(micros: i64) -> String {
-    let (year, month, day) = civil(micros.div_euclid(DAY));
-    format!("{year:04}-{month:02}-{day:02}")
+    Timestamp::from_micros(micros).date().map(|date| date.to_string()).unwrap_or_default()
 }
 
 /// A moment as text.
 pub(super) fn timestamp(micros: i64) -> String {
-    let of_day = micros.rem_euclid(DAY);
-    let (seconds, micro) = (of_day / 1_000_000, of_day % 1_000_000);
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{} {hours:02}:{minutes:02}:{seconds:02}.{micro:06}", date(micros))
-}
-
-/// Year, month and day of a number of days since 2000-01-01, from 2000 to 2099.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Four years have 1,461 days, the first of them being the leap year.
-    let (fours, mut day) = (days.div_euclid(1_461), days.rem_euclid(1_461));
-    let mut year = 2000 + fours * 4;
-    while day >= 365 + i64::from(year % 4 == 0) {
-        day -= 365 + i64::from(year % 4 == 0);
-        year += 1;
-    }
-    let lengths = [31, 28 + i64::from(year % 4 == 0), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    (year, month as i64 + 1, day + 1)
+    Timestamp::from_micros(micros).to_string()
 }
 
 pub(super) fn email(user: i64) -> String {
@@ -202,12 +232,12 @@ fn keys_of(table: &str, scale: Scale) -> i64 {
 }
 
 /// Parts of a table.
-pub(super) fn parts(table: &str, scale: Scale) -> i64 {
-    (keys_of(table, scale) + PART_ROWS - 1) / PART_ROWS
+fn parts(table: &str, scale: Scale) -> u32 {
+    ((keys_of(table, scale) + PART_ROWS - 1) / PART_ROWS) as u32
 }
 
 /// Makes the rows of a part of a table.
-pub(super) fn generate(table: &'static str, part: i64, scale: Scale, rows: &mut PartRows) {
+fn generate(table: &'static str, part: i64, scale: Scale, rows: &mut PartRows) {
     let count = keys_of(table, scale);
     let out = rows.table(table);
     for key in part * PART_ROWS + 1..=((part + 1) * PART_ROWS).min(count) {
@@ -413,15 +443,28 @@ mod tests {
 
     #[test]
     fn moments_are_written_as_people_do() {
-        assert_eq!(timestamp(BEGIN), "2024-01-01 00:00:00.000000");
-        assert_eq!(timestamp(END), "2024-12-31 00:00:00.000000");
+        assert_eq!(timestamp(BEGIN), "2024-01-01 00:00:00");
+        assert_eq!(timestamp(END), "2024-12-31 00:00:00");
         assert_eq!(date(BEGIN + 59 * DAY), "2024-02-29");
         assert_eq!(date(BEGIN + 366 * DAY), "2025-01-01");
-        assert_eq!(timestamp(0), "2000-01-01 00:00:00.000000");
+        assert_eq!(timestamp(0), "2000-01-01 00:00:00");
     }
 
     #[test]
-    fn rows_are_the_same_whoever_makes_them() {
+    fn every_table_has_its_parts_one_behind_the_other() {
+        let shapes = Shapes(Scale::miniature());
+        let mut filled = Vec::new();
+        for part in 0..shapes.parts() {
+            let mut rows = PartRows::default();
+            shapes.generate(part, &mut rows);
+            assert!(rows.rows() > 0, "{part}");
+            filled.extend(rows.tables().iter().map(|table| table.into));
+        }
+        assert_eq!(filled, TABLES);
+    }
+
+    #[test]
+    fn rows_depend_on_their_part_alone() {
         let rows = |part| {
             let mut rows = PartRows::default();
             generate("tasks", part, Scale::new(1), &mut rows);

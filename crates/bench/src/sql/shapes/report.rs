@@ -103,7 +103,8 @@ fn summary(rows: &[Row], ratio_max: Option<f64>) -> String {
     let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count();
     let failed = count(&|row| row.error.is_some());
     let differ = count(&|row| row.is_same == Some(false));
-    let mut parts = vec![format!("{} shapes", rows.len()), format!("{failed} failed")];
+    let mut parts =
+        vec![format!("{} shape{}", rows.len(), if rows.len() == 1 { "" } else { "s" }), format!("{failed} failed")];
     let mut ratios: Vec<f64> = rows.iter().filter_map(|row| row.ratio).collect();
     if !ratios.is_empty() {
         ratios.sort_by(f64::total_cmp);

@@ -49,6 +49,24 @@ pub(crate) trait Data: Send + Sync {
     fn generate(&self, part: u32, rows: &mut PartRows);
 }
 
+/// Who has data, under a name.
+pub(crate) trait Dataset: Send + Sync {
+    /// By which `bench_data` knows them.
+    fn name(&self) -> &str;
+
+    fn data(&self) -> Box<dyn Data + '_>;
+}
+
+impl Dataset for dyn Workload {
+    fn name(&self) -> &str {
+        Workload::name(self)
+    }
+
+    fn data(&self) -> Box<dyn Data + '_> {
+        Workload::data(self)
+    }
+}
+
 /// Rows of one table, as COPY takes them.
 #[derive(Debug, Default)]
 pub(crate) struct TableRows {
@@ -182,11 +200,11 @@ fn failed(target: &dyn Target, failure: &Failure) -> Error {
     Error::target(target.name(), failure)
 }
 
-/// Brings the data of a workload to a target, by so many connections. Data that are there already
-/// are left as they are.
-pub(crate) async fn load(
+/// Brings data to a target, by as many connections as there are loaders. Data that are there
+/// already are left as they are.
+pub(crate) async fn load<D: Dataset + ?Sized + 'static>(
     target: &Arc<dyn Target>,
-    workload: &Arc<dyn Workload>,
+    workload: &Arc<D>,
     loaders: u32,
     progress: &Arc<LoadProgress>,
 ) -> Result<Loaded> {
@@ -236,7 +254,7 @@ pub(crate) async fn load(
 }
 
 /// Whether a workload takes what it finds.
-fn has_no_data(workload: &dyn Workload) -> bool {
+fn has_no_data<D: Dataset + ?Sized>(workload: &D) -> bool {
     let data = workload.data();
     data.parts() == 0 && data.tables().is_empty()
 }
@@ -245,7 +263,7 @@ fn has_no_data(workload: &dyn Workload) -> bool {
 ///
 /// # Errors
 /// The target's; and if there is nothing, or something else.
-pub(crate) async fn ensure_loaded(target: &dyn Target, workload: &dyn Workload) -> Result<()> {
+pub(crate) async fn ensure_loaded<D: Dataset + ?Sized>(target: &dyn Target, workload: &D) -> Result<()> {
     if !target.keeps_data() || has_no_data(workload) {
         return Ok(());
     }
@@ -289,7 +307,7 @@ enum There {
 }
 
 /// Makes the tables, unless they are there.
-async fn begin(session: &mut Session, workload: &dyn Workload) -> std::result::Result<There, Failure> {
+async fn begin<D: Dataset + ?Sized>(session: &mut Session, workload: &D) -> std::result::Result<There, Failure> {
     let data = workload.data();
     let (name, fingerprint) = (workload.name(), data.fingerprint());
     session
@@ -346,9 +364,9 @@ async fn foreign(session: &mut Session, data: &dyn Data) -> std::result::Result<
     Ok(None)
 }
 
-async fn load_parts(
+async fn load_parts<D: Dataset + ?Sized + 'static>(
     target: &Arc<dyn Target>,
-    workload: &Arc<dyn Workload>,
+    workload: &Arc<D>,
     loaders: u32,
     progress: &Arc<LoadProgress>,
     parts: Vec<bool>,
@@ -374,9 +392,9 @@ async fn load_parts(
 }
 
 /// Loads one part after the other, until there is none.
-async fn loader(
+async fn loader<D: Dataset + ?Sized>(
     target: &dyn Target,
-    workload: &dyn Workload,
+    workload: &D,
     progress: &LoadProgress,
     parts: &[bool],
 ) -> std::result::Result<(), Failure> {
