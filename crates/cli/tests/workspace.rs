@@ -173,16 +173,16 @@ const CIRCLES: [(&str, &[&[&str]]); 9] = [
     (
         "runtime",
         &[
-            // What threads share has the lanes of tasks, and a task that is woken puts itself there,
-            // or on the thread that wakes it.
+            // What threads share has the lanes of tasks, and a task that is woken puts itself
+            // there, or on the thread that wakes it.
             &["blocking", "lanes", "ping", "shared", "stand_in", "task", "worker"],
         ],
     ),
     (
         "txn",
         &[
-            // What transactions share has the queue of commits, and who leads the queue commits what
-            // transactions have gathered.
+            // What transactions share has the queue of commits, and who leads the queue commits
+            // what transactions have gathered.
             &["apply", "local", "opened", "queue", "transaction"],
             // The interface: errors name the lock to wait for, and every call may return one.
             &["error", "locks", "store", "ticket"],
@@ -209,8 +209,8 @@ const CIRCLES: [(&str, &[&[&str]]); 9] = [
     ),
 ];
 
-/// The modules at the top of a crate (`bench`), or of a folder of one (`bench/sql`), and which others
-/// of them each one names. Tests do not count.
+/// The modules at the top of a crate (`bench`), or of a folder of one (`bench/sql`), and which
+/// others of them each one names. Tests do not count.
 fn module_graph(place: &str) -> BTreeMap<String, BTreeSet<String>> {
     let (krate, folder) = place.split_once('/').unwrap_or((place, ""));
     let src = root().join("crates").join(krate).join("src").join(folder);

@@ -35,11 +35,11 @@ pub struct ActorOptions {
     pub capacity: usize,
     /// What happens to a message for which there is no room.
     pub when_full: WhenFull,
-    /// It begins again after a panic, so many times within `restarts_within`. Before it does, tasks
+    /// How often it begins again after a panic within `restarts_within`. Before it does, tasks
     /// that wait have their turn, and it can be cancelled.
     pub restarts_max: u32,
-    /// See `restarts_max`. Zero stands for no such limit in time: so many times in all. An actor
-    /// that panics more slowly than that begins again without end.
+    /// See `restarts_max`. Zero stands for no limit in time: then it is the number of restarts in
+    /// all. An actor that panics more slowly than that begins again without end.
     pub restarts_within: Duration,
 }
 

@@ -18,7 +18,7 @@ const PARTS_LOG2: u32 = 3;
 const PARTS: usize = 1 << PARTS_LOG2;
 const BUCKETS: usize = (64 - PARTS_LOG2 as usize + 1) * PARTS;
 
-/// One of so many activations is timed.
+/// One of this number of activations is timed.
 pub(crate) const ACTIVATIONS_A_SAMPLE: u32 = 64;
 
 /// A word that one thread adds to and all may read.

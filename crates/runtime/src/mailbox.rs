@@ -186,7 +186,7 @@ impl<M> State<M> {
     }
 }
 
-/// A mailbox for so many messages, at least one, and what its reader reads from.
+/// A mailbox for `capacity` messages, at least one, and what its reader reads from.
 pub fn mailbox<M>(capacity: usize, when_full: WhenFull) -> (Mailbox<M>, Inbox<M>) {
     let state = State {
         messages: VecDeque::new(),

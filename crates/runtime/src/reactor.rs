@@ -41,7 +41,7 @@ use slab::Slab;
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
-/// A thread takes so many events at once.
+/// The most events that a thread takes at once.
 const EVENTS_MAX: usize = 128;
 
 const READ_EVENTS: epoll::EventFlags =

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use colibri_catalog::{Table, View, system_tables::SystemTable};
-use colibri_types::{ColumnType, aggregates::Aggregate};
+use colibri_types::ColumnType;
 use compact_str::CompactString;
 
 use crate::expr::Expr;
-use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
+use crate::plan::{AggregateCall, IfRowLocked, RowLock, Series, SortKey};
 
 mod collation;
 pub(crate) mod walk;
@@ -157,19 +157,10 @@ pub(crate) enum Distinct {
 pub(crate) struct Group {
     /// Over the wide row.
     pub(crate) keys: Vec<Expr>,
-    pub(crate) calls: Vec<Call>,
+    /// Over the wide row.
+    pub(crate) calls: Vec<AggregateCall>,
     /// Over the group's row.
     pub(crate) having: Option<Expr>,
-}
-
-/// A call of an aggregate, over the wide row.
-#[derive(Debug, Clone)]
-pub(crate) struct Call {
-    pub(crate) aggregate: &'static Aggregate,
-    pub(crate) args: Vec<Expr>,
-    pub(crate) distinct: bool,
-    pub(crate) filter: Option<Expr>,
-    pub(crate) order: Vec<SortKey>,
 }
 
 /// Something in FROM.

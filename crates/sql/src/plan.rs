@@ -298,13 +298,12 @@ pub(crate) enum JoinKind {
     Anti,
 }
 
-/// A call of an aggregate.
-#[derive(Debug)]
+/// A call of an aggregate, over the row that it is computed on.
+#[derive(Debug, Clone)]
 pub(crate) struct AggregateCall {
     pub(crate) aggregate: &'static Aggregate,
     pub(crate) args: Vec<Expr>,
     pub(crate) distinct: bool,
-    /// Over the input's row.
     pub(crate) filter: Option<Expr>,
     /// Order of the input within the aggregate: `string_agg(x, ',' ORDER BY y)`.
     pub(crate) order: Vec<SortKey>,

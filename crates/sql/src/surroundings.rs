@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 
 use crate::session::{Engine, Modes, Settings};
 
-/// The schemas that are looked through for a name without one, in this order. Statements keep it: there may be many.
+/// The schemas that are looked through for a name without one, in this order. Statements keep it:
+/// there may be many.
 pub(crate) type SearchPath = Arc<[CompactString]>;
 
 /// A statement that was prepared under a name.

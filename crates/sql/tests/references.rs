@@ -214,8 +214,9 @@ fn change(random: &mut fastrand::Rng, model: &mut Model) -> (String, &'static st
     }
 }
 
-/// Bug: violations named no schema. Consequence: programs that look at the fields of an error (libpq's SCHEMA NAME) could not
-/// tell tables of the same name apart. Fix: every violation says schema, table, and column or constraint.
+/// Bug: violations named no schema. Consequence: programs that look at the fields of an error
+/// (libpq's SCHEMA NAME) could not tell tables of the same name apart. Fix: every violation says
+/// schema, table, and column or constraint.
 #[test]
 fn violations_name_the_schema_the_table_and_the_column_or_constraint() {
     let setup = "CREATE SCHEMA s;

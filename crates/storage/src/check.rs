@@ -19,7 +19,7 @@ use crate::space::Space;
 use crate::tree::large_pages;
 use crate::{Error, Result, TableStat};
 
-/// The check stops collecting after so many problems.
+/// The number of problems after which the check stops collecting.
 const PROBLEMS_MAX: usize = 100;
 
 /// What a check found.

@@ -186,7 +186,7 @@ impl<'a> RawCursor<'a> {
         }
     }
 
-    /// To the entry with so many entries before it.
+    /// To the entry with `index` entries before it.
     pub(crate) fn nth(&mut self, index: u64) -> Result<bool> {
         if index >= self.tree.entries {
             return Ok(self.leave());

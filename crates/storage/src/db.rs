@@ -47,7 +47,7 @@ const LOCK_FILE: &str = "lock";
 /// means fewer steady points, and a page that changes often is written once per steady point. But
 /// the log takes disk space twice, and replaying 512 MiB takes up to four seconds.
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=512 << 20;
-/// When so many times the bound of a steady point is reached, commits make the steady point
+/// At this multiple of the bound of a steady point, commits make the steady point
 /// themselves.
 const OVERDUE: u64 = 4;
 /// In `Sync` mode a steady point is made when nothing was committed for this fraction of the
@@ -555,7 +555,7 @@ impl Core {
         self.durability == Durability::Sync
     }
 
-    /// Whether the mode's bound in bytes makes a steady point due, with so many new pages.
+    /// Whether the mode's bound in bytes makes a steady point due, with `new_pages` new pages.
     pub(crate) fn is_over(&self, root: &Root, new_pages: u64) -> bool {
         match self.durability {
             Durability::Lazy { bytes, .. } => new_pages * self.pager.page_size() as u64 >= bytes,

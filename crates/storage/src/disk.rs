@@ -37,7 +37,7 @@ pub(crate) trait Disk: Send + Sync {
     fn occupied(&self) -> Result<u64>;
     /// Learns how long the file is, which another process may have made longer.
     fn refresh(&self) -> Result<()>;
-    /// Backs at least so many bytes with disk space.
+    /// Backs at least the first `bytes` bytes with disk space.
     fn grow(&self, bytes: u64) -> Result<()>;
     /// Backs a range below `allocated` with disk space, where that may have been given back. Its
     /// bytes may become zero.
@@ -51,7 +51,7 @@ pub(crate) trait Disk: Send + Sync {
     /// crash before that flush may take any of them. An error is not reported twice: the next flush
     /// may succeed although bytes are missing.
     fn write_out(&self, ranges: &[Range<u64>]) -> Result<()>;
-    /// Gives back the space behind so many bytes.
+    /// Gives back the space behind the first `bytes` bytes.
     fn shrink(&self, bytes: u64) -> Result<()>;
     /// Writes without the map: for meta pages.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;

@@ -45,9 +45,9 @@ pub(crate) mod record;
 
 /// Bytes before the operations of a record.
 pub(crate) const RECORD_HEADER_BYTES: usize = 24;
-/// A log file grows by so many bytes, which are written as zeros: flushing over written bytes is
-/// twice as fast as flushing over bytes that are only allocated, since the file system has no
-/// metadata to write. The number is small because one commit waits for it.
+/// A log file grows by this number of bytes, which are written as zeros: flushing over written
+/// bytes is twice as fast as flushing over bytes that are only allocated, since the file system has
+/// no metadata to write. The number is small because one commit waits for it.
 pub(crate) const FILL_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 256 << 10 };
 /// Between this many and twice as many bytes that were written last stay in the page cache.
 const KEEP_BYTES: u64 = 256 << 10;
@@ -61,7 +61,7 @@ const GATHER_PART: u32 = 2;
 const YIELDS_MAX: u32 = 3;
 /// A yield shorter than this means that no other thread was runnable.
 const YIELD_IDLE: Duration = Duration::from_micros(10);
-/// After so many yields in a row that brought no task, yielding is left out for a number of
+/// After this number of yields in a row that brought no task, yielding is left out for some
 /// flushes. That number doubles each time, up to two to the power of `YIELD_PAUSE_BITS`.
 const YIELDS_VAIN: u32 = 4;
 const YIELD_PAUSE_BITS: u32 = 10;
@@ -70,7 +70,7 @@ const YIELD_PAUSE_BITS: u32 = 10;
 pub(crate) trait LogFile: Send + Sync {
     /// Bytes that can be written without growing.
     fn allocated(&self) -> u64;
-    /// Makes room for at least so many bytes. If there is none, takes none.
+    /// Makes room for at least `bytes` bytes. If there is none, takes none.
     fn grow(&self, bytes: u64) -> Result<()>;
     /// Learns how long the file is, which another process may have written.
     fn refresh(&self) -> Result<()>;
@@ -375,7 +375,7 @@ impl Log {
         }
     }
 
-    /// Makes sure that a record of so many bytes can be written, so that a commit cannot fail half
+    /// Makes sure that a record of `bytes` bytes can be written, so that a commit cannot fail half
     /// way.
     pub(crate) fn reserve(&self, at: Position, bytes: usize) -> Result<()> {
         let file = &self.files[at.file as usize];

@@ -133,7 +133,7 @@ pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 64
 }
 
-/// More entries than a file of so many pages can hold.
+/// More entries than a file of `page_count` pages can hold.
 fn entries_max(page_count: u32, page_size: usize) -> u64 {
     u64::from(page_count) * page_size as u64 / ENTRY_BYTES_MIN
 }
@@ -350,7 +350,7 @@ impl<'a> Node<'a> {
             && self.place(index - 1) + self.cell_len(index) == self.heap_len()
     }
 
-    /// Bytes of an entry's cell on a page with a prefix of so many bytes. The first child of a
+    /// Bytes of an entry's cell on a page with a prefix of `prefix_len` bytes. The first child of a
     /// branch has none.
     pub(crate) fn cell_bytes(self, index: usize, prefix_len: usize) -> usize {
         if index == 0 && !self.is_leaf() {
@@ -439,9 +439,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Proves that a page of a file of so many pages is well-formed: that no other method leaves
-    /// the page's bounds, that what it refers to lies within the file, and that splitting and
-    /// merging it works.
+    /// Proves that a page of a file of `page_count` pages is well-formed: that no other method
+    /// leaves the page's bounds, that what it refers to lies within the file, and that splitting
+    /// and merging it works.
     pub(crate) fn validate(self, page_count: u32) -> Result<(), &'static str> {
         let leaf = match (page::kind_of(self.bytes), self.level()) {
             (Some(PageKind::Leaf), 0) => true,
@@ -703,7 +703,8 @@ pub(crate) fn node_bytes(leaf: bool, prefix_len: usize, count: usize, cells_byte
     HEADER_BYTES + prefix_len.next_multiple_of(4) + count * slot + pad + cells_bytes
 }
 
-/// Bytes of the cell of a key of so many bytes with a prefix of so many bytes taken off.
+/// Bytes of the cell of a key of `key_len` bytes of which a prefix of `prefix_len` bytes is left
+/// out.
 pub(crate) fn cell_bytes(key_len: usize, prefix_len: usize, payload: Payload<'_>) -> usize {
     payload.cell_bytes(key_len.saturating_sub(prefix_len))
 }

@@ -28,8 +28,8 @@ pub enum Durability {
     Sync,
     /// As `Sync`, but without a log: every commit is a steady point.
     SyncNoLog,
-    /// A commit returns at once. A background thread makes a steady point when so many bytes of
-    /// pages have changed or so much time has passed since the first unsteady commit, and sleeps
+    /// A commit returns at once. A background thread makes a steady point when `bytes` bytes of
+    /// pages have changed or its time has passed since the first unsteady commit, and sleeps
     /// otherwise. Should it fall behind by four times as many bytes, or the disk be full, commits
     /// make a steady point themselves, or fail.
     Lazy {

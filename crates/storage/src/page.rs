@@ -164,7 +164,7 @@ pub(crate) fn run_bytes_of(page: &[u8]) -> u32 {
     get_u32(page, AT_RUN_BYTES)
 }
 
-/// How many pages a run needs for so many bytes of content.
+/// How many pages a run needs for `bytes` bytes of content.
 pub(crate) fn run_pages_for(bytes: u64, page_size: usize) -> u64 {
     (bytes + HEADER_BYTES as u64).div_ceil(page_size as u64)
 }

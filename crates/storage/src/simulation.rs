@@ -112,7 +112,7 @@ pub(crate) struct State {
     logs: [LogState; 2],
     rng: StdRng,
     pub(crate) wrecks: Vec<Wreck>,
-    /// A wreck is kept at one in so many occasions.
+    /// A wreck is kept at one in `rarity` occasions.
     rarity: u32,
     /// Flushes until one fails.
     pub(crate) flushes_left: u64,
@@ -297,7 +297,7 @@ impl SimDisk {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// Runs what one process does, and kills it in the middle, when it has asked so many things of
+    /// Runs what one process does, and kills it in the middle, after its `operations`-th request to
     /// the disk. Gives what came out if it is done before that.
     pub fn kill_during<T>(&self, operations: u64, run: impl FnOnce() -> T) -> Option<T> {
         self.state.lock().killed_in = operations;
@@ -310,7 +310,7 @@ impl SimDisk {
         }
     }
 
-    /// Leaves room for so many bytes more than now; `None` for no limit.
+    /// Leaves room for `more` bytes beyond what is used now; `None` for no limit.
     pub fn limit_room(&self, more: Option<u64>) {
         let mut state = self.state.lock();
         state.room = more.map_or(u64::MAX, |more| state.occupied(self.allocated()) + more);

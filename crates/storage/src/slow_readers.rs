@@ -76,8 +76,8 @@ pub enum SlowReaders {
     #[default]
     Grow,
     /// Waits until no snapshot is slow, before the transaction begins;
-    /// [`crate::Database::try_write`] is refused with [`crate::Error::Busy`] instead. A thread that writes
-    /// while it holds a snapshot may wait for itself.
+    /// [`crate::Database::try_write`] is refused with [`crate::Error::Busy`] instead. A thread that
+    /// writes while it holds a snapshot may wait for itself.
     Wait {
         /// When a snapshot is slow.
         limits: ReaderLimits,

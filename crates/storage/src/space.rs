@@ -349,8 +349,8 @@ impl Space {
 
     // ---- taking over from another process ----
 
-    /// Takes over from another process, whose newest state has so many pages. `live` are the runs
-    /// newer than the steady point that this state or the free map uses.
+    /// Takes over from another process, whose newest state has `page_count` pages. `live` are the
+    /// runs newer than the steady point that this state or the free map uses.
     pub(crate) fn take_over(&mut self, page_count: u32, live: &[(PageId, u32)]) {
         let before = self.page_count();
         self.tail.set_page_count(page_count);
@@ -377,12 +377,12 @@ impl Space {
     }
 }
 
-/// The bytes of so many pages.
+/// The bytes of a number of pages.
 fn page_bytes(pager: &Pager, pages: u32) -> u64 {
     u64::from(pages) * pager.page_size() as u64
 }
 
-/// How many whole pages so many bytes are.
+/// How many whole pages a number of bytes makes.
 fn pages_of(pager: &Pager, bytes: u64) -> u32 {
     u32::try_from(bytes / pager.page_size() as u64).unwrap_or(u32::MAX)
 }

@@ -32,7 +32,7 @@ use crate::{Durability, Error, Result};
 
 /// So many bytes are written together while a steady point is made in the background.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Runs of pages with at most so many bytes between them are written as one: a call to the kernel
+/// Runs of pages with at most this gap between them are written as one: a call to the kernel
 /// costs more than writing what has changed in between.
 const GAP_BYTES: u64 = 32 << 10;
 

@@ -40,8 +40,8 @@ mod split;
 pub(crate) use append::Appender;
 pub(crate) use put::{Put, PutMode};
 
-/// Inserting leaves so many pages for what makes room again: without free pages nothing could be
-/// deleted or committed.
+/// Inserting leaves this number of pages for what makes room again: without free pages nothing
+/// could be deleted or committed.
 const PAGES_SPARE: u32 = 32;
 
 impl Tree {

@@ -74,7 +74,7 @@ pub const IDENTITY_MARK: &str = "\u{1}identity ";
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub const ANY_TYPE_MARK: &str = "\u{1}any";
 
-/// For so many units of depth the parser calls itself once at most.
+/// The parser calls itself at most once for this number of units of depth.
 const UNITS_PER_CALL: usize = 2;
 /// Calls inside each other that a text without any depth takes.
 const CALLS_MIN: usize = 64;

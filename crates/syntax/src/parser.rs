@@ -63,7 +63,7 @@ impl<'t> Parser<'t> {
         self.tokens[self.at].kind
     }
 
-    /// The kind of the token so many behind the next one.
+    /// The kind of the token `count` places behind the next one.
     pub(crate) fn kind_behind(&self, count: usize) -> Kind {
         self.tokens.get(self.at + count).map_or(Kind::End, |token| token.kind)
     }

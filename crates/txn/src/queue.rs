@@ -52,7 +52,7 @@ use crate::ticket::{CommitTicket, Committed};
 use crate::transaction::Work;
 use crate::writes::Base;
 
-/// A leader works for so many batches. Models have few commits, and are to see a leader stop.
+/// The most batches that a leader works for. Models have few commits, and are to see a leader stop.
 const ROUNDS_MAX: u32 = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
 /// A transaction that wants to commit.

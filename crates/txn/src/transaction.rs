@@ -76,7 +76,7 @@ impl Drop for Work {
     }
 }
 
-/// A transaction leaves so many found spaces to the next one. If it has more, it leaves none.
+/// The most found spaces that a transaction leaves to the next one. If it has more, it leaves none.
 const SPACES_LEFT_MAX: usize = 16;
 
 /// What a transaction leaves to the next one of its session: see

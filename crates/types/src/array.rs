@@ -184,8 +184,8 @@ impl Array {
         self.values.get(at)
     }
 
-    /// The values between two subscripts for each of the first dimensions, counted from 1; where a subscript is missing, from
-    /// the first or to the last. What is not there is left out.
+    /// The values between two subscripts for each of the first dimensions, counted from 1; where a
+    /// subscript is missing, from the first or to the last. What is not there is left out.
     ///
     /// # Errors
     /// The statement was cancelled.
@@ -205,7 +205,8 @@ impl Array {
                 _ => return Ok(none()),
             }
         }
-        // The places of the values so far, of which each becomes one for each value of the next dimension.
+        // The places of the values so far, of which each becomes one for each value of the next
+        // dimension.
         let mut places = vec![0];
         for (dimension, &(from, length)) in self.dimensions.iter().zip(&ranges) {
             let mut inner = Vec::with_capacity(places.len() * length);

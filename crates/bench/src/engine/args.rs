@@ -73,7 +73,7 @@ pub struct KvArgs {
     /// transactions are due at a fixed rate, and latency counts from when they were
     #[arg(long, value_name = "PART", conflicts_with = "rate")]
     pub load: Option<f64>,
-    /// Run write workloads in open loop only, at so many operations a second of all writers
+    /// Run write workloads in open loop only, at this rate in operations a second of all writers
     /// together
     #[arg(long, value_name = "OPS")]
     pub rate: Option<f64>,
@@ -110,7 +110,7 @@ pub(crate) enum Arrivals {
     Closed,
     /// First so; then once more in open loop, at this part of the throughput that was found.
     Load(f64),
-    /// In open loop, at so many operations a second of all writers together.
+    /// In open loop, at this rate in operations a second of all writers together.
     Rate(f64),
 }
 

@@ -430,7 +430,7 @@ fn exact(value: f64) -> String {
     }
 }
 
-/// Processor time in another unit, of which a µs/s has so many.
+/// Processor time in another unit; `unit` is how many of these a µs/s has.
 fn cpu(row: &Row, value: f64, unit: f64) -> String {
     let resolution = row.cpu_resolution_us_per_s * unit;
     if value == 0.0 && row.cpu_resolution_us_per_s > 1.0 { format!("<{}", exact(resolution)) } else { exact(value) }

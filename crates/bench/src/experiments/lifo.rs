@@ -94,7 +94,7 @@ pub struct LifoArgs {
     /// Free pages, as a multiple of those in use
     #[arg(long, default_value_t = 2)]
     pub free: u32,
-    /// Up to so many records are also measured with a page each, as in that experiment
+    /// The most records that are also measured with a page each, as in that experiment
     #[arg(long, default_value_t = 74_088)]
     pub page_records_max: u64,
     /// Transactions to measure, after as many as it takes to fill the caches [default: by the
@@ -182,7 +182,7 @@ fn dir_default(cases: &[Case], progress: &Progress) -> PathBuf {
     DIR_DEFAULT.into()
 }
 
-/// Whether files of so many bytes leave a quarter of the room to others.
+/// Whether files of `needed` bytes leave a quarter of the room to others.
 fn fits(needed: u64, room: u64) -> bool {
     needed <= room / 4 * 3
 }
@@ -231,7 +231,7 @@ impl Case {
     }
 
     /// Bytes of log after which the engine makes a steady point, by itself or as it is told, with
-    /// so many pages in use.
+    /// `data_pages` pages in use.
     fn log_limit(&self, data_pages: f64) -> f64 {
         let file_bytes = data_pages * f64::from(1 + self.free) * PAGE_BYTES as f64;
         let own = (file_bytes / 2.0).clamp(LOG_BYTES_MIN as f64, LOG_BYTES_MAX as f64);

@@ -10,8 +10,8 @@
 //!
 //! A sequence is a user task of 170 µs, four system tasks of 119 µs that it spawns, and an
 //! interconnect task of 100 µs after each: the publication's model at a microsecond a tick. Batch
-//! tasks take 200 µs, and there is always one more. Tasks compute; so many rounds are a
-//! microsecond, as measured at the start.
+//! tasks take 200 µs, and there is always one more. A task computes in rounds; how many rounds are
+//! a microsecond is measured at the start.
 //!
 //! # Traps
 //!

@@ -71,14 +71,15 @@ impl Samples {
 /// in 32 times.
 pub(crate) const RUNS_MIN: usize = 6;
 
-/// The ends of a 95 % interval of the median of whole runs, whatever their distribution: so many of
-/// the lowest and of the highest are left out as chance leaves on one side of the median. Of fewer
-/// than [`RUNS_MIN`] it is their range; not a number if there are none.
+/// The ends of a 95 % interval of the median of whole runs. It holds for any distribution: the
+/// interval is the range of the runs without the lowest and the highest ones, and chance says how
+/// many of these can be left out. Of fewer than [`RUNS_MIN`] runs it is their range; without a run
+/// its ends are not a number.
 pub(crate) fn median_interval(runs: &[f64]) -> (f64, f64) {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (Some(last), count) = (sorted.len().checked_sub(1), sorted.len() as f64) else { return (f64::NAN, f64::NAN) };
-    // Of the binomial distribution: that at most so many are below the median.
+    // The binomial distribution: the chance that at most `left_out` values are below the median.
     let mut term = 0.5_f64.powf(count);
     let (mut sum, mut left_out) = (term, 0);
     loop {

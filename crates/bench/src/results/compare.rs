@@ -35,7 +35,7 @@ pub struct CompareArgs {
     pub a: PathBuf,
     /// Results after
     pub b: PathBuf,
-    /// Changes up to so many percent are none
+    /// Changes up to this percentage are none
     #[arg(long, default_value_t = 5.0)]
     pub threshold: f64,
     /// Compare results of the same workload on different targets

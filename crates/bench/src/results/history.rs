@@ -31,7 +31,7 @@ const SPREADS: f64 = 3.0;
 pub struct HistoryArgs {
     /// Directory with files of results
     pub dir: PathBuf,
-    /// Changes up to so many percent are none
+    /// Changes up to this percentage are none
     #[arg(long, default_value_t = 5.0)]
     pub threshold: f64,
     /// File to write the plots to, as a page that needs nothing else

@@ -66,7 +66,7 @@ pub struct MatrixArgs {
     /// Rounds, whatever the description says
     #[arg(long)]
     pub rounds: Option<u32>,
-    /// Run and warm up for so many times as long as the description says
+    /// Run and warm up for this multiple of what the description says
     #[arg(long, default_value_t = 1.0)]
     pub time_scale: f64,
     /// Only workloads whose names contain one of these
@@ -171,8 +171,8 @@ impl Description {
         let mut runs = Vec::new();
         for round in 0..self.rounds {
             for (number, workload) in self.workload.iter().enumerate() {
-                // Whoever is first finds a machine that has just been doing something else: they
-                // take turns.
+                // The first target of a round finds a machine that has just done something else, so
+                // targets take turns.
                 let count = self.target.len();
                 let targets = (0..count).map(|at| (at + round as usize) % count);
                 let targets = targets.filter(|&target| self.target[target].takes_part_in(workload));

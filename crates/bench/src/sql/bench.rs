@@ -28,7 +28,7 @@ const CONTROL_MAX: Duration = Duration::from_secs(2);
 /// A probe of a search takes this part of a run, and at least so long.
 const PROBE_PART: u32 = 4;
 const PROBE_MIN: Duration = Duration::from_secs(2);
-/// The control run has at most so many clients.
+/// The most clients of a control run.
 const CONTROL_CLIENTS_MAX: u32 = 256;
 
 /// One execution of the command.

@@ -60,10 +60,10 @@ const FALLEN: f64 = 0.8;
 
 /// What comes so close to the best of the search runs again, with it.
 const CLOSE: f64 = 0.85;
-/// At most so many loads do, so often.
+/// The most loads that do so, and how often each does.
 const FINALISTS_MAX: usize = 4;
 const FINAL_ROUNDS: usize = 2;
-/// One load is another's neighbour if it is less than so many times as high.
+/// Two loads are neighbours if the higher one is less than this multiple of the lower one.
 const NEIGHBOUR: f64 = 1.3;
 
 impl Range {

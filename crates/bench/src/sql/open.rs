@@ -49,8 +49,8 @@ pub(super) fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Op
     Ok(Opened { target, _workplace: None })
 }
 
-/// A target by its name, for what has no workload: Colibri in process, in a directory or in one that goes away in the end, or
-/// a server.
+/// A target by its name, for what has no workload: Colibri in process, in a directory or in one
+/// that goes away in the end, or a server.
 ///
 /// # Errors
 /// If there is no such target, or it cannot be opened.

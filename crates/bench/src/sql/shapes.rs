@@ -1,8 +1,10 @@
-//! `colibri bench shapes`: the statements that applications send, each by itself, on one server or on two side by side.
+//! `colibri bench shapes`: the statements that applications send, each by itself, on one server or
+//! on two side by side.
 //!
-//! Workloads such as TPC-C repeat five transactions; applications send hundreds of shapes of statements, and a planner that
-//! is quick on the five can be a thousand times too slow on one of the hundreds. This benchmark runs each shape with
-//! values drawn anew, compares the answers of both servers, and lists the worst ratio first.
+//! Workloads such as TPC-C repeat five transactions; applications send hundreds of shapes of
+//! statements, and a planner that is quick on the five can be a thousand times too slow on one of
+//! the hundreds. This benchmark runs each shape with values drawn anew, compares the answers of
+//! both servers, and lists the worst ratio first.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -14,8 +16,10 @@
 //!
 //! # Traps
 //!
-//! - A ratio of two round trips that do nothing says something of sockets alone: see the shape that selects a constant.
-//! - One client at a time: what many at once do to each other is what the other SQL workloads are for.
+//! - A ratio of two round trips that do nothing says something of sockets alone: see the shape that
+//!   selects a constant.
+//! - One client at a time: what many at once do to each other is what the other SQL workloads are
+//!   for.
 
 mod data;
 mod draw;
@@ -55,8 +59,9 @@ pub enum Protocol {
 
 /// Measure the statements that applications send, one by one, on two servers side by side
 ///
-/// Each of the shapes is what an object-relational mapper, a query builder or a person writes; values are drawn anew for
-/// each run, answers are compared, and what is changed is taken back. The first run loads the data.
+/// Each of the shapes is what an object-relational mapper, a query builder or a person writes;
+/// values are drawn anew for each run, answers are compared, and what is changed is taken back. The
+/// first run loads the data.
 #[derive(Debug, Clone, Args)]
 pub struct ShapesArgs {
     /// Who answers: colibri (in process) or postgres://USER:PASSWORD@HOST:PORT/DATABASE
@@ -86,10 +91,11 @@ pub struct ShapesArgs {
     /// Only the shapes whose source or name contains this
     #[arg(long)]
     pub select: Option<String>,
-    /// Fail if a shape takes more than so many times what it takes beside
+    /// Fail if a shape takes more than this multiple of what it takes beside
     #[arg(long, requires = "beside")]
     pub max_ratio: Option<f64>,
-    /// Directory of the database in process; it stays. Without it, one is made and removed in the end
+    /// Directory of the database in process; it stays. Without it, one is made and removed in the
+    /// end
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Seed of the values
@@ -103,8 +109,9 @@ pub struct ShapesArgs {
 /// Runs the shapes.
 ///
 /// # Errors
-/// Wrong flags, a server that cannot be reached or holds other data, a file that cannot be written; and
-/// [`Error::InvalidResults`] once everything has been printed, if a shape failed, gave other answers, or was too slow.
+/// Wrong flags, a server that cannot be reached or holds other data, a file that cannot be written;
+/// and [`Error::InvalidResults`] once everything has been printed, if a shape failed, gave other
+/// answers, or was too slow.
 pub fn run(args: &ShapesArgs) -> Result<()> {
     check_range("--scale", args.scale.into(), 1, 1_000)?;
     check_range("--rounds", args.rounds.into(), 1, 1_000)?;

@@ -27,7 +27,7 @@ use crate::measure::random::{Random, mix};
 use crate::sql::target::batch::AnswerWriter;
 use crate::sql::target::{Boxed, Cell, Failure, Session, StatementId, Target};
 
-/// A workload can add up so many figures of its own.
+/// The most figures of its own that a workload can add up.
 pub(crate) const TALLIES: usize = 10;
 
 /// What one transaction adds to the figures of its workload.
@@ -97,9 +97,9 @@ pub(crate) struct Finding {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Basis {
-    /// A part of so many events.
+    /// `part` of the `of` events.
     Share { part: u64, of: u64, expected: f64, low: f64, high: f64 },
-    /// A sum of so many values, each of which deviates by so much.
+    /// The sum of `of` values. `deviation` is the standard deviation of one.
     Mean { sum: u64, of: u64, expected: f64, low: f64, high: f64, deviation: f64 },
     /// What nine of ten transactions of a kind may take, in seconds.
     P90 { kind: String, most_s: f64 },
@@ -283,8 +283,8 @@ pub(crate) trait Workload: Send + Sync + 'static {
         None
     }
 
-    /// From the next run on, only so many of the loaded warehouses have clients. Gives how many
-    /// clients these are.
+    /// Lets only the first `warehouses` of those loaded have clients from the next run on. Gives
+    /// how many clients these are.
     fn set_warehouses(&self, warehouses: u32) -> Option<u32> {
         let _has_none = warehouses;
         None

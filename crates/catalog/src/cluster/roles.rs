@@ -216,7 +216,8 @@ impl Roles {
         Ok(true)
     }
 
-    /// Makes roles members of others, each of each; gives the memberships that change nothing, group and member, in order.
+    /// Makes roles members of others, each of each; gives the memberships that change nothing,
+    /// group and member, in order.
     ///
     /// # Errors
     /// As [`Roles::add_member`], of the first pair that would close a circle.
@@ -258,8 +259,8 @@ impl Roles {
         Ok(unchanged)
     }
 
-    /// The first of some groups, with the first of its new members, that the group is a member of already. Each role is
-    /// looked at once, however many groups lead to it.
+    /// The first of some groups, with the first of its new members, that the group is a member of
+    /// already. Each role is looked at once, however many groups lead to it.
     fn circle_among(&self, groups: &[RoleId], members: &[RoleId]) -> Option<(RoleId, RoleId)> {
         let new_members: HashSet<RoleId> = members.iter().copied().collect();
         // From these no new member is reached.

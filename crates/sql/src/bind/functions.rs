@@ -18,7 +18,7 @@ use super::expr::Bound;
 use super::query::sort_key_options;
 use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite, whole};
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
-use crate::plan::SortKey;
+use crate::plan::{AggregateCall, SortKey};
 
 type SessionFunctionEntry = (&'static str, &'static [Type], usize, Type, bool);
 
@@ -268,7 +268,8 @@ impl Binder<'_> {
         let no_such = |binder: &Self| binder.place(span, no_such_call(function, &args));
         let of_all = match differ {
             false => None,
-            // Arrays, and what is put into them or looked for there, become arrays of a common type.
+            // Arrays, and what is put into them or looked for there, become arrays of a common
+            // type.
             true if crate::system::procedures::COMPATIBLE_FUNCTIONS.contains(&function.name) => {
                 let common = resolve::common_type(&kinds).ok_or_else(|| no_such(self))?;
                 Some((common, common.array().ok_or_else(|| no_such(self))?))
@@ -748,7 +749,7 @@ impl Binder<'_> {
             (Type::Char, "min" | "max", Some(first)) => first,
             (result, ..) => result.into(),
         };
-        let mut place = |call: logical::Call| {
+        let mut place = |call: AggregateCall| {
             let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
             same.unwrap_or_else(|| {
                 calls.push(call);
@@ -757,7 +758,7 @@ impl Binder<'_> {
         };
         let count = match resolve::resolve_aggregate("count", &[Type::Text]) {
             Some(Ok(count)) if is_open && matches!(name, "min" | "max") => {
-                Some(place(logical::Call { aggregate: count, ..call.clone() }))
+                Some(place(AggregateCall { aggregate: count, ..call.clone() }))
             }
             _ => None,
         };
@@ -797,7 +798,7 @@ impl Binder<'_> {
 
     /// Turns a call over the row at hand into one over the row of the frame `level`. What it alone took from outside is not
     /// taken any more: it is looked at there.
-    fn lift_call(&mut self, call: &mut logical::Call, level: usize, args_before: &[usize]) {
+    fn lift_call(&mut self, call: &mut AggregateCall, level: usize, args_before: &[usize]) {
         for at in (level + 1..self.frames.len()).rev() {
             let args = std::mem::take(&mut self.frames[at].args);
             for expr in exprs_of_call_mut(call) {
@@ -828,7 +829,7 @@ impl Binder<'_> {
         args: &Args<'_>,
         filter: Option<&ast::Expr>,
         span: Span,
-    ) -> Result<(logical::Call, Option<ColumnType>, bool)> {
+    ) -> Result<(AggregateCall, Option<ColumnType>, bool)> {
         if args.star && args.distinct {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")));
         }
@@ -905,7 +906,7 @@ impl Binder<'_> {
             let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
             order.extend(typed.iter().map(key));
         }
-        Ok((logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order }, first, is_open))
+        Ok((AggregateCall { aggregate, args: typed, distinct: args.distinct, filter, order }, first, is_open))
     }
 }
 
@@ -913,11 +914,11 @@ fn nested_aggregate() -> Error {
     Error::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested")
 }
 
-fn exprs_of_call(call: &logical::Call) -> impl Iterator<Item = &Expr> {
+fn exprs_of_call(call: &AggregateCall) -> impl Iterator<Item = &Expr> {
     call.args.iter().chain(&call.filter).chain(call.order.iter().map(|key| &key.expr))
 }
 
-fn exprs_of_call_mut(call: &mut logical::Call) -> impl Iterator<Item = &mut Expr> {
+fn exprs_of_call_mut(call: &mut AggregateCall) -> impl Iterator<Item = &mut Expr> {
     call.args.iter_mut().chain(&mut call.filter).chain(call.order.iter_mut().map(|key| &mut key.expr))
 }
 

@@ -52,7 +52,8 @@ pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 const DEPTH_MAX: usize = 200;
 /// The same on a stack made for deep statements, whose text tells how deep it is.
 const DEPTH_MAX_DEEP: usize = 8_000;
-/// Levels of queries inside each other that are planned on the stack of any thread: each takes up to 14 kB of it.
+/// Levels of queries inside each other that are planned on the stack of any thread: each takes up
+/// to 14 kB of it.
 const QUERIES_MAX: usize = 110;
 /// The same on a stack made for deep statements; the plan runs on that of any thread.
 const QUERIES_MAX_DEEP: usize = 200;
@@ -194,7 +195,7 @@ struct Scope {
     /// Columns of the wide row so far.
     width: usize,
     /// Aggregates found in the expressions being bound; `None` where there may be none.
-    calls: Option<Vec<logical::Call>>,
+    calls: Option<Vec<crate::plan::AggregateCall>>,
     /// What was found of functions that give rows, and of window functions; `None` where there may be none.
     extras: Option<Vec<logical::Extra>>,
     /// How many calls of functions that give rows were met.

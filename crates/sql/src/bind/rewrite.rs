@@ -3,14 +3,14 @@
 
 use colibri_types::{Error, Result, SqlState};
 
-use super::logical::{Body, Call, Query, Source};
+use super::logical::{Body, Query, Source};
 use super::{AGGREGATES, Binder, EXTRAS};
 use crate::expr::Expr;
 pub(crate) use crate::expr::walk::{
     any, conjunction, conjuncts, depends_on_no_row, for_each_child, for_each_child_mut, for_each_column, is_pure,
     is_volatile, map_columns, same, substitute, substitute_slots,
 };
-use crate::plan::SortKey;
+use crate::plan::{AggregateCall, SortKey};
 
 pub(crate) fn has_aggregates(expr: &Expr) -> bool {
     any(expr, &|expr| matches!(expr, Expr::Column(column) if (AGGREGATES..EXTRAS).contains(column)))
@@ -38,7 +38,7 @@ fn same_order(a: &[SortKey], b: &[SortKey]) -> bool {
 }
 
 /// Whether two calls of aggregates are the same.
-pub(crate) fn same_call(a: &Call, b: &Call) -> bool {
+pub(crate) fn same_call(a: &AggregateCall, b: &AggregateCall) -> bool {
     let same_filter = match (&a.filter, &b.filter) {
         (None, None) => true,
         (Some(a), Some(b)) => same(a, b),

@@ -1,8 +1,9 @@
 //! Rows that several conditions find, each by an index of its own: `a = 1 OR b = 2`.
 //!
-//! The keys of the rows are gathered from all indexes first, sorted, and each kept once; then the rows are looked up in
-//! the order of their keys. The condition is asked again of each row, so what is gathered may be too much, never too
-//! little: if the keys outgrow the statement's memory, all of the table is read instead.
+//! The keys of the rows are gathered from all indexes first, sorted, and each kept once; then the
+//! rows are looked up in the order of their keys. The condition is asked again of each row, so what
+//! is gathered may be too much, never too little: if the keys outgrow the statement's memory, all
+//! of the table is read instead.
 
 use std::ops::ControlFlow;
 

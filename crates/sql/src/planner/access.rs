@@ -15,7 +15,8 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
 pub(super) const LOOKUP_COST: f64 = 3.0;
-/// How many times as far as on average a scan in order is taken to go until it has found enough rows.
+/// How many times as far as on average a scan in order is taken to go until it has found enough
+/// rows.
 const LATE: f64 = 10.0;
 /// What part of the rows a condition leaves that no key helps with.
 const FILTER_SELECTIVITY: f64 = 0.3;
@@ -240,7 +241,8 @@ impl Wanted<'_> {
         };
         let is_list = |part: &KeyPart| matches!(part, KeyPart::In(_) | KeyPart::AnyOf(_));
         let has_in = ranges.prefix.iter().any(is_list);
-        // The ranges are visited in the order of their keys, so several values of a column come in order, too.
+        // The ranges are visited in the order of their keys, so several values of a column come in
+        // order, too.
         let same = ranges.prefix.iter().take_while(|part| !is_list(part)).count();
         let order = self.key_order(index).split_off(same);
         let covering = index.is_some_and(|index| self.is_covered_by(index));
@@ -336,8 +338,8 @@ impl Wanted<'_> {
         Some(whole)
     }
 
-    /// The path by the keys that the best way of each alternative finds; the condition itself is still
-    /// looked at for each row.
+    /// The path by the keys that the best way of each alternative finds; the condition itself is
+    /// still looked at for each row.
     fn path_of_each(&self, alternatives: &[Vec<Expr>], sargable: &[Sargable], sizes: &dyn Sizes) -> Option<Path> {
         if alternatives.len() > UNION_MAX {
             return None;
@@ -500,7 +502,8 @@ impl Planner<'_> {
             match direction {
                 Some(_) => {
                     if let Some(limit) = limit.filter(|_| !order.is_empty()) {
-                        // In an order that the conditions say nothing about, rows that fulfil them may all come late.
+                        // In an order that the conditions say nothing about, rows that fulfil them
+                        // may all come late.
                         let late = if whole && !wanted.conditions.is_empty() { LATE } else { 1.0 };
                         cost *= (late * limit / found).min(1.0);
                         cost += SEEK_COST;

@@ -49,8 +49,8 @@ fn is_quick(function: &Function, args: &[Expr]) -> bool {
     }
 }
 
-/// Whether a NULL among the arguments makes a call NULL, whatever the others are. An array is looked at before what is
-/// asked of it.
+/// Whether a NULL among the arguments makes a call NULL, whatever the others are. An array is
+/// looked at before what is asked of it.
 fn is_null_call(function: &Function, args: &[Expr]) -> bool {
     match function.name {
         "[]" | "[:]" => args.first().is_some_and(is_null),
@@ -71,11 +71,12 @@ fn is_repeatable(expr: &Expr) -> bool {
     !is_long && rewrite::is_pure(expr) && !rewrite::is_volatile(expr)
 }
 
-/// A list of `IN` as PostgreSQL takes it where it has one value, or where values depend on the row: a comparison with each
-/// of those, behind the others. So a comparison with NULL among them is known to be NULL, and one that holds decides.
+/// A list of `IN` as PostgreSQL takes it where it has one value, or where values depend on the row:
+/// a comparison with each of those, behind the others. So a comparison with NULL among them is
+/// known to be NULL, and one that holds decides.
 ///
-/// Bug: whatever is looked for was copied for each value. Consequence: sixty such lists inside each other took all memory
-/// there is. Fix: only what is short is computed several times.
+/// Bug: whatever is looked for was copied for each value. Consequence: sixty such lists inside each
+/// other took all memory there is. Fix: only what is short is computed several times.
 fn compare_with_each(expr: &mut Expr) {
     let of_row = |value: &Expr| rewrite::any(value, &|part| matches!(part, Expr::Column(_)));
     let Expr::InList { input, list, negated } = expr else { return };

@@ -433,8 +433,8 @@ impl Planner<'_> {
                 .is_some()
             })
             .count();
-        // Reading the part counts against looking up few rows of it. Against many it does not: where
-        // these turn out to be far more than was guessed, a hash table costs what it costs.
+        // Reading the part counts against looking up few rows of it. Against many it does not:
+        // where these turn out to be far more than was guessed, a hash table costs what it costs.
         let scan = if rows <= FEW_LOOKUPS { self.scan_cost(item, estimate, tables) } else { estimate };
         let mut best = if equalities > 0 {
             let cost = (scan - estimate) + estimate * HASH_COST + rows * HASH_COST;

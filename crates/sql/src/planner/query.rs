@@ -9,7 +9,7 @@ use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
 use crate::expr::Expr;
-use crate::logical::{Body, Call, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
+use crate::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
 use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SetOp, SortKey};
 
 /// What planning a query takes, in units of the pulse.
@@ -361,8 +361,8 @@ impl Planner<'_> {
         filtered(node, group.having.iter().cloned().collect())
     }
 
-    /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows between: a row of each
-    /// call by itself, side by side.
+    /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows
+    /// between: a row of each call by itself, side by side.
     fn shortcut(&mut self, select: &Select, group: &Group) -> Option<Node> {
         if !group.keys.is_empty() {
             return None;
@@ -387,7 +387,7 @@ impl Planner<'_> {
     }
 
     /// One row with what a call gives.
-    fn shortcut_of(&mut self, select: &Select, call: &Call) -> Option<Node> {
+    fn shortcut_of(&mut self, select: &Select, call: &AggregateCall) -> Option<Node> {
         let [relation] = &select.relations[..] else { return None };
         let Source::Table(table) = &relation.source else { return None };
         if call.distinct || call.filter.is_some() || !call.order.is_empty() {
@@ -417,13 +417,14 @@ impl Planner<'_> {
         }
     }
 
-    /// `min` or `max` of a column: what the first row gives of a way whose rows come in the column's order.
+    /// `min` or `max` of a column: what the first row gives of a way whose rows come in the
+    /// column's order.
     fn end_of_range(
         &mut self,
         relation: &Relation,
         table: &std::sync::Arc<colibri_catalog::Table>,
         mut conditions: Vec<Expr>,
-        call: &Call,
+        call: &AggregateCall,
         column: usize,
     ) -> Option<Node> {
         let needed = [column];

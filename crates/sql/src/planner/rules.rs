@@ -11,7 +11,8 @@ use super::write::reference_access;
 use crate::bind::{Binder, unique_on};
 use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
 
-/// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the other rows is looked for.
+/// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the
+/// other rows is looked for.
 const UNITS_PER_REFERENCE: usize = 2_000;
 
 impl Binder<'_> {
@@ -119,8 +120,8 @@ impl Binder<'_> {
     }
 }
 
-/// The CHECKs of a table in the order in which a row is held against them, which decides about which of several violated
-/// ones the error is.
+/// The CHECKs of a table in the order in which a row is held against them, which decides about
+/// which of several violated ones the error is.
 fn in_order_of_names(table: &Table) -> Vec<&Check> {
     let mut checks: Vec<&Check> = table.checks.iter().collect();
     checks.sort_unstable_by(|one, other| one.name.as_bytes().cmp(other.name.as_bytes()));

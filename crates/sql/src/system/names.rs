@@ -1,5 +1,5 @@
-//! Object numbers as names, and back: the types `regclass`, `regtype`, `regproc`, `regoper`, `regnamespace`, `regrole` and
-//! their kin.
+//! Object numbers as names, and back: the types `regclass`, `regtype`, `regproc`, `regoper`,
+//! `regnamespace`, `regrole` and their kin.
 //!
 //! A number that nothing has is written as a number; a name is written with its schema unless it would be found without.
 //!
@@ -284,7 +284,8 @@ impl Surroundings {
         })
     }
 
-    /// The operator of exactly a signature, `+(integer,integer)`; an operand that it has not is `NONE`.
+    /// The operator of exactly a signature, `+(integer,integer)`; an operand that it has not is
+    /// `NONE`.
     fn operator_signature_meant(&self, text: &str) -> Result<Meaning> {
         let (name, arguments) = parts_of_signature(text)?;
         let number = |text: &str| match text.eq_ignore_ascii_case("none") {
@@ -305,7 +306,8 @@ impl Surroundings {
         self.operator_meant(name, |operands| *operands == wanted)
     }
 
-    /// An operator with the types of its operands, or by its name alone: with its schema if others have that, too.
+    /// An operator with the types of its operands, or by its name alone: with its schema if others
+    /// have that, too.
     fn operator_name(&self, ty: Type, number: u32) -> Option<String> {
         let operator = super::operators::numbered(number)?;
         if ty == Type::RegOper {

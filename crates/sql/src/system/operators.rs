@@ -62,7 +62,8 @@ static LISTED: LazyLock<HashSet<u32>> = LazyLock::new(|| {
     listed.map(|words| number(words[0])).collect()
 });
 
-/// An operator by which others are found: its number, and the types of its operands, 0 for one that it has not.
+/// An operator by which others are found: its number, and the types of its operands, 0 for one that
+/// it has not.
 pub(super) struct Operator {
     pub(super) number: u32,
     pub(super) name: &'static str,

@@ -27,12 +27,12 @@ use crate::page::PageId;
 use crate::page_set::PageSet;
 use crate::pager::Pager;
 
-/// Disk space that had been given back is asked for in steps of so many bytes.
+/// Disk space that had been given back is asked for in steps of this size.
 pub(super) const BACK_BYTES: u64 = 1 << 20;
 /// Less free space than this is not given back to the file system.
 pub(crate) const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
-/// A search for a run looks at so many words of the bitmap, each for 64 pages, before the file
+/// A search for a run looks at this number of bitmap words, each for 64 pages, before the file
 /// grows instead.
 const RUN_SEARCH_WORDS: usize = 1024;
 
@@ -171,7 +171,7 @@ impl Allocator {
 
     // ---- allocating ----
 
-    /// Allocates a free run of so many pages, or gives `None` if none is found in a search of
+    /// Allocates a free run of `pages` pages, or gives `None` if none is found in a search of
     /// bounded length.
     pub(super) fn allocate(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
         match pages {
@@ -237,7 +237,7 @@ impl Allocator {
         None
     }
 
-    /// Allocates neighbouring pages, looking at so many words of the bitmap at most.
+    /// Allocates neighbouring pages, looking at `words_max` words of the bitmap at most.
     fn allocate_run(&mut self, pager: &Pager, pages: u32, words_max: usize) -> Option<PageId> {
         if self.ready.len() >= pages
             && let Some(start) = self.ready.find_run(pages, words_max)
@@ -280,7 +280,7 @@ impl Allocator {
         }
     }
 
-    /// Whether so many neighbouring pages are ready, after backing unbacked ones if need be.
+    /// Whether `pages` neighbouring pages are ready, after backing unbacked ones if need be.
     pub(super) fn prepare_run(&mut self, pager: &Pager, pages: u32) -> bool {
         if self.ready.find_run(pages, usize::MAX).is_none() {
             self.back(pager, self.ready.len() + pages);

@@ -140,13 +140,13 @@ impl FreeMap {
         base.into_iter().chain(self.chain.iter().map(|&page| (page, 1))).collect()
     }
 
-    /// How many toggles the next steady point has if so many pages change and the file has
+    /// How many toggles the next steady point has if `changed_pages` change and the file has
     /// `page_count` pages.
     pub(super) fn toggles_after(&self, changed_pages: u64, page_count: u32) -> u64 {
         self.toggles.len() as u64 + changed_pages + u64::from(page_count - self.page_count)
     }
 
-    /// Whether so many toggles fit the meta page, and the base can stay.
+    /// Whether the toggles fit the meta page, and the base can stay.
     pub(super) fn fits_meta_page(&self, toggles: u64) -> bool {
         !self.base_outdated && toggles <= TOGGLES_MAX as u64
     }
@@ -262,7 +262,7 @@ fn lists_outside(page: PageId) -> Error {
     Error::Corrupted { page, reason: "the free map lists pages outside the file" }
 }
 
-/// The pages of a base for a file of so many pages, and some to spare.
+/// The pages of a base for a file of `page_count` pages, and some to spare.
 pub(super) fn base_pages_for(page_count: u32, pager: &Pager) -> u32 {
     page::run_pages_for(u64::from(page_count) / 8 + 64, pager.page_size()) as u32 + 1
 }

@@ -23,11 +23,11 @@ use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
 use crate::{Error, Result};
 
-/// The file grows by so many bytes at least and at most.
+/// The least and the most bytes by which the file grows.
 const GROWTH_BYTES: Range<u64> = (256 << 10)..(64 << 20);
 /// The file grows by this fraction of its size.
 const GROWTH_DIVISOR: u64 = 16;
-/// Memory for pages to come is asked for in steps of so many bytes.
+/// Memory for pages to come is asked for in steps of this size.
 const POPULATE_BYTES: u64 = 256 << 10;
 
 /// An end of the file that is to be cut off; see `trim`.
@@ -68,7 +68,7 @@ impl Tail {
         self.page_count = page_count;
     }
 
-    /// Declares that everything behind the page count, up to a file of so many bytes, may be holes.
+    /// Declares that everything from the page count to `allocated_bytes` may be holes.
     pub(super) fn set_loose(&mut self, pager: &Pager, allocated_bytes: u64) {
         self.loose = self.page_count..pages_of(pager, allocated_bytes);
     }
@@ -81,8 +81,8 @@ impl Tail {
 
     // ---- growing ----
 
-    /// Makes sure that the file has so many pages, with disk space behind each that is not below
-    /// the page count.
+    /// Makes sure that the file has `page_count` pages, with disk space behind each that is not
+    /// below the page count.
     pub(super) fn reserve(&mut self, pager: &Pager, page_count: u64) -> Result<()> {
         self.back_loose(pager, page_count)?;
         let page_size = pager.page_size() as u64;

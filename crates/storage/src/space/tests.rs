@@ -28,7 +28,7 @@ impl Place {
         Self::of_length_max(policy, bytes, 64 << 20)
     }
 
-    /// Over a file of so many bytes, all of it a hole, which may grow so far.
+    /// Over a file of `bytes` bytes, all of it a hole, which may grow to `bytes_max`.
     fn of_length_max(policy: FreeSpace, bytes: u64, bytes_max: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data");

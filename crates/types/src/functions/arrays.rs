@@ -273,7 +273,8 @@ fn trimmed(args: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(made(whole.slice(&[(None, first.map(|first| first.upper() - count))])?))
 }
 
-/// `array[lower:upper]…`: behind the array, which of the bounds are missing, a bit for each, and the bounds.
+/// `array[lower:upper]…`: behind the array, which of the bounds are missing, a bit for each, and
+/// the bounds.
 fn sliced(args: &[&Datum], _: &Env) -> Result<Datum> {
     let (whole, missing) = (array(args[0])?, int(args[1])?);
     let bound = |at: usize| match missing >> at & 1 {
@@ -284,7 +285,8 @@ fn sliced(args: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(made(whole.slice(&pairs.collect::<Result<Vec<_>>>()?)?))
 }
 
-/// `width_bucket(value, thresholds)`: how many of the thresholds, which ascend, are not above the value.
+/// `width_bucket(value, thresholds)`: how many of the thresholds, which ascend, are not above the
+/// value.
 fn bucket(args: &[&Datum], _: &Env) -> Result<Datum> {
     let thresholds = array(args[1])?;
     if thresholds.dimensions().len() > 1 {

@@ -1,7 +1,7 @@
 //! JSON, as far as clients ask for it: values as JSON, and objects and arrays of them.
 //!
-//! What a value is as JSON goes by its type: the binder chooses the function of that type, or has a value that is a text
-//! in JSON made a text first.
+//! What a value is as JSON goes by its type: the binder chooses the function of that type, or has a
+//! value that is a text in JSON made a text first.
 
 use super::{Function, check_length, f, text};
 use crate::array::Array;
@@ -195,7 +195,8 @@ fn object_of_rows(args: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(Datum::Text(out.into()))
 }
 
-/// The functions that the binder makes the aggregates `json_agg` and `json_object_agg` of: they take arrays.
+/// The functions that the binder makes the aggregates `json_agg` and `json_object_agg` of: they
+/// take arrays.
 pub const LIST_OF_ROWS: &str = ".json_agg";
 /// See [`LIST_OF_ROWS`].
 pub const OBJECT_OF_ROWS: &str = ".json_object_agg";

@@ -91,7 +91,7 @@ pub(super) fn levels(leaves: f64, children: f64) -> Vec<f64> {
     levels
 }
 
-/// How many pages of each level so many changes of random records touch.
+/// How many pages of each level `txns` changes of random records touch.
 fn touched(levels: &[f64], txns: f64) -> Vec<f64> {
     levels.iter().map(|pages| pages * (1.0 - (1.0 - 1.0 / pages).powf(txns))).collect()
 }

@@ -45,7 +45,7 @@ impl Layout {
         }
     }
 
-    /// Whether it can be had with so many threads.
+    /// Whether it can be had with this number of threads.
     pub(super) fn is_possible(self, threads: usize) -> bool {
         self != Self::Split || threads > 1
     }

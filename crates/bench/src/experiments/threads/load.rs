@@ -66,13 +66,13 @@ impl Work {
         Self { rounds_per_us: ROUNDS as f64 / best_us }
     }
 
-    /// Works for so many microseconds of CPU time.
+    /// Works for `us` microseconds of CPU time.
     fn run(self, us: u64) {
         rounds((self.rounds_per_us * us as f64) as u64);
     }
 }
 
-/// When sequences arrive: at random, so many a second on average.
+/// When sequences arrive: at random, at an average rate a second.
 pub(super) fn arrivals(rate: f64, duration: Duration, seed: u64) -> Vec<Duration> {
     let mut state = seed;
     let mut at = 0.0;

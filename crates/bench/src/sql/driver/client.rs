@@ -23,11 +23,12 @@ const SLACK: Duration = Duration::from_millis(1);
 /// A client that cannot connect tries for so long.
 const CONNECT_FOR: Duration = Duration::from_secs(10);
 const CONNECT_PAUSE: Duration = Duration::from_millis(200);
-/// The pause before a transaction is tried again doubles from this, up to so many times.
+/// The pause before a transaction is tried again begins here and doubles each time, until it has
+/// doubled `RETRY_DOUBLINGS` times.
 const RETRY_PAUSE: Duration = Duration::from_micros(200);
 const RETRY_DOUBLINGS: u32 = 7;
 
-/// After so many transactions a client lets others run, however fast it is answered.
+/// The number of transactions after which a client lets others run, however fast it is answered.
 const TURNS: u32 = 8;
 
 async fn let_others_run() {

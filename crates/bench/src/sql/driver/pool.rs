@@ -72,7 +72,7 @@ pub(crate) enum Given {
 /// The time between two attempts to connect to a target that takes no more connections.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// A thread looks for its own session among so many idle ones.
+/// The number of idle sessions among which a thread looks for its own.
 const LOOKED_AT_MAX: usize = 16;
 
 impl State {
@@ -130,7 +130,7 @@ impl SessionPool {
         }
     }
 
-    /// Whether so many clients may keep a session each.
+    /// Whether each of the clients may keep a session.
     pub(crate) fn has_one_for_each(&self, clients: u32) -> bool {
         clients <= self.limit
     }

@@ -34,7 +34,7 @@ const LONGEST_NS: u64 = 600_000_000_000;
 const DIGITS: u8 = 3;
 /// So many threads have counts of their own; more threads share them.
 const PARTS: usize = 16;
-/// The timeline has so many intervals at most. Each is a second long, or longer.
+/// The most intervals of a timeline. Each is a second long, or longer.
 const INTERVALS_MAX: u64 = 600;
 
 /// A histogram of nanoseconds.

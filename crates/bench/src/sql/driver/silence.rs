@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Shorter silences are not kept.
 const KEPT_MIN: Duration = Duration::from_secs(1);
-/// A silence is long if it is so many times what half of the transactions take.
+/// A silence is long if it lasts for this multiple of the median transaction.
 const TYPICAL: u32 = 4;
 
 /// Stretches of a run in which nobody was answered.

@@ -1,7 +1,8 @@
 //! The rows that shapes are run on: a service with tenants, as `schema.sql` has it.
 //!
-//! What makes them like those of applications: few tenants and projects have most of the rows, keys grow with time, some
-//! columns depend on others (a status on an age), some are NULL most of the time.
+//! What makes them like those of applications: few tenants and projects have most of the rows, keys
+//! grow with time, some columns depend on others (a status on an age), some are NULL most of the
+//! time.
 //!
 //! Invariants
 //! - Rows depend on the scale alone: two databases of the same scale hold the same.
@@ -154,7 +155,8 @@ fn statements(text: &str) -> Vec<String> {
     text.split(";\n").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
 }
 
-/// The most frequent of some words: half of the rows have the first, a quarter the second, and so on.
+/// The most frequent of some words: half of the rows have the first, a quarter the second, and so
+/// on.
 fn skewed(words: &[&'static str], random: &mut Random) -> &'static str {
     let rank = (random.next().leading_zeros() as usize).min(words.len() - 1);
     words[rank]

@@ -5,8 +5,8 @@
 //! | `{user}` | a value: see [`Kind`] |
 //! | `{int 1 50}` | a number between two, both included |
 //! | `{a:user}` … `{a}` | the same value again |
-//! | `{user*20}` | so many values, with commas between them |
-//! | `{user[20]}` | an array of so many values, as one |
+//! | `{user*20}` | twenty values, with commas between them |
+//! | `{user[20]}` | an array of twenty values, as one parameter |
 //!
 //! Not here: what the tables hold (`data`), which these values fit.
 

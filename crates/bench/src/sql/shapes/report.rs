@@ -46,7 +46,8 @@ impl Row {
         }
     }
 
-    /// Whether it is not as it should be: it failed, it gave other answers, or it took more than so many times what it took beside.
+    /// Whether it is not as it should be: it failed, it gave other answers, or it took more than so
+    /// many times what it took beside.
     fn is_bad(&self, ratio_max: Option<f64>) -> bool {
         let is_slow = self.ratio.zip(ratio_max).is_some_and(|(ratio, max)| ratio > max);
         self.error.is_some() || self.is_same == Some(false) || is_slow

@@ -244,7 +244,7 @@ impl AnswerWriter<'_> {
         self.values.push_text(text);
     }
 
-    /// Ends a row of so many cells.
+    /// Ends a row, which has `width` cells.
     pub(crate) fn end_row(&mut self, width: usize) {
         self.answered.width = width as u16;
         self.answered.rows += 1;
@@ -296,7 +296,7 @@ impl<'b> Answer<'b> {
         }
     }
 
-    /// An exact number, as so many parts of 10^−`scale`; nothing if it has more digits than that.
+    /// An exact number, counted in units of 10^−`scale`; nothing if it has more digits than that.
     pub(crate) fn decimal(&self, row: usize, column: usize, scale: u8) -> Option<i64> {
         let (mantissa, from) = match self.cell(row, column) {
             Cell::Int(value) => (value, 0),

@@ -83,7 +83,7 @@ enum Step {
     Running(Running),
     /// For a lock, or for others who commit.
     Waiting(Running, Boxed<'static, ()>),
-    /// It is done with so many rows, and may be told of when the ticket is due.
+    /// It is done. Holds the number of rows, and the ticket that says when it may be told of.
     Telling(u64, CommitTicket),
 }
 

@@ -192,7 +192,7 @@ struct Prepared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Idle,
-    /// Calls are out; so many answers have begun.
+    /// Calls are out, and answers come.
     Calls,
     /// A call failed, and what is open is being taken back.
     TakingBack,

@@ -132,7 +132,7 @@ impl TableRows {
         self
     }
 
-    /// An exact number with so many digits behind the point; not negative.
+    /// An exact number with `digits` digits behind the point; not negative.
     pub(crate) fn decimal(&mut self, mantissa: u64, digits: u32) -> &mut Self {
         let unit = 10_u64.pow(digits);
         push_int(&mut self.bytes, (mantissa / unit) as i64);

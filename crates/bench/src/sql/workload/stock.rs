@@ -450,7 +450,7 @@ struct IdRange {
 }
 
 impl IdRange {
-    /// All ids, which are uniform, in ranges with about so many orders each.
+    /// All ids, which are uniform, in ranges with about `in_each` orders each.
     fn all(orders: i64, in_each: u32) -> impl Iterator<Item = Self> {
         let count = orders / i64::from(in_each) + 1;
         let begin = move |place: i64| {

@@ -52,7 +52,7 @@ const KINDS: [TransactionKind; 5] = [
 /// Cards of a deck, keying in seconds and mean think time in seconds (clause 5.2.5.7).
 const DECK: [(u8, u64, f64); 5] = [(45, 18, 12.0), (43, 3, 12.0), (4, 2, 10.0), (4, 2, 5.0), (4, 2, 5.0)];
 const CARDS: u8 = 100;
-/// A think time is cut at so many times the mean.
+/// The longest think time, as a multiple of the mean.
 const THINK_MAX: f64 = 10.0;
 /// NewOrders a minute and warehouse at the most.
 pub(crate) const TPMC_MAX: f64 = 12.86;

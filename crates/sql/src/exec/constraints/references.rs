@@ -1,9 +1,10 @@
 //! Foreign keys: rows that refer to others, and what happens to them when those go or change.
 //!
-//! A row that comes to refer to another is checked at once, by one look-up of the other's key. If that is not there, the row
-//! is looked at again at the end of the statement, as it is then: what it refers to may have come (it is of the row's own
-//! table, or an action of a foreign key makes it), and other violations, of later rows too, are told first. What happens
-//! to rows whose reference goes or changes is in [`super::actions`].
+//! A row that comes to refer to another is checked at once, by one look-up of the other's key. If
+//! that is not there, the row is looked at again at the end of the statement, as it is then: what
+//! it refers to may have come (it is of the row's own table, or an action of a foreign key makes
+//! it), and other violations, of later rows too, are told first. What happens to rows whose
+//! reference goes or changes is in [`super::actions`].
 //!
 //! Invariants: NULL among the columns refers to nothing (MATCH SIMPLE). The look-up depends on the other row's presence
 //! and on none of its columns. Of a row that comes to refer to another and the end of that other, only one commits:
@@ -49,7 +50,8 @@ pub(in crate::exec) struct Effects {
     /// The row that is changed has left its events already.
     pub(super) is_noted: bool,
     unchecked: VecDeque<Unchecked>,
-    /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has to be looked at.
+    /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has
+    /// to be looked at.
     is_doomed: bool,
     /// Memory taken.
     memory: Reservation,
@@ -202,8 +204,8 @@ impl Effects {
         Ok(())
     }
 
-    /// Checks that what a row refers to is there, by one foreign key. If it is not, the error comes at the end of the
-    /// statement: what else is wrong with a later row is told first.
+    /// Checks that what a row refers to is there, by one foreign key. If it is not, the error comes
+    /// at the end of the statement: what else is wrong with a later row is told first.
     pub(in crate::exec) fn check_reference(
         &mut self,
         ex: &mut Exec<'_, '_>,

@@ -81,7 +81,7 @@ fn text_of(select: &Select) -> String {
         line("where", list(&select.filter, &names));
     }
     if let Some(group) = &select.group {
-        let call = |call: &crate::logical::Call| format!("{}({})", call.aggregate.name, list(&call.args, &names));
+        let call = |call: &crate::plan::AggregateCall| format!("{}({})", call.aggregate.name, list(&call.args, &names));
         let all = group.keys.iter().map(|key| expr_text_over(key, &names)).chain(group.calls.iter().map(call));
         line("group", all.collect::<Vec<_>>().join(", "));
         if let Some(having) = &group.having {

@@ -1,7 +1,9 @@
-//! Names and what belongs to them, in the order of the names: a map whose copies share what they have in common.
+//! Names and what belongs to them, in the order of the names: a map whose copies share what they
+//! have in common.
 //!
-//! Transactions and savepoints keep copies of a session's settings, and a program may make up as many settings as it
-//! likes. So a change of a map that has copies takes one chunk of it, not all of it:
+//! Transactions and savepoints keep copies of a session's settings, and a program may make up as
+//! many settings as it likes. So a change of a map that has copies takes one chunk of it, not all
+//! of it:
 //! ```text
 //! map ──► [ ● ][ ● ][ ● ]      the list of chunks: copied by a change, if it is shared
 //!           │    │    └─► (q..t)

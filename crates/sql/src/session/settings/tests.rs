@@ -142,9 +142,9 @@ fn any_order_of_set_local_savepoints_and_ends_leaves_what_the_model_says() {
     }
 }
 
-/// Bug: each name of a search path was compared with all those before it, and each SET of a program's own setting copied
-/// all the others. Consequence: 100,000 names took 14 s, 20,000 settings 24 s. Fix: names are looked up, and maps share
-/// what did not change.
+/// Bug: each name of a search path was compared with all those before it, and each SET of a
+/// program's own setting copied all the others. Consequence: 100,000 names took 14 s, 20,000
+/// settings 24 s. Fix: names are looked up, and maps share what did not change.
 #[test]
 fn long_search_paths_and_many_settings_take_no_longer_for_each() {
     let began = std::time::Instant::now();

@@ -132,7 +132,8 @@ const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
 const BYTES_MAX: i128 = 10 * 1024;
 
 fn pretty(mut size: i128) -> String {
-    // As PostgreSQL does: a unit is left once it has more than 10 of the next one, and rounded half up.
+    // As PostgreSQL does: a unit is left once it has more than 10 of the next one, and rounded half
+    // up.
     let mut unit = 0;
     let mut half = false;
     while unit + 1 < UNITS.len() && size.abs() >= if unit == 0 { BYTES_MAX } else { 20 * 1024 - 1 } {

@@ -63,8 +63,8 @@ fn zeta(n: u64) -> f64 {
     CONSTANT.get_or_init(|| sum(TERMS) - tail(TERMS as f64)) + tail(n as f64)
 }
 
-/// Zipf's distribution over so many items, by the method of Gray and others (SIGMOD 1994) that YCSB
-/// uses: the two most popular items have exactly their shares, the others about.
+/// Zipf's distribution over a number of items, by the method of Gray and others (SIGMOD 1994) that
+/// YCSB uses: the two most popular items have exactly their shares, the others about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Zipfian {
     items: f64,
