@@ -168,7 +168,7 @@ fn print(args: &DoctorArgs, place: &Path, findings: &[Finding], out: &mut impl W
     Ok(())
 }
 
-/// Lines of at most so many characters, unless a word has more.
+/// Lines no longer than a limit in characters, unless a word is.
 fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

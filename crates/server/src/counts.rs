@@ -10,7 +10,7 @@ use colibri_sql::SqlState;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-/// Places to count in. Threads beyond so many share them.
+/// Places to count in. More threads than places share them.
 const PARTS: usize = 8;
 /// Statements that are remembered as slow.
 const SLOW_MAX: usize = 20;

@@ -111,7 +111,7 @@ async fn run(options: Options, log: Log) -> Result<(), ServeError> {
 /// Why the server does not go on.
 enum Told {
     Signal(Ending),
-    /// Nobody has been connected for so long; by then there had been so many connections.
+    /// Nobody has been connected for a while; the count of connections at its begin.
     Idle {
         limit: Duration,
         connected: u64,
@@ -197,7 +197,7 @@ impl Server {
         listeners.iter().map(accept).collect()
     }
 
-    /// Whether nobody is connected, and nobody was since there had been so many connections.
+    /// Whether nobody is connected, and nobody has been since the count of connections was taken.
     fn is_alone_since(&self, connected: u64) -> bool {
         self.shared.registry.connections.load(Ordering::Acquire) == 0
             && self.shared.counts.connections.get() == connected

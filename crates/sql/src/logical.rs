@@ -147,7 +147,7 @@ impl Extra {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Distinct {
     No,
-    /// In the first so many columns of the output.
+    /// In a number of columns of the output, from the first on.
     All(usize),
     /// DISTINCT ON: in the columns of the output with these places, which come first in the order.
     On(Vec<usize>),

@@ -114,7 +114,7 @@ pub(crate) enum Node {
     /// One row of those that are equal in the first `columns` columns. With `sorted` they come side by side, and the first
     /// one stays (DISTINCT ON).
     Distinct { input: Box<Node>, columns: usize, sorted: bool },
-    /// In order. With `top` (a LIMIT above, its OFFSET added) only so many are kept.
+    /// In order. With `top` (a LIMIT above, its OFFSET added) only the first `top` rows are kept.
     Sort { input: Box<Node>, keys: Vec<SortKey>, top: Option<Expr> },
     /// `OFFSET`, `LIMIT`.
     Limit { input: Box<Node>, limit: Option<Expr>, offset: Option<Expr> },
@@ -133,13 +133,13 @@ pub(crate) enum Node {
     Working { id: usize, name: CompactString, columns: Arc<[CompactString]> },
     /// The rows of an input that depends on no row outside, computed once and found by keys:
     /// columns of the input, each with what it is to be equal to. Fails when computing them looks
-    /// at more rows than that.
+    /// at more rows than `looked_at_max`.
     Keyed { id: KeyedId, input: Arc<Node>, width: usize, keys: Vec<(usize, Expr)>, looked_at_max: u64 },
     /// Two ways to the same rows: `by_key`, which has a `Keyed` in it, once `plain` has looked at
     /// more rows than `after` in all its runs.
     Switch { after: u64, plain: Box<Node>, by_key: Box<Node> },
     /// Two ways to the same rows: `few`, which reads what `kept` (a `Keyed` without keys) gives, if
-    /// that is no more than so many rows, and `many` if it is.
+    /// that is at most `few_max` rows, and `many` if it is more.
     Choice { few_max: usize, kept: Box<Node>, few: Box<Node>, many: Box<Node> },
     /// Locks the rows of tables that the input's rows come from, and gives the rows on.
     LockRows { input: Box<Node>, targets: Vec<LockTarget>, mode: RowLock, if_locked: IfRowLocked },

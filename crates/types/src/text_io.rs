@@ -461,8 +461,9 @@ fn shortest(value: f64, unit: f64, digits: String, is_value: impl Fn(&str) -> bo
     let count = digits.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit).count();
     for places in count - 1..17 {
         let mut candidate = format!("{value:.places$e}");
-        // Bug: the nearest decimal of so many digits was taken without a look at what it is read as. Consequence: a power of
-        // two, whose lower neighbour is nearer than its upper one, was written as that neighbour. Fix: then it is not it.
+        // Bug: the nearest decimal with the digits asked for was taken without a look at what it is
+        // read as. Consequence: a power of two, whose lower neighbour is nearer than its upper one,
+        // was written as that neighbour. Fix: then it is not it.
         if !is_value(&candidate) {
             candidate.clone_from(&digits);
         }

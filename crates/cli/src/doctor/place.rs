@@ -43,7 +43,7 @@ const PLAIN: [&str; 4] = ["ext4", "xfs", "ext3", "f2fs"];
 const FLUSH_DOUBTFUL: Duration = Duration::from_micros(20);
 /// From here on a flush is what a session waits for most of its time.
 const FLUSH_SLOW: Duration = Duration::from_millis(5);
-/// One flush in ten that takes so many times as long as most is felt.
+/// One flush in ten that takes this multiple of the usual time is felt.
 const FLUSH_UNEVEN: u32 = 10;
 
 /// Less than this is soon full: a log alone may have a good part of it.

@@ -103,8 +103,8 @@ impl Verifier {
         })
     }
 
-    /// Whether it is that of the empty password. One with so many iterations that finding out would keep others waiting
-    /// is taken for another's.
+    /// Whether it is that of the empty password. One with more iterations than can be tried without
+    /// keeping others waiting is taken for another's.
     pub(crate) fn is_of_nothing(&self) -> bool {
         self.iterations.get() <= ITERATIONS_TRIED_MAX && Self::derive("", &self.salt, self.iterations) == *self
     }

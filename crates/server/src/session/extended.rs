@@ -506,7 +506,7 @@ impl Client {
         }
     }
 
-    /// Runs what is bound, and gives so many rows of it.
+    /// Runs what is bound, and gives a number of its rows.
     pub(super) async fn execute(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
         let session = self.session.as_ref().expect("it is away only while its task waits for it");
         let mut portal = self.portals.take(within_name(name), session).map_err(|_| no_such_portal(name))?;
@@ -749,7 +749,7 @@ impl Client {
         }
     }
 
-    /// Gives up to so many rows; whether those were the last, and how many there were.
+    /// Gives rows up to a limit. Tells whether those were the last, and how many there were.
     async fn give(
         &mut self,
         work: &mut Suspended,

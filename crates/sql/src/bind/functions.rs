@@ -61,7 +61,7 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
 const BY_ONE: &[Type] = &[Type::Int8];
 const BY_TWO: &[Type] = &[Type::Int4, Type::Int4];
 
-/// Whether one of them can be called with so many arguments.
+/// Whether one of them can be called with this number of arguments.
 fn takes(&(_, types, args_min, ..): &SessionFunctionEntry, args: usize) -> bool {
     (args_min..=types.len()).contains(&args)
 }
@@ -415,7 +415,7 @@ impl Binder<'_> {
         self.frames.last().and_then(|frame| frame.scopes.last()).map_or(0, |scope| scope.rows_calls)
     }
 
-    /// Refuses functions that give rows if some were met since there were so many.
+    /// Refuses functions that give rows if some were met since an earlier count of them.
     pub(super) fn refuse_rows(&self, before: usize, message: &str, span: Span) -> Result<()> {
         if self.rows_calls() == before {
             return Ok(());

@@ -14,12 +14,9 @@ use smallvec::SmallVec;
 
 use super::memory::{Reservation, Use};
 use super::ranges::{Ranges, key_ranges};
-use super::scan::rest;
+use super::scan::{VISITED_MAX, rest};
 use super::{Exec, Scope, merge_sort};
 use crate::plan::Access;
-
-/// The most entries that one call of the transaction visits.
-const VISITED_MAX: usize = 4096;
 
 /// Keys that are being gathered.
 #[derive(Default)]

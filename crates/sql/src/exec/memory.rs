@@ -269,7 +269,7 @@ impl Reservation {
         }
     }
 
-    /// Keeps so many more bytes that cannot be spilled.
+    /// Keeps `bytes` more bytes that cannot be spilled.
     ///
     /// # Errors
     /// As [`Reservation::hold_all`].

@@ -21,7 +21,7 @@ pub(crate) const PIECE_OF_LONG: usize = 32;
 /// What moving an item to its place in a longer piece takes, in units of work.
 const UNITS_PER_MOVE: usize = 2;
 
-/// Sorts a list, in pieces of so many.
+/// Sorts a list, in pieces of a given length.
 ///
 /// # Errors
 /// The statement was cancelled. The list is empty then.

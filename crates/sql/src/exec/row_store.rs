@@ -13,7 +13,7 @@ use super::operator_cache;
 /// Of a block; a power of two.
 const BLOCK_ROWS: usize = 1024;
 
-/// Rows of so many values each.
+/// Rows of the same number of values each.
 #[derive(Default)]
 pub(super) struct RowStore<T> {
     width: usize,

@@ -140,7 +140,8 @@ impl RowTable {
         }
     }
 
-    /// Links up to so many rows, or makes places for about as many; whether all are linked.
+    /// Links a bounded number of rows, or makes places for about as many. Gives whether all are
+    /// linked.
     pub(super) fn link(&mut self, rows: usize) -> bool {
         let wanted = self.places_wanted();
         if self.places.len() < wanted {

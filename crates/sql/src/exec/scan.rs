@@ -28,7 +28,7 @@ use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
 /// The most entries that one call of [`Transaction::scan`] visits.
-const VISITED_MAX: usize = 4096;
+pub(super) const VISITED_MAX: usize = 4096;
 /// How many entries of an index are read ahead at first, where a filter may throw rows away.
 const AHEAD_FIRST: usize = 16;
 

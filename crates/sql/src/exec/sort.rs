@@ -3,7 +3,7 @@
 //! ```text
 //! rows:     | row | keys |  | row | keys | ...      a key that is a column of the row is not stored twice
 //! ```
-//! With `top` rows that cannot be among the first so many are dropped on the way.
+//! With `top`, rows that cannot be among the first `top` ones are dropped on the way.
 
 use colibri_types::{Datum, Result};
 
@@ -29,7 +29,7 @@ pub(crate) struct SortRun {
     kept_width: usize,
     sorter: Sorter,
     top: Option<usize>,
-    /// With `top`: the row that is the last of the first so many.
+    /// With `top`: the last of the first `top` rows.
     worst: Option<usize>,
     memory: Reservation,
     phase: Phase,
@@ -202,7 +202,7 @@ impl SortRun {
             if self.memory.hold(ex.cx.memory, self.sorter.bytes(), Use::Rows) {
                 return Ok(());
             }
-            // The first so many alone are too much: they are sorted as all others are.
+            // The first `top` rows alone are too much: they are sorted as all others are.
             (self.top, self.worst) = (None, None);
         }
         self.phase = Phase::Spilling;

@@ -328,7 +328,7 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
     run_until(fragment, txn, how, usize::MAX)
 }
 
-/// The same, cancelled after so many steps.
+/// The same, cancelled after a number of steps.
 pub(super) fn run_until(
     fragment: &Arc<Fragment>,
     txn: &mut MemoryTxn,

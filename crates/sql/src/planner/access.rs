@@ -439,7 +439,7 @@ pub(super) fn weight(condition: &Expr) -> usize {
     }
 }
 
-/// What part of the rows so many conditions leave that no key helps with.
+/// The share of rows that a number of conditions leave, none of which a key helps with.
 pub(super) fn left_by(conditions: usize) -> f64 {
     FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
 }

@@ -16,7 +16,7 @@ const QUERY_COST: f64 = 1e6;
 const JOIN_COST: f64 = 2e6;
 /// How many values an array is guessed to have that is not known yet.
 const ARRAY_VALUES: f64 = 10.0;
-/// A list of at least so many constants is searched by hashes.
+/// The number of constants from which on a list is searched by hashes.
 const HASHED_LIST_MIN: usize = 9;
 
 /// One condition for many, the cheapest first.

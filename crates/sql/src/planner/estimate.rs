@@ -1,8 +1,9 @@
 //! About how many rows queries give, and how many rows plans look at to give them.
 
 use super::access::{LOOKUP_COST, SEEK_COST, Wanted};
-use super::joins::{HASH_COST, SYSTEM_ROWS};
+use super::joins::HASH_COST;
 use super::lateral::rows_of_calls;
+use super::relation::SYSTEM_ROWS;
 use super::{Planner, joins::columns_of};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};

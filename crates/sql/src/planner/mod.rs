@@ -1,10 +1,10 @@
 //! Choosing operators for bound queries.
 //!
 //! Each query goes through the `passes` first. Then it is planned from FROM upwards: the way to
-//! each table's rows (`access`), the order and kind of joins (`joins`), then grouping, output,
-//! DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`) and
-//! what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs are
-//! counted in rows looked at; the sizes of tables are exact, since the store counts.
+//! each table's rows (`access`, `relation`), the order and kind of joins (`joins`), then grouping,
+//! output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`)
+//! and what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs
+//! are counted in rows looked at; the sizes of tables are exact, since the store counts.
 //!
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
 
@@ -19,6 +19,7 @@ mod joins;
 mod lateral;
 mod passes;
 mod query;
+mod relation;
 mod rules;
 mod values_first;
 mod write;

@@ -212,7 +212,7 @@ impl Planner<'_> {
         Ok(Node::SetOp { op, all, left, right })
     }
 
-    /// A query with so many columns, without those that it carries for its own order.
+    /// A query with its first columns alone, without those that it carries for its own order.
     fn side(&mut self, query: &Query, columns: usize) -> Result<Node> {
         let node = self.query(query)?;
         if width(query) == columns {

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 const STATEMENTS_MAX: usize = 5_000;
 /// Statements faster than this, in nanoseconds, are timed now and then.
 const SHORT_NS: u64 = 50_000;
-/// One run in so many of a fast statement is timed.
+/// One in this number of runs of a fast statement is timed.
 const TIMED_EVERY: u64 = 16;
 
 /// What happened in a database since it was opened.

@@ -280,7 +280,7 @@ impl Engine {
         let mut counters = self.sequences.lock();
         let counter = self.counter(&mut counters, sequence)?;
         let next = if counter.called { after(sequence, counter.value)? } else { counter.value };
-        // Those that were set aside are so many steps as the sequence took then.
+        // Those that were set aside are counted in steps of the length that the sequence had then.
         let mut left = if counter.increment == sequence.increment { counter.left } else { 0 };
         if left == 0 {
             // As many values ahead as there are before the sequence's end.

@@ -21,7 +21,7 @@ use crate::plan::Node;
 const GAP_MAX: Duration = Duration::from_millis(100);
 /// Rows that a step looks at, as a server begins with.
 const BUDGET_ROWS: i64 = 1024;
-/// After so many chances a statement is ended: it has shown to be long.
+/// The number of chances after which a statement is ended: it has shown to be long.
 const CHANCES: u64 = 40;
 /// Utilities of tables that are not large have fewer.
 const CHANCES_OF_UTILITIES: u64 = 5;

@@ -186,7 +186,7 @@ impl Session {
         self.list_cursors();
     }
 
-    /// Closes those that were declared after so many others.
+    /// Closes those whose serial number is above a given one.
     pub(super) fn drop_cursors_after(&mut self, serial: u64) {
         self.cursors.retain(|_, cursor| cursor.outlives(serial));
         self.list_cursors();

@@ -313,7 +313,7 @@ impl Prepared {
         }
     }
 
-    /// The command tag for so many rows.
+    /// The command tag for a number of rows.
     #[must_use]
     pub(super) fn completed(&self, rows: u64) -> CompactString {
         match &self.command {

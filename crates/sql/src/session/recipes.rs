@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::plans::Recipe;
 use crate::surroundings::SearchPath;
 
-/// Below so many nobody sweeps.
+/// With fewer than this, nobody sweeps.
 const SWEEP_MIN: usize = 64;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ pub(crate) struct Recipes(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     by_text: HashMap<Key, Weak<Recipe>>,
-    /// Sweep when there are so many.
+    /// The number of recipes at which the next sweep is due.
     sweep_at: usize,
 }
 

@@ -52,7 +52,7 @@ impl Rows {
     /// A row.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer.
     #[must_use]
     pub fn row(&self, index: usize) -> &[Datum] {
         assert!(index < self.count, "row {index} of {}", self.count);

@@ -552,7 +552,7 @@ impl Session {
         }
     }
 
-    /// The unique constraint that a statement violates within so many rows, if it does.
+    /// The unique constraint that a statement violates, if it does so within its first rows.
     fn violation(&mut self, fragment: &crate::plan::Fragment, params: &[Datum]) -> Option<Error> {
         const ROWS_MAX: i64 = 10_000;
         self.memory.set_limits(self.own.settings.hot().memory);

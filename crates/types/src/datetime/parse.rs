@@ -576,7 +576,7 @@ impl<'env> Moment<'env> {
         said::SPECIAL
     }
 
-    /// Takes the day that is so many after today.
+    /// Takes the day that is `after` days after today.
     fn take_day(&mut self, after: i64) -> u32 {
         let today = self.env.zone.to_local(self.env.transaction_us).div_euclid(DAY_US);
         (self.year, self.month, self.day) = super::civil_from_days(today + after);

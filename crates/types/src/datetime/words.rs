@@ -50,7 +50,7 @@ pub(super) enum Label {
     Other,
 }
 
-/// Words are told apart by so many letters.
+/// The number of letters by which words are told apart.
 const LETTERS_MAX: usize = 10;
 
 /// The meaning of a word in lower case.

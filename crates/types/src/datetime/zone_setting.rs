@@ -106,7 +106,7 @@ fn hours(text: &str) -> Option<f64> {
     }
 }
 
-/// A zone that is so many seconds east all the year, and its name.
+/// A zone that is a fixed number of seconds east all the year, and its name.
 fn offset(seconds: i64) -> Option<(String, Zone)> {
     let size = seconds.unsigned_abs();
     let (hours, minutes, rest) = (size / 3600, size / 60 % 60, size % 60);

@@ -62,7 +62,7 @@ fn clock_us() -> i64 {
     env::clock_us().saturating_add(ahead_us)
 }
 
-/// Has the statement sleep so many seconds; not at all if they are negative or not a number.
+/// Has the statement sleep for a number of seconds; not at all if it is negative or not a number.
 fn sleep(seconds: f64) -> Result<Datum> {
     if seconds > 0.0 {
         pulse::sleep(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));

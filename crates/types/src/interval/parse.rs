@@ -123,7 +123,7 @@ impl Sum {
         Ok(())
     }
 
-    /// Adds a fraction of a unit that has so many days.
+    /// Adds a fraction of a unit that has a given number of days.
     fn add_part_of_days(&mut self, part: f64, unit_days: f64) -> Parsed<()> {
         let exact = part * unit_days;
         let whole = exact.trunc();

@@ -86,7 +86,7 @@ pub(super) struct Lexer {
     chars: Vec<char>,
     at: usize,
     pub flags: Flags,
-    /// Groups that have been opened: `\12` is a back-reference only if there are so many.
+    /// Groups that have been opened: `\12` is a back-reference only if there are twelve.
     pub groups: usize,
     last: Token,
 }
@@ -332,7 +332,7 @@ impl Lexer {
         })
     }
 
-    /// Digits of a base, at least and at most so many.
+    /// Digits of a base; their number lies between two bounds.
     fn digits(&mut self, base: u32, least: usize, most: usize) -> Lexed<u32> {
         let mut value = 0u32;
         let mut count = 0;

@@ -77,7 +77,7 @@ pub(crate) struct SpillFile {
 }
 
 impl SpillFile {
-    /// A new one, for an operator that may keep so many bytes.
+    /// A new one, for an operator that may keep a given number of bytes.
     pub(crate) fn create(memory: &Arc<SessionMemory>, bytes_max: usize) -> Result<Self> {
         // What others leave is less than what the session may have.
         let bytes_max = if memory.engine().is_full() { bytes_max.min(FULL_BYTES) } else { bytes_max };

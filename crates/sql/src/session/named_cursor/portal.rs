@@ -57,7 +57,7 @@ impl Session {
         marked.ok().filter(|marked| marked.columns == prepared.columns && marked.params == prepared.params)
     }
 
-    /// Begins to run a portal, or goes on with it, for so many of its rows at most.
+    /// Begins to run a portal, or goes on with it, for a limited number of its rows.
     ///
     /// # Errors
     /// 34000 if there is none of that name; 55000 if it cannot be run once more; 25P02 in a block that has failed.
@@ -81,7 +81,7 @@ impl Session {
 }
 
 impl OpenCursor {
-    /// The command tag of an Execute that has given so many rows, the last there were.
+    /// The command tag of an Execute that has given the last rows there were; how many it gave.
     pub(super) fn portal_tag(&self, given: u64) -> CompactString {
         match self.prepared.columns() {
             Some(_) => self.prepared.completed(given),
