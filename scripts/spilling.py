@@ -19,6 +19,7 @@ import signal
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 
 TABLES = """
@@ -108,6 +109,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="statements whose names contain this")
     args = parser.parse_args()
+    if not os.access(args.colibri, os.X_OK):
+        sys.exit(f"{args.colibri} is no program that can be run")
+    if args.rows < 1 or args.rounds < 1:
+        sys.exit("--rows and --rounds are at least 1")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="spilling"))
     servers = {}
     try:

@@ -115,7 +115,7 @@ pub struct ShapesArgs {
 pub fn run(args: &ShapesArgs) -> Result<()> {
     check_range("--scale", args.scale.into(), 1, 1_000)?;
     check_range("--rounds", args.rounds.into(), 1, 1_000)?;
-    if args.max_ratio.is_some_and(|ratio| !(ratio > 0.0)) {
+    if args.max_ratio.is_some_and(|ratio| ratio.is_nan() || ratio <= 0.0) {
         return Err(Error::usage("--max-ratio is above 0"));
     }
     let shapes = selected(args.select.as_deref())?;
