@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Results of `colibri bench matrix` as a table for docs/BENCHMARKS.md and as the README's chart.
+"""Results of `colibri bench matrix` and of `scripts/foreign_tools.py` as tables for docs/BENCHMARKS.md and as the README's chart.
 
     scripts/benchmark_tables.py table oltp.json
     scripts/benchmark_tables.py limit limit.json [another-round.json…]
+    scripts/benchmark_tables.py foreign foreign.json [another.json…]
     scripts/benchmark_tables.py chart oltp.json in-process.json > docs/benchmarks/oltp.svg
 """
 
@@ -80,6 +81,68 @@ def limit(paths):
               f"| {min(p99s):.1f} to {max(p99s):.1f} | {cpu} |")
 
 
+def foreign_medians(result):
+    """By server, the medians of a line's runs; of a server on which a run failed there is none."""
+    return {server: {figure: statistics.median(run[figure] for run in runs if run[figure] is not None)
+                     for figure in runs[0] if runs[0][figure] is not None}
+            for server, runs in result["runs"].items() if runs and server not in result["failures"]}
+
+
+def foreign_ratio(result):
+    """How many times as fast as PostgreSQL Colibri is, where both have run."""
+    of = foreign_medians(result)
+    if len(of) < 2:
+        return None
+    ours, theirs = of["Colibri"], of["PostgreSQL"]
+    if "seconds" in ours:
+        return theirs["seconds"] / max(ours["seconds"], 1e-9)
+    return ours["rate"] / max(theirs["rate"], 1e-9)
+
+
+def foreign_head(about):
+    return (f"{about['colibri']}, {about['postgresql']}; {about['machine']}; `{about['command']}`. {about['repeat']} runs of "
+            f"{about['time_s']} s of each line on each server in turn, medians; both at {about['isolation'].upper()}, every commit on disk.\n\n"
+            "| client | Colibri, a second | PostgreSQL, a second | Colibri is | p95, ms | p99, ms | server's CPU, µs |\n"
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+
+
+def foreign_row(result):
+    """Of servers that failed it says so; lines of work to be done once give its time, and the CPU of all of it."""
+    of, ratio = foreign_medians(result), foreign_ratio(result)
+    both = [of.get(server) for server in ("Colibri", "PostgreSQL")]
+
+    def pair(figure, form):
+        shown = [form(server[figure]) for server in both if server and figure in server]
+        return " and ".join(shown)
+
+    def main(server):
+        if server is None:
+            return "failed"
+        if "seconds" in server:
+            return f"{server['seconds']:.2f} s"
+        errors = f" ({server['errors']:,.0f} errors)" if server["errors"] else ""
+        return f"{server['rate']:,.0f}{' a minute' if 'minute' in result['unit'] else ''}{errors}"
+
+    cpu = (lambda us: f"{us / 1e6:.2f} s") if any(server and "seconds" in server for server in both) else (lambda us: f"{us:,.1f}")
+    ms = lambda ms: f"{ms:,.2f}"
+    times = f"{ratio:.2f} ×" if ratio is not None else ""
+    return (f"| {result['line']} | {main(both[0])} | {main(both[1])} | {times} | {pair('p95_ms', ms)} | {pair('p99_ms', ms)} | "
+            f"{pair('cpu_us', cpu)} |")
+
+
+def foreign(paths):
+    """Files of runs with the same settings make one table."""
+    for number, path in enumerate(paths):
+        try:
+            of = json.load(open(path))
+            rows = [foreign_row(result) for result in of["lines"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            sys.exit(f"{path} is not what scripts/foreign_tools.py --json writes: {error}")
+        if number == 0:
+            print(foreign_head(of["about"]))
+        print("\n".join(rows))
+
+
 def chart(paths):
     bars = []
     for path in paths:
@@ -106,6 +169,6 @@ def chart(paths):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in ("table", "limit", "chart"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("table", "limit", "foreign", "chart"):
         sys.exit(__doc__)
-    table(sys.argv[2]) if sys.argv[1] == "table" else {"limit": limit, "chart": chart}[sys.argv[1]](sys.argv[2:])
+    table(sys.argv[2]) if sys.argv[1] == "table" else {"limit": limit, "foreign": foreign, "chart": chart}[sys.argv[1]](sys.argv[2:])

@@ -10,17 +10,13 @@ Nothing is left behind.
 """
 
 import argparse
-import os
 import pathlib
-import pwd
 import re
-import shutil
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
+
+import servers
 
 TABLES = """
 CREATE TABLE a (i int PRIMARY KEY, g int, t text);
@@ -45,101 +41,52 @@ STATEMENTS = {
 }
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+# Both run a statement on one thread, and nothing runs beside it.
+POSTGRES_SETTINGS = {"max_parallel_workers_per_gather": 0, "jit": "off", "autovacuum": "off", "shared_buffers": "256MB"}
 
 
-def psql(port, text):
-    command = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "postgres"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{text}\n{done.stderr}")
-    return done.stdout
-
-
-def timed(port, work_mem, statement):
-    said = psql(port, f"SET work_mem = '{work_mem}';\n\\timing on\n{statement};\n")
-    rows, time = re.fullmatch(r"(?s)(.*)Time: ([0-9.]+) ms.*", said).groups()
-    return rows.strip(), float(time)
-
-
-def start_postgres(bindir, directory):
-    data = directory / "postgres"
-    data.mkdir()
-    as_user = []
-    if os.geteuid() == 0:
-        user = pwd.getpwnam("postgres")
-        os.chown(data, user.pw_uid, user.pw_gid)
-        directory.chmod(0o755)
-        as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-    subprocess.run([*as_user, f"{bindir}/initdb", "-D", str(data), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8"],
-                   check=True, stdout=subprocess.DEVNULL)
-    port = free_port()
-    settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_parallel_workers_per_gather": 0,
-                "jit": "off", "autovacuum": "off", "shared_buffers": "256MB"}
-    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    process = subprocess.Popen([*as_user, f"{bindir}/postgres", "-D", str(data), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return process, port
-
-
-def start_colibri(binary, directory):
-    port = free_port()
-    process = subprocess.Popen([binary, "serve", str(directory / "colibri"), "--listen", f"127.0.0.1:{port}"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return process, port
-
-
-def wait_for(port):
-    for _ in range(200):
-        if subprocess.run(["psql", "-X", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "postgres", "-c", "SELECT 1"],
-                          capture_output=True).returncode == 0:
-            return
-        subprocess.run(["sleep", "0.1"])
-    raise SystemExit("a server did not start")
+def timed(server, work_mem, statement):
+    said = server.psql(f"SET work_mem = '{work_mem}';\n\\timing on\n{statement};\n")
+    rows, time_ms = re.fullmatch(r"(?s)(.*)Time: ([0-9.]+) ms.*", said).groups()
+    return rows.strip(), float(time_ms)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("colibri")
-    parser.add_argument("--pg-bin", default="/usr/lib/postgresql/15/bin")
+    servers.add_arguments(parser)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--work-mem", default="4MB")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="statements whose names contain this")
     args = parser.parse_args()
-    if not os.access(args.colibri, os.X_OK):
-        sys.exit(f"{args.colibri} is no program that can be run")
+    servers.check_programs(parser, args)
     if args.rows < 1 or args.rounds < 1:
-        sys.exit("--rows and --rounds are at least 1")
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="spilling"))
-    servers = {}
-    try:
-        servers["Colibri"] = start_colibri(args.colibri, directory)
-        servers["PostgreSQL"] = start_postgres(args.pg_bin, directory)
-        for _, port in servers.values():
-            wait_for(port)
-            psql(port, TABLES.format(rows=args.rows))
-        print(f"{args.rows} rows, work_mem {args.work_mem}, medians of {args.rounds} rounds, ms\n")
-        print("| statement | PostgreSQL | Colibri | times |\n| --- | ---: | ---: | ---: |")
-        for name, statement in STATEMENTS.items():
-            if args.only not in name:
-                continue
-            times, rows = {}, {}
-            for _ in range(args.rounds):
-                for server, (_, port) in servers.items():
-                    rows[server], time = timed(port, args.work_mem, statement)
-                    times.setdefault(server, []).append(time)
-            if len(set(rows.values())) != 1:
-                raise SystemExit(f"{name}: {rows}")
-            theirs, ours = statistics.median(times["PostgreSQL"]), statistics.median(times["Colibri"])
-            print(f"| {name} | {theirs:.0f} | {ours:.0f} | {ours / theirs:.2f} |", flush=True)
-    finally:
-        for process, _ in servers.values():
-            process.send_signal(signal.SIGINT)
-            process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
+        parser.error("--rows and --rounds are at least 1")
+    with tempfile.TemporaryDirectory(prefix="spilling") as directory:
+        path = pathlib.Path(directory)
+        path.chmod(0o755)
+        both = [servers.Colibri(args.colibri, path),
+                servers.Postgres(args.pg_bin, path, POSTGRES_SETTINGS, ["-E", "UTF8", "--locale=C.UTF-8"])]
+        with servers.started(both):
+            compare(args, both)
+
+
+def compare(args, both):
+    for server in both:
+        server.psql(TABLES.format(rows=args.rows))
+    print(f"{args.rows} rows, work_mem {args.work_mem}, medians of {args.rounds} rounds, ms\n")
+    print("| statement | PostgreSQL | Colibri | times |\n| --- | ---: | ---: | ---: |")
+    for name, statement in STATEMENTS.items():
+        if args.only not in name:
+            continue
+        times_ms, rows = {}, {}
+        for server in servers.in_turn(both, args.rounds):
+            rows[server.name], time_ms = timed(server, args.work_mem, statement)
+            times_ms.setdefault(server.name, []).append(time_ms)
+        if len(set(rows.values())) != 1:
+            sys.exit(f"{name}: {rows}")
+        theirs, ours = (statistics.median(times_ms[server]) for server in ("PostgreSQL", "Colibri"))
+        print(f"| {name} | {theirs:.0f} | {ours:.0f} | {ours / theirs:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

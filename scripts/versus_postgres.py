@@ -1,24 +1,20 @@
 #!/usr/bin/env python3
-"""Colibri's server beside PostgreSQL's, by clients that others wrote: rounds of both in turn, medians of the rounds.
+"""Colibri's server beside PostgreSQL's with pgbench: mixed loads, half a core, start and idleness; medians of rounds in turn.
 
     scripts/versus_postgres.py target/release/colibri --pg-bin /usr/lib/postgresql/15/bin [--parts select,tpcb,…]
 
 Both servers listen on loopback and keep their files below the same directory, with the durability they have by default
 (fsync and synchronous_commit on; Colibri's `sync`). PostgreSQL's settings are those of initdb, but for more connections.
-The part `clients` has 1, 8 and 64 of them (pgbench, sysbench, a loop over psycopg), on a quiet machine and beside a process
-that computes without end.
+Other load tools, and pgbench with other numbers of clients: scripts/foreign_tools.py.
 
-Needs pgbench and psql, for `clients` sysbench and psycopg as well, and for `half` the right to make a group of cgroups' first version; as root, PostgreSQL runs as
-the user `postgres`. Nothing is left behind.
+Needs pgbench and psql, and for `half` the right to make a group of cgroups' first version; as root, PostgreSQL runs as the
+user `postgres`. Nothing is left behind.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
-import shutil
-import signal
 import socket
 import statistics
 import subprocess
@@ -26,46 +22,9 @@ import sys
 import tempfile
 import time
 
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def family(pid):
-    """A process and all below it."""
-    found, ahead = [], [pid]
-    while ahead:
-        pid = ahead.pop()
-        found.append(pid)
-        for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
-            try:
-                ahead += [int(child) for child in (task / "children").read_text().split()]
-            except OSError:
-                pass
-    return found
-
-
-def of_family(pid, read):
-    total = 0
-    for member in family(pid):
-        try:
-            total += read(pathlib.Path(f"/proc/{member}"))
-        except (OSError, StopIteration):
-            pass
-    return total
-
-
-def cpu_seconds(pid):
-    def read(proc):
-        fields = (proc / "stat").read_text().rsplit(")", 1)[1].split()
-        # Of children that have ended, too.
-        return sum(int(fields[at]) for at in (11, 12, 13, 14)) / TICKS
-
-    return of_family(pid, read)
+import servers
+from foreign_tools import pgbench
+from servers import cpu_seconds, family, of_family
 
 
 def written_bytes(pid):
@@ -87,161 +46,6 @@ def memory_kb(pid):
                                                 if line.startswith("Pss:")).split()[1]))
 
 
-class Server:
-    def __init__(self, name, directory):
-        self.name, self.directory, self.port = name, directory, free_port()
-
-    def url(self):
-        return f"host=127.0.0.1 port={self.port} user={self.user} dbname=postgres sslmode=disable gssencmode=disable"
-
-    def psql(self, sql):
-        command = ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", self.url(), "-c", sql]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{self.name}: {sql}: {done.stderr}")
-        return done.stdout.strip()
-
-    def wait(self):
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.001)
-
-
-class Colibri(Server):
-    user = "postgres"
-
-    def __init__(self, binary, directory, options=()):
-        super().__init__("Colibri", directory / "colibri")
-        self.binary, self.options = binary, options
-
-    def start(self):
-        command = [self.binary, "serve", str(self.directory), "--listen", f"127.0.0.1:{self.port}", *self.options]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.pid = self.process.pid
-        self.wait()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
-
-
-class Postgres(Server):
-    user = "postgres"
-
-    def __init__(self, bin_directory, directory):
-        super().__init__("PostgreSQL", directory / "postgres")
-        self.bin = pathlib.Path(bin_directory)
-        self.directory.mkdir()
-        self.as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-        if self.as_user:
-            shutil.chown(self.directory, "postgres")
-        self.run("initdb", "-D", self.directory, "-U", self.user, "-A", "trust", "--no-sync", stdout=subprocess.DEVNULL)
-        with open(self.directory / "postgresql.conf", "a") as settings:
-            settings.write(f"port = {self.port}\nunix_socket_directories = ''\nmax_connections = 200\n")
-
-    def run(self, program, *arguments, **how):
-        subprocess.run([*self.as_user, str(self.bin / program), *map(str, arguments)], check=True, cwd="/", **how)
-
-    def start(self):
-        self.run("pg_ctl", "-D", self.directory, "-l", self.directory / "log", "-w", "start", stdout=subprocess.DEVNULL)
-        self.pid = int((self.directory / "postmaster.pid").read_text().split()[0])
-
-    def stop(self):
-        self.run("pg_ctl", "-D", self.directory, "-m", "fast", "-w", "stop", stdout=subprocess.DEVNULL)
-
-
-def pgbench(server, *options, seconds=None):
-    """Runs it; transactions a second, mean latency in ms, failures, and CPU of the server and of pgbench by transaction."""
-    directory = tempfile.mkdtemp()
-    command = ["pgbench", "-n", *map(str, options)]
-    if seconds:
-        # A tenth of the transactions is enough for percentiles, and costs pgbench little.
-        command += ["-T", str(seconds), "-l", "--sampling-rate=0.1", f"--log-prefix={directory}/log", "--verbose-errors"]
-    before, own = cpu_seconds(server.pid), os.times()
-    done = subprocess.run([*command, server.url()], capture_output=True, text=True)
-    after, own_after = cpu_seconds(server.pid), os.times()
-    if done.returncode != 0:
-        sys.exit(f"{server.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
-    lines = {line.split("=")[0].split(":")[0].strip(): line for line in done.stdout.splitlines()}
-    result = {}
-    if seconds:
-        latencies = []
-        for log in pathlib.Path(directory).glob("log*"):
-            with open(log) as rows:
-                # Of a transaction that failed it says so instead.
-                latencies += [int(took) for row in rows if (took := row.split()[2]).isdigit()]
-        latencies.sort()
-        count = max(int(lines["number of transactions actually processed"].split(":")[1].split("/")[0]), 1)
-        rank = lambda share: latencies[min(int(len(latencies) * share), len(latencies) - 1)] / 1000 if latencies else 0.0
-        result = {
-            "tps": float(lines["tps"].split("=")[1].split()[0]),
-            "failed": int(lines.get("number of failed transactions", ": 0 (").split(":")[1].split("(")[0]),
-            "p50": rank(0.5),
-            "p99": rank(0.99),
-            "server_us": (after - before) * 1e6 / count,
-            "client_us": (own_after.children_user + own_after.children_system - own.children_user - own.children_system)
-            * 1e6 / count,
-        }
-        if result["failed"] > 0:
-            print(f"{server.name}, why transactions failed:\n{done.stderr}", file=sys.stderr, flush=True)
-    shutil.rmtree(directory)
-    return result
-
-
-@contextlib.contextmanager
-def busy():
-    """Another process that computes without end."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def sysbench(server, test, what, threads=1, seconds=1):
-    """Runs it on a table of 100,000 rows; transactions a second."""
-    command = ["sysbench", test, "--db-driver=pgsql", "--pgsql-host=127.0.0.1", f"--pgsql-port={server.port}",
-               f"--pgsql-user={server.user}", "--pgsql-db=postgres", "--table-size=100000", f"--threads={threads}",
-               f"--time={seconds}", what]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{server.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
-    rates = [line for line in done.stdout.splitlines() if line.strip().startswith("transactions:")]
-    return float(rates[0].split("(")[1].split()[0]) if rates else 0.0
-
-
-PSYCOPG_LOOP = """
-import sys, threading, time, psycopg
-url, count, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-done, until = [0] * count, time.monotonic() + seconds
-def loop(place):
-    with psycopg.connect(url, autocommit=True) as connection:
-        while time.monotonic() < until:
-            connection.execute("SELECT abalance FROM pgbench_accounts WHERE aid = %s", (done[place] % 1000 + 1,)).fetchone()
-            done[place] += 1
-threads = [threading.Thread(target=loop, args=(place,)) for place in range(count)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-print(sum(done) / seconds)
-"""
-
-
-def psycopg_loop(server, count, seconds):
-    """Point reads from one process of Python's, a thread a connection; a second."""
-    command = [sys.executable, "-c", PSYCOPG_LOOP, server.url(), str(count), str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{server.name}: {done.stderr}")
-    return float(done.stdout)
-
-
 def median(rows, what):
     return statistics.median(row[what] for row in rows)
 
@@ -250,26 +54,19 @@ class Run:
     def __init__(self, arguments, directory):
         self.arguments, self.directory, self.results = arguments, directory, {}
         options = ["--isolation", arguments.isolation] if arguments.isolation else []
-        self.servers = [Colibri(arguments.colibri, directory, options), Postgres(arguments.pg_bin, directory)]
-        for server in self.servers:
-            server.start()
-
-    def stop(self):
-        for server in self.servers:
-            server.stop()
+        self.servers = [servers.Colibri(arguments.colibri, directory, options), servers.Postgres(arguments.pg_bin, directory)]
 
     def fill(self, scale):
         for server in self.servers:
             server.psql("DROP TABLE IF EXISTS pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history")
             pgbench(server, "-i", "-q", "-s", scale)
-            server.psql("VACUUM ANALYZE" if isinstance(server, Postgres) else "SELECT 1")
+            server.psql("VACUUM ANALYZE" if isinstance(server, servers.Postgres) else "SELECT 1")
 
     def rounds(self, what, *options):
         """A part in rounds: both servers in turn, another one first each time."""
         rows = {server.name: [] for server in self.servers}
-        for number in range(self.arguments.rounds):
-            for server in self.servers[:: 1 if number % 2 == 0 else -1]:
-                rows[server.name].append(pgbench(server, *options, seconds=self.arguments.seconds))
+        for server in servers.in_turn(self.servers, self.arguments.rounds):
+            rows[server.name].append(pgbench(server, *options, seconds=self.arguments.seconds))
         self.say(what, rows)
         return rows
 
@@ -288,38 +85,6 @@ class Run:
         for mode in ("prepared", "simple"):
             for clients in (1, 8):
                 self.rounds(f"pgbench -S -M {mode}, {clients} clients", "-S", "-M", mode, "-c", clients, "-j", min(clients, 2))
-
-    def clients(self):
-        """What others' clients get, one, eight and sixty-four, quiet and beside a process that computes without end."""
-        self.fill(10)
-        for server in self.servers:
-            sysbench(server, "oltp_read_write", "prepare")
-        ways = [
-            ("pgbench -S -M prepared", lambda server, count: pgbench(
-                server, "-S", "-M", "prepared", "-c", count, "-j", min(count, 2), seconds=self.arguments.seconds)["tps"]),
-            ("pgbench TPC-B -M prepared, scale 10", lambda server, count: pgbench(
-                server, "-M", "prepared", "-c", count, "-j", min(count, 2), seconds=self.arguments.seconds)["tps"]),
-            ("sysbench oltp_point_select", lambda server, count: sysbench(
-                server, "oltp_point_select", "run", count, self.arguments.seconds)),
-            ("sysbench oltp_read_write", lambda server, count: sysbench(
-                server, "oltp_read_write", "run", count, self.arguments.seconds)),
-            ("psycopg in a loop", lambda server, count: psycopg_loop(server, count, self.arguments.seconds)),
-        ]
-        if self.arguments.ways:
-            ways = [way for way in ways if any(part in way[0] for part in self.arguments.ways.split(","))]
-        for is_busy in (False, True):
-            for what, measure in ways:
-                for count in (1, 8, 64):
-                    rates = {server.name: [] for server in self.servers}
-                    with busy() if is_busy else contextlib.nullcontext():
-                        for number in range(self.arguments.rounds):
-                            for server in self.servers[:: 1 if number % 2 == 0 else -1]:
-                                rates[server.name].append(measure(server, count))
-                    ours, theirs = (statistics.median(rates[server.name]) for server in self.servers)
-                    where = "beside a busy process" if is_busy else "quiet"
-                    self.results[f"{what}, {count}, {where}"] = rates
-                    print(f"{what}, {count} clients, {where}: {ours:,.0f} against {theirs:,.0f} transactions/s, "
-                          f"{ours / max(theirs, 0.001):.2f} x", flush=True)
 
     def tpcb(self):
         for scale in (10, 1):
@@ -351,7 +116,7 @@ class Run:
         times = []
         for _ in range(11):
             with tempfile.TemporaryDirectory(dir=self.arguments.dir) as directory:
-                server = Colibri(self.arguments.colibri, pathlib.Path(directory))
+                server = servers.Colibri(self.arguments.colibri, pathlib.Path(directory))
                 began = time.monotonic()
                 server.start()
                 first_query(server.port)
@@ -452,16 +217,14 @@ def first_query(port):
             answer += data
 
 
-PARTS = ["select", "tpcb", "clients", "mixed", "half", "first", "idle"]
+PARTS = ["select", "tpcb", "mixed", "half", "first", "idle"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("colibri", help="the program")
-    parser.add_argument("--pg-bin", default="/usr/lib/postgresql/15/bin")
+    servers.add_arguments(parser)
     parser.add_argument("--parts", default="select,tpcb,mixed,half,first,idle")
     parser.add_argument("--isolation", default=None, help="Colibri's, where a client asks for none (default: serializable)")
-    parser.add_argument("--ways", default=None, help="of the part `clients` those alone whose name has one of these words")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
     parser.add_argument("--idle", type=int, default=60, help="seconds of idleness")
@@ -471,21 +234,15 @@ def main():
     unknown = [part for part in arguments.parts.split(",") if part not in PARTS]
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)} (there are {', '.join(PARTS)})")
-    for program in (arguments.colibri, pathlib.Path(arguments.pg_bin) / "initdb"):
-        if not os.access(program, os.X_OK):
-            parser.error(f"{program} is not there, or not a program")
+    servers.check_programs(parser, arguments)
     if arguments.rounds < 1 or arguments.seconds < 1:
         parser.error("rounds and seconds are at least one")
-    # So that the servers end with the script, whoever ends it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(dir=arguments.dir) as directory:
         os.chmod(directory, 0o755)
         run = Run(arguments, pathlib.Path(directory))
-        try:
+        with servers.started(run.servers):
             for part in arguments.parts.split(","):
                 getattr(run, part)()
-        finally:
-            run.stop()
         if arguments.json:
             pathlib.Path(arguments.json).write_text(json.dumps(run.results, indent=1))
 

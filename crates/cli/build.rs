@@ -1,10 +1,12 @@
-//! Finds out which commit is built, for `--version` and for results to name: `COLIBRI_COMMIT`, as set by who builds, or as git
-//! says. Here and in no crate below, so that a commit builds again no more than the command itself.
+//! Finds out which commit is built, for `--version` and for results to name: `COLIBRI_COMMIT`, as
+//! set by who builds, or as git says. Here and in no crate below, so that a commit builds again no
+//! more than the command itself.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where this package is in its repository. Sources that somebody has put into another one are not what that one's commit names.
+/// Where this package is in its repository. Sources that somebody has put into another one are not
+/// what that one's commit names.
 const PLACE: &str = "crates/cli/";
 
 fn main() {
@@ -14,7 +16,8 @@ fn main() {
     if is_told || git(&["rev-parse", "--show-prefix"]).as_deref() != Some(PLACE) {
         return;
     }
-    // A commit or a checkout, wherever git keeps what it knows of this work tree; with or without a log of it.
+    // A commit or a checkout, wherever git keeps what it knows of this work tree; with or without a
+    // log of it.
     for name in ["HEAD", "logs/HEAD"] {
         watch(git(&["rev-parse", "--git-path", name]));
     }

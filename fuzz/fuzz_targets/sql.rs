@@ -30,7 +30,7 @@ fn run(session: &mut Session, text: &str) {
             loop {
                 match session.step(&mut running, &mut Rows::default(), BUDGET_ROWS / 4) {
                     Ok(Progress::Done(_)) => break None,
-                    Ok(Progress::Wait(_) | Progress::Commits(_)) => panic!("{text}: there is nobody to wait for"),
+                    Ok(Progress::Wait(_) | Progress::Fetch(_) | Progress::Commits(_)) => panic!("{text}: there is nobody to wait for"),
                     Ok(_) => slices += 1,
                     Err(error) => break Some(error),
                 }

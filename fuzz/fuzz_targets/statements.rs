@@ -187,6 +187,7 @@ impl Client {
                 Ok(Progress::Rows) => {}
                 Ok(Progress::Yield | Progress::Sleep(_)) => return,
                 Ok(Progress::Commits(turn)) => turn.wait(),
+                Ok(Progress::Fetch(wait)) => wait.wait(),
                 Ok(Progress::Wait(wait)) if wait.is_over() => {}
                 Ok(Progress::Wait(wait)) => {
                     self.wait = Some(wait);

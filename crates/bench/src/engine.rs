@@ -35,10 +35,10 @@
 //!   verification are inside the clock, for all engines alike.
 //! - **`flush` is the ceiling of one durable writer**: a write and a flush a commit, and nothing
 //!   else. It has no group commit, so engines may pass it with several writers.
-//! - **Latency in closed loop flatters.** Who waits for a slow commit asks for nothing meanwhile.
-//!   For the latency that users would see, `--load 0.5` repeats each write workload at half of the
-//!   throughput it just had, and counts from when a transaction was due. Waiting for that moment
-//!   spins for its last 50 µs, which is in the processor time.
+//! - **Latency in closed loop flatters.** A writer that waits for a slow commit asks for nothing
+//!   meanwhile. For the latency that users would see, `--load 0.5` repeats each write workload at
+//!   half of the throughput it just had, and counts from when a transaction was due. Waiting for
+//!   that moment spins for its last 50 µs, which is in the processor time.
 //! - **Rust engines and C engines are built by different compilers**, each as its own package
 //!   builds it. Debug builds say so in their notes and are for tests only.
 //!
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    /// Runs small and answers the rows, all of which must be valid.
+    /// Runs the benchmark at a small size. Returns the rows, all of which must be valid.
     #[track_caller]
     fn check(flags: &str, rows_expected: usize) -> Vec<Row> {
         let outer = tempfile::tempdir().unwrap();
@@ -249,9 +249,9 @@ mod tests {
     fn a_rate_is_kept_and_latency_runs_from_when_a_write_was_due() {
         let rows = check("--targets null --workloads set,get --rate 2000 --n 400", 2);
         assert_eq!((rows[0].rate, rows[1].rate), (Some(2000.0), None));
-        // Nobody starts early: the last of 400 was due after 399 of the times between.
+        // No transaction starts early: the last of 400 was due after 399 intervals.
         assert!(rows[0].seconds >= 399.0 / 2000.0, "{:?}", rows[0]);
-        // No target keeps such a rate, and all the waiting that comes of it is latency.
+        // No target reaches such a rate. The waiting counts as latency.
         let rows = check("--targets flush --modes sync --workloads set --rate 1e8", 1);
         assert!(rows[0].latency_us.max / 1e6 > 0.9 * rows[0].seconds, "{:?}", rows[0]);
         assert!(rows[0].notes.contains("fell behind"), "{}", rows[0].notes);
@@ -265,7 +265,7 @@ mod tests {
             let filled = matches!(row.workload.as_str(), "batch" | "crud" | "delete");
             assert_eq!(row.prefill, if filled { PREFILL } else { 0 }, "{row:?}");
             if row.workload == "crud" {
-                // Beside a few pages, the file holds all that was filled in.
+                // The file holds all prefilled records and a few pages more.
                 assert!(row.cost.disk_bytes.unwrap() > PREFILL * 48, "{row:?}");
             }
         }

@@ -1,11 +1,11 @@
-//! Experiments with one question each.
+//! Experiments. Each answers one question.
 //!
 //! | module | question |
 //! | --- | --- |
 //! | `freespace` | Which order of taking free pages costs what? |
 //! | `lifo` | What does a write-back cache below make of two of these orders? |
 //! | `threads` | Does the runtime keep short requests short beside long ones? |
-//! | `idle` | What does a process cost that nobody asks for anything? |
+//! | `idle` | What does an idle process cost? |
 
 pub mod freespace;
 pub mod idle;

@@ -1,4 +1,4 @@
-//! The ground that all benchmarks stand on. It knows no engine and no workload.
+//! What all benchmarks use. It depends on no engine and no workload.
 //!
 //! | module | holds |
 //! | --- | --- |

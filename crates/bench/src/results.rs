@@ -1,5 +1,4 @@
-//! What is done with files of results: comparing, drawing, joining, and running a whole matrix of
-//! them.
+//! Work on files of results: compare, draw, merge, and run a whole matrix of benchmarks.
 //!
 //! | module | command |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! `colibri bench tpcc | ycsb | stock | script`: databases as their users meet them, over SQL
+//! `colibri bench tpcc | ycsb | stock | script`: databases as applications use them, over SQL
 //! sessions.
 //!
 //! The design, and why, is `docs/design/0008-benchmark.md`. Read it in this order: `workload` (what
@@ -196,7 +196,7 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     output::print_heading(&environment);
     let mut bench = Bench::new(args, workload, Arc::clone(&opened.target), plan, environment);
     let outcome = bench.steps();
-    // What was measured before something failed is worth a look.
+    // A failed run still writes what was measured before.
     let result = bench.finish(outcome)?;
     say!("{}", table::text(&result));
     files.write(&result)?;

@@ -1,5 +1,5 @@
-//! What a database has before anybody makes anything in it: handed to those who look up names, who
-//! know none of it by themselves.
+//! The built-in objects of each database. They are passed to the code that looks up names, which
+//! knows none of them itself.
 
 use colibri_types::functions::Registry;
 

@@ -1,12 +1,13 @@
 //! The catalogue as a whole: its entries, its versions, its changes; names of several parts.
 //!
-//! Each object is an entry of space 0, its key the object's kind and number, its value JSON: self-describing, so that newer
-//! versions can add fields. Entry `v` holds the catalogue's version, which every change of it raises: a session that finds
-//! the version it knows needs to read nothing else.
+//! Each object is an entry of space 0, its key the object's kind and number, its value JSON:
+//! self-describing, so that newer versions can add fields. Entry `v` holds the catalogue's version,
+//! which every change of it raises: a session that knows this version has nothing else to read.
 //!
-//! Invariants: numbers (tables', indexes', sequences', schemas', spaces') come from one counter and are never used again;
-//! tables, indexes, sequences and views of a schema share one space of names; a catalogue is immutable, and statements
-//! that change it make a new one that becomes the session's own until the transaction ends.
+//! Invariants: numbers (tables', indexes', sequences', schemas', spaces') come from one counter and
+//! are never used again; tables, indexes, sequences and views of a schema share one space of names;
+//! a catalogue is immutable, and statements that change it make a new one that becomes the
+//! session's own until the transaction ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -41,12 +42,13 @@ pub struct Catalog {
     views: HashMap<ObjectId, Arc<View>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
-    /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the constraint that has an
-    /// index's number.
+    /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the
+    /// constraint that has an index's number.
     comments: BTreeMap<(ObjectId, i32), String>,
 }
 
-/// In place of a column's number: a comment is on the constraint, not on the index that has the same number.
+/// In place of a column's number: a comment is on the constraint, not on the index that has the
+/// same number.
 // ON DISK: never renumber.
 pub const CONSTRAINT_COMMENT: i32 = -1;
 
@@ -71,21 +73,21 @@ const COMMENT: u8 = b'c';
 pub enum Change {
     /// A schema is made or changed.
     PutSchema(Schema),
-    /// A schema goes, by its name.
+    /// A schema is dropped, by its name.
     DropSchema(CompactString),
     /// A table is made or changed, with its indexes and constraints.
     PutTable(Table),
-    /// A table goes.
+    /// A table is dropped.
     DropTable(ObjectId),
     /// A sequence is made or changed.
     PutSequence(Sequence),
-    /// A sequence goes.
+    /// A sequence is dropped.
     DropSequence(ObjectId),
     /// A view is made or changed.
     PutView(View),
-    /// A view goes.
+    /// A view is dropped.
     DropView(ObjectId),
-    /// What is said of an object, or of a column of it by number.
+    /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
 
@@ -142,8 +144,8 @@ impl Catalog {
         get_u64(txn, VERSION)
     }
 
-    /// Keeps all others from changing the catalogue, and makes sure that its newest version is seen: two changes must not
-    /// make the same version.
+    /// Locks the catalogue against other changes, and makes sure that the transaction sees its
+    /// newest version: two changes must not make the same version.
     pub fn lock(txn: &mut dyn Transaction) -> Result<()> {
         txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait).in_sql()
     }
@@ -151,10 +153,11 @@ impl Catalog {
     /// Whether the database has a catalogue.
     ///
     /// # Errors
-    /// It has one that cannot be read: who takes that for none would make another.
+    /// It has a catalogue that cannot be read, which must not be taken for a missing one and made
+    /// anew.
     pub fn exists(txn: &mut dyn Transaction) -> Result<bool> {
         match txn.peek(&catalog_space(), VERSION) {
-            Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) | Ok(None) => Ok(false),
+            Err(colibri_txn::Error::NoSuchSpace { .. }) | Ok(None) => Ok(false),
             Err(error) => Err(in_sql(error)),
             Ok(Some(_)) => Ok(Self::version_seen_by(txn)? > 0),
         }
@@ -174,10 +177,17 @@ impl Catalog {
         let mut catalog = Self { version: Self::version_seen_by(txn)?, ..Self::default() };
         let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
         let mut entries = Vec::new();
-        txn.scan(&catalog_space(), &range, colibri_txn::Direction::Forward, ColumnSet::NONE, &mut |key, value| {
-            entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
-            std::ops::ControlFlow::Continue(())
-        })
+        txn.scan(
+            &catalog_space(),
+            &range,
+            colibri_txn::Direction::Forward,
+            ColumnSet::NONE,
+            usize::MAX,
+            &mut |key, value| {
+                entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
+                std::ops::ControlFlow::Continue(())
+            },
+        )
         .in_sql()?;
         for (kind, value) in entries {
             match kind {
@@ -206,7 +216,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Numbers never used before, as many as asked for.
+    /// New numbers, as many as asked for.
     pub fn new_ids(txn: &mut dyn Transaction, count: u32) -> Result<ObjectId> {
         let space = catalog_space();
         let first = match txn.get(&space, NEXT_ID, ColumnSet::ALL).in_sql()?.map(<[u8; 8]>::try_from) {
@@ -219,7 +229,7 @@ impl Catalog {
         Ok(id - count)
     }
 
-    /// Makes changes, in the database and here.
+    /// Makes changes, in the database and in this copy.
     pub fn apply(&mut self, txn: &mut dyn Transaction, changes: Vec<Change>) -> Result<()> {
         let space = catalog_space();
         for change in changes {
@@ -259,7 +269,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// The comments on what a change takes away: an object, or a column, an index or a constraint of a table.
+    /// The comments on what a change drops: an object, or a column, an index or a constraint of a
+    /// table.
     fn comments_outlived(&self, change: &Change) -> Vec<(ObjectId, i32)> {
         let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
         match change {
@@ -377,13 +388,13 @@ impl Catalog {
         self.schemas.values()
     }
 
-    /// What has a name in a schema.
+    /// The object with a name in a schema.
     #[must_use]
     pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
         self.relations.get(schema)?.get(name)
     }
 
-    /// What a name, perhaps with a schema, means in the schemas looked through.
+    /// The object of a name, with or without a schema, in the schemas of a search path.
     #[must_use]
     pub fn find(&self, name: &[CompactString], search_path: &[CompactString]) -> Option<&Relation> {
         match name {
@@ -396,7 +407,7 @@ impl Catalog {
         }
     }
 
-    /// What is said of an object (column 0) or of one of its columns.
+    /// The comment on an object (column 0) or on one of its columns.
     #[must_use]
     pub fn comment(&self, id: ObjectId, column: i32) -> Option<&str> {
         self.comments.get(&(id, column)).map(String::as_str)
@@ -407,7 +418,7 @@ impl Catalog {
         self.comments.iter().map(|(key, text)| (*key, text.as_str()))
     }
 
-    /// What has a number, with its schema's and its own name.
+    /// The object with a number, with its schema's and its own name.
     #[must_use]
     pub fn relation_numbered(&self, id: ObjectId) -> Option<(CompactString, CompactString, Relation)> {
         if let Some(table) = self.tables.get(&id) {
@@ -484,11 +495,11 @@ impl Catalog {
     }
 }
 
-/// Bytes of a text that may be the name of something: more than any name has with all its schemas and quotes.
+/// The longest text that may be a name, in bytes: more than any name with its schemas and quotes.
 pub const NAME_TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// The parts of a name that is written as text: `public."My sequence"`. Blanks, and the small letters of capitals, are those
-/// of ASCII: what else a name holds is the name.
+/// The parts of a name that is written as text: `public."My sequence"`. Blanks, and the small
+/// letters of capitals, are those of ASCII: what else a name holds is the name.
 #[must_use]
 pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
     if text.len() > NAME_TEXT_BYTES_MAX {

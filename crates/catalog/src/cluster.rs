@@ -1,13 +1,16 @@
 //! The server around a session: its databases, roles and other sessions.
 //!
-//! A database by itself has none of it: there the user is a superuser, alone, and the only database is the engine's. A
-//! server implements [`Cluster`] and gives it to its sessions (`Session::in_cluster`).
+//! A database without a server has none of it: its user is a superuser, and the engine's database
+//! is the only one. A server implements [`Cluster`] and gives it to its sessions
+//! (`Session::in_cluster`).
 //!
-//! Roles, and grants on databases, belong to the cluster; grants on what is in a database (schemas, tables, sequences,
-//! views) live in its catalogue and are transactional like the rest of it. Both refer to roles by number, and a number is
-//! never given twice: what a dropped role was granted is nobody's.
+//! Roles, and grants on databases, belong to the cluster; grants on what is in a database (schemas,
+//! tables, sequences, views) live in its catalogue and are transactional like the rest of it. Both
+//! refer to roles by number, and a number is never used twice, so grants to a dropped role belong
+//! to no role.
 //!
-//! Changes of the cluster are not part of a transaction: they happen at once, and no ROLLBACK takes them back.
+//! Changes of the cluster are not part of a transaction: they happen at once, and ROLLBACK does not
+//! undo them.
 
 mod privileges;
 mod roles;
@@ -33,38 +36,38 @@ use roles::{unlimited, yes};
 /// A role's number.
 pub type RoleId = u32;
 
-/// The superuser that is there from the beginning; owns what was made without a cluster.
+/// The first superuser, which owns objects that were made without a cluster.
 pub const BOOTSTRAP_ROLE: RoleId = 10;
 
-/// `pg_database_owner`: whoever owns the database at hand is a member.
+/// `pg_database_owner`: the owner of the current database is a member.
 pub const DATABASE_OWNER_ROLE: RoleId = 6171;
 
-/// Everybody: the grantee that PUBLIC is.
+/// All roles: the grantee PUBLIC.
 pub const PUBLIC_ROLE: RoleId = 0;
 
 /// The first number that roles made by users get.
 const FIRST_USER_ROLE: RoleId = 16_384;
 
-/// What a database is made with.
+/// The properties of a new database.
 #[derive(Debug, Clone, Copy)]
 pub struct NewDatabase {
     /// The role that owns it.
     pub owner: RoleId,
-    /// How many sessions it may have at a time; -1 for as many as the server has.
+    /// The most sessions at a time; -1 for as many as the server allows.
     pub connection_limit: i32,
-    /// Whether anybody may connect to it.
+    /// Whether connections to it are allowed.
     pub allow_connections: bool,
 }
 
 impl NewDatabase {
-    /// A database that everybody who has the right to may connect to.
+    /// A database that allows connections, without a limit of its own.
     #[must_use]
     pub fn of(owner: RoleId) -> Self {
         Self { owner, connection_limit: -1, allow_connections: true }
     }
 }
 
-/// What a session asks of the server around it.
+/// The interface through which a session uses its server.
 ///
 /// Methods are called within statements, on the thread that runs them: they answer from memory, but for those that
 /// change something, which may wait for the disk.
@@ -75,7 +78,7 @@ pub trait Cluster: Send + Sync {
     /// Bytes of a database's file; 0 if there is none.
     fn database_bytes(&self, name: &str) -> u64;
 
-    /// Makes an empty database. It is durable on return, with all that `how` says.
+    /// Makes an empty database. It is durable on return, with all properties of `how`.
     ///
     /// # Errors
     /// 42P04 if there is one of that name, 42602 if the name cannot be one; of the disk.
@@ -85,7 +88,8 @@ pub trait Cluster: Send + Sync {
     /// for, up to a few seconds, until `cancel` is set.
     ///
     /// # Errors
-    /// 3D000 if there is none, 55006 if somebody stays connected to it, 57014 if it was cancelled; of the disk.
+    /// 3D000 if there is none, 55006 if a session stays connected to it, 57014 if it was cancelled;
+    /// of the disk.
     fn drop_database(&self, name: &str, force: bool, cancel: &AtomicBool) -> Result<()>;
 
     /// Gives a database another name. Waits as [`Cluster::drop_database`] does.
@@ -97,20 +101,20 @@ pub trait Cluster: Send + Sync {
     /// Changes a database's owner, grants or limits (not its name or number). It is durable on return.
     ///
     /// # Errors
-    /// 3D000 if there is none; what `change` gives; of the disk.
+    /// 3D000 if there is none; the error of `change`; of the disk.
     fn change_database(&self, name: &str, change: &mut dyn FnMut(&mut DatabaseInfo) -> Result<()>) -> Result<()>;
 
     /// The roles as they are now.
     fn roles(&self) -> Arc<Roles>;
 
-    /// A number that is another one after each change of roles or databases: sessions ask for it once per statement, so it
-    /// has to be cheap.
+    /// A number that changes with each change of roles or databases. Sessions read it once per
+    /// statement, so it has to be cheap.
     fn version(&self) -> u64;
 
     /// Changes roles, one change at a time. It is durable on return.
     ///
     /// # Errors
-    /// What `change` gives, and then nothing is changed; of the disk.
+    /// The error of `change`, and then nothing is changed; of the disk.
     fn change_roles(&self, change: &mut dyn FnMut(&mut Roles) -> Result<()>) -> Result<()>;
 
     /// The settings that are kept for databases and roles.
@@ -122,14 +126,15 @@ pub trait Cluster: Send + Sync {
     /// What `change` gives, and then nothing is changed; of the disk.
     fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()>;
 
-    /// The SCRAM-SHA-256 verifier of a password, as PostgreSQL keeps it (`SCRAM-SHA-256$4096:…`). What is a whole one
-    /// already stays as it is. `None` for an empty password, or the verifier of one: nobody may log in with that.
+    /// The SCRAM-SHA-256 verifier of a password, as PostgreSQL keeps it (`SCRAM-SHA-256$4096:…`). A
+    /// complete verifier stays unchanged. `None` for an empty password, or the verifier of one, as
+    /// it does not allow a login.
     ///
     /// # Errors
     /// If the system gives no randomness.
     fn verifier(&self, password: &str) -> Result<Option<String>>;
 
-    /// Everybody who is connected, to whichever database.
+    /// All sessions of all databases.
     fn sessions(&self) -> Vec<SessionInfo>;
 
     /// Cancels what a session is doing; false if there is no such session.
@@ -152,20 +157,31 @@ pub struct DatabaseInfo {
     pub oid: u32,
     /// Its name.
     pub name: CompactString,
-    /// Who owns it.
+    /// Its owner.
     pub owner: RoleId,
-    /// Whether anybody may connect.
+    /// Whether connections are allowed.
     #[serde(default = "yes")]
     pub allow_connections: bool,
-    /// How many sessions may be connected to it, -1 for any number.
+    /// The most sessions, -1 for any number.
     #[serde(default = "unlimited")]
     pub connection_limit: i32,
-    /// Who may do what; `None` is what PostgreSQL gives by default: everybody may connect.
+    /// Its privileges; `None` stands for PostgreSQL's default: all roles may connect.
     #[serde(default)]
     pub acl: Option<Acl>,
-    /// What is said of it.
+    /// Its comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+/// How a connection is encrypted, in OpenSSL's words.
+#[derive(Debug, Clone)]
+pub struct Encryption {
+    /// Of the protocol: `TLSv1.3`.
+    pub version: &'static str,
+    /// What encrypts: `TLS_AES_256_GCM_SHA384`.
+    pub cipher: CompactString,
+    /// The length of its key.
+    pub bits: i32,
 }
 
 /// A session, as `pg_stat_activity` shows it.
@@ -175,29 +191,31 @@ pub struct SessionInfo {
     pub pid: i32,
     /// The database that it is connected to.
     pub database: CompactString,
-    /// As whom it logged in.
+    /// The role that it logged in as.
     pub user: CompactString,
-    /// What the client calls itself.
+    /// The client's `application_name`.
     pub application_name: CompactString,
-    /// Where the client is; `None` for a Unix socket.
+    /// The client's address; `None` for a Unix socket.
     pub client: Option<SocketAddr>,
-    /// What it is doing.
+    /// How its connection is encrypted, if it is.
+    pub encryption: Option<Encryption>,
+    /// Its state.
     pub state: SessionState,
     /// What it waits for, if it does.
     pub waits_for: Option<Waits>,
-    /// The statement at work, or the last one.
+    /// The running statement, or the last one.
     pub query: String,
     /// When it connected; these are in microseconds since 2000-01-01 00:00 UTC.
     pub connected_us: i64,
     /// When its transaction began, if it is in one.
     pub transaction_us: Option<i64>,
-    /// When the statement at work, or the last one, began.
+    /// When the running statement, or the last one, began.
     pub query_us: Option<i64>,
     /// When its state changed.
     pub state_us: i64,
 }
 
-/// What a session is doing.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// Running a statement.
@@ -211,7 +229,7 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    /// As `pg_stat_activity` says it.
+    /// The word of `pg_stat_activity` for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -228,14 +246,16 @@ impl SessionState {
 pub enum Waits {
     /// The client: its next message, or room for more of the answer.
     Client,
-    /// A lock that somebody else has.
+    /// A lock of another transaction.
     Lock,
-    /// Others who commit, in whose queue it stands.
+    /// Commits of others before it in the queue.
     Commits,
     /// Its commit to be durable.
     Durability,
-    /// The end of a sleep that it has asked for.
+    /// The end of `pg_sleep`.
     Sleep,
+    /// Rows that are on their way from the store.
+    Fetch,
 }
 
 impl Waits {
@@ -248,6 +268,7 @@ impl Waits {
             Self::Commits => ("IPC", "CommitQueue"),
             Self::Durability => ("IO", "WALSync"),
             Self::Sleep => ("Timeout", "PgSleep"),
+            Self::Fetch => ("IO", "DataFileRead"),
         }
     }
 }
@@ -256,10 +277,10 @@ impl Waits {
 
 // ---- grants ----
 
-/// Whether a role may connect to a database: to be asked when somebody logs in, once their name is proven.
+/// Checks whether a role may connect to a database. Called at the login, after the authentication.
 ///
 /// # Errors
-/// 28000 for a role that is not there or may not log in, 3D000, 55000, 42501.
+/// 28000 for a role that does not exist or may not log in, 3D000, 55000, 42501.
 pub fn admit(cluster: &dyn Cluster, user: &str, database: &str) -> Result<(RoleId, DatabaseInfo)> {
     const NOT_ADMITTED: SqlState = SqlState("28000");
     let roles = cluster.roles();

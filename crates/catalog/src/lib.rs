@@ -1,5 +1,5 @@
-//! What there is in a database and around it, and how rows are laid out. It is kept in transactions
-//! like everything else.
+//! The objects of a database and of its server, and the layout of rows. Changes of a database's
+//! objects are transactional.
 //!
 //! | module | holds |
 //! | --- | --- |

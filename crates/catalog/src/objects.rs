@@ -1,6 +1,8 @@
-//! What a catalogue holds: schemas, tables with their columns, indexes and constraints, sequences, views.
+//! The objects of a catalogue: schemas, tables with their columns, indexes and constraints,
+//! sequences, views.
 //!
-//! Each is JSON in its entry, field by field: a field that came later has a default for entries that do not have it.
+//! Each is JSON in its entry, field by field: a field that came later has a default for entries
+//! that do not have it.
 
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ pub struct Column {
     /// The default, as SQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// What rows have that were written before the column was added, as text.
+    /// The value in rows that were written before the column was added, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// Values come from a sequence.
@@ -71,7 +73,8 @@ pub struct IndexColumn {
     pub nulls_first: bool,
 }
 
-/// A secondary index. An entry's key is the indexed columns followed by the row's key; its value is empty.
+/// A secondary index. An entry's key is the indexed columns followed by the row's key; its value is
+/// empty.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Index {
     /// Its number.
@@ -85,7 +88,7 @@ pub struct Index {
     /// No two rows have the same values, NULLs aside.
     #[serde(default)]
     pub unique: bool,
-    /// It was made by a UNIQUE constraint of this name.
+    /// Whether it belongs to a UNIQUE constraint, which has the same name.
     #[serde(default)]
     pub constraint: bool,
 }
@@ -118,9 +121,12 @@ pub struct Check {
     pub name: CompactString,
     /// The condition, as SQL.
     pub condition: String,
-    /// It would not hold for tables below, of which there are none.
+    /// NO INHERIT, which has no effect, as there is no inheritance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_inherit: bool,
+    /// NOT VALID: rows that were there before it have not been checked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_valid: bool,
 }
 
 /// What happens to referring rows.
@@ -130,11 +136,11 @@ pub enum ReferenceAction {
     NoAction,
     /// An error.
     Restrict,
-    /// They go, or change, too.
+    /// They are deleted or changed, too.
     Cascade,
-    /// They refer to nothing.
+    /// Their columns become NULL.
     SetNull,
-    /// They refer to what their columns' defaults say.
+    /// Their columns get their defaults.
     SetDefault,
 }
 
@@ -155,12 +161,19 @@ pub struct ForeignKey {
     pub on_delete: ReferenceAction,
     /// When its key changes.
     pub on_update: ReferenceAction,
+    /// Which of the referring columns `on_delete` sets; none says all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delete_columns: Vec<usize>,
+    /// NOT VALID: rows that were there before it have not been checked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_valid: bool,
 }
 
 /// A table.
 ///
-/// A row's key is its primary key's columns, encoded in order; without a primary key, a hidden number (8 bytes). A row's
-/// value holds, in the newest of `generations`, all columns that the key does not give back exactly.
+/// A row's key is its primary key's columns, encoded in order; without a primary key, a hidden
+/// number (8 bytes). A row's value holds, in the newest of `generations`, all columns that the key
+/// does not give back exactly.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Table {
     /// Its number.
@@ -230,10 +243,11 @@ pub struct Sequence {
     pub max: i64,
     /// Whether it starts again at its end.
     pub cycle: bool,
-    /// Values that a session may take at once, as CACHE says: sessions share blocks here, so it is only shown.
+    /// Values that a session may take at once, as CACHE says: sessions share blocks here, so it is
+    /// only shown.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub cache: i64,
-    /// The table and column that it goes away with.
+    /// The table and column that it belongs to, and is dropped with.
     pub owned_by: Option<(ObjectId, usize)>,
     /// Who owns it.
     #[serde(default = "bootstrap")]
@@ -289,7 +303,7 @@ pub struct Schema {
     pub acl: Option<Acl>,
 }
 
-/// Something with a name in a schema.
+/// A relation: an object with a name in a schema.
 #[derive(Debug, Clone)]
 pub enum Relation {
     /// A table.
@@ -305,6 +319,12 @@ pub enum Relation {
 }
 
 impl Table {
+    /// Whether a CHECK is NOT VALID, so that rows which do not change in its columns may violate it.
+    #[must_use]
+    pub fn is_not_valid(&self, check: &str) -> bool {
+        self.checks.iter().any(|known| known.not_valid && known.name == check)
+    }
+
     /// Its rows' space, with what tells its columns apart.
     #[must_use]
     pub fn space(&self) -> Space {
@@ -344,7 +364,8 @@ impl Table {
         self.primary_key.as_ref().map_or(&[], |key| &key.columns)
     }
 
-    /// Starts a new generation of rows if the columns that a row's value has to hold are not those of the newest one.
+    /// Starts a new generation of rows if the columns that a row's value has to hold are not those
+    /// of the newest one.
     pub fn renew_generation(&mut self) {
         let stored: Vec<usize> = self
             .live_columns()
@@ -366,7 +387,8 @@ impl Table {
             RowFormat::new(generation as u16, &types)
         });
         let formats = formats.collect();
-        // Texts that were written by this program for values of the column's type; NULL is what a damaged one is read as.
+        // Texts that were written by this program for values of the column's type; NULL is what a
+        // damaged one is read as.
         let env = Env::default();
         let missing = self.columns.iter().map(|column| match &column.missing {
             Some(text) => text_io::parse(column.ty.ty, column.ty.modifier, text, &env).unwrap_or_default(),
@@ -401,7 +423,8 @@ impl Schema {
         Self { id, name, owner, acl: None }
     }
 
-    /// `public`, as every database begins with it: the database's owner may make things in it, everybody may use it.
+    /// `public` as in a new database: the database's owner may create objects in it, all roles may
+    /// use it.
     pub(super) fn public() -> Self {
         let owner = DATABASE_OWNER_ROLE;
         let mut acl = Acl::default_of(ObjectKind::Schema, owner);
@@ -419,7 +442,7 @@ impl Sequence {
 }
 
 impl Relation {
-    /// What it is, as error messages say.
+    /// The word for its kind in error messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

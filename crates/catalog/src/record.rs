@@ -8,9 +8,10 @@
 //!                value = nothing
 //! ```
 //!
-//! Invariants: a row here is a slice of all the table's columns, dropped ones included (NULL), followed by the hidden
-//! number where the table has no primary key. Rows are written in the newest generation only. A column that a row's
-//! generation does not hold and the key does not give has the column's `missing` value; a dropped one is NULL.
+//! Invariants: a row here is a slice of all the table's columns, dropped ones included (NULL),
+//! followed by the hidden number where the table has no primary key. Rows are written in the newest
+//! generation only. A column that a row's generation does not hold and the key does not give has
+//! the column's `missing` value; a dropped one is NULL.
 
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
@@ -51,8 +52,8 @@ pub fn row_key(table: &Table, row: &[Datum]) -> Result<Key> {
     Ok(key)
 }
 
-/// The key of a row, or the beginning of one, from values in the key's order; for a table without primary key, from the
-/// hidden number.
+/// The key of a row, or the beginning of one, from values in the key's order; for a table without
+/// primary key, from the hidden number.
 ///
 /// # Errors
 /// The key is too long.
@@ -180,18 +181,19 @@ impl KeyStep {
 }
 
 impl KeyReader {
-    fn new(table: &Table, columns: &[usize]) -> Self {
+    fn new(table: &Table, columns: &[usize], is_wanted: &dyn Fn(usize) -> bool) -> Self {
         let mut reader = Self::default();
+        let place_of = |column| columns.iter().position(|&wanted| wanted == column).filter(|&place| is_wanted(place));
         for &column in table.key_columns() {
             let ty = table.columns[column].ty.ty;
-            let out = columns.iter().position(|&wanted| wanted == column).filter(|_| key::is_exact(ty));
+            let out = place_of(column).filter(|_| key::is_exact(ty));
             reader.steps.push(KeyStep { ty, descending: false, nulls_first: false, not_null: true, out });
         }
         while reader.steps.last().is_some_and(|step| step.out.is_none()) {
             reader.steps.pop();
         }
         if table.primary_key.is_none() {
-            reader.number = columns.iter().position(|&wanted| wanted == table.columns.len());
+            reader.number = place_of(table.columns.len());
         }
         reader
     }
@@ -218,12 +220,20 @@ fn is_in_key(table: &Table, column: usize) -> bool {
 impl RowReader {
     /// A reader of some columns, each named once; `table.columns.len()` is the hidden number.
     pub fn new(table: &Table, columns: &[usize]) -> Self {
+        Self::of_places(table, columns, &|_| true)
+    }
+
+    /// As [`RowReader::new`], but it reads the columns of some places only, and leaves the others as
+    /// they are.
+    pub fn of_places(table: &Table, columns: &[usize], is_wanted: &dyn Fn(usize) -> bool) -> Self {
         let layout = table.layout.as_ref().expect("a table of a catalogue has its layout");
-        let key = KeyReader::new(table, columns);
+        let key = KeyReader::new(table, columns, is_wanted);
         // From here on only what values hold is of interest.
         let columns: SmallVec<[usize; 8]> = columns
             .iter()
-            .map(|&column| match table.columns.get(column) {
+            .enumerate()
+            .map(|(place, &column)| match table.columns.get(column) {
+                _ if !is_wanted(place) => ELSEWHERE,
                 Some(known) if known.dropped => DROPPED,
                 Some(_) if !is_in_key(table, column) => column,
                 _ => ELSEWHERE,
@@ -311,7 +321,8 @@ pub fn index_prefix<'a>(table: &Table, index: &Index, values: impl IntoIterator<
     Ok(entry)
 }
 
-/// The indexed columns of a row, encoded: the entry without the row's key, and what a unique index has only once.
+/// The indexed columns of a row, encoded: the entry without the row's key, and what a unique index
+/// has only once.
 ///
 /// # Errors
 /// The entry is too long.
@@ -468,7 +479,8 @@ pub struct IndexReader {
 }
 
 impl IndexReader {
-    /// A reader of some columns, each named once; `None` if the entries do not give them all exactly.
+    /// A reader of some columns, each named once; `None` if the entries do not give them all
+    /// exactly.
     pub fn new(table: &Table, index: &Index, columns: &[usize]) -> Option<Self> {
         if !columns.iter().all(|&column| is_covered(table, index, column)) {
             return None;
@@ -485,10 +497,11 @@ impl IndexReader {
         // What the index' own columns give is not looked for in the row's key again.
         let others: SmallVec<[usize; 8]> =
             columns.iter().zip(&found).map(|(&column, &found)| if found { ELSEWHERE } else { column }).collect();
-        Some(Self { steps, key: KeyReader::new(table, &others) })
+        Some(Self { steps, key: KeyReader::new(table, &others, &|_| true) })
     }
 
-    /// Reads an entry into the first places of `out`, as many as there are columns. Gives the row's key.
+    /// Reads an entry into the first places of `out`, as many as there are columns. Gives the row's
+    /// key.
     ///
     /// # Errors
     /// The entry is damaged.

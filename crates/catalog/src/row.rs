@@ -6,16 +6,16 @@
 //! ```
 //! - generation: u16, the number of the table's layout that the row was written with.
 //! - bits: bit 0 says that the ends are u32 (else u16); bit 1 + i that column i is NULL.
-//! - fixed-width values are at constant offsets, little-endian, NULL or not: bool 1 byte, smallint 2, integer, oid,
-//!   date and real 4, bigint, double, time and timestamps 8, uuid and interval 16.
-//! - the others (text, bytea, numeric, arrays) are one after the other; an end counts from the first one's beginning. The last
-//!   end is the end of the row.
-//! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian integer without
-//!   leading zero bytes.
+//! - fixed-width values are at constant offsets, little-endian, NULL or not: bool 1 byte, smallint
+//!   2, integer, oid, date and real 4, bigint, double, time and timestamps 8, uuid and interval 16.
+//! - the others (text, bytea, numeric, arrays) are one after the other; an end counts from the
+//!   first one's beginning. The last end is the end of the row.
+//! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian
+//!   integer without leading zero bytes.
 //! - an array: PostgreSQL's binary format of it, see `array`.
 //!
-//! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK: none of this may
-//! change; a new layout is a new kind of generation.
+//! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK:
+//! none of this may change; a new layout is a new kind of generation.
 
 use colibri_types::{
     Array, Datum, Error, Interval, Numeric, Result, SqlState, Type, interval::DAY_US, numeric::SCALE_MAX,
@@ -279,7 +279,8 @@ impl RowFormat {
         utf8(bytes).map(Some)
     }
 
-    /// Overwrites a value. A text goes into the memory of the one that was there, if that is about as large.
+    /// Overwrites a value. A text goes into the memory of the one that was there, if that is about
+    /// as large.
     #[inline]
     fn read_into(&self, parts: Parts<'_>, column: usize, out: &mut Datum) -> Result<()> {
         let slot = self.slots[column];
@@ -370,7 +371,8 @@ impl RowFormat {
         }
     }
 
-    /// The columns whose bytes differ. Equal values of another form (1.0 and 1.00, 0 and -0) count as different.
+    /// The columns whose bytes differ. Equal values of another form (1.0 and 1.00, 0 and -0) count
+    /// as different.
     pub fn changed(&self, old: &[u8], new: &[u8]) -> Result<Vec<usize>> {
         let mut columns = Vec::new();
         self.for_each_changed(old, new, |column| columns.push(column))?;
@@ -388,7 +390,8 @@ impl RowFormat {
         Ok(())
     }
 
-    /// Appends a copy of a row with other values in some columns. Of several changes of one column the last counts.
+    /// Appends a copy of a row with other values in some columns. Of several changes of one column
+    /// the last counts.
     pub fn patch(&self, row: &[u8], changes: &[(usize, Datum)], out: &mut Vec<u8>) -> Result<()> {
         let parts = self.parts(row)?;
         if changes.iter().all(|(column, _)| self.slots[*column].form.width().is_some()) {

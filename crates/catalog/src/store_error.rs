@@ -1,14 +1,15 @@
-//! What transactions answer in place of a result, as SQL's errors.
+//! Failures of transactions as errors of SQL.
 //!
-//! Values and their errors know nothing of transactions. So where SQL calls a store it says with
-//! [`InSql::in_sql`] that the store's failure is SQL's. Two answers are not failures for the user:
-//! a lock that has to be waited for, and a snapshot that is too old. They travel as errors that
-//! carry a [`Pause`] until a step of a statement is an outcome of its own.
+//! Values and their errors do not depend on transactions. So where SQL calls a store it converts
+//! the store's failure with [`InSql::in_sql`]. An interruption ([`colibri_txn::Interruption`]) is
+//! no failure. It travels in the place of an error, so that `?` carries it, and carries a [`Pause`].
+//! The session that runs a statement calls [`pause`] on every error first. [`as_failure`] turns an
+//! interruption that the session cannot heed into a failure.
 
 use std::sync::Arc;
 
 use colibri_storage::Error as Storage;
-use colibri_txn::{Error as Txn, LockWait};
+use colibri_txn::{Error as Txn, Interruption, LockWait, StoreWait};
 use colibri_types::{Error, Result, SqlState};
 use parking_lot::Mutex;
 
@@ -17,10 +18,15 @@ const DEADLOCK_DETECTED: &str = "deadlock detected";
 /// Why a statement broke off without an error for the user.
 #[derive(Debug, Clone)]
 pub enum Pause {
-    /// It waits for a lock: take it back, wait, run it again.
+    /// It waits for a lock: roll it back, wait, run it again.
     Wait(Arc<Mutex<Option<LockWait>>>),
-    /// Its snapshot is too old: take it back and run it again.
+    /// Its snapshot is too old: roll it back and run it again.
     Stale,
+    /// What it reads is on its way: wait, and go on where it was.
+    Fetch(StoreWait),
+    /// The same, in the middle of something that cannot be gone on with: roll the statement back,
+    /// wait, run it again. What has been fetched is there then.
+    FetchAnew(StoreWait),
 }
 
 /// A store's result as one of SQL.
@@ -48,11 +54,13 @@ pub fn in_sql(error: impl Into<Txn>) -> Error {
 fn translate(error: Txn) -> Error {
     let message = error.to_string();
     let state = match error {
-        Txn::Wait(wait) => {
-            let pause = Pause::Wait(Arc::new(Mutex::new(Some(wait))));
-            return Error::new(SqlState::LOCK_NOT_AVAILABLE, message).carrying(pause);
+        Txn::Interrupted(interruption) => {
+            return Error::interruption(match interruption {
+                Interruption::Wait(wait) => Pause::Wait(Arc::new(Mutex::new(Some(wait)))),
+                Interruption::Stale => Pause::Stale,
+                Interruption::Fetch(wait) => Pause::Fetch(wait),
+            });
         }
-        Txn::Stale => return Error::new(SqlState::SERIALIZATION_FAILURE, message).carrying(Pause::Stale),
         Txn::Patch(error) => {
             return match error.downcast::<Error>() {
                 Ok(error) => *error,
@@ -60,9 +68,7 @@ fn translate(error: Txn) -> Error {
             };
         }
         Txn::Conflict { .. } => {
-            return Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
-                .detail(message)
-                .hint("The transaction might succeed if retried.");
+            return not_serializable().detail(message);
         }
         // What drivers' retry loops look for, in place of PostgreSQL's 40P01.
         Txn::Deadlock => {
@@ -71,6 +77,7 @@ fn translate(error: Txn) -> Error {
         }
         Txn::NotAvailable => return Error::new(SqlState::LOCK_NOT_AVAILABLE, "could not obtain lock on row"),
         Txn::Unknown { .. } => SqlState::COMMIT_UNKNOWN,
+        Txn::KeyLength { .. } | Txn::ValueTooLong { .. } => SqlState::PROGRAM_LIMIT,
         Txn::TooLarge { .. } => SqlState::OUT_OF_MEMORY,
         Txn::ReadOnly => SqlState::READ_ONLY_TRANSACTION,
         Txn::Storage(Storage::DiskFull { .. } | Storage::DatabaseFull { .. }) => SqlState::DISK_FULL,
@@ -87,7 +94,54 @@ pub fn pause(error: &Error) -> Option<&Pause> {
     error.carried()
 }
 
-/// Whether an error says that locks are waited for in a circle.
+/// Whether a call has to be made again when what it asks for has been fetched.
+pub fn is_fetch(error: &Error) -> bool {
+    matches!(pause(error), Some(Pause::Fetch(_)))
+}
+
+/// For what cannot be gone on with in the middle: where it has to fetch, the statement runs again
+/// from its start.
+#[must_use]
+pub fn from_the_start(error: Error) -> Error {
+    match pause(&error) {
+        Some(Pause::Fetch(wait)) => Error::interruption(Pause::FetchAnew(wait.clone())),
+        _ => error,
+    }
+}
+
+/// Makes a call until nothing has to be fetched for it any more, and blocks the thread meanwhile:
+/// for the little that a session reads outside of the steps of a statement.
+///
+/// # Errors
+/// Those of the call.
+pub fn fetched_now<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match call() {
+            Err(error) => match pause(&error) {
+                Some(Pause::Fetch(wait)) => wait.wait(),
+                _ => return Err(error),
+            },
+            done => return done,
+        }
+    }
+}
+
+/// What the user is told: the failure, or, where an interruption could not be heeded, that the
+/// transaction has to run again.
+#[must_use]
+pub fn as_failure(error: Error) -> Error {
+    if error.is_interruption() { not_serializable() } else { error }
+}
+
+/// What others have changed keeps a transaction from going on.
+#[must_use]
+#[cold]
+pub fn not_serializable() -> Error {
+    Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
+        .hint("The transaction might succeed if retried.")
+}
+
+/// Whether an error is a deadlock.
 pub fn is_deadlock(error: &Error) -> bool {
     error.state() == SqlState::DEADLOCK || error.report().message == DEADLOCK_DETECTED
 }

@@ -1,5 +1,5 @@
-//! Tables whose rows are made from the catalogue when they are read: what they are. Which there are
-//! is said elsewhere.
+//! Types for tables whose rows are made from the catalogue when they are read. The list of these
+//! tables is elsewhere.
 
 use std::collections::HashMap;
 
@@ -39,10 +39,10 @@ impl std::fmt::Debug for SystemTable {
 /// Makes the rows of a table.
 pub type Fill = fn(&Env, &mut Rows) -> Result<()>;
 
-/// What describing an object takes, in units of work.
+/// The cost of describing an object, in units of work.
 const UNITS_PER_OBJECT: usize = 100;
 
-/// Rows in the making.
+/// Rows that are being made.
 pub struct Rows {
     width: usize,
     /// Whether rows may end before the last columns.
@@ -81,7 +81,7 @@ impl SystemTable {
     }
 }
 
-/// The system tables that there are.
+/// All system tables.
 #[derive(Debug)]
 pub struct SystemTables {
     all: Vec<SystemTable>,
@@ -104,12 +104,12 @@ impl SystemTables {
         self.found(schema, name).filter(|table| !table.is_function)
     }
 
-    /// What is read by calling it, by name.
+    /// A table function by name.
     pub fn function(&self, name: &str) -> Option<&SystemTable> {
         self.found("pg_catalog", name).filter(|table| table.is_function)
     }
 
-    /// One by number, or what is read by calling it.
+    /// A table or table function by number.
     pub fn numbered(&self, oid: u32) -> Option<&SystemTable> {
         self.all.iter().find(|table| table.oid == oid)
     }
@@ -119,7 +119,7 @@ impl SystemTables {
         self.all.iter().filter(|table| !table.is_function)
     }
 
-    /// All of them, and what is read by calling it.
+    /// All tables and table functions.
     pub fn with_functions(&self) -> &[SystemTable] {
         &self.all
     }

@@ -13,13 +13,14 @@ use crate::failure::{Failure, Result};
 use crate::new_file;
 use crate::number::{counted, grouped};
 
-/// How long to wait for a steady point of somebody else's.
+/// How long to wait for another process's steady point.
 const STEADY_WITHIN: Duration = Duration::from_secs(60);
 
 /// Back up a database to a new file, while others go on using it
 ///
-/// With --since the file has only what has changed since an earlier backup, full or not; restoring takes the full
-/// backup and all that follow it. A backup holds all that was acknowledged before it began.
+/// With --since the file has only what has changed since an earlier backup, full or not; restoring
+/// takes the full backup and all that follow it. A backup holds all that was acknowledged before it
+/// began.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri backup birds monday.backup\n  \
                         colibri backup birds tuesday.backup --since monday.backup\n  \
@@ -51,11 +52,11 @@ pub(crate) fn run(args: &BackupArgs) -> Result<()> {
     Ok(())
 }
 
-/// Waits until what was acknowledged is part of a steady point, if this process may not make one: whoever writes to the
-/// database does so every 30 seconds at most, by default.
+/// If this process may not make a steady point, waits until one contains all acknowledged commits.
+/// By default the writing process makes one at least every 30 seconds.
 fn await_steady(db: &Database, acknowledged: TxnId, dir: &Path) -> Result<()> {
     let begun = Instant::now();
-    // Where one can be made, the backup makes it.
+    // If this process may make a steady point, the backup does.
     while db.stat().map_err(Failure::engine(dir))?.steady_txn < acknowledged && db.is_read_only() {
         if begun.elapsed() > STEADY_WITHIN {
             return Err(Failure::NoSteadyPoint { dir: dir.to_owned() });

@@ -28,7 +28,7 @@ enum Shell {
 }
 
 pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> Result<()> {
-    // In memory first: the generator takes it that nothing can go wrong with writing.
+    // Written to memory first: the generator does not handle errors of writing.
     let mut script = Vec::new();
     match args.shell {
         Shell::Bash => generate(Bash, &mut command, "colibri", &mut script),

@@ -8,16 +8,18 @@ use colibri::{Database, Durability, Options};
 use crate::failure::{Failure, Result};
 use crate::number::{counted, size};
 
-/// Opens an existing database without the right to change it: whatever the durability of those who write to it.
+/// Opens an existing database read-only, whatever the durability mode of its writers.
 pub(crate) fn open_to_read(dir: &Path) -> Result<Database> {
     open(dir, &Options::new().read_only(true).create(false))
 }
 
-/// Opens an existing database to back it up. A backup begins with a steady point, so that it holds all that was acknowledged
-/// before, and only those who may write can make one. Who may only read waits until one is made.
+/// Opens an existing database to back it up. A backup begins with a steady point, so that it holds
+/// all that was acknowledged before, and only those who may write can make one. With read
+/// permission alone, the backup waits until one is made.
 pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
     let options = Options::new().create(false);
-    // Those who commit have to agree on whether commits go to the log. This commits nothing, and joins either.
+    // All processes that commit have to agree on whether commits go to the log. This one commits
+    // nothing, so it accepts both.
     match open(dir, &options) {
         Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
             open(dir, &options.durability(Durability::NoSync))
@@ -33,7 +35,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Opens a database, and tells if that took more than looking at it.
+/// Opens a database, and reports if that needed a recovery.
 pub(crate) fn open(dir: &Path, options: &Options) -> Result<Database> {
     ensure_not_of_a_server(dir)?;
     let db = Database::open(dir, options).map_err(Failure::engine(dir))?;
@@ -45,15 +47,15 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Database> {
     Ok(db)
 }
 
-/// A server's directory is not a database, and neither is what lies beside its databases or in one of them. One would be
-/// made there, and be empty, to somebody's surprise.
+/// Refuses a server's directory, and directories beside its databases or inside of one. Otherwise a
+/// new, empty database would be made there.
 fn ensure_not_of_a_server(dir: &Path) -> Result<()> {
     if is_database(dir) {
         return Ok(());
     }
     let path = resolved(dir);
     for outer in path.ancestors() {
-        // The nearest that is something says what `dir` is.
+        // The nearest directory of a known kind decides.
         if is_of_a_server(outer) {
             return match path.parent() == Some(&outer.join("databases")) {
                 true => Ok(()),
@@ -74,14 +76,15 @@ fn of_a_server(dir: &Path) -> Failure {
     Failure::OfAServer { dir: dir.to_owned(), names }
 }
 
-/// A path from the root without symbolic links and `..`, as far as it is there.
+/// The absolute path without symbolic links and `..`, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let resolve = |outer: &Path| Some(outer.canonicalize().ok()?.join(absolute.strip_prefix(outer).ok()?));
     absolute.ancestors().find_map(resolve).unwrap_or(absolute.clone())
 }
 
-/// Refuses the directory in which a server keeps what is common to its databases: it is no database for SQL.
+/// Refuses the directory in which a server keeps what is common to its databases: it is no database
+/// for SQL.
 pub(crate) fn ensure_for_sql(dir: &Path) -> Result<()> {
     let path = resolved(dir);
     match path.parent() {

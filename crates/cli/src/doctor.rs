@@ -9,7 +9,8 @@
 //!
 //! Invariants
 //! - What cannot be found out is left out or said to be unknown; a verdict never rests on a guess.
-//! - Nothing stays behind: the file that flushes are measured with has no name from the moment it is open.
+//! - Nothing stays behind: the file that flushes are measured with has no name from the moment it
+//!   is open.
 //!
 //! Not here: whether a database is sound. That is `check`.
 
@@ -31,11 +32,13 @@ use system::System;
 
 /// Look at this machine: what it means for durability and speed
 ///
-/// Looks at the kernel, the file system that DIR is on and how it is mounted, the limits of the control group, and
-/// measures how long a flush takes (64 of them, a few seconds at the most). Each line comes with what follows from it.
+/// Looks at the kernel, the file system that DIR is on and how it is mounted, the limits of the
+/// control group, and measures how long a flush takes (64 of them, a few seconds at the most). Each
+/// line comes with what follows from it.
 ///
-/// `problem`: acknowledged commits can be lost here, or Colibri does not work; the exit code is then 1. `warning`: it costs
-/// much speed, or is safe only under a condition. `note`: worth knowing.
+/// `problem`: acknowledged commits can be lost here, or Colibri does not work; the exit code is
+/// then 1. `warning`: it costs much speed, or is safe only under a condition. `note`: worth
+/// knowing.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  colibri doctor\n  colibri doctor /var/lib/colibri\n  colibri doctor --json birds > machine.json"

@@ -13,10 +13,11 @@ use crate::new_file;
 
 /// Write tables as text: in the format of LMDB's mdb_dump, or as SQL
 ///
-/// The text is the database as of one moment, whatever writers do meanwhile. `colibri load` and mdb_load read it, or
-/// psql and `colibri sql -f` with --sql. Only --sql knows the tables of SQL: without it, those of a database for SQL are the
-/// engine's, which have other names. --sql opens the database for SQL, so one that a server or a shell has in use is backed up,
-/// and the restored copy is dumped.
+/// The text is the database as of one moment, whatever writers do meanwhile. `colibri load` and
+/// mdb_load read it, or psql and `colibri sql -f` with --sql. Only --sql knows the tables of SQL:
+/// without it, those of a database for SQL are the engine's, which have other names. --sql opens
+/// the database for SQL, so one that a server or a shell has in use is backed up, and the restored
+/// copy is dumped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples, any database (birds):\n  colibri dump birds | gzip > birds.dump.gz\n\n\
                         Of tables of keys and values (wings, as `colibri load` makes it from a dump of LMDB):\n  \

@@ -1,11 +1,12 @@
 //! `colibri dump --sql`: a database as SQL that psql reads, into Colibri or PostgreSQL.
 //!
-//! All of it is asked for in one transaction, of the catalogue that clients see. What rows depend on comes first, what
-//! checks them afterwards:
+//! All of it is read in one transaction, from the catalogue that clients see. Objects that rows
+//! depend on come first, constraints that check rows afterwards:
 //!
 //! ```text
-//! (roles) ─ schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE, indexes ─ foreign keys ─
-//! views ─ (owners, grants) ─ settings that a server keeps
+//! (roles) ─ schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE,
+//! CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ (owners, grants) ─ settings that a
+//! server keeps
 //! ```
 
 mod roles;
@@ -20,6 +21,8 @@ use colibri::sql::{self, Connection};
 use crate::failure::{Failure, Result};
 use roles::Names;
 
+/// How the definition of a constraint ends that does not hold for all rows.
+const NOT_VALID: &str = " NOT VALID";
 /// Schemas that every database has.
 const NOT_SYSTEM: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
 
@@ -48,13 +51,14 @@ struct Serial {
 struct Relation {
     oid: i64,
     schema: String,
-    /// Its name as it is.
+    /// Its name without quotes.
     plain: String,
     /// Its name with the schema, quoted where that is needed.
     name: String,
 }
 
-/// Writes a database as SQL; with the records of a server's roles, these as well, and owners and grants.
+/// Writes a database as SQL; with the records of a server's roles, these as well, and owners and
+/// grants.
 pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &mut dyn Write) -> Result<()> {
     let failed = |source| Failure::Sql { dir: dir.to_owned(), source: Box::new(source) };
     let storage = crate::database::open(dir, &colibri::Options::new().create(false))?;
@@ -83,7 +87,7 @@ impl Dump<'_> {
     }
 
     fn run(&mut self) -> Result<()> {
-        // Names in definitions come with their schemas then.
+        // Definitions then contain names with their schemas.
         let begin = "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY; SET LOCAL search_path = pg_catalog";
         self.connection.batch(begin).map_err(|source| self.failed(source))?;
         self.ensure_wanted()?;
@@ -105,6 +109,7 @@ impl Dump<'_> {
         self.values(&sequences)?;
         for table in &tables {
             self.constraints(table, "u")?;
+            self.constraints(table, "c")?;
             self.indexes(table)?;
         }
         for table in &tables {
@@ -139,7 +144,7 @@ impl Dump<'_> {
         Ok(relations)
     }
 
-    /// Every table that is named is there, or nothing is written.
+    /// Checks that all named tables exist before anything is written.
     fn ensure_wanted(&mut self) -> Result<()> {
         let (tables, views) = (self.relations("r")?, self.relations("v")?);
         let has = |wanted: &&String| {
@@ -188,10 +193,10 @@ impl Dump<'_> {
         Ok(serials)
     }
 
-    /// Sequences, but for those that columns make by themselves; gives all.
+    /// Writes the sequences, without those that serial and identity columns create; gives all.
     fn sequences(&mut self) -> Result<Vec<Relation>> {
         let mut sequences = if self.tables.is_empty() { self.relations("S")? } else { Vec::new() };
-        // Those that come with a column have other numbers after a load.
+        // Sequences of columns get other numbers after a load.
         sequences.sort_by(|a, b| a.name.cmp(&b.name));
         for sequence in &sequences {
             if self.serials.iter().any(|serial| serial.sequence == sequence.oid) {
@@ -305,11 +310,14 @@ impl Dump<'_> {
         rows.iter().map(|row| Ok((self.text(row, 0)?, self.text(row, 1)?))).collect()
     }
 
-    /// A table with what its rows are kept and checked by as they come: its primary key, and CHECK.
+    /// A table with the constraints that hold while rows are loaded: its primary key, and CHECK.
     fn table(&mut self, table: &Relation) -> Result<()> {
         let (mut parts, _) = self.columns(table)?;
         for (name, definition) in self.constraints_of(table, "'p', 'c'")? {
-            parts.push(format!("CONSTRAINT {name} {definition}"));
+            // One that is not valid may not hold for the rows that are loaded.
+            if !definition.ends_with(NOT_VALID) {
+                parts.push(format!("CONSTRAINT {name} {definition}"));
+            }
         }
         writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n);", table.name, parts.join(",\n    "))?;
         Ok(())
@@ -330,7 +338,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// COPY has no words for rows of a table without columns: all that there is of them is how many they are.
+    /// COPY cannot load rows of a table without columns, so INSERTs make as many rows as there are.
     fn rows_without_columns(&mut self, table: &Relation) -> Result<()> {
         let rows = self.query(&format!("SELECT count(*) FROM {}", table.name))?;
         let count: i64 = rows[0].get(0).map_err(|source| self.failed(source))?;
@@ -340,7 +348,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Where sequences stand.
+    /// The positions of sequences.
     fn values(&mut self, sequences: &[Relation]) -> Result<()> {
         writeln!(self.out)?;
         for sequence in sequences {
@@ -360,12 +368,15 @@ impl Dump<'_> {
 
     fn constraints(&mut self, table: &Relation, kind: &str) -> Result<()> {
         for (name, definition) in self.constraints_of(table, &format!("'{kind}'"))? {
+            if kind == "c" && !definition.ends_with(NOT_VALID) {
+                continue;
+            }
             writeln!(self.out, "ALTER TABLE {} ADD CONSTRAINT {name} {definition};", table.name)?;
         }
         Ok(())
     }
 
-    /// Indexes that no constraint has made.
+    /// Indexes that do not belong to a constraint.
     fn indexes(&mut self, table: &Relation) -> Result<()> {
         let rows = self.query(&format!(
             "SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i WHERE i.indrelid = {}::oid \
@@ -391,7 +402,7 @@ impl Dump<'_> {
         for view in in_order(self.relations("v")?, &reads) {
             let rows = self.query(&format!("SELECT pg_get_viewdef({}::oid)", view.oid))?;
             for row in &rows {
-                // Names in it are as whoever made it wrote them.
+                // Names in it are as they were written.
                 let schema = quoted_name(&view.schema);
                 writeln!(self.out, "\nSET search_path = {schema}, public;")?;
                 let definition = self.text(row, 0)?;
@@ -402,7 +413,7 @@ impl Dump<'_> {
     }
 }
 
-/// Views, each behind those that it reads: one that was replaced may read one that was made after it.
+/// Views, each after those that it reads: a replaced view may read one that was created after it.
 fn in_order(views: Vec<Relation>, reads: &HashMap<i64, Vec<i64>>) -> Vec<Relation> {
     let mut missing: HashSet<i64> = views.iter().map(|view| view.oid).collect();
     let (mut ordered, mut rest) = (Vec::with_capacity(views.len()), views);
@@ -411,7 +422,7 @@ fn in_order(views: Vec<Relation>, reads: &HashMap<i64, Vec<i64>>) -> Vec<Relatio
             |view: &Relation| reads.get(&view.oid).is_none_or(|read| !read.iter().any(|it| missing.contains(it)));
         let (ready, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_ready);
         if ready.is_empty() {
-            // Views that read each other cannot be made, and are not left out if they were.
+            // Views in a circle cannot be created again, but they are not left out.
             ordered.extend(later);
             break;
         }

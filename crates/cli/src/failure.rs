@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     /// `check` found that a backup cannot be restored; the problem has been printed.
     #[error("{file} cannot be restored: use another copy of it, or make a new full backup with `colibri backup`", file = file.display())]
     DamagedBackup { file: PathBuf },
-    /// Whoever writes to the database makes no steady points, and whoever backs it up may not.
+    /// The writer of the database makes no steady points, and this process may not make one.
     #[error("{dir} has commits that no backup can hold yet: run the command as a user who may write there, or give the SQL command CHECKPOINT first", dir = dir.display())]
     NoSteadyPoint { dir: PathBuf },
     /// A backup is damaged, or does not fit.
@@ -72,7 +72,7 @@ pub(crate) enum Failure {
     /// What was given for a server's roles has none.
     #[error("no roles can be read from {dir}: {source}; give the `cluster` in a server's directory", dir = dir.display())]
     NoRoles { dir: PathBuf, source: colibri_server::ServeError },
-    /// A server that nobody could reach.
+    /// A server without an address to listen at.
     #[error("nobody could connect: give --listen an address, or --socket a directory")]
     ListensNowhere,
     /// What has to be a directory is something else.
@@ -130,7 +130,7 @@ impl Failure {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// Whether all that happened is that nobody reads standard output any more.
+    /// Whether the only failure is that the reader of standard output has gone.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         match self {
             Self::Output(source) | Self::Engine { source: colibri::Error::Io { source, .. }, .. } => {

@@ -14,8 +14,8 @@ use crate::number::counted;
 
 /// Load tables from the text that `colibri dump` or LMDB's mdb_dump wrote
 ///
-/// Makes the database if there is none. All of the input is loaded, or nothing. Entries whose key exists are
-/// replaced.
+/// Makes the database if there is none. All of the input is loaded, or nothing. Entries whose key
+/// exists are replaced.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  mdb_dump -a lmdb-dir | colibri load birds\n  colibri load birds --input birds.dump"
@@ -29,7 +29,8 @@ pub(crate) struct LoadArgs {
     /// Table for a database without a name, as mdb_dump without -a and -s writes it [default: main]
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Page size of a new database in bytes, from 4096 to 65536: larger pages take longer keys [default: 4096]
+    /// Page size of a new database in bytes, from 4096 to 65536: larger pages take longer keys
+    /// [default: 4096]
     #[arg(long, value_name = "BYTES")]
     page_size: Option<u32>,
 }
@@ -110,7 +111,8 @@ impl Made {
         Self { files, dirs: missing.map(Path::to_owned).collect() }
     }
 
-    /// Nothing was loaded: takes away what opening made, if nobody else has written to it meanwhile.
+    /// Nothing was loaded: removes what opening made, if no other process has written to it
+    /// meanwhile.
     fn take_back(self, db: Database) {
         let untouched = db.stat().is_ok_and(|stat| stat.txn.0 == 0);
         drop(db);

@@ -1,4 +1,5 @@
-//! The `colibri` command: reads the command line, runs one command, turns its outcome into an exit code.
+//! The `colibri` command: reads the command line, runs one command, turns its outcome into an exit
+//! code.
 //!
 //! | code | meaning |
 //! | --- | --- |
@@ -101,7 +102,7 @@ fn main() -> ExitCode {
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(Failure::Told { code }) => ExitCode::from(code),
         Err(failure) => {
-            // Where nobody hears it, the exit code says it.
+            // If standard error is closed, the exit code reports the failure.
             _ = writeln!(io::stderr(), "colibri: {failure}");
             failure.exit_code()
         }

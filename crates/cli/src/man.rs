@@ -12,7 +12,8 @@ use crate::failure::{Failure, Result};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  colibri man /usr/local/share/man/man1\n  colibri man . && man ./colibri-serve.1")]
 pub(crate) struct ManArgs {
-    /// Directory to write the pages to; it is made if it is missing, and pages that are there are replaced
+    /// Directory to write the pages to; it is made if it is missing, and pages that are there are
+    /// replaced
     dir: PathBuf,
 }
 

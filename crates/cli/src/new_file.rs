@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
-/// Makes a file of what `write` writes. Never over an existing one: that may be the last good dump or backup.
+/// Makes a file of what `write` writes. Never over an existing one: that may be the last good dump
+/// or backup.
 pub(crate) fn make<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
     let exists = || Failure::Exists { path: path.to_owned() };
     let Some(name) = path.file_name().filter(|_| path.symlink_metadata().is_err()) else { return Err(exists()) };
@@ -18,7 +19,7 @@ pub(crate) fn make<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<
     let made = write(&mut file)?;
     let file = file.into_inner().map_err(|e| Failure::io("cannot write", path)(e.into_error()))?;
     file.sync_all().map_err(Failure::io("cannot flush", path))?;
-    // Takes the name, unless somebody else was faster: renaming would replace what is there.
+    // Links the name, which fails if it exists: renaming would replace an existing file.
     match File::create_new(path) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),

@@ -14,9 +14,10 @@ use crate::number::grouped;
 
 /// List the live snapshots of all processes, oldest first
 ///
-/// An old snapshot keeps the pages that it sees from being used again, so that the file grows. The bytes that it holds
-/// are those of the pages that it sees and the newest state does not, counted now. A page that several snapshots see counts
-/// for each, so this is the most that one of them can set free; `-` if it has gone meanwhile.
+/// An old snapshot keeps the pages that it sees from being used again, so that the file grows. The
+/// bytes that it holds are those of the pages that it sees and the newest state does not, counted
+/// now. A page that several snapshots see counts for each, so this is the most that one of them can
+/// set free; `-` if it has gone meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri readers birds\n  colibri readers --json birds")]
 pub(crate) struct ReadersArgs {

@@ -14,9 +14,10 @@ use crate::failure::{Failure, Result};
 
 /// Serve databases to PostgreSQL's clients
 ///
-/// The directory holds all databases of the server, each in databases/NAME, and is made if it is not there, with the
-/// database `postgres` and the superusers `postgres` and whoever runs this. Nothing is done while nobody asks for
-/// anything. SIGTERM ends the server when transactions are over, SIGINT at once, SIGHUP has it read certificates again.
+/// The directory holds all databases of the server, each in databases/NAME. A directory that is not
+/// there is made, with the database `postgres` and two superusers: `postgres`, and the system user
+/// who runs the command. The server does nothing while no client asks for anything. SIGTERM ends it
+/// when transactions are over, SIGINT ends it at once, and SIGHUP has it read certificates again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  colibri serve nest\n  psql -h 127.0.0.1 -U postgres\n\n  \
                         colibri serve nest --listen 127.0.0.1:5433 --socket /tmp --metrics 127.0.0.1:9187\n  \
@@ -42,8 +43,8 @@ pub(crate) struct ServeArgs {
     /// One thread, and 4 MB for what a statement sorts and hashes
     #[arg(long)]
     tiny: bool,
-    /// Isolation of transactions that ask for none, unless their database, their role or their client says otherwise
-    /// [default: serializable]
+    /// Isolation of transactions that ask for none, unless their database, their role or their
+    /// client says otherwise [default: serializable]
     #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(["serializable", "repeatable-read", "read-committed"]))]
     isolation: Option<String>,
     /// End when nobody has been connected for so long, such as 5m
@@ -58,7 +59,8 @@ pub(crate) struct ServeArgs {
     /// Key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Refuse clients that do not ask for TLS, but for those of Unix sockets and of loopback addresses (127.0.0.1, ::1)
+    /// Refuse clients that do not ask for TLS, but for those of Unix sockets and of loopback
+    /// addresses (127.0.0.1, ::1)
     #[arg(long, requires = "tls_cert")]
     tls_only: bool,
     /// How clients log in [default: trust, if nobody can connect from elsewhere]

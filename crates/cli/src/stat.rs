@@ -14,8 +14,8 @@ use crate::number::grouped;
 
 /// Show the size and shape of a database and of its tables
 ///
-/// Tables are those of the engine. Those of a database for SQL are its catalogue, `s0`, and one for the rows of each table and
-/// one for each index.
+/// Tables are those of the engine. Those of a database for SQL are its catalogue, `s0`, and one for
+/// the rows of each table and one for each index.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri stat birds\n  colibri stat --json birds")]
 pub(crate) struct StatArgs {

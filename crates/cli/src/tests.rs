@@ -1,5 +1,5 @@
-//! The command line as it is defined, and everything that is said about it: each example in a help text and each command in a
-//! document has to be understood.
+//! The command line as it is defined, and everything that is said about it: each example in a help
+//! text and each command in a document has to be understood.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,8 @@ fn every_command_shows_an_example_that_it_would_understand() {
     assert!(examples > 40, "{examples} examples: they are not found any more");
 }
 
-/// Each command's help has an example of itself, and what is in it can be parsed. Answers how many there are.
+/// Each command's help has an example of itself, and what is in it can be parsed. Answers how many
+/// there are.
 fn check_examples(command: &mut clap::Command, name: &str) -> usize {
     let help = command.render_long_help().to_string();
     let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{name} has no example: {help}"));
@@ -64,7 +65,8 @@ fn commands_in_the_documents_are_understood() {
     assert!(found > 30, "{found} commands: they are not found any more");
 }
 
-/// The words of each `colibri …`, or `cargo run … -- …`, in a shell's text. A line that ends with a backslash goes on.
+/// The words of each `colibri …`, or `cargo run … -- …`, in a shell's text. A line that ends with a
+/// backslash goes on.
 fn commands(text: &str) -> Vec<Vec<String>> {
     text.replace("\\\n", " ").lines().flat_map(commands_of_line).filter_map(command_line).collect()
 }
@@ -96,7 +98,7 @@ fn commands_of_line(line: &str) -> Vec<Vec<String>> {
             }
             (' ', None) => match word.take().as_deref() {
                 None => {}
-                // What follows the sign of a comment or of a file is nobody's argument.
+                // Words after the sign of a comment or of a file are no arguments.
                 Some("|" | "&&" | ">" | ">>" | "<" | "#" | "&") => commands.push(Vec::new()),
                 Some(word) => commands.last_mut().expect("there is one").push(word.to_owned()),
             },

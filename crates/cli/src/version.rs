@@ -1,4 +1,5 @@
-//! What this build is called: the version, the commit where it is known, and whether a profile guided it.
+//! What this build is called: the version, the commit where it is known, and whether a profile
+//! guided it.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! `colibri backup` of a database that is served and written to, and `colibri restore`: what comes out is a state that there
-//! was, with everything in it that had been acknowledged before.
+//! `colibri backup` of a database that is served and written to, and `colibri restore`: what comes
+//! out is a state that there was, with everything in it that had been acknowledged before.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -26,7 +26,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a query gives of a database that nobody serves.
+/// The result of a query on a database without a server.
 fn value(dir: &Path, sql: &str) -> String {
     let output = colibri(&["sql", text(dir), "--format", "csv", "-c", sql]);
     output.lines().last().unwrap().to_owned()
@@ -106,7 +106,7 @@ fn a_database_is_backed_up_while_it_is_written_to_and_comes_back_as_it_was() {
     stop.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert!(before.iter().sum::<u64>() > 0, "nothing was written");
-    // With nobody writing, the last backup is the database, row by row.
+    // Without writers, the last backup equals the database, row by row.
     drop(client);
     server.end();
     let last = dir.path().join("last.backup");
@@ -126,9 +126,10 @@ fn a_database_is_backed_up_while_it_is_written_to_and_comes_back_as_it_was() {
     assert_eq!(server.connect("postgres").run("SELECT count(*) FROM history").unwrap(), [total.to_string()]);
 }
 
-/// Bug: a backup held the last steady point, up to 30 seconds old, and of a server just started nothing at all.
-/// Consequence: rows that had been acknowledged before the backup began were in no backup. Fix: whoever backs up makes a
-/// steady point first, also of a database that another process serves.
+/// Bug: a backup held the last steady point, up to 30 seconds old, and of a server just started
+/// nothing at all. Consequence: rows that had been acknowledged before the backup began were in no
+/// backup. Fix: a backup makes a steady point first, also of a database that another process
+/// serves.
 #[test]
 fn a_backup_of_a_running_server_holds_what_was_acknowledged_before_it_began() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +161,7 @@ fn a_backup_of_a_running_server_holds_what_was_acknowledged_before_it_began() {
         for restored in [&restored, &again] {
             assert_eq!(value(restored, "SELECT count(*) FROM t"), at.to_string(), "{}", restored.display());
         }
-        // The server goes on as if nobody had been there.
+        // The server goes on undisturbed.
         client.run("SELECT 1").unwrap();
     }
 }

@@ -40,8 +40,8 @@ fn records_before_a_write_workload_are_not_paid_for() {
     assert_eq!(code, Some(0), "{errors}");
     let text = fs::read_to_string(dir.path().join("results")).expect("results");
     let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    // 50 transactions change some 50 pages of the tree, and fewer with every level above. The filling alone would be
-    // more than 100 KB for each.
+    // 50 transactions change some 50 pages of the tree, and fewer with every level above. The
+    // filling alone would be more than 100 KB for each.
     let bytes = rows[0]["cost"]["written_bytes_per_op"].as_f64();
     assert!(bytes.is_none_or(|bytes| bytes < 60e3), "{text}");
 }
@@ -164,7 +164,8 @@ fn results_that_cannot_be_kept_are_refused_before_anything_is_run() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// Starts a benchmark that would take hours, sends it a signal once it is at work, and answers its exit code.
+/// Starts a benchmark that would take hours, sends it a signal once it is at work, and answers its
+/// exit code.
 fn interrupted(dir: &Path, flags: &str, signal: &str) -> Option<i32> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_colibri"))
         .args(flags.split_whitespace())

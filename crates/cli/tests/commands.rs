@@ -470,8 +470,9 @@ fn a_damaged_dump_loads_nothing_and_names_its_line() {
     assert!(!place.path("new").exists(), "a missing input left a database behind");
 }
 
-/// Bug: a refused input left the database that was made for it, empty. Consequence: the next command found a database
-/// where there should have been none. Fix: what the command made goes with what it did not load.
+/// Bug: a refused input left the database that was made for it, empty. Consequence: the next
+/// command found a database where there should have been none. Fix: what the command made goes with
+/// what it did not load.
 #[test]
 fn a_refused_input_leaves_nothing_behind_and_takes_nothing_away() {
     let place = Place::with_birds();
@@ -586,7 +587,8 @@ fn a_small_benchmark_runs_and_its_results_parse() {
     assert!(!place.path("data").exists(), "the benchmark left its databases behind");
 }
 
-/// A server's directory has databases in it and looks like one; an empty database made in it would hide them.
+/// A server's directory has databases in it and looks like one; an empty database made in it would
+/// hide them.
 #[test]
 fn databases_and_directories_of_servers_are_told_apart() {
     let place = Place::with_birds();
@@ -609,7 +611,8 @@ fn databases_and_directories_of_servers_are_told_apart() {
         place.check_fails(&format!("sql {dir} -c SELECT"), "would be in the directory of the database");
     }
     assert_eq!(fs::read_dir(place.path("nest/databases")).expect("a directory").count(), 2, "nothing was made in it");
-    // One beside the others is for the server's next start; one that `..` leads out of the directory to is nothing to it.
+    // One beside the others is for the server's next start; one that `..` leads out of the
+    // directory to is nothing to it.
     for dir in ["nest/databases/new", "nest/../outside"] {
         place.run_well(&format!("sql {dir} -c VALUES(1)"));
     }

@@ -1,4 +1,5 @@
-//! `colibri doctor`, end to end. What it makes of machines other than this one is tested beside the code.
+//! `colibri doctor`, end to end. What it makes of machines other than this one is tested beside the
+//! code.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

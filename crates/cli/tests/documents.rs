@@ -1,5 +1,6 @@
-//! What can be checked of the documents by machine: links lead somewhere, files that are named exist, and so do the tests that they
-//! tell people to run. That commands and flags in them exist is checked beside the command line's definition.
+//! What can be checked of the documents by machine: links lead somewhere, files that are named
+//! exist, and so do the tests that they tell people to run. That commands and flags in them exist
+//! is checked beside the command line's definition.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

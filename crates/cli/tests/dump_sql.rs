@@ -22,6 +22,8 @@ CREATE TABLE nokey (a int, b text);
 INSERT INTO birds (name, grams) VALUES ('bee', 1.95), (E'tab\there\\', 20), ('null', NULL), ('\.', 3);
 INSERT INTO "Odd one".nests (bird, note) VALUES (1, '\x00ff'), (1, NULL), (2, '\x');
 INSERT INTO nokey VALUES (1, 'x'), (1, 'x');
+ALTER TABLE nokey ADD CONSTRAINT late CHECK (a > 1) NOT VALID;
+ALTER TABLE nokey ADD CONSTRAINT lost FOREIGN KEY (a) REFERENCES birds ON DELETE SET NULL (a) NOT VALID;
 "#;
 
 fn colibri(args: &[&str], input: &str) -> Output {
@@ -53,6 +55,8 @@ fn a_database_loaded_from_its_dump_dumps_the_same() {
         "CREATE TABLE public.birds",
         "FOREIGN KEY",
         "CREATE VIEW",
+        "CHECK (a > 1) NOT VALID;",
+        "ON DELETE SET NULL (a) NOT VALID;",
         "setval(",
         "INCREMENT BY 5",
     ] {
@@ -86,7 +90,8 @@ fn checks_and_defaults_do_not_grow_from_dump_to_dump() {
     assert_eq!((&texts[2], &texts[3]), (first, first));
 }
 
-/// Its number stays when a view is replaced: the order in which they were made is not that in which they read each other.
+/// Its number stays when a view is replaced: the order in which they were made is not that in which
+/// they read each other.
 #[test]
 fn a_view_comes_behind_those_that_it_reads() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,7 +207,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // The server itself: runuser in front of it does not hand the signal on, and ends when the server has.
+        // The server itself: runuser in front of it does not hand the signal on, and ends when the
+        // server has.
         let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap_or_default();
         match pid.lines().next() {
             Some(pid) => _ = Command::new("kill").args(["-INT", pid]).status(),
@@ -275,7 +281,7 @@ fn postgresql_loads_roles_owners_and_grants_along_with_the_rows() {
     let (database, cluster) = (served.join("databases/postgres"), served.join("cluster"));
     let args = ["dump", database.to_str().unwrap(), "--sql", "--roles", cluster.to_str().unwrap()];
     let text = String::from_utf8(colibri(&args, "").stdout).unwrap();
-    // One that is there already is in nobody's way.
+    // A role that exists already is no error.
     postgres.load("CREATE ROLE boss SUPERUSER LOGIN;");
     postgres.load(&text);
     for (question, answer) in ANSWERS.iter().zip(&answers) {
@@ -291,7 +297,8 @@ fn postgresql_loads_roles_owners_and_grants_along_with_the_rows() {
     assert!(!plain.contains("ROLE") && !plain.contains("GRANT") && !plain.contains("OWNER"), "{plain}");
 }
 
-/// Whoever starts a server is a role of it, and so in each dump and there before each load.
+/// The user that starts a server is a role of it. So this role is in each dump, and exists before
+/// each load.
 #[test]
 fn roles_that_are_there_already_are_no_obstacle() {
     let psql = format!("{PROGRAMS}/psql");

@@ -1,4 +1,5 @@
-//! The example that needs a server: Python with psycopg, as somebody would run it. Those in Rust are run by `cargo test` themselves.
+//! The example that needs a server: Python with psycopg, as a user would run it. Those in Rust are
+//! run by `cargo test` themselves.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -37,7 +38,8 @@ impl Drop for Server {
     }
 }
 
-/// A Python with psycopg, installed into the build directory the first time; `None` where that cannot be done.
+/// A Python with psycopg, installed into the build directory the first time; `None` where that
+/// cannot be done.
 fn python_with_psycopg() -> Option<PathBuf> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("psycopg");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/clients/psycopg/install.sh");

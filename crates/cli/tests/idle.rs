@@ -1,7 +1,7 @@
 //! `colibri bench idle` as a person starts it, with very short windows.
 //!
-//! Rates are not checked: machines that run tests are busy. What must not happen at all is: switches of who sleeps,
-//! bytes of who does not write, anybody left behind.
+//! Rates are not checked: machines that run tests are busy. What must not happen at all is:
+//! switches of who sleeps, bytes of who does not write, anybody left behind.
 
 use std::fs;
 use std::path::Path;
@@ -162,7 +162,7 @@ fn a_target_that_ends_is_an_error_that_names_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = long_time(4);
     let failed = |flags: &[&str]| {
-        // Whoever is measured beside it ends, too.
+        // The processes that are measured beside it end, too.
         let beside = format!("sleep {time}");
         let (text, errors, code) = run(dir.path(), &[&["--command", &beside], flags].concat());
         assert!(code == Some(1) && text.is_empty(), "{flags:?}: {text}{errors}");

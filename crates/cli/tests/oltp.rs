@@ -1,4 +1,5 @@
-//! `colibri bench tpcc | ycsb | stock | script` and what is done with their results, as a user meets them.
+//! `colibri bench tpcc | ycsb | stock | script` and what is done with their results, as a user
+//! meets them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -266,8 +267,9 @@ fn the_most_warehouses_are_searched_for() {
     assert_eq!((&result["settings"]["clients"], &result["settings"]["pacing"]), (&60.into(), &"terminals".into()));
 }
 
-/// Bug: beside the throughput of a search, which is the median of the runs held out, stood what the last of them took and cost.
-/// Consequence: tpmC, CPU and p99 were those of another run than the figure. Fix: they are of the run that is the median.
+/// Bug: beside the throughput of a search, which is the median of the runs held out, stood what the
+/// last of them took and cost. Consequence: tpmC, CPU and p99 were those of another run than the
+/// figure. Fix: they are of the run that is the median.
 #[test]
 fn the_highest_load_is_searched_for() {
     let dir = tempfile::tempdir().unwrap();

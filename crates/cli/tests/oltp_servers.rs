@@ -87,7 +87,7 @@ fn url(dir: &Path) -> String {
     format!("--target postgres://postgres@/postgres?host={}", dir.display())
 }
 
-/// Orders that were ever taken in, by the districts' numbers; of a database that nobody has open.
+/// The number of all orders, by the districts' numbers. The database must not be open elsewhere.
 fn orders(dir: &Path, database: &str) -> u64 {
     let sql = "SELECT sum(d_next_o_id) FROM district";
     let output = Command::new(COLIBRI).current_dir(dir).args(["sql", database, "-c", sql]).output().unwrap();
@@ -138,7 +138,8 @@ fn a_server_killed_in_the_middle_of_a_run_loses_nothing_and_the_run_says_so() {
             "{text}"
         );
 
-        // What was acknowledged is there; of what was under way at the end at most one transaction a client more.
+        // What was acknowledged is there; of what was under way at the end at most one transaction
+        // a client more.
         let result: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(dir.path().join("r.json")).unwrap()).unwrap();
         let acknowledged = result[0]["kinds"][0]["committed"].as_u64().unwrap();
@@ -181,8 +182,9 @@ fn result(dir: &Path) -> serde_json::Value {
     serde_json::from_str::<serde_json::Value>(&text).unwrap()[0].clone()
 }
 
-/// Bug: each client of a server that was killed failed once and waited for a connection until the end of the run. Consequence: that is
-/// less than one in a hundred, and the result was valid. Fix: a run in which the target was not there for long is not.
+/// Bug: each client of a server that was killed failed once and waited for a connection until the
+/// end of the run. Consequence: that is less than one in a hundred, and the result was valid. Fix:
+/// a run in which the target was not there for long is not.
 #[test]
 fn a_run_whose_server_is_killed_before_its_end_is_not_valid() {
     let dir = tempfile::tempdir().unwrap();
@@ -199,8 +201,9 @@ fn a_run_whose_server_is_killed_before_its_end_is_not_valid() {
     assert!(timeline[0]["p99_us"].as_f64().unwrap() > 0.0 && timeline[4]["p99_us"].is_null(), "{timeline}");
 }
 
-/// Bug: what was under way, or due, when a run ended was not in its latency. Consequence: a server that hung from the middle of a run on
-/// had good percentiles, and the result was valid. Fix: all that was due is in it, and silence is a reason not to believe a result.
+/// Bug: what was under way, or due, when a run ended was not in its latency. Consequence: a server
+/// that hung from the middle of a run on had good percentiles, and the result was valid. Fix: all
+/// that was due is in it, and silence is a reason not to believe a result.
 #[test]
 fn a_run_whose_server_hangs_before_its_end_is_not_valid_and_its_latency_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +223,8 @@ fn a_run_whose_server_hangs_before_its_end_is_not_valid_and_its_latency_says_so(
     }
 }
 
-/// Bug: only transactions had a limit. Consequence: a load waited for ever for a server that had stopped. Fix: `--timeout` holds there, too.
+/// Bug: only transactions had a limit. Consequence: a load waited for ever for a server that had
+/// stopped. Fix: `--timeout` holds there, too.
 #[test]
 fn a_load_ends_with_an_error_if_the_server_hangs() {
     let dir = tempfile::tempdir().unwrap();
@@ -235,14 +239,15 @@ fn a_load_ends_with_an_error_if_the_server_hangs() {
     assert!(!output.status.success(), "{text}");
     assert!(text.contains("the server hangs") || text.contains("the server does not answer"), "{text}");
     assert!(stopped.elapsed() < Duration::from_secs(30), "it takes {:?} to notice", stopped.elapsed());
-    // Data on a server that answers nobody are not checked, either.
+    // Data on a server that does not answer are not checked, either.
     let check = bench(dir.path(), &format!("ycsb check --timeout 1s {}", url(dir.path()))).output().unwrap();
     assert!(!check.status.success() && told(&check).contains("does not answer"), "{}", told(&check));
     server.signal("-CONT");
 }
 
-/// Bug: clients beyond what a server takes went on trying to connect. Consequence: the generator did nothing else, and a hundredth of the
-/// throughput was called valid. Fix: they share the connections there are, and the result says so.
+/// Bug: clients beyond what a server takes went on trying to connect. Consequence: the generator
+/// did nothing else, and a hundredth of the throughput was called valid. Fix: they share the
+/// connections there are, and the result says so.
 #[test]
 fn more_clients_than_a_server_takes_share_its_connections() {
     let dir = tempfile::tempdir().unwrap();
@@ -258,8 +263,8 @@ fn more_clients_than_a_server_takes_share_its_connections() {
     assert!(many > few / 4.0, "{many} a second with a thousand clients, {few} with nine");
 }
 
-/// Bug: the process of `--server-pid` need not have been there. Consequence: a valid result with a server that cost nothing. Fix: it has to
-/// be there from the begin to the end, and be a server's.
+/// Bug: the process of `--server-pid` need not have been there. Consequence: a valid result with a
+/// server that cost nothing. Fix: it has to be there from the begin to the end, and be a server's.
 #[test]
 fn costs_of_a_server_are_those_of_a_process_that_is_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -347,7 +352,7 @@ fn postgresql_runs_the_same_data_and_transactions() {
     let result: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(dir.join("r.json")).unwrap()).unwrap();
     let cost = &result[0]["cost"];
-    // Whatever it counts is told, and what it does not count is not there.
+    // The result has all figures that it counts, and no others.
     assert!(
         cost["row_bytes_per_txn"].as_f64().unwrap() > 100.0 && cost["disk_bytes"].as_u64().unwrap() > 1 << 20,
         "{cost}"

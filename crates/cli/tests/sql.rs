@@ -117,9 +117,9 @@ fn errors_say_where_and_why() {
     place.check_fails(&[], script, 0, errors);
 }
 
-/// As psql does, which goes on unless it is told not to.
-/// Bug: the shell kept notices to itself. Consequence: nobody saw what `DROP … CASCADE` took along.
-/// Fix: they come as psql prints them.
+/// As psql does, which goes on unless ON_ERROR_STOP is set. Bug: the shell kept notices to itself.
+/// Consequence: the user did not see what `DROP … CASCADE` dropped. Fix: they come as psql prints
+/// them.
 #[test]
 fn notices_and_warnings_are_printed_with_their_place() {
     let place = Place::with_table();

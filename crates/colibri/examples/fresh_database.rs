@@ -1,8 +1,9 @@
-//! A fresh database for each test, of a program that keeps its data in Colibri: `cargo test --example fresh_database`.
+//! A fresh database for each test, of a program that keeps its data in Colibri: `cargo test
+//! --example fresh_database`.
 //!
-//! A database is a directory, and opening one takes no server and no port. So each test has its own, with the
-//! real schema, all of them run side by side, and nothing is left behind. `NoSync` takes the disk out of it; all else
-//! is as in production, isolation and constraints included.
+//! A database is a directory, and opening one takes no server and no port. So each test has its
+//! own, with the real schema, all of them run side by side, and nothing is left behind. `NoSync`
+//! takes the disk out of it; all else is as in production, isolation and constraints included.
 
 use colibri::sql::{Connection, Database, Result};
 
@@ -90,7 +91,7 @@ mod tests {
             let payers: Vec<_> = [("Ada", "Grace"), ("Grace", "Ada"), ("Ada", "Grace")]
                 .map(|(payer, payee)| {
                     let mut conn = fresh.db.connect();
-                    // Who has too little is refused; that is part of it.
+                    // A transfer without enough money is refused; that is part of the example.
                     scope.spawn(move || (0..20).for_each(|_| _ = transfer(&mut conn, payer, payee, 70)))
                 })
                 .into();

@@ -1,7 +1,9 @@
-//! How many durable commits a second one row takes, from one session and from eight, as threads and as tasks:
-//! `cargo run --release -p colibri-db --example hot_row -- DIR`, in which it leaves a database.
+//! How many durable commits a second one row takes, from one session and from eight, as threads and
+//! as tasks: `cargo run --release -p colibri-db --example hot_row -- DIR`, in which it leaves a
+//! database.
 //!
-//! `c = c + 1` is evaluated at the commit, so sessions are not in each other's way; what they share is flushes.
+//! `c = c + 1` is evaluated at the commit, so sessions are not in each other's way; what they share
+//! is flushes.
 
 #![allow(clippy::unwrap_used, reason = "an example")]
 

@@ -1,7 +1,7 @@
 //! The key-value engine in a program: `cargo run --example key_value`.
 //!
-//! Two tables that change together, a snapshot that stays as it is while a writer goes on, ranges in both directions,
-//! and counting without looking at what is counted.
+//! Two tables that change together, a snapshot that stays as it is while a writer goes on, ranges
+//! in both directions, and counting without looking at what is counted.
 
 use colibri::{Database, Options, Result, TableKind};
 
@@ -23,7 +23,8 @@ fn main() -> Result<()> {
     }
     txn.commit()?; // on disk when this returns
 
-    // A snapshot sees one commit for as long as it lives, in any thread, whatever happens meanwhile.
+    // A snapshot sees one commit for as long as it lives, in any thread, whatever happens
+    // meanwhile.
     let before = db.read()?;
     let mut txn = db.write()?;
     txn.delete_range(&sightings, &key("ANHU", 0)[..]..&key("ANHU", 10)[..])?;
@@ -32,7 +33,8 @@ fn main() -> Result<()> {
 
     let annas = |snapshot: &colibri::Snapshot| -> Result<Vec<u32>> {
         let (from, to) = (key("ANHU", 0), key("ANHU", u32::MAX));
-        // Keys and values are bytes in place, in the order of the bytes; `.rev()` goes the other way.
+        // Keys and values are bytes in place, in the order of the bytes; `.rev()` goes the other
+        // way.
         let view = snapshot.view(&sightings)?;
         view.range(&from[..]..&to[..])?.rev().map(|entry| Ok(day_of(&entry?.0))).collect()
     };

@@ -1,8 +1,8 @@
 //! A queue of jobs in a table, for any number of workers: `cargo run --example queue`.
 //!
-//! `FOR UPDATE SKIP LOCKED` gives each worker the oldest job that no other has at the moment, without waiting. A job leaves the
-//! table in the transaction that does it: when a worker fails, its job is there again at once, and when the machine
-//! does, after the next start.
+//! `FOR UPDATE SKIP LOCKED` gives each worker the oldest job that no other has at the moment,
+//! without waiting. A job leaves the table in the transaction that does it: when a worker fails,
+//! its job is there again at once, and when the machine does, after the next start.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
         workers.into_iter().try_for_each(|worker| worker.join().expect("no thread panics"))
     })?;
 
-    // Each job was done once, also those that somebody failed at first.
+    // Each job was done once, also those that failed at first.
     let count = |conn: &mut Connection, sql| conn.query_row(sql, ())?.get::<_, i64>(0);
     assert_eq!(count(&mut conn, "SELECT count(*) FROM jobs")?, 0);
     assert_eq!(count(&mut conn, "SELECT count(*) FROM done")?, JOBS);
@@ -64,8 +64,8 @@ impl From<Error> for Failed {
 /// Does jobs until there is none.
 fn work(db: &Database, worker: u32, failures: &AtomicU32) -> Result<()> {
     let mut conn = db.connect();
-    // The queue changes all the time and nothing is concluded from it: a serializable transaction would be run again for
-    // each job that another worker takes meanwhile.
+    // The queue changes all the time and nothing is concluded from it: a serializable transaction
+    // would be run again for each job that another worker takes meanwhile.
     let options = TransactionOptions::new().isolation(Isolation::ReadCommitted);
     loop {
         let outcome = conn.transaction_with(&options, |tx| {
@@ -73,7 +73,8 @@ fn work(db: &Database, worker: u32, failures: &AtomicU32) -> Result<()> {
             let Some(job) = job else { return Ok(false) };
             let id: i64 = job.get("id")?;
             tx.execute("DELETE FROM jobs WHERE id = $1", (id,))?;
-            // Here the job is done. Now and then that goes wrong, and the job goes back to the queue.
+            // Here the job is done. Now and then that goes wrong, and the job goes back to the
+            // queue.
             if id % 20 == 0 && failures.fetch_add(1, Ordering::Relaxed) < 3 {
                 return Err(Failed::Flower);
             }
@@ -82,7 +83,8 @@ fn work(db: &Database, worker: u32, failures: &AtomicU32) -> Result<()> {
         });
         match outcome {
             Ok(true) | Err(Failed::Flower) => {}
-            // Empty, but for what others are at and may yet give back; they do that themselves then.
+            // Empty, but for what others are at and may yet give back; they do that themselves
+            // then.
             Ok(false) => return Ok(()),
             Err(Failed::Database(error)) => return Err(error),
         }

@@ -1,6 +1,7 @@
 //! SQL in a program, without a server: `cargo run --example sql`.
 //!
-//! Typed rows, a prepared statement, a transaction that runs again when somebody else was faster, errors by their code.
+//! Typed rows, a prepared statement, a transaction that runs again after a conflict, errors by
+//! their code.
 
 use colibri::sql::{Database, Error, Result};
 
@@ -14,7 +15,8 @@ fn main() -> Result<()> {
          INSERT INTO feeders VALUES (1, 'porch', 500), (2, 'garden', 40)",
     )?;
 
-    // Four threads, one transaction a visit: what is drunk is taken from the feeder, or neither happens.
+    // Four threads, one transaction a visit: what is drunk is taken from the feeder, or neither
+    // happens.
     std::thread::scope(|scope| {
         let birds: Vec<_> = (0..4).map(|_| scope.spawn(|| visit_often(&db, 1, 10))).collect();
         birds.into_iter().try_for_each(|bird| bird.join().expect("no thread panics"))

@@ -1,9 +1,10 @@
 //! A small web service that keeps its data in itself: `cargo run --example web`, and then
 //! `curl -X POST localhost:8080/birds/anna` and `curl localhost:8080/birds`.
 //!
-//! hyper is the HTTP library under most others, and by itself brings little along; tokio is what services run on, here with
-//! one thread. Colibri's futures run on it as on any other: a request that waits for a commit waits without a thread,
-//! and requests that commit at the same time share a flush of the disk.
+//! hyper is the HTTP library under most others, and by itself brings little along; tokio is what
+//! services run on, here with one thread. Colibri's futures run on it as on any other: a request
+//! that waits for a commit waits without a thread, and requests that commit at the same time share
+//! a flush of the disk.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,7 +25,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or("web-birds".to_owned());
     let address = SocketAddr::from(([127, 0, 0, 1], 8080));
     tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
-        // The port first: where somebody else has it, no database is made in vain, and none that they have open is asked for.
+        // The port first: if it is in use, no database is made in vain, and none that they have
+        // open is asked for.
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| format!("cannot listen on {address}: {error}; end whoever listens there"))?;

@@ -2,8 +2,9 @@
 //!
 //! # This crate
 //!
-//! The library that programs depend on, and the only promise of compatibility in this workspace: what is reachable
-//! from here. [`sql`] is SQL in process; everything else is the storage engine's key-value interface, as it is.
+//! The library that programs depend on. Compatibility is promised only for what is reachable from
+//! here, not for other crates of this workspace. [`sql`] is SQL in process; everything else is the
+//! storage engine's key-value interface, unchanged.
 
 pub mod sql;
 

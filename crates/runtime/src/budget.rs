@@ -76,6 +76,17 @@ pub fn before_long_call() {
     worker::before_long_call();
 }
 
+/// Whether the running task may block its thread for about as long as a flush of a disk takes: no
+/// other task waits, and another thread of the runtime sleeps. One of those listens for events from
+/// here on. Waiting without a thread would take longer then, since two threads have to be woken.
+#[must_use]
+pub fn may_block_briefly() -> bool {
+    worker::with_context(|context| match context {
+        Some(Thread::Worker(local)) => local.may_block_briefly(),
+        _ => false,
+    })
+}
+
 /// Lets others run if [`is_over`].
 pub async fn yield_if_over() {
     if is_over() {

@@ -1,4 +1,4 @@
-//! Something that has happened, for one task that waits for the next time it does.
+//! An event that can happen many times, and one task that waits for the next time.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Counts, and wakes who waits.
+/// Counts the event, and wakes the waiting task.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: AtomicU64,
@@ -15,7 +15,7 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub(crate) fn ring(&self) {
-        // Pairs with the look behind the waker's being put down.
+        // Pairs with the load after the waker is stored.
         self.rung.fetch_add(1, Ordering::SeqCst);
         let waker = self.waker.lock().take();
         if let Some(waker) = waker {
@@ -23,12 +23,12 @@ impl Bell {
         }
     }
 
-    /// How often it has rung.
+    /// How often the event has happened.
     pub(crate) fn count(&self) -> u64 {
         self.rung.load(Ordering::SeqCst)
     }
 
-    /// Waits until it has rung more often than that. One task at a time.
+    /// Waits until the event has happened more often than that. One task at a time.
     pub(crate) async fn wait(&self, heard: u64) {
         poll_fn(|cx| {
             if self.count() != heard {

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// From the Unix epoch to 2000-01-01 00:00 UTC, from which PostgreSQL counts.
 const UNIX_EPOCH_TO_2000_US: i64 = 946_684_800_000_000;
 
-/// Ties the monotonic clock to the wall's, as they were when it was made.
+/// Maps the monotonic clock to the wall clock, by both at the time when it was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     instant: Instant,

@@ -1,12 +1,13 @@
-//! A connection until its client has logged in: encryption, cancellations, who it is, which database.
+//! A connection until its client has logged in: encryption, cancellations, authentication, choice
+//! of the database.
 //!
 //! ```text
 //! socket ─► [SSLRequest ─► TLS] ─► start ─► [SCRAM] ─► database opened ─► session (`session`)
 //!             └ CancelRequest: done
 //! ```
 //!
-//! Invariants: until the client is known it is told nothing of roles and databases, and may send little, and for so long
-//! only; what came before encryption is not taken for what comes after it.
+//! Invariants: before the login a client learns nothing of roles and databases, and its data and
+//! time are limited; bytes that came before encryption are not used after it.
 
 use std::io;
 use std::sync::Arc;
@@ -31,12 +32,12 @@ const NOT_ADMITTED: SqlState = SqlState("28000");
 const WRONG_PASSWORD: SqlState = SqlState("28P01");
 const CANNOT_CONNECT_NOW: SqlState = SqlState("57P03");
 
-/// Connections that superusers can make when everybody else is told that there are too many.
+/// Connections that are reserved for superusers.
 fn reserved(connections_max: usize) -> usize {
     (connections_max / 10).min(3)
 }
 
-/// What a client has asked for.
+/// The client's request.
 struct Wanted {
     user: String,
     database: String,
@@ -45,7 +46,7 @@ struct Wanted {
 
 /// Why there is no session.
 enum Refusal {
-    /// There was not meant to be one, or nobody is there to be told.
+    /// None was asked for, or the client has gone.
     Over,
     Told(Error),
 }
@@ -65,7 +66,7 @@ impl From<Error> for Refusal {
 /// Serves a connection until its end.
 pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted) {
     let mut link = Link::new(socket);
-    // What it takes to log in is forgotten when that is done.
+    // The state of the login is dropped after it.
     let login = Box::pin(timeout(shared.options.login_timeout, log_in(&shared, &mut link)));
     let refusal = match login.await {
         Ok(Ok((session, membership, lease))) => {
@@ -74,7 +75,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
             return;
         }
         Ok(Err(refusal)) => refusal,
-        // As PostgreSQL does, without a word.
+        // Without a message, as PostgreSQL does.
         Err(_) => Refusal::Over,
     };
     if let Refusal::Told(error) = refusal {
@@ -86,7 +87,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
     }
 }
 
-/// One more connection, until it is dropped.
+/// Counts one connection, until it is dropped.
 pub(crate) struct Counted(Arc<Shared>);
 
 impl Counted {
@@ -136,7 +137,7 @@ async fn log_in(
     Ok((session, membership, lease))
 }
 
-/// Reads what comes first, up to what a session is asked for with.
+/// Reads the first packets, up to the startup message.
 async fn start(shared: &Arc<Shared>, link: &mut Link) -> Result<Wanted, Refusal> {
     loop {
         let Some(packet) = link.startup_packet().await?? else { return Err(Refusal::Over) };
@@ -146,7 +147,8 @@ async fn start(shared: &Arc<Shared>, link: &mut Link) -> Result<Wanted, Refusal>
                 link.out.push(if certificate.is_some() { b'S' } else { b'N' });
                 link.flush().await?;
                 if let Some(certificate) = certificate {
-                    // Somebody in between may have put it there, to be taken for what the client says later.
+                    // An attacker in between may have injected it, to be taken for data of the
+                    // client.
                     if !link.inbox.unread().is_empty() {
                         return Err(violation("received unencrypted data after SSL request").into());
                     }
@@ -159,7 +161,7 @@ async fn start(shared: &Arc<Shared>, link: &mut Link) -> Result<Wanted, Refusal>
                 link.flush().await?;
             }
             Startup::Cancel { pid, key } => {
-                // Whether there was anything to cancel is nobody's business.
+                // The client does not learn whether there was anything to cancel.
                 if shared.registry.cancel_with_key(pid, key) {
                     shared.counts.cancels.add(1);
                 }
@@ -207,7 +209,7 @@ fn wrong_password(user: &str) -> Refusal {
     Error::new(WRONG_PASSWORD, format!("password authentication failed for user \"{user}\"")).into()
 }
 
-/// Has the client prove that it knows the password.
+/// Makes the client prove that it knows the password.
 async fn prove(shared: &Shared, link: &mut Link, user: &str, verifier: Option<&str>) -> Result<(), Refusal> {
     let end_point = link.tls().and_then(Tls::binding).map(<[u8]>::to_vec);
     let binding = end_point.as_deref().map_or(Binding::None, Binding::EndPoint);
@@ -239,7 +241,7 @@ async fn prove(shared: &Shared, link: &mut Link, user: &str, verifier: Option<&s
     }
 }
 
-/// Waits for what a client answers while it logs in.
+/// Waits for a client's message during the login.
 async fn response(link: &mut Link) -> Result<Vec<u8>, Refusal> {
     let Some(header) = link.wait_message(LOGIN_BYTES_MAX).await?? else { return Err(Refusal::Over) };
     if header.kind != b'p' {
@@ -251,7 +253,7 @@ async fn response(link: &mut Link) -> Result<Vec<u8>, Refusal> {
     Ok(body)
 }
 
-/// Gives the client a place among those that are connected, if there is one.
+/// Counts the client as connected, if the limit allows it.
 fn admit(
     shared: &Arc<Shared>,
     link: &Link,
@@ -283,5 +285,9 @@ fn admit(
             return Err(too_many(format!("too many connections for database \"{}\"", wanted.database)));
         }
     }
-    Ok(registry.add(scram::random()?, &wanted.database, &wanted.user, link.client()))
+    let membership = registry.add(scram::random()?, &wanted.database, &wanted.user, link.client());
+    if let Some(encryption) = link.tls().and_then(Tls::encryption) {
+        membership.member.set_encryption(encryption);
+    }
+    Ok(membership)
 }

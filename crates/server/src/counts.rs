@@ -1,4 +1,4 @@
-//! What has happened, counted where it happens and added up when somebody asks.
+//! Counters: each thread counts for itself; a reader adds the counts up.
 //!
 //! Threads count in places of their own, so that they do not wait for each other's cache lines.
 

@@ -11,15 +11,15 @@ pub enum ServeError {
     /// An address cannot be understood.
     #[error("{0:?} is no address to listen at: give HOST:PORT, such as 127.0.0.1:5432")]
     Address(String),
-    /// Somebody listens there already, or the system refuses otherwise.
+    /// The address is in use, or the system refuses it for another reason.
     #[error("cannot listen at {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: String,
         /// What the system says.
         source: io::Error,
     },
-    /// An address can be reached from elsewhere, and nobody has said how clients log in.
+    /// An address can be reached from other machines, and no method of authentication was chosen.
     #[error(
         "{0} can be reached from elsewhere, and clients would not have to log in: \
          give --auth scram-sha-256, or --auth trust if that is meant"
@@ -28,7 +28,7 @@ pub enum ServeError {
     /// The directory is in use, or damaged, or not one of a server.
     #[error("{0}{hint}", hint = .0.report().hint.as_ref().map_or(String::new(), |hint| format!(". {hint}")))]
     Cluster(#[from] colibri_sql::Error),
-    /// There is no password in the file that should have one.
+    /// The password file holds no password.
     #[error("cannot take a password from {path}: {source}")]
     PasswordFile {
         /// The file.

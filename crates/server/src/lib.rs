@@ -11,10 +11,11 @@
 //!
 //! # The life of a connection
 //!
-//! [`serve`] makes a runtime and listens. Each connection is a task in the user pool (`connection`): it is encrypted if it
-//! asks for that (`tls`), says who it is (`auth`), and gets a session on the database that it names, which is opened if it
-//! is not (`cluster`). From then on the task reads messages (`link`, `protocol`) and runs statements (`session`), until the
-//! client goes or is told to.
+//! [`serve`] makes a runtime and listens. Each connection is a task in the user pool
+//! (`connection`): it is encrypted if the client asks for that (`tls`), authenticated (`auth`), and
+//! gets a session on the database that the client names, which is opened if needed (`cluster`).
+//! From then on the task reads messages (`link`, `protocol`) and runs statements (`session`), until
+//! the client goes or is told to.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -28,8 +29,8 @@
 //!
 //! # What it does not do
 //!
-//! - Wait on a thread that others need: not for clients, locks, disks.
-//! - Anything while nobody asks for anything: no timer is armed, nothing is written.
+//! - Block a thread that others need, for clients, locks or disks.
+//! - Work without a request: no timer is armed, nothing is written.
 //! - Replication, function calls by message, GSSAPI, certificates of clients.
 
 mod auth;

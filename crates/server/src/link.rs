@@ -1,4 +1,4 @@
-//! A connection's bytes: socket, encryption, what has come and is not understood yet, what is to be sent.
+//! A connection's bytes: socket, encryption, received bytes that are not parsed yet, bytes to send.
 //!
 //! ```text
 //! socket ─► the thread's scratch ─► (TLS) ─► inbox ─► messages
@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Invariants
-//! - A connection that waits for its client holds no more than [`KEPT_BYTES`] for each direction: it reads into memory of
-//!   the thread's.
-//! - Nothing is written before somebody asks for it ([`Link::poll_flush`]): a request's answer is one write, however
-//!   many messages it has.
+//! - A connection that waits for its client holds no more than [`KEPT_BYTES`] for each direction:
+//!   it reads into the thread's memory.
+//! - Nothing is written before [`Link::poll_flush`]: a request's answer is one write, however many
+//!   messages it has.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -24,9 +24,9 @@ use crate::protocol::frontend::{self, HEADER_BYTES, Header};
 use crate::protocol::startup;
 use crate::tls::Tls;
 
-/// What a thread reads into.
+/// The buffer that a thread reads into.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// What a connection keeps of its buffers while it waits for its client.
+/// The largest buffers that a connection keeps while it waits for its client.
 const KEPT_BYTES: usize = 1 << 10;
 
 thread_local! {
@@ -56,7 +56,7 @@ impl Socket {
     }
 }
 
-/// What has come and is not taken yet.
+/// Received bytes that are not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     bytes: Vec<u8>,
@@ -77,7 +77,7 @@ impl Inbox {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        // What was taken makes room before more is asked for.
+        // Bytes that were taken make room before more are read.
         if self.taken > 0 && self.bytes.capacity() - self.bytes.len() < bytes.len() {
             self.bytes.drain(..self.taken);
             self.taken = 0;
@@ -92,9 +92,9 @@ pub(crate) struct Link {
     socket: Socket,
     tls: Option<Box<Tls>>,
     pub(crate) inbox: Inbox,
-    /// What is to be sent.
+    /// Bytes to send.
     pub(crate) out: Vec<u8>,
-    /// Of `out`, or of what became of it, what is sent already.
+    /// The number of bytes of `out`, or of its encrypted form, that are sent already.
     sent: usize,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -115,7 +115,7 @@ impl Link {
         }
     }
 
-    /// Where the client is; `None` on this machine's own sockets.
+    /// The client's address; `None` for Unix sockets.
     pub(crate) fn client(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(_, address) => Some(*address),
@@ -132,7 +132,7 @@ impl Link {
         self.tls.as_deref()
     }
 
-    /// Reads what is there, at most a thread's scratch full; false at the end.
+    /// Reads available bytes, at most as many as the thread's buffer holds; false at the end.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if self.is_over {
             return Poll::Ready(Ok(false));
@@ -175,7 +175,7 @@ impl Link {
         poll_fn(|cx| self.poll_fill(cx)).await
     }
 
-    /// Sends a part of what is to be sent; false if there is nothing.
+    /// Sends a part of the bytes; false if there are none.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let bytes = match &mut self.tls {
             Some(tls) => {
@@ -201,7 +201,7 @@ impl Link {
         }
     }
 
-    /// Sends all there is.
+    /// Sends all bytes.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while ready!(self.poll_send(cx))? {}
         Poll::Ready(Ok(()))
@@ -211,7 +211,7 @@ impl Link {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// Lets go of buffers that were needed for once.
+    /// Frees buffers that have grown for one message.
     pub(crate) fn shrink(&mut self) {
         for buffer in [&mut self.inbox.bytes, &mut self.out] {
             if buffer.capacity() > KEPT_BYTES && buffer.len() < KEPT_BYTES {
@@ -225,7 +225,7 @@ impl Link {
         }
     }
 
-    /// Waits for a whole packet of the kind that comes first; `None` if the client goes away before.
+    /// Waits for a whole startup packet; `None` if the client goes away before.
     pub(crate) async fn startup_packet(&mut self) -> io::Result<Result<Option<Vec<u8>>, Error>> {
         loop {
             match startup::length(self.inbox.unread()) {
@@ -247,7 +247,7 @@ impl Link {
     /// The next message, if all of it is there.
     ///
     /// # Errors
-    /// 08P01 if what is there is no message, or too long a one.
+    /// 08P01 if the bytes are no message, or the message is too long.
     pub(crate) fn message(&self, bytes_max: usize) -> Result<Option<Header>, Error> {
         let unread = self.inbox.unread();
         let header = frontend::header(unread, bytes_max)?;
@@ -268,7 +268,7 @@ impl Link {
         }
     }
 
-    /// Sends what is left, and says that no more will come.
+    /// Sends what is left, and closes the sending direction.
     pub(crate) async fn close(&mut self) {
         // The client may have gone before.
         if self.flush().await.is_ok()

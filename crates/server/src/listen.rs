@@ -55,8 +55,8 @@ pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>, ServeError> {
     }
 }
 
-/// All that a server listens with. It is opened before anything is made in the server's directory: a server that
-/// cannot start leaves nothing behind.
+/// All that a server listens with. It is opened before anything is made in the server's directory:
+/// a server that cannot start leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     /// For PostgreSQL's clients.
@@ -68,7 +68,7 @@ pub(crate) struct Sockets {
 impl Sockets {
     pub(crate) fn open(options: &Options) -> Result<Self, ServeError> {
         let mut clients = Listener::activated()?;
-        // Where systemd listens nobody else has to.
+        // With sockets of systemd, the server opens none itself.
         if clients.is_empty() {
             for text in &options.listen {
                 for address in addresses(text)? {
@@ -122,7 +122,7 @@ impl Listener {
             if std::os::unix::net::UnixStream::connect(&path).is_ok() {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            // Nobody listens there any more.
+            // The socket's file is left over: no server listens there.
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -143,7 +143,7 @@ impl Listener {
         let mut listeners = Vec::new();
         for index in 0..fds.len() {
             let failed = |source| ServeError::Listen { address: format!("file descriptor {}", 3 + index), source };
-            // It gives a descriptor back that is of another kind.
+            // A descriptor of another kind is returned.
             if let Ok(Some(listener)) = fds.take_tcp_listener(index) {
                 listeners.push(Self::Tcp(TcpListener::from_std(listener).map_err(failed)?));
             } else if let Some(listener) = fds.take_unix_listener(index).map_err(failed)? {
@@ -161,7 +161,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens, for people.
+    /// The address as text.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Tcp(listener) => listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string()),
@@ -180,14 +180,16 @@ impl Listener {
         }
     }
 
-    /// Waits for somebody to connect.
+    /// Waits for a connection.
     pub(crate) async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                // Answers are written whole, and must not wait for acknowledgements of those before.
+                // Answers are written whole, and must not wait for acknowledgements of those
+                // before.
                 stream.set_nodelay(true)?;
-                // A machine that vanishes says nothing: after some time the kernel asks, and not this process.
+                // A machine that vanishes sends nothing: after some time the kernel's keepalive
+                // finds out, without this process.
                 _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
                 Ok(Socket::Tcp(stream, address))
             }
@@ -196,7 +198,7 @@ impl Listener {
     }
 }
 
-/// Accepts until told to stop, handing on what comes.
+/// Accepts connections until the server stops, and passes them on.
 pub(crate) fn accept_all(
     listener: Arc<Listener>,
     log: crate::log::Log,
@@ -208,7 +210,7 @@ pub(crate) fn accept_all(
                 Ok(socket) => serve(socket),
                 Err(error) => {
                     log.warn("accept_failed", &[("listen", &listener.name()), ("error", &error)]);
-                    // For want of descriptors, most likely: they do not come back at once.
+                    // Most likely there are no descriptors left; wait before the next attempt.
                     sleep(std::time::Duration::from_millis(100)).await;
                 }
             }

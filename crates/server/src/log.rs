@@ -1,11 +1,12 @@
-//! What the server tells whoever runs it: one line an event, on standard error.
+//! The server's log: one line an event, on standard error.
 //!
 //! ```text
 //! 2026-05-04T12:00:00.123Z info ready listen=127.0.0.1:5432 databases=1
 //! {"time":"2026-05-04T12:00:00.123Z","level":"info","event":"ready","listen":"127.0.0.1:5432","databases":"1"}
 //! ```
 //!
-//! A line is written with one call, so that lines of several threads do not mix. Passwords and verifiers never get here.
+//! A line is written with one call, so that lines of several threads do not mix. Passwords and
+//! verifiers never get here.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
@@ -33,7 +34,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// How much an event matters.
+/// The level of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Info,
@@ -73,7 +74,7 @@ impl Log {
     fn write(self, level: Level, event: &str, fields: &[(&str, &dyn Display)]) {
         let time = jiff::Timestamp::now();
         let line = line(self.format, &format!("{time:.3}"), level, event, fields);
-        // Nobody is left to be told.
+        // Standard error is closed: there is nowhere to report that.
         _ = std::io::stderr().write_all(line.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! What the server asks of the machine that it runs on: its user, its memory, its limits.
+//! Facts about the machine that the server runs on: its user, its memory, its limits.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -27,7 +27,8 @@ pub(crate) fn user_name() -> Option<String> {
     })
 }
 
-/// Asks for as many descriptors as connections need. If they are not given, connections fail that find none.
+/// Asks for as many descriptors as connections need. If they are not given, connections fail that
+/// find none.
 pub(crate) fn allow_descriptors(wanted: u64) {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
@@ -69,7 +70,7 @@ pub(crate) fn session_defaults(tiny: bool) -> Vec<(&'static str, String)> {
     if work_bytes == WORK_BYTES_MAX { Vec::new() } else { vec![("work_mem", format!("{}kB", work_bytes >> 10))] }
 }
 
-/// Tells systemd how things stand, if it asked to be told.
+/// Notifies systemd of the server's state, if it asked for that.
 pub(crate) fn notify(state: &str) {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::SocketAddr;
@@ -78,7 +79,7 @@ pub(crate) fn notify(state: &str) {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&path),
     };
-    // Nothing depends on its being told.
+    // A failed notification has no consequences.
     if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
         _ = socket.send_to_addr(state.as_bytes(), &address);
     }

@@ -1,4 +1,4 @@
-//! What a server is told when it starts.
+//! The options of a server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,14 @@ use colibri_runtime::Cpus;
 use crate::auth::Auth;
 use crate::log::LogFormat;
 
-/// How a server is to be. Made by [`Options::new`]; everything has a default.
+/// The options of a server. Made by [`Options::new`]; everything has a default.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory: of databases, roles, and what else belongs to the server. It is made if it is not there.
+    /// The directory: of databases, roles, and what else belongs to the server. It is made if it is
+    /// not there.
     pub dir: PathBuf,
-    /// Addresses to listen at: `127.0.0.1:5432`, `[::1]:5432`, `localhost:5432`; port 0 is any free one.
+    /// Addresses to listen at: `127.0.0.1:5432`, `[::1]:5432`, `localhost:5432`; port 0 is any free
+    /// one.
     pub listen: Vec<String>,
     /// Directory of the Unix socket `.s.PGSQL.PORT`; none unless it is given.
     pub socket_dir: Option<PathBuf>,
@@ -23,10 +25,10 @@ pub struct Options {
     pub cpus: Option<Cpus>,
     /// One thread, and 4 MB for what a statement sorts and hashes.
     pub tiny: bool,
-    /// The isolation of transactions that ask for none, as `default_transaction_isolation` has it; `serializable` unless it is
-    /// given.
+    /// The isolation of transactions that ask for none, as `default_transaction_isolation` has it;
+    /// `serializable` unless it is given.
     pub isolation: Option<&'static str>,
-    /// End when nobody has been connected for so long.
+    /// End after this time without a connection.
     pub idle_exit: Option<Duration>,
     /// Where metrics are served, by HTTP.
     pub metrics: Option<String>,
@@ -34,7 +36,8 @@ pub struct Options {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Clients have to use TLS, but for those of Unix sockets and of loopback addresses.
     pub tls_only: bool,
-    /// How clients log in. Unless it is given: `trust`, and then no address may be reachable from elsewhere.
+    /// How clients log in. Unless it is given: `trust`, and then no address may be reachable from
+    /// elsewhere.
     pub auth: Option<Auth>,
     /// A file whose first line becomes the password of the superuser `postgres`, if that has none.
     pub password_file: Option<PathBuf>,
@@ -44,10 +47,11 @@ pub struct Options {
     pub slow_statement: Option<Duration>,
     /// How long a client may take to log in.
     pub login_timeout: Duration,
-    /// How long a database stays open when nobody is connected to it any more.
+    /// How long a database stays open after its last session.
     pub database_keep: Duration,
-    /// Gives memory back to the system that is free and that the allocator keeps for whoever comes next: what a load leaves may be tens
-    /// of megabytes. Called when a database has been closed. It does nothing unless the program says how its allocator is asked.
+    /// Returns free memory that the allocator keeps for later to the system: after a load it may be
+    /// tens of megabytes. Called when a database has been closed. It does nothing unless the
+    /// program says how its allocator is asked.
     pub give_memory_back: fn(),
     /// How long statements may go on when the server is asked to end.
     pub grace: Duration,

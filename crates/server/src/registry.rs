@@ -1,10 +1,10 @@
-//! Who is connected, and how to reach them: to see what they do, to cancel it, to end them.
+//! The registry of sessions: lists what they do, cancels their statements, ends them.
 //!
 //! A session's task is its only writer; others set flags and wake it. It looks at the flags whenever it is woken, and
 //! between the steps of a statement.
 //!
 //! Invariants
-//! - A member is in the registry from the moment its key is told until its task is over.
+//! - A member is in the registry before its client gets the cancel key, and until its task is over.
 //! - A cancellation ends what a session is doing, or nothing if it waits for its client: never what it does next.
 
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Instant;
 
-use colibri_sql::cluster::{SessionInfo, SessionState, Waits};
+use colibri_sql::cluster::{Encryption, SessionInfo, SessionState, Waits};
 use colibri_sql::{CompactString, Prepared};
 use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq;
 
 use crate::clock::Clock;
 
-/// Bytes of a query that others are shown at most, as in PostgreSQL.
+/// The most bytes of a query that other sessions see, as in PostgreSQL.
 const QUERY_BYTES_MAX: usize = 1_024;
 
 /// Whether a session is to end.
@@ -36,7 +36,7 @@ pub(crate) enum Stop {
     Now = 2,
 }
 
-/// All that are connected.
+/// All sessions.
 #[derive(Debug)]
 pub(crate) struct Registry {
     members: RwLock<HashMap<i32, Arc<Member>>>,
@@ -46,22 +46,24 @@ pub(crate) struct Registry {
     clock: Clock,
 }
 
-/// Somebody who is connected.
+/// A connected session.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) pid: i32,
-    /// Whoever knows it may cancel.
+    /// The cancel key.
     pub(crate) key: [u8; 4],
     pub(crate) database: CompactString,
     pub(crate) user: CompactString,
     client: Option<SocketAddr>,
+    /// Set once it is let in, if its connection is encrypted.
+    encryption: OnceLock<Encryption>,
     connected_us: i64,
     stop: AtomicU8,
-    /// Since it was last idle somebody asked for a cancellation.
+    /// Whether a cancellation was requested since it was last idle.
     cancelled: AtomicBool,
-    /// The session's own flag, which its operators look at.
+    /// The session's cancel flag, which its operators check.
     flag: OnceLock<Arc<AtomicBool>>,
-    /// When the step at hand is to end, in microseconds since `due_from`; 0 for no limit.
+    /// The deadline of the current step, in microseconds since `due_from`; 0 for no limit.
     due_us: AtomicU64,
     due_from: Instant,
     waker: OnceLock<Waker>,
@@ -70,9 +72,9 @@ pub(crate) struct Member {
     activity: Mutex<Activity>,
 }
 
-const WAITS: [Waits; 5] = [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability, Waits::Sleep];
+const WAITS: [Waits; 6] = [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability, Waits::Sleep, Waits::Fetch];
 
-/// What a member does.
+/// The activity of a member.
 #[derive(Debug)]
 pub(crate) struct Activity {
     pub(crate) state: SessionState,
@@ -83,7 +85,7 @@ pub(crate) struct Activity {
     transaction_us: Option<i64>,
 }
 
-/// A statement's text, without a copy where there is one already.
+/// A statement's text, shared with the plan where possible.
 #[derive(Default)]
 pub(crate) enum Query {
     #[default]
@@ -108,7 +110,7 @@ impl std::fmt::Debug for Query {
     }
 }
 
-/// The first part of a text, as much as others are shown.
+/// The first part of a text, as much as other sessions see.
 pub(crate) fn shown(text: &str) -> &str {
     &text[..text.floor_char_boundary(QUERY_BYTES_MAX)]
 }
@@ -118,7 +120,7 @@ impl Registry {
         Self { members: RwLock::default(), next_pid: AtomicI32::new(1), connections: AtomicUsize::new(0), clock }
     }
 
-    /// Adds somebody who has logged in. They are in it until the [`Membership`] is dropped.
+    /// Adds a client that has logged in. It is in the registry until the [`Membership`] is dropped.
     pub(crate) fn add(
         self: &Arc<Self>,
         key: [u8; 4],
@@ -148,6 +150,7 @@ impl Registry {
             database: database.into(),
             user: user.into(),
             client,
+            encryption: OnceLock::new(),
             connected_us: now_us,
             stop: AtomicU8::new(Stop::No as u8),
             cancelled: AtomicBool::new(false),
@@ -199,12 +202,12 @@ impl Registry {
 
     /// Ends all members for whom a condition holds.
     pub(crate) fn stop(&self, stop: Stop, condition: impl Fn(&Member) -> bool) {
-        // Their wakers are called without the lock, which their ends will ask for.
+        // Their wakers are called without the lock, which the ending sessions need.
         let members: Vec<_> = self.members.read().values().filter(|member| condition(member)).cloned().collect();
         members.iter().for_each(|member| member.stop(stop));
     }
 
-    /// What everybody does, by number.
+    /// The activity of all members, by number.
     pub(crate) fn infos(&self) -> Vec<SessionInfo> {
         let mut infos: Vec<_> = self.members.read().values().map(|member| member.info()).collect();
         infos.sort_unstable_by_key(|info| info.pid);
@@ -212,7 +215,7 @@ impl Registry {
     }
 }
 
-/// Being in the registry.
+/// A member's entry in the registry.
 #[derive(Debug)]
 pub(crate) struct Membership {
     registry: Arc<Registry>,
@@ -227,7 +230,7 @@ impl Drop for Membership {
 }
 
 impl Member {
-    /// Tells how its session is cancelled and its task woken. To be called by the task, once.
+    /// Sets how its session is cancelled and its task woken. To be called by the task, once.
     pub(crate) fn reach(&self, flag: Arc<AtomicBool>, waker: &Waker) {
         _ = self.flag.set(flag);
         _ = self.waker.set(waker.clone());
@@ -267,20 +270,27 @@ impl Member {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// A statement's operators look at the session's flag, which each statement takes back when it begins.
+    /// Says how the connection is encrypted.
+    pub(crate) fn set_encryption(&self, encryption: Encryption) {
+        // It is said once.
+        _ = self.encryption.set(encryption);
+    }
+
+    /// A statement's operators check the session's flag, which each statement clears when it
+    /// begins.
     pub(crate) fn raise_flag(&self) {
         if let Some(flag) = self.flag.get() {
             flag.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Sets when the step at hand is to end, or that it has no limit.
+    /// Sets the deadline of the current step, or that it has none.
     pub(crate) fn set_due(&self, due: Option<Instant>) {
         let us = due.map_or(0, |due| due.saturating_duration_since(self.due_from).as_micros().max(1) as u64);
         self.due_us.store(us, Ordering::Relaxed);
     }
 
-    /// From the middle of a step: raises the flag if the step is to end.
+    /// Called in the middle of a step: sets the cancel flag if the deadline has passed.
     pub(crate) fn heed_due(&self) {
         let due_us = self.due_us.load(Ordering::Relaxed);
         if due_us != 0 && self.due_from.elapsed().as_micros() as u64 >= due_us {
@@ -302,7 +312,7 @@ impl Member {
         let mut activity = self.activity.lock();
         let before = std::mem::replace(&mut activity.query, query);
         if activity.state != SessionState::Active {
-            // Whoever asked for a cancellation while there was nothing to cancel was late.
+            // A cancellation that came while no statement ran has no effect.
             self.cancelled.store(false, Ordering::Release);
         }
         activity.state = SessionState::Active;
@@ -333,6 +343,7 @@ impl Member {
             user: self.user.clone(),
             application_name: activity.application_name.clone(),
             client: self.client,
+            encryption: self.encryption.get().cloned(),
             state: activity.state,
             waits_for: if activity.state == SessionState::Active { waits_for } else { Some(Waits::Client) },
             query: shown(activity.query.text()).to_owned(),

@@ -1,15 +1,15 @@
 //! A server from its start to its end.
 //!
 //! ```text
-//! claim ─ sockets ─ directory ─ ready ─► accept … ─► told to end ─► 1 nobody new  2 sessions end  3 databases close
+//! claim ─ sockets ─ directory ─ ready ─► accept … ─► asked to end ─► 1 no new clients  2 sessions end  3 databases close
 //! ```
 //!
-//! | told by | sessions end |
+//! | asked by | sessions end |
 //! | --- | --- |
-//! | SIGTERM, or nobody connected for `idle_exit` | when their transaction is over; after `grace` at once |
-//! | SIGINT | at once: what they do is taken back |
+//! | SIGTERM, or no connection for `idle_exit` | when their transaction is over; after `grace` at once |
+//! | SIGINT | at once: their transactions are rolled back |
 //!
-//! SIGHUP has certificates read again.
+//! SIGHUP makes the server read its certificates again.
 
 use std::fs;
 use std::io;
@@ -37,9 +37,10 @@ use crate::registry::{Registry, Stop};
 use crate::shared::Shared;
 use crate::tls::Certificate;
 
-/// How long sessions have that are told to end at once.
+/// How long sessions may take that have to end at once.
 const FAST_MAX: Duration = Duration::from_secs(5);
-/// Connections beyond the limit that are heard at all: to cancel something, or to be told that there are too many.
+/// Connections beyond the limit that are accepted: for cancellations, and for the error that there
+/// are too many.
 const UNHEARD: usize = 100;
 /// Descriptors of a connection, and of everything else.
 const DESCRIPTORS_BESIDE: u64 = 256;
@@ -53,7 +54,7 @@ enum Ending {
     Fast = 2,
 }
 
-/// Runs a server until it is told to end, by a signal or by its own idleness.
+/// Runs a server until a signal or its idleness ends it.
 ///
 /// This thread becomes one of the server's.
 ///
@@ -94,7 +95,8 @@ async fn run(options: Options, log: Log) -> Result<(), ServeError> {
         }
         match told {
             Told::Signal(ending) => break ending,
-            // Whoever comes from here on is the next server's. Somebody who has come in the last moment is not.
+            // Clients that connect from here on belong to the next server. A client that came in
+            // the last moment still belongs to this one.
             Told::Idle { limit, connected } if server.is_alone_since(connected) => {
                 server.shared.log.info("idle", &[("for_s", &limit.as_secs())]);
                 break Ending::Graceful;
@@ -108,10 +110,10 @@ async fn run(options: Options, log: Log) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Why the server does not go on.
+/// Why the server ends.
 enum Told {
     Signal(Ending),
-    /// Nobody has been connected for a while; the count of connections at its begin.
+    /// There was no connection for a while; holds the count of connections at its begin.
     Idle {
         limit: Duration,
         connected: u64,
@@ -197,7 +199,7 @@ impl Server {
         listeners.iter().map(accept).collect()
     }
 
-    /// Whether nobody is connected, and nobody has been since the count of connections was taken.
+    /// Whether there is no connection, and there was none since the count of connections was taken.
     fn is_alone_since(&self, connected: u64) -> bool {
         self.shared.registry.connections.load(Ordering::Acquire) == 0
             && self.shared.counts.connections.get() == connected
@@ -260,7 +262,7 @@ impl Server {
         }
     }
 
-    /// Waits until the server is told to end, or has had nothing to do for as long as it was told to wait.
+    /// Waits until a signal ends the server, or it had no connection for `idle_exit`.
     async fn until_told(&self) -> Told {
         let shared = &self.shared;
         loop {
@@ -303,7 +305,8 @@ impl Server {
         shared.log.info("ended", &[("sessions_cut_off", &shared.registry.len())]);
     }
 
-    /// Waits until all sessions have ended, so long at most, or until something else says that it was long enough.
+    /// Waits until all sessions have ended, so long at most, or until something else says that it
+    /// was long enough.
     async fn until_left(&self, until: Instant, is_enough: impl Fn() -> bool) {
         let shared = &self.shared;
         loop {
@@ -312,7 +315,7 @@ impl Server {
             if shared.registry.len() == 0 || is_enough() || left.is_zero() {
                 return;
             }
-            // Who has just logged in has not heard of the end.
+            // A session that has just begun was not asked to end yet.
             shared.registry.stop(Stop::WhenIdle, |_| true);
             _ = timeout(left, shared.news.wait(heard)).await;
         }
@@ -341,7 +344,7 @@ fn reload(shared: &Shared) {
     }
 }
 
-/// What sessions begin with unless somebody says otherwise who counts more.
+/// The default settings of sessions, which sources of higher rank replace.
 fn session_defaults(options: &Options) -> Vec<(&'static str, String)> {
     let mut defaults = machine::session_defaults(options.tiny);
     defaults.extend(options.isolation.map(|level| ("default_transaction_isolation", level.to_owned())));

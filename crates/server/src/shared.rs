@@ -23,11 +23,11 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) clock: Clock,
     pub(crate) auth: Auth,
-    /// Connections that begin take the one that there is.
+    /// The present certificate, which new connections use.
     pub(crate) certificate: RwLock<Option<Arc<Certificate>>>,
-    /// Nobody new is let in.
+    /// No new sessions are accepted.
     pub(crate) is_ending: AtomicBool,
-    /// Rung when somebody has left, and when the server is told to end.
+    /// Rings when a session has ended, and when the server is asked to end.
     pub(crate) news: crate::bell::Bell,
     pub(crate) started: std::time::Instant,
     /// Settings that sessions begin with.

@@ -6,10 +6,11 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use colibri_sql::cluster::Encryption;
 use ring::digest;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 
 /// The protocol's name where TLS comes first, without being asked for.
 const ALPN: &[u8] = b"postgresql";
@@ -18,11 +19,12 @@ const ALPN: &[u8] = b"postgresql";
 #[derive(Debug)]
 pub(crate) struct Certificate {
     config: Arc<ServerConfig>,
-    /// What SCRAM binds a login to: a digest of the certificate, if it is signed in a way for which that is defined.
+    /// The channel binding data of SCRAM: a digest of the certificate, if one is defined for its
+    /// signature algorithm.
     binding: Option<Vec<u8>>,
 }
 
-/// Why there is no certificate.
+/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -114,7 +116,7 @@ fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
 pub(crate) struct Tls {
     connection: ServerConnection,
     certificate: Arc<Certificate>,
-    /// What is encrypted and not sent yet.
+    /// Encrypted bytes that are not sent yet.
     pub(crate) sealed: Vec<u8>,
 }
 
@@ -127,17 +129,38 @@ impl std::fmt::Debug for Tls {
 impl Tls {
     pub(crate) fn new(certificate: Arc<Certificate>) -> Result<Self, TlsError> {
         let mut connection = ServerConnection::new(Arc::clone(&certificate.config))?;
-        // What is given to be encrypted is bounded by who gives it.
+        // The caller bounds the bytes to be encrypted.
         connection.set_buffer_limit(None);
         Ok(Self { connection, certificate, sealed: Vec::new() })
     }
 
-    /// What SCRAM binds a login to.
+    /// The channel binding data of SCRAM.
     pub(crate) fn binding(&self) -> Option<&[u8]> {
         self.certificate.binding.as_deref()
     }
 
-    /// Takes bytes that have come, and hands on what they say; whether that was anything, and whether it was the last.
+    /// What the two sides have agreed on, once they have.
+    pub(crate) fn encryption(&self) -> Option<Encryption> {
+        let version = match self.connection.protocol_version()? {
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            _ => return None,
+        };
+        let suite = format!("{:?}", self.connection.negotiated_cipher_suite()?.suite());
+        let bits = if suite.contains("AES_128") { 128 } else { 256 };
+        let cipher = match suite.strip_prefix("TLS13_") {
+            Some(name) => format!("TLS_{name}"),
+            // Older ones have other names there: ECDHE-RSA-AES256-GCM-SHA384.
+            None => {
+                let name = suite.trim_start_matches("TLS_").replace("_WITH_", "_").replace("AES_", "AES");
+                name.replace('_', "-").replace("-POLY1305-SHA256", "-POLY1305")
+            }
+        };
+        Some(Encryption { version, cipher: cipher.into(), bits })
+    }
+
+    /// Takes received bytes, and passes on the decrypted ones. Gives whether there were any, and
+    /// whether they were the last.
     pub(crate) fn receive(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8])) -> io::Result<(bool, bool)> {
         let (mut is_news, mut is_over) = (false, false);
         while !bytes.is_empty() {
@@ -145,7 +168,7 @@ impl Tls {
             let state = match self.connection.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
-                    // The client is told why, if it still listens.
+                    // The client gets an alert with the reason, if it still reads.
                     _ = self.connection.write_tls(&mut self.sealed);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }

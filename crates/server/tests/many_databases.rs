@@ -1,4 +1,5 @@
-//! Hundreds of databases, opened, closed and opened again in one process, with the program's allocator: what each costs.
+//! Hundreds of databases, opened, closed and opened again in one process, with the program's
+//! allocator: what each costs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -40,10 +41,12 @@ fn open_all(dir: &Path, first: bool) -> Vec<Arc<Engine>> {
     (0..DATABASES).map(open).collect()
 }
 
-/// Bug: two bits for each page that a database could have lay in memory of the allocator's, zeroed. Fresh memory is zero and
-/// costs nothing; memory that a closed database had used was cleared. Consequence: each database opened from then on took
-/// 72 MB, and hundreds that a server opens and closes as they are needed took all there is. Fix: a mapping of their own. And
-/// each reserved 1 TiB of addresses, so that there were none left for the 130th: now the next one always finds some.
+/// Bug: two bits for each page that a database could have lay in memory of the allocator's, zeroed.
+/// Fresh memory is zero and costs nothing; memory that a closed database had used was cleared.
+/// Consequence: each database opened from then on took 72 MB, and hundreds that a server opens and
+/// closes as they are needed took all there is. Fix: a mapping of their own. And each reserved 1
+/// TiB of addresses, so that there were none left for the 130th: now the next one always finds
+/// some.
 #[test]
 fn five_hundred_databases_opened_again_take_no_more_than_a_megabyte_each() {
     let mut files = getrlimit(Resource::Nofile);

@@ -131,7 +131,7 @@ fn read_wide(session: &mut Session, select: &Arc<Prepared>, key: &str, rows: &mu
                 assert_eq!(completion.tag, "SELECT 1");
                 return;
             }
-            Progress::Yield | Progress::Wait(_) | Progress::Sleep(_) | Progress::Commits(_) => {
+            Progress::Yield | Progress::Wait(_) | Progress::Fetch(_) | Progress::Sleep(_) | Progress::Commits(_) => {
                 panic!("nobody is in the way")
             }
         }

@@ -4,8 +4,8 @@
 //! written in batches ([`CopyIn::flush`]) by the same code as INSERT's. [`CopyOut`] appends rows to a buffer that the
 //! caller sends off.
 //!
-//! Invariants: a flush that fails keeps its rows, so that it can be run again when the transaction has been taken back to
-//! where it was before; nothing else is remembered of it.
+//! Invariants: a flush that fails keeps its rows, so that it can be run again after a rollback to
+//! the state before it. It leaves no other trace.
 
 mod parse;
 mod statement;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use colibri_txn::Transaction;
 
+pub(crate) use colibri_syntax::tree::{CopyFormat, CopyHeader as Header};
 pub(crate) use parse::CopyParser;
-pub(crate) use statement::{CopyRequest, Source, parse as parse_statement};
 pub(crate) use write::CopyOut;
 
-use crate::exec::{Context, RowWriter, with_exec};
+use crate::exec::{Context, Evaluate as _, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
 use colibri_catalog::Table;
@@ -28,40 +28,21 @@ use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, pulse};
 /// Rows that are worth a flush.
 const FLUSH_ROWS: usize = 1000;
 
-/// How a file's rows are written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CopyFormat {
-    Text,
-    Csv,
-    Binary,
-}
-
-/// What the first line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Header {
-    /// A row.
-    None,
-    /// Names of columns, whatever they are.
-    Line,
-    /// Names of columns, which have to be the right ones. Only for COPY FROM.
-    Match,
-}
-
 /// The options of COPY.
 #[derive(Debug, Clone)]
 pub(crate) struct CopyOptions {
     pub(crate) format: CopyFormat,
     pub(crate) delimiter: u8,
-    /// What stands for NULL.
+    /// The text that stands for NULL.
     pub(crate) null: String,
     pub(crate) header: Header,
     pub(crate) quote: u8,
     pub(crate) escape: u8,
     /// By place among the columns copied; may be shorter. Of COPY TO: always quoted.
     pub(crate) force_quote: Vec<bool>,
-    /// Of COPY FROM: what stands for NULL is a text here.
+    /// Of COPY FROM, by place: the NULL text is read as a text.
     pub(crate) force_not_null: Vec<bool>,
-    /// Of COPY FROM: what stands for NULL means it in quotes, too.
+    /// Of COPY FROM, by place: the NULL text means NULL in quotes, too.
     pub(crate) force_null: Vec<bool>,
 }
 
@@ -82,7 +63,7 @@ impl CopyOptions {
         }
     }
 
-    /// Whether the delimiter and what stands for NULL can be told from a file's other characters.
+    /// Checks that the delimiter and the NULL text can be told from a file's other characters.
     ///
     /// # Errors
     /// They cannot.
@@ -107,7 +88,7 @@ impl CopyOptions {
         }
     }
 
-    /// Whether the options go together.
+    /// Checks that the options do not contradict each other.
     ///
     /// # Errors
     /// They do not.
@@ -159,13 +140,13 @@ pub(crate) struct CopyIn {
     rules: Arc<TableRules>,
     /// The table's columns that the file has, in its order.
     columns: Vec<usize>,
-    /// What the others get.
+    /// The defaults of the other columns.
     defaults: Vec<(usize, Expr)>,
-    /// Rows for which it is not true are left out.
+    /// The WHERE condition. Rows for which it is not true are left out.
     condition: Option<Expr>,
     parser: CopyParser,
     pending: ParsedRows,
-    /// Of all flushes that came to their end.
+    /// The rows of all flushes that succeeded.
     writer: RowWriter,
     affected: u64,
 }
@@ -213,13 +194,13 @@ impl CopyIn {
         self.parser.finish(env, &mut self.pending)
     }
 
-    /// Whether enough rows have come for a flush to be worth while.
+    /// Whether there are enough rows for a flush.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.lines.len() >= FLUSH_ROWS
     }
 
-    /// Writes the rows that have come. If it fails, take the transaction back to where it was before, and try again or
-    /// give up.
+    /// Writes the rows that have come. If it fails, roll back to the state before it, and try again
+    /// or give up.
     ///
     /// # Errors
     /// Those of INSERT, with the line as context.
@@ -258,7 +239,7 @@ impl CopyIn {
         Ok(())
     }
 
-    /// What is left to check when all has been flushed. Gives the number of rows.
+    /// The checks that remain when all rows are flushed. Gives the number of rows.
     ///
     /// # Errors
     /// A foreign key is violated.

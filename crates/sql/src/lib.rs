@@ -1,19 +1,16 @@
 //! PostgreSQL's SQL over the transactions of `colibri-txn`.
 //!
 //! The life of a statement: `session` takes a text and finds its plan in the cache, or has it made:
-//! the parser's tree is bound to the catalogue (`bind`: names, types, casts), rewritten by the
-//! planner's passes and turned into operators (`plan`). `exec` runs the operators on a transaction,
-//! a slice at a time, until the rows are out. What has to wait for a lock breaks off, and `session`
-//! runs it again when the lock is there.
+//! `colibri-syntax` reads it, `colibri-plan` binds it to the catalogue, rewrites it and chooses its
+//! operators. `colibri-exec` runs the operators on a transaction, a slice at a time, until the rows
+//! are out. What has to wait for a lock breaks off, and `session` runs it again when the lock is
+//! there.
+//!
+//! This crate is the facade of the crates below it: users of SQL depend on this one alone.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `statement` | texts to the parser's trees |
-//! | `lift` | literals lifted out of texts, so that these share plans |
-//! | `bind`, `expr` | names and types resolved |
-//! | `logical` | what binding yields: queries before operators are chosen |
-//! | `plan`, `planner`, `explain` | operators, how they are chosen, and what is told of them |
-//! | `exec` | running them |
+//! | `statement` | the stack for deep statements; texts become trees in `colibri-syntax` |
 //! | `ddl` | changing the catalogue |
 //! | `admin` | roles, databases, privileges, owners, upkeep |
 //! | `copy` | rows as files: COPY |
@@ -22,37 +19,34 @@
 //! | `directory_lock` | which process has a database open |
 //! | `session` | statements, transactions, settings, the plan cache |
 //!
-//! Values are in `colibri-types`, the catalogue and the rows' layout in `colibri-catalog`.
+//! Values are in `colibri-types`, the grammar in `colibri-syntax`, the catalogue and the rows'
+//! layout in `colibri-catalog`, binding and planning in `colibri-plan`, operators in
+//! `colibri-exec`.
 
 mod admin;
-mod bind;
 mod copy;
 mod ddl;
 mod directory_lock;
-mod exec;
-mod explain;
-mod expr;
-mod lift;
-mod logical;
-mod plan;
-mod planner;
 mod registry;
 mod session;
 mod statement;
 mod surroundings;
 mod system;
 
+use colibri_exec as exec;
+use colibri_plan::{bind, explain, expr, plan, planner};
+
 pub use colibri_catalog as catalog;
 pub use colibri_catalog::cluster::DefaultBy;
 pub use colibri_catalog::store_error::{InSql, in_sql};
 pub use colibri_catalog::{cluster, row};
+pub use colibri_exec::{MemoryTotal, TempFileCounts};
 pub use colibri_types::{
     Array, Category, ColumnType, CompactString, Datum, Dimension, Env, Error, Interval, Modifier, Numeric, Report,
     Result, Scalar, SqlState, Type, aggregates, cast, clock_us, functions, key, wire,
 };
 pub use directory_lock::DirectoryLock;
-pub use exec::{MemoryTotal, TempFileCounts};
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
-    Rows, Running, Session, Severity, TransactionState, rows_of_tag,
+    Answer, Awaited, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress,
+    ResultColumn, Rows, Running, Session, Severity, TransactionState, rows_of_tag, with_count,
 };

@@ -83,6 +83,7 @@ mod tests {
                         | (Datum::Interval(_), Type::Interval)
                         | (Datum::Uuid(_), Type::Uuid)
                         | (Datum::Array(_), Type::Array(_) | Type::AnyArray)
+                        | (Datum::Row(_), Type::Record)
                         | (_, Type::AnyElement)
                         | (
                             Datum::Int(_),

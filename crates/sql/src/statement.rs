@@ -1,61 +1,19 @@
-//! From text to the syntax tree ([`colibri_syntax`]), and the stack that deep statements take.
-//!
-//! How deep a tree will be is told by the tokens, before there is one: parsing, binding and dropping it take stack for each
-//! level. Statements of everyday depth are prepared where they come from; deeper ones on a stack made for them
-//! ([`on_deep_stack`]); the deepest are refused. Depth is counted in units that stand for about a kilobyte of stack.
+//! The stack that deep statements take, and the door to their grammar ([`colibri_syntax`]).
 //!
 //! Invariant: whatever the catalogue keeps as text is shallow.
 
-use std::cell::Cell;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
-
+pub(crate) use colibri_plan::deep_stack::{EXPRESSIONS_MAX, is_on_deep_stack, on_deep_stack};
 pub(crate) use colibri_syntax::{
-    ANY_TYPE_MARK, CURRENT_OF_MARK, IDENTITY_MARK, KEY_LOCK_MARK, LOCK_MARK, ROWS_FROM, Scanned, parse, parse_expr,
-    parse_query, parse_type, scan, split, text_prepared, too_deep,
+    ANY_TYPE_MARK, IDENTITY_MARK, Scanned, parse, parse_expr, parse_identity_change, parse_identity_options,
+    parse_query, parse_type, scan, too_deep,
 };
-use colibri_types::{Result, pulse, pulse::Pulse};
+use colibri_syntax::{Statement, ast};
+use colibri_types::{Error, Result};
 
-pub(crate) mod reader;
-
-/// Expressions inside each other that the stack of any thread can evaluate.
-pub(crate) const EXPRESSIONS_MAX: usize = 3_000;
-/// The stack for deep statements. Only what is used of it becomes memory.
-const DEEP_STACK_BYTES: usize = 128 << 20;
-
-/// How often a thread that waits for such a stack lets others run.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-
-thread_local! {
-    /// Whether this thread was made for a deep statement.
-    static ON_DEEP_STACK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether the stack at hand fits the deepest statement.
-pub(crate) fn is_on_deep_stack() -> bool {
-    ON_DEEP_STACK.get()
-}
-
-/// Runs on a thread whose stack fits the deepest statement. What is made of the tree has to leave it behind.
-///
-/// That thread only looks whether the statement was cancelled; this one lets others run while it waits.
-pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let pulse = pulse::elsewhere();
-    let (running, over) = std::sync::mpsc::channel::<()>();
-    let run = move || {
-        // Dropped at the end, which this thread is told by.
-        let _running = running;
-        let _at_work = pulse.map(Pulse::begin);
-        ON_DEEP_STACK.set(true);
-        run()
-    };
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().name("deep statement".to_owned()).stack_size(DEEP_STACK_BYTES);
-        let Ok(thread) = builder.spawn_scoped(scope, run) else { return Err(too_deep()) };
-        while over.recv_timeout(LOOK_AGAIN) == Err(RecvTimeoutError::Timeout) {
-            // Whether it was cancelled is for the other thread to say.
-            let _ = pulse::check();
-        }
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+/// One statement about rows or relations that the database itself has written.
+pub(crate) fn parse_relational(text: &str) -> Result<ast::Statement> {
+    match parse(text)?.pop() {
+        Some(Statement::Relational(statement)) => Ok(*statement),
+        _ => Err(Error::internal("a statement of the database's own is no other one")),
+    }
 }

@@ -2,17 +2,18 @@
 //! the catalogue see.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use colibri_catalog::{
-    Catalog, cluster,
+    Catalog, ObjectId, Sequence, cluster,
     cluster::{Authority, Cluster, Roles},
 };
-use colibri_types::{Env, Type};
+use colibri_types::{Env, Result, Type};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
-use crate::session::{Engine, Modes, Settings};
+use crate::session::{Engine, Modes, OwnSequence, Settings};
 
 /// The schemas that are looked through for a name without one, in this order. Statements keep it:
 /// there may be many.
@@ -67,6 +68,23 @@ pub(crate) struct Surroundings {
 pub(crate) struct Listed {
     pub(crate) cursors: Mutex<Vec<CursorInfo>>,
     pub(crate) prepared: Mutex<Vec<PreparedInfo>>,
+    /// What its transaction has done to sequences.
+    pub(crate) sequences: Mutex<HashMap<ObjectId, Arc<OwnSequence>>>,
+}
+
+impl Surroundings {
+    /// A sequence's value, and whether it has given it, as the transaction at hand sees it.
+    ///
+    /// Bug: the catalogue showed where a sequence stands for all. Consequence: a transaction that
+    /// had set one back did not see that. Fix: what the transaction has done is asked first.
+    pub(crate) fn sequence_state(&self, sequence: &Sequence) -> Result<Option<(i64, bool)>> {
+        let own = self.listed.sequences.lock().get(&sequence.id).and_then(|own| own.apart());
+        match (own, &self.engine) {
+            (Some(own), _) => Ok(Some(own)),
+            (None, Some(engine)) => engine.sequence_state(sequence).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 impl std::fmt::Debug for Surroundings {

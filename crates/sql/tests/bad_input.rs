@@ -556,7 +556,7 @@ fn a_database_with_a_damaged_page_opens_or_says_that_it_is_damaged() {
             .unwrap();
     }
     drop(session);
-    let database = engine.store().database().clone();
+    let database = engine.local_store().unwrap().database().clone();
     drop(engine);
     database.close().unwrap();
     let path = dir.path().join("data");

@@ -49,6 +49,47 @@ fn plans_follow_the_sizes_of_tables() {
     assert_eq!(client.ok(join)[0], "Hash Join", "and thousands are not");
 }
 
+/// Nearly all orders are done, a few are late: what is right for one value is wrong for the other.
+#[test]
+fn plans_follow_the_values_that_a_statement_is_run_with() {
+    let db = TestDatabase::new(
+        "CREATE TABLE o (id int PRIMARY KEY, st text, at int NOT NULL, u int);
+         CREATE INDEX o_st ON o (st); CREATE INDEX o_at ON o (at);
+         CREATE TABLE u (id int PRIMARY KEY, name text);
+         INSERT INTO o SELECT g, CASE WHEN g % 2000 = 7 THEN 'late' ELSE 'done' END, g * 7 % 20011, g % 5000
+             FROM generate_series(1, 20000) AS g;
+         INSERT INTO u SELECT g, 'n' || g FROM generate_series(0, 4999) AS g",
+    );
+    let mut client = db.client();
+    client.ok("PREPARE first AS SELECT id, at FROM o WHERE st = $1 ORDER BY at LIMIT 5");
+    client.ok("PREPARE joined AS SELECT o.id, u.name FROM o JOIN u ON u.id = o.u WHERE o.st = $1 ORDER BY 1");
+    client.ok("PREPARE span AS SELECT count(u) FROM o WHERE id BETWEEN $1 AND $2 AND st = $3");
+    let mut plan = |execute: &str| client.ok(&format!("EXPLAIN (COSTS OFF) EXECUTE {execute}")).join("\n");
+    for (execute, is_in_it) in [
+        ("first('done')", "using o_at on o"),
+        ("first('late')", "using o_st on o"),
+        ("joined('done')", "Hash Join"),
+        ("joined('late')", "Nested Loop"),
+        ("span(5, 15000, 'late')", "using o_st on o"),
+        ("span(5, 50, 'done')", "using o_pkey on o"),
+    ] {
+        let plan = plan(execute);
+        assert!(plan.contains(is_in_it), "{execute}:\n{plan}");
+    }
+    // By turns, in the plan that each has, and again when the rows have changed.
+    for round in 0..3 {
+        assert_eq!(client.ok("EXECUTE first('late')").len(), 5);
+        assert_eq!(client.ok("EXECUTE first('done')").len(), 5);
+        assert_eq!(client.ok("EXECUTE joined('late')").len(), 10, "round {round}");
+        assert_eq!(client.ok("EXECUTE span(1, 20000, 'late')"), ["10"]);
+        assert_eq!(client.ok("EXECUTE span(5, 50, 'done')"), ["45"]);
+        assert_eq!(client.ok("EXECUTE first(NULL)").len(), 0);
+    }
+    client.ok("UPDATE o SET st = 'late' WHERE id > 10000");
+    assert_eq!(client.ok("EXECUTE joined('late')").len(), 10_005);
+    assert_eq!(client.ok("EXECUTE joined('done')").len(), 9_995);
+}
+
 #[test]
 fn explain_analyze_runs_the_statement_and_counts() {
     let db = TestDatabase::new("CREATE TABLE t (id int PRIMARY KEY)");

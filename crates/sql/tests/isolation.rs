@@ -1082,3 +1082,97 @@ fn a_savepoint_does_not_take_back_what_others_have_added() {
     t1.ok("COMMIT");
     assert_eq!(db.now("SELECT v FROM t ORDER BY id"), ["101", "5"]);
 }
+
+// ---- REPEATABLE READ: one state, and no lost updates ----
+
+const REPEATABLE_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+
+/// Bug: REPEATABLE READ was serializable. Consequence: transactions failed because of rows that
+/// they had only read, four times for each one that committed in sysbench's mixed test. Fix: its
+/// commit checks what was written alone.
+#[test]
+fn repeatable_read_allows_write_skew_as_in_postgresql() {
+    for (begin, fails) in [(REPEATABLE_READ, false), (SERIALIZABLE, true)] {
+        let db = TestDatabase::new(ACCOUNTS);
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("SELECT v FROM t ORDER BY id");
+        t2.ok("SELECT v FROM t ORDER BY id");
+        t1.ok("UPDATE t SET v = 1 WHERE id = 1");
+        assert!(!conflicts(&mut t2, "UPDATE t SET v = 1 WHERE id = 2"));
+        assert_eq!(matches!(t1.send("COMMIT"), Reply::Failed(CONFLICT, _)), fails, "{begin}");
+    }
+}
+
+#[test]
+fn repeatable_read_sees_one_state_and_its_own_changes() {
+    let db = TestDatabase::new(ACCOUNTS);
+    let mut t1 = db.begun(REPEATABLE_READ);
+    assert_eq!(t1.ok("SELECT sum(v) FROM t"), ["0"]);
+    db.now("UPDATE t SET v = 10");
+    db.now("INSERT INTO t VALUES (3, 3)");
+    assert_eq!(t1.ok("SELECT count(*), sum(v) FROM t"), ["2 0"]);
+    t1.ok("INSERT INTO t VALUES (4, 4)");
+    assert_eq!(t1.ok("SELECT count(*), sum(v) FROM t"), ["3 4"]);
+    t1.ok("COMMIT");
+    assert_eq!(db.now("SELECT count(*), sum(v) FROM t"), ["4 27"]);
+}
+
+#[test]
+fn repeatable_read_loses_no_update() {
+    for change in
+        ["UPDATE t SET v = v + 1 WHERE id = 1", "DELETE FROM t WHERE id = 1", "SELECT v FROM t WHERE id = 1 FOR UPDATE"]
+    {
+        let db = TestDatabase::new(ACCOUNTS);
+        let (mut t1, mut t2) = (db.begun(REPEATABLE_READ), db.begun(REPEATABLE_READ));
+        t1.ok("SELECT v FROM t");
+        t2.ok("SELECT v FROM t");
+        t1.ok("UPDATE t SET v = v + 1 WHERE id = 1");
+        t2.waits(change);
+        t1.ok("COMMIT");
+        assert_eq!(t2.then_fails(), CONFLICT, "{change}");
+        t2.ok("ROLLBACK");
+        // A row that nobody else has changed is free, whatever else has changed.
+        let mut t3 = db.begun(REPEATABLE_READ);
+        t3.ok("SELECT v FROM t");
+        db.now("UPDATE t SET v = v + 1 WHERE id = 1");
+        t3.ok("UPDATE t SET v = v + 1 WHERE id = 2");
+        t3.ok("COMMIT");
+        assert_eq!(db.now("SELECT v FROM t ORDER BY id"), ["2", "1"], "{change}");
+    }
+}
+
+#[test]
+fn repeatable_read_keeps_keys_and_references() {
+    let tables =
+        "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p, u int UNIQUE);
+        INSERT INTO p VALUES (1), (2)";
+    // A reference to a row that goes, in either order.
+    let db = TestDatabase::new(tables);
+    let (mut t1, mut t2) = (db.begun(REPEATABLE_READ), db.begun(REPEATABLE_READ));
+    t1.ok("SELECT count(*) FROM c");
+    t2.ok("SELECT count(*) FROM p");
+    t1.ok("DELETE FROM p WHERE id = 1");
+    t2.waits("INSERT INTO c VALUES (1, 1, 1)");
+    t1.ok("COMMIT");
+    assert!([CONFLICT, NO_PARENT].contains(&t2.then_fails()));
+    t2.ok("ROLLBACK");
+    let (mut t1, mut t2) = (db.begun(REPEATABLE_READ), db.begun(REPEATABLE_READ));
+    t1.ok("SELECT count(*) FROM c");
+    t2.ok("SELECT count(*) FROM p");
+    t2.ok("INSERT INTO c VALUES (2, 2, 2)");
+    t1.waits("DELETE FROM p WHERE id = 2");
+    t2.ok("COMMIT");
+    assert!([CONFLICT, NO_PARENT].contains(&t1.then_fails()));
+    t1.ok("ROLLBACK");
+    assert_eq!(db.now("SELECT count(*) FROM c WHERE p NOT IN (SELECT id FROM p)"), ["0"]);
+    // Two with the same key.
+    let (mut t1, mut t2) = (db.begun(REPEATABLE_READ), db.begun(REPEATABLE_READ));
+    t1.ok("SELECT count(*) FROM c");
+    t2.ok("SELECT count(*) FROM c");
+    t1.ok("INSERT INTO c VALUES (7, 2, 7)");
+    t2.waits("INSERT INTO c VALUES (8, 2, 7)");
+    t1.ok("COMMIT");
+    assert!([CONFLICT, DUPLICATE].contains(&t2.then_fails()));
+    t2.ok("ROLLBACK");
+    assert_eq!(db.now("SELECT count(*) FROM c WHERE u = 7"), ["1"]);
+}

@@ -224,7 +224,7 @@ fn run(seed: u64, one_in: u32) -> Vec<String> {
                 }
             }
         }
-        if let Err(what) = db.engine.store().database().check() {
+        if let Err(what) = db.engine.local_store().unwrap().database().check() {
             wrong.push(format!("seed {seed}, file {file}: {what}"));
         }
         drop(session);

@@ -132,6 +132,7 @@ fn everything(db: &TestDatabase) -> Vec<Vec<String>> {
 fn check(seed: u64, begin: &str) -> Result<usize, String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let (db, model) = (TestDatabase::new(SETUP), TestDatabase::new(SETUP));
+    db.refuse_commits(5);
     let committed = history(&mut rng, &db, begin);
     let findings = db.engine.check().unwrap();
     assert!(findings.is_empty(), "seed {seed}: {findings:?}");

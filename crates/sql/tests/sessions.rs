@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use colibri_sql::{Datum, Engine, Session};
+use colibri_sql::{Copy, CopyFrom, Datum, Engine, Progress, Session};
 use colibri_storage::{Database, Durability, Options};
 
 fn open(dir: &std::path::Path) -> Arc<Engine> {
@@ -28,7 +28,7 @@ fn a_table_without_a_primary_key_goes_on_after_reopening() {
     {
         let engine = open(dir.path());
         Session::new(&engine, "u").run("CREATE TABLE s (id int); INSERT INTO s VALUES (1), (2)").unwrap();
-        engine.store().database().sync().unwrap();
+        engine.local_store().unwrap().database().sync().unwrap();
     }
     let engine = open(dir.path());
     let mut session = Session::new(&engine, "u");
@@ -60,10 +60,41 @@ fn closing_gives_back_what_is_left_of_a_sequence() {
         session.run("CREATE SEQUENCE IF NOT EXISTS q").unwrap();
         assert_eq!(ints(&mut session, "SELECT nextval('q')"), [expected]);
         drop(session);
-        let database = engine.store().database().clone();
+        let database = engine.local_store().unwrap().database().clone();
         drop(engine);
         database.sync().unwrap();
     }
+}
+
+#[test]
+fn rows_of_copy_that_another_transaction_is_in_the_way_of_are_written_once_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let (mut session, mut other) = (Session::new(&engine, "u"), Session::new(&engine, "u"));
+    session
+        .run("CREATE TABLE birds (id int PRIMARY KEY, name text UNIQUE, weight bigint, wings int DEFAULT 2)")
+        .unwrap();
+    let begin = |session: &mut Session| -> CopyFrom {
+        match session.copy("COPY birds (name, id, weight) FROM STDIN").unwrap() {
+            Copy::From(copy) => copy,
+            _ => panic!("COPY FROM takes data"),
+        }
+    };
+    other.run("BEGIN; INSERT INTO birds VALUES (2, 'tit', 1, 1)").unwrap();
+    let mut copy = begin(&mut session);
+    session.copy_data(&mut copy, b"colibri\t1\t2\nowl\t2").unwrap();
+    session.copy_data(&mut copy, b"\t500\n").unwrap();
+    assert!(matches!(session.copy_finish(&mut copy).unwrap(), Progress::Wait(_)));
+    other.run("ROLLBACK").unwrap();
+    assert_eq!(session.copy_end(&mut copy).unwrap(), "COPY 2");
+    assert_eq!(ints(&mut session, "SELECT id * 1000 + weight + wings FROM birds ORDER BY id"), [1004, 2502]);
+    let mut copy = begin(&mut session);
+    session.copy_data(&mut copy, b"tit\t7\t2\nowl\t8\t9\n").unwrap();
+    let error = session.copy_end(&mut copy).unwrap_err();
+    assert_eq!(error.state().0, "23505");
+    assert_eq!(error.report().context.as_deref(), Some("COPY birds, line 2"));
+    assert_eq!(ints(&mut session, "SELECT count(*) FROM birds"), [2]);
+    assert_eq!(engine.check().unwrap(), Vec::<String>::new());
 }
 
 #[test]
@@ -240,7 +271,7 @@ fn a_sequence_that_was_taken_back_leaves_nothing_behind() {
         other.run("COMMIT").unwrap();
         assert_eq!(ints(&mut session, "SELECT nextval('q')"), [15]);
         session.run("DROP SEQUENCE q").unwrap();
-        engine.store().database().sync().unwrap();
+        engine.local_store().unwrap().database().sync().unwrap();
     }
 }
 

@@ -4,14 +4,21 @@
 //! `COLIBRI_SLT=joins,casts` runs only these files, `COLIBRI_SLT_DIR` says where they are: `generate-slt/fuzz.py` makes new
 //! ones. Records marked `skipif colibri` stand for what is not supported; how
 //! many they are is printed at the end.
+//!
+//! `slt_in_memory` and `slt_fetched` run them on other stores.
 
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 
-use colibri_sql::{Engine, Lifting, Session};
-use colibri_storage::{Database, Durability, Options};
+use colibri_sql::{Lifting, Session};
+use colibri_storage::Durability;
 use sqllogictest::{Condition, DBOutput, DefaultColumnType, Record, Runner};
+
+mod stores;
+
+/// Records that look at what only the storage engine has: the sizes of files.
+const LOCAL_ONLY: [&str; 1] = ["pg_database_size(current_database()) > 0"];
 
 /// What `skipif` calls us.
 const LABEL: &str = "colibri";
@@ -70,12 +77,16 @@ fn is_skipped(record: &Record<DefaultColumnType>) -> bool {
     conditions.iter().any(|condition| matches!(condition, Condition::SkipIf { label } if label == LABEL))
 }
 
+/// Whether a record is not for the store that it is run on.
+fn is_for_another_store(record: &Record<DefaultColumnType>) -> bool {
+    let Record::Query { sql, .. } = record else { return false };
+    !stores::is_local() && LOCAL_ONLY.iter().any(|part| sql.contains(part))
+}
+
 /// Runs one file.
 fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options::new().durability(Durability::NoSync);
-    // The database's name is its directory's.
-    let engine = Engine::open(Database::open(dir.path().join("slt"), &options).unwrap()).unwrap();
+    let (engine, _) = stores::open(&dir.path().join("slt"), Durability::NoSync);
     let connect = Arc::clone(&engine);
     let mut runner = Runner::new(move || {
         let engine = Arc::clone(&connect);
@@ -93,6 +104,10 @@ fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     runner.add_label(LABEL);
     let mut outcome = Outcome { run: 0, skipped: 0, failures: Vec::new() };
     for record in sqllogictest::parse_file::<DefaultColumnType>(path).unwrap() {
+        if is_for_another_store(&record) {
+            outcome.skipped += 1;
+            continue;
+        }
         if matches!(record, Record::Query { .. } | Record::Statement { .. }) {
             if is_skipped(&record) {
                 outcome.skipped += 1;
@@ -107,7 +122,7 @@ fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     outcome
 }
 
-fn main() {
+pub(crate) fn main() {
     let chosen = std::env::var("COLIBRI_SLT").ok();
     let ours = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
     let dir = std::env::var_os("COLIBRI_SLT_DIR").map_or(ours, Into::into);

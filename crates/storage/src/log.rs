@@ -57,6 +57,9 @@ const AHEAD_PART: u64 = 8;
 
 /// The leader of a group waits for others for this fraction of the time that a flush takes.
 const GATHER_PART: u32 = 2;
+/// After a flush for one commit during which another commit came, this many commits are left to the
+/// background thread, which flushes for all that wait.
+const CROWDED_FOR: u32 = 32;
 /// How often the thread that flushes for tasks yields first.
 const YIELDS_MAX: u32 = 3;
 /// A yield shorter than this means that no other thread was runnable.
@@ -329,7 +332,11 @@ struct Group {
     /// How long the leader waits for them.
     gather_until: Option<Instant>,
     wakers: Vec<std::task::Waker>,
+    /// Threads and tasks that waited when the last flush ended, among them those whom it served.
+    came: usize,
     yield_back_off: BackOff,
+    /// How many further commits are left to the background thread: see [`Log::was_alone`].
+    crowded: u32,
 }
 
 /// Whether yielding before a flush is worth it. The runtime has the like for its own purpose
@@ -460,6 +467,7 @@ impl Log {
             group = self.group.lock();
             group.led = false;
             group.expected = group.waiting + covers;
+            group.came = group.waiting as usize + group.wakers.len();
             group.gather_until = Instant::now().checked_add(took / GATHER_PART);
             group.failed |= result.is_err();
             self.wake(&mut group);
@@ -524,6 +532,24 @@ impl Log {
     /// How many flushes there were.
     pub(crate) fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
+    }
+
+    /// Whether a flush is for one commit only, as far as can be told: no flush is under way, nobody
+    /// waits for one, and nobody came during the last flushes of that kind.
+    pub(crate) fn is_alone(&self) -> bool {
+        let mut group = self.group.lock();
+        let is_crowded = group.crowded > 0;
+        group.crowded = group.crowded.saturating_sub(1);
+        !is_crowded && !group.led && group.waiting == 0 && group.wakers.is_empty()
+    }
+
+    /// After a flush for one commit: notes whether others came meanwhile, who now need another one.
+    /// Together they would be served by one.
+    pub(crate) fn was_alone(&self) {
+        let mut group = self.group.lock();
+        if group.came > 0 {
+            group.crowded = CROWDED_FOR;
+        }
     }
 
     /// Calls `waker` after the next flush; `false` if there will be none.

@@ -1,28 +1,37 @@
-//! The end of transactions, savepoints, prepared statements, EXPLAIN and DISCARD.
+//! Transactions, prepared statements, EXPLAIN and DISCARD.
 
 use colibri_types::Result;
-use sqlparser::ast::{self, Expr, Statement};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
+use crate::tree::{
+    Discard, Execute, Explain, ExplainOption, Inner, Level, Mode, Prepare, Statement, Transaction, fold,
+};
 
 impl Parser<'_> {
-    pub(crate) fn transaction(&mut self) -> Result<Statement> {
+    pub(crate) fn transaction(&mut self) -> Result<Transaction> {
         let token = self.next();
         match token.kind {
-            Kind::Key(K::Savepoint) => Ok(Statement::Savepoint { name: self.name()? }),
+            Kind::Key(K::Begin) => {
+                self.transaction_word();
+                Ok(Transaction::Begin { modes: self.modes()?, is_start: false })
+            }
+            Kind::Key(K::Start) => {
+                self.expect(K::Transaction)?;
+                Ok(Transaction::Begin { modes: self.modes()?, is_start: true })
+            }
+            Kind::Key(K::Savepoint) => Ok(Transaction::Savepoint(fold(&self.name()?))),
             Kind::Key(K::Release) => {
                 self.eat(K::Savepoint);
-                Ok(Statement::ReleaseSavepoint { name: self.name()? })
+                Ok(Transaction::Release(fold(&self.name()?)))
             }
             Kind::Key(K::Commit | K::End) => {
                 if token.kind == Kind::Key(K::Commit) && self.is_next(K::Prepared) {
                     return Err(self.refuse_statement(token, "COMMIT PREPARED"));
                 }
                 self.transaction_word();
-                let chain = self.chain()?;
-                Ok(Statement::Commit { chain, end: token.kind == Kind::Key(K::End), modifier: None })
+                Ok(Transaction::Commit { chain: self.chain()? })
             }
             _ => {
                 if token.kind == Kind::Key(K::Rollback) && self.is_next(K::Prepared) {
@@ -31,9 +40,9 @@ impl Parser<'_> {
                 self.transaction_word();
                 if token.kind == Kind::Key(K::Rollback) && self.eat(K::To) {
                     self.eat(K::Savepoint);
-                    return Ok(Statement::Rollback { chain: false, savepoint: Some(self.name()?) });
+                    return Ok(Transaction::RollbackTo(fold(&self.name()?)));
                 }
-                Ok(Statement::Rollback { chain: self.chain()?, savepoint: None })
+                Ok(Transaction::Rollback { chain: self.chain()? })
             }
         }
     }
@@ -52,20 +61,62 @@ impl Parser<'_> {
         Ok(!no)
     }
 
+    /// Modes of a transaction, with commas between them or without, as many as come.
+    fn modes(&mut self) -> Result<Vec<Mode>> {
+        let mut modes = Vec::new();
+        loop {
+            let mode = if self.eat_all(&[K::Isolation, K::Level]) {
+                Mode::Level(self.level()?)
+            } else if self.eat_all(&[K::Read, K::Only]) {
+                Mode::ReadOnly(true)
+            } else if self.eat_all(&[K::Read, K::Write]) {
+                Mode::ReadOnly(false)
+            } else if self.eat_all(&[K::Not, K::Deferrable]) {
+                Mode::Deferrable(false)
+            } else if self.eat(K::Deferrable) {
+                Mode::Deferrable(true)
+            } else {
+                // A comma stands between two.
+                return if self.last().kind == Kind::Comma { Err(self.wrong()) } else { Ok(modes) };
+            };
+            modes.push(mode);
+            self.eat_kind(Kind::Comma);
+        }
+    }
+
+    /// The same, but at least one.
+    pub(crate) fn some_modes(&mut self) -> Result<Vec<Mode>> {
+        let modes = self.modes()?;
+        if modes.is_empty() { Err(self.wrong()) } else { Ok(modes) }
+    }
+
+    fn level(&mut self) -> Result<Level> {
+        const LEVELS: [(&[K], Level); 4] = [
+            (&[K::Serializable], Level::Serializable),
+            (&[K::Repeatable, K::Read], Level::RepeatableRead),
+            (&[K::Read, K::Committed], Level::ReadCommitted),
+            (&[K::Read, K::Uncommitted], Level::ReadUncommitted),
+        ];
+        match LEVELS.iter().find(|(words, _)| self.eat_all(words)) {
+            Some((_, level)) => Ok(*level),
+            None => Err(self.wrong()),
+        }
+    }
+
     pub(crate) fn prepare(&mut self) -> Result<Statement> {
         let token = self.expect(K::Prepare)?;
         if self.is_next(K::Transaction) {
             return Err(self.refuse_statement(token, "PREPARE TRANSACTION"));
         }
-        let name = self.name()?;
-        let data_types = self.maybe_in_parens(Self::data_type)?;
+        let name = fold(&self.name()?);
+        let types = self.maybe_in_parens(Self::data_type)?;
         self.expect(K::As)?;
-        let statement = self.prepared()?;
-        Ok(Statement::Prepare { name, data_types, statement })
+        let inner = self.inner()?;
+        Ok(Statement::Prepare(Box::new(Prepare { name, types, inner })))
     }
 
-    /// A statement that PREPARE may prepare.
-    fn prepared(&mut self) -> Result<Box<Statement>> {
+    /// A statement inside of PREPARE or COPY.
+    pub(crate) fn inner(&mut self) -> Result<Inner> {
         let may = matches!(
             self.kind(),
             Kind::LeftParen
@@ -74,106 +125,83 @@ impl Parser<'_> {
         if !may {
             return Err(self.wrong());
         }
-        Ok(Box::new(self.statement()?))
+        let taken = self.taken();
+        let statement = self.nested(Self::relational)?;
+        Ok(Inner { statement, bytes: self.bytes_since(taken) })
     }
 
-    pub(crate) fn execute(&mut self) -> Result<Statement> {
+    pub(crate) fn execute(&mut self) -> Result<Execute> {
         self.expect(K::Execute)?;
-        let name = Some(ast::ObjectName::from(vec![self.name()?]));
-        let has_parentheses = self.kind() == Kind::LeftParen;
-        let parameters = self.maybe_in_parens(Self::expr)?;
-        Ok(Statement::Execute {
-            name,
-            parameters,
-            has_parentheses,
-            immediate: false,
-            into: Vec::new(),
-            using: Vec::new(),
-            output: false,
-            default: false,
-        })
+        let name = fold(&self.name()?);
+        Ok(Execute { name, parameters: self.maybe_in_parens(Self::expr)? })
     }
 
     pub(crate) fn deallocate(&mut self) -> Result<Statement> {
         self.expect(K::Deallocate)?;
         // PREPARE may be the name itself.
-        let prepare = self.is_next(K::Prepare) && !matches!(self.kind_behind(1), Kind::Semicolon | Kind::End);
-        if prepare {
+        if self.is_next(K::Prepare) && !matches!(self.kind_behind(1), Kind::Semicolon | Kind::End) {
             self.next();
         }
-        let name = if self.is_next(K::All) { self.label()? } else { self.name()? };
-        Ok(Statement::Deallocate { name, prepare })
+        let name = if self.eat(K::All) { None } else { Some(fold(&self.name()?)) };
+        Ok(Statement::Deallocate(name))
     }
 
     pub(crate) fn discard(&mut self) -> Result<Statement> {
         self.expect(K::Discard)?;
-        let object_type = match self.kind() {
-            Kind::Key(K::All) => ast::DiscardObject::ALL,
-            Kind::Key(K::Plans) => ast::DiscardObject::PLANS,
-            Kind::Key(K::Sequences) => ast::DiscardObject::SEQUENCES,
-            Kind::Key(K::Temp | K::Temporary) => ast::DiscardObject::TEMP,
+        let what = match self.kind() {
+            Kind::Key(K::All) => Discard::All,
+            Kind::Key(K::Plans) => Discard::Plans,
+            Kind::Key(K::Sequences) => Discard::Sequences,
+            Kind::Key(K::Temp | K::Temporary) => Discard::Temp,
             _ => return Err(self.wrong()),
         };
         self.next();
-        Ok(Statement::Discard { object_type })
+        Ok(Statement::Discard(what))
     }
 
     pub(crate) fn explain(&mut self) -> Result<Statement> {
         self.expect(K::Explain)?;
-        let (mut analyze, mut verbose, mut options) = (false, false, None);
+        let (mut analyze, mut verbose, mut options) = (false, false, Vec::new());
         // A parenthesis begins options, or a query.
         let has_options = self.kind() == Kind::LeftParen
             && !matches!(self.kind_behind(1), Kind::LeftParen | Kind::Key(K::Select | K::Values | K::With | K::Table));
         if has_options {
-            options = Some(self.in_parens(Self::explain_option)?);
+            options = self.in_parens(Self::explain_option)?;
         } else {
             analyze = self.eat(K::Analyze) || self.eat(K::Analyse);
             verbose = self.eat(K::Verbose);
         }
-        let may = matches!(
-            self.kind(),
-            Kind::LeftParen
-                | Kind::Key(
-                    K::Select
-                        | K::Values
-                        | K::Table
-                        | K::With
-                        | K::Insert
-                        | K::Update
-                        | K::Delete
-                        | K::Merge
-                        | K::Declare
-                        | K::Create
-                        | K::Refresh
-                        | K::Execute
-                )
-        );
-        if !may {
-            return Err(self.wrong());
-        }
-        let statement = Box::new(self.statement()?);
-        Ok(Statement::Explain {
-            describe_alias: ast::DescribeAlias::Explain,
-            analyze,
-            verbose,
-            query_plan: false,
-            estimate: false,
-            statement,
-            format: None,
-            options,
-        })
+        let statement = self.explained()?;
+        Ok(Statement::Explain(Box::new(Explain { analyze, verbose, options, statement })))
     }
 
-    fn explain_option(&mut self) -> Result<ast::UtilityOption> {
-        let name = self.label()?;
-        let arg = match self.kind() {
-            Kind::Comma | Kind::RightParen => None,
-            Kind::Key(K::On) => Some(Expr::Identifier(self.label()?)),
-            Kind::Key(_) if !matches!(self.kind(), Kind::Key(K::True | K::False)) => {
-                Some(Expr::Identifier(self.label()?))
+    /// The statement that EXPLAIN explains.
+    fn explained(&mut self) -> Result<Statement> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Key(K::Execute) => self.execute().map(Statement::Execute),
+            Kind::Key(K::Declare) => Err(self.refuse_statement(token, "DECLARE")),
+            Kind::Key(K::Refresh) => Err(self.refuse_statement(token, "REFRESH")),
+            Kind::Key(K::Create) => {
+                // Tables may be made of a query, and nothing else.
+                let kind = self.behind(1);
+                match self.nested(Self::create)? {
+                    created @ Statement::Relational(_) => Ok(created),
+                    _ => Err(self.wrong_at(kind)),
+                }
             }
-            _ => Some(self.primary_expr()?),
+            _ => Ok(Statement::Relational(Box::new(self.inner()?.statement))),
+        }
+    }
+
+    fn explain_option(&mut self) -> Result<ExplainOption> {
+        let name = self.folded_label()?;
+        let value = match self.kind() {
+            Kind::Comma | Kind::RightParen => None,
+            Kind::Plus | Kind::Minus | Kind::Integer | Kind::Decimal => Some(self.signed_text()?),
+            kind if Self::is_label(kind) => Some(self.label()?.value),
+            _ => Some(self.string()?),
         };
-        Ok(ast::UtilityOption { name, arg })
+        Ok(ExplainOption { name, value })
     }
 }

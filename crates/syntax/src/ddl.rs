@@ -1,11 +1,12 @@
 //! CREATE, ALTER, DROP and TRUNCATE.
 
 use colibri_types::{Error, Result};
-use sqlparser::ast::{self, ObjectType, Statement};
+use sqlparser::ast::{self, ObjectType};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
+use crate::tree::Statement;
 
 mod alter;
 mod columns;
@@ -70,26 +71,43 @@ impl Parser<'_> {
         if (global || local) && !temporary {
             return Err(self.wrong());
         }
+        let is_plain = !or_replace && !temporary && !unlogged;
+        if is_plain && let Some(word) = self.eat_role() {
+            return self.create_role(word).map(Statement::from);
+        }
         match self.kind() {
             Kind::Key(K::Table) if !or_replace => {
                 self.next();
                 let global = (global || local).then_some(global);
-                self.create_table(table::Persistence { temporary, unlogged, global })
+                self.create_table(table::Persistence { temporary, unlogged, global }).map(Statement::from)
             }
-            Kind::Key(K::Recursive | K::View) if !unlogged => self.create_view(or_replace, temporary),
-            Kind::Key(K::Materialized) if !or_replace && !temporary => self.create_materialized_view(),
-            Kind::Key(K::Unique | K::Index) if !or_replace && !temporary && !unlogged => self.create_index(),
-            Kind::Key(K::Schema) if !or_replace && !temporary && !unlogged => self.create_schema(),
+            Kind::Key(K::Recursive | K::View) if !unlogged => {
+                self.create_view(or_replace, temporary).map(Statement::from)
+            }
+            Kind::Key(K::Materialized) if !or_replace && !temporary => {
+                self.create_materialized_view().map(Statement::from)
+            }
+            Kind::Key(K::Unique | K::Index) if is_plain => self.create_index().map(Statement::from),
+            Kind::Key(K::Schema) if is_plain => self.create_schema().map(Statement::from),
+            Kind::Key(K::Database) if is_plain => {
+                self.next();
+                self.create_database().map(Statement::from)
+            }
+            // One that is not logged is an ordinary one, which keeps more than it has to.
+            Kind::Key(K::Sequence) if !or_replace => {
+                self.next();
+                self.create_sequence(temporary).map(Statement::from)
+            }
             Kind::Key(K::View | K::Schema | K::Materialized | K::System | K::Owned) => Err(self.wrong()),
-            _ => self.other_kind(token, "CREATE"),
+            _ => Err(self.other_kind(token, "CREATE")),
         }
     }
 
-    /// A statement of a kind that is not supported: takes all of it.
-    pub(crate) fn other_kind(&mut self, token: Token, verb: &str) -> Result<Statement> {
+    /// The error for a statement of a kind that is not supported, all of which is taken.
+    pub(crate) fn other_kind(&mut self, token: Token, verb: &str) -> Error {
         let is_kind = matches!(self.kind(), Kind::Key(word) if KINDS.contains(&word));
         if !is_kind {
-            return Err(self.wrong());
+            return self.wrong();
         }
         let kind = self.next();
         let mut what = format!("{verb} {}", self.token_text(kind).to_ascii_uppercase());
@@ -98,7 +116,7 @@ impl Parser<'_> {
         {
             what = format!("{what} {}", self.token_text(self.peek()).to_ascii_uppercase());
         }
-        Err(self.refuse_statement(token, &what))
+        self.refuse_statement(token, &what)
     }
 
     /// The error for a statement that is not supported, all of which is taken.
@@ -112,7 +130,7 @@ impl Parser<'_> {
         self.error_at(token, Error::unsupported(what))
     }
 
-    fn if_not_exists(&mut self) -> Result<bool> {
+    pub(crate) fn if_not_exists(&mut self) -> Result<bool> {
         if !self.eat(K::If) {
             return Ok(false);
         }
@@ -120,7 +138,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    fn if_exists(&mut self) -> Result<bool> {
+    pub(crate) fn if_exists(&mut self) -> Result<bool> {
         if !self.eat(K::If) {
             return Ok(false);
         }
@@ -129,7 +147,7 @@ impl Parser<'_> {
     }
 
     /// `CREATE SCHEMA [IF NOT EXISTS] name [AUTHORIZATION role]`
-    fn create_schema(&mut self) -> Result<Statement> {
+    fn create_schema(&mut self) -> Result<ast::Statement> {
         self.expect(K::Schema)?;
         let if_not_exists = self.if_not_exists()?;
         let schema_name = if self.eat(K::Authorization) {
@@ -149,7 +167,7 @@ impl Parser<'_> {
             }
             return Err(self.refuse_statement(token, "CREATE SCHEMA with objects in it"));
         }
-        Ok(Statement::CreateSchema {
+        Ok(ast::Statement::CreateSchema {
             schema_name,
             or_replace: false,
             if_not_exists,
@@ -173,6 +191,15 @@ impl Parser<'_> {
 
     pub(crate) fn drop_statement(&mut self) -> Result<Statement> {
         let token = self.expect(K::Drop)?;
+        if self.eat_role().is_some() {
+            return self.drop_roles().map(Statement::from);
+        }
+        if self.eat(K::Database) {
+            return self.drop_database().map(Statement::from);
+        }
+        if self.is_next(K::Owned) {
+            return self.drop_owned().map(Statement::from);
+        }
         let object_type = match self.kind() {
             Kind::Key(K::Table) => ObjectType::Table,
             Kind::Key(K::View) => ObjectType::View,
@@ -185,7 +212,7 @@ impl Parser<'_> {
                 self.next();
                 ObjectType::MaterializedView
             }
-            _ => return self.other_kind(token, "DROP"),
+            _ => return Err(self.other_kind(token, "DROP")),
         };
         self.next();
         let at = self.peek();
@@ -196,7 +223,7 @@ impl Parser<'_> {
         let names = self.list(Self::object_name)?;
         let cascade = self.eat(K::Cascade);
         let restrict = !cascade && self.eat(K::Restrict);
-        Ok(Statement::Drop {
+        let dropped = ast::Statement::Drop {
             object_type,
             if_exists,
             names,
@@ -205,10 +232,11 @@ impl Parser<'_> {
             purge: false,
             temporary: false,
             table: None,
-        })
+        };
+        Ok(dropped.into())
     }
 
-    pub(crate) fn truncate(&mut self) -> Result<Statement> {
+    pub(crate) fn truncate(&mut self) -> Result<ast::Statement> {
         self.expect(K::Truncate)?;
         let table = self.eat(K::Table);
         let table_names = self.list(|parser| {
@@ -233,7 +261,7 @@ impl Parser<'_> {
         } else {
             None
         };
-        Ok(Statement::Truncate(ast::Truncate {
+        Ok(ast::Statement::Truncate(ast::Truncate {
             table_names,
             partitions: None,
             table,

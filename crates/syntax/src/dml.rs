@@ -83,9 +83,12 @@ impl Parser<'_> {
     }
 
     /// The name of a column to be written.
+    /// A column, with fields and subscripts behind it: `a`, `a.b`, `a[1][2:3]`. Subscripts are one
+    /// part of the name, a call whose only argument has all of them.
     fn target(&mut self) -> Result<ObjectName> {
         let first = self.name()?;
-        let mut name = vec![ast::ObjectNamePart::Identifier(first)];
+        let mut name = vec![ast::ObjectNamePart::Identifier(first.clone())];
+        let mut access_chain = Vec::new();
         loop {
             let token = self.peek();
             match token.kind {
@@ -93,13 +96,16 @@ impl Parser<'_> {
                     self.next();
                     name.push(ast::ObjectNamePart::Identifier(self.label()?));
                 }
-                Kind::LeftBracket => {
-                    self.subscript()?;
-                    self.not_supported(token, "an element of an array as a target");
-                }
-                _ => return Ok(ObjectName(name)),
+                Kind::LeftBracket => access_chain.push(ast::AccessExpr::Subscript(self.subscript()?)),
+                _ => break,
             }
         }
+        if !access_chain.is_empty() {
+            let access = Expr::CompoundFieldAccess { root: Box::new(Expr::Identifier(first.clone())), access_chain };
+            let args = vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(access))];
+            name.push(ast::ObjectNamePart::Function(ast::ObjectNamePartFunction { name: first, args }));
+        }
+        Ok(ObjectName(name))
     }
 
     fn on_conflict(&mut self) -> Result<Option<ast::OnInsert>> {

@@ -67,6 +67,12 @@ pub(crate) fn tokens(text: &str) -> Result<Tokens<'_>> {
     }
 }
 
+/// The first token of a text, if it is one.
+pub(crate) fn first(text: &str) -> Option<Token> {
+    let place = Place { line: 1, column: 1 };
+    Lexer { text, bytes: text.as_bytes(), at: 0, place, placed: 0 }.token().ok()
+}
+
 struct Lexer<'t> {
     text: &'t str,
     bytes: &'t [u8],

@@ -11,18 +11,27 @@
 //! | `token`, `lexer`, `strings` | tokens, how a text is divided into them, what strings say |
 //! | `depth` | how deep a tree tokens make |
 //! | `errors` | the texts of errors, and positions |
+//! | `tree` and its folder | the tree of a statement, which is data |
 //! | `parser` | the place in a text: words, names, lists, errors |
 //! | `expr` and its folder | operators by precedence; operands, calls, windows |
 //! | `types` | names of types |
 //! | `query` and its folder | SELECT, set operations, FROM, ORDER BY, LIMIT, locks |
 //! | `dml` | INSERT, UPDATE, DELETE |
 //! | `ddl` and its folder | CREATE, ALTER, DROP, TRUNCATE |
-//! | `control` | transactions, prepared statements, EXPLAIN |
+//! | `control` | transactions, prepared statements, EXPLAIN, DISCARD |
+//! | `settings` | SET, RESET, SHOW |
+//! | `cursors`, `copy` | DECLARE, FETCH, MOVE, CLOSE; COPY |
+//! | `roles`, `databases`, `privileges`, `comments` | roles, databases, GRANT and REVOKE, COMMENT |
+//! | `sequences`, `upkeep` | sequences and identity columns; VACUUM and its like |
 //! | `statement` | which statement it is |
-//! | `words` | tokens for readers of statements that are read elsewhere |
+//! | `lift` | literals lifted out of a text |
 //!
-//! The tree's types are those of [`ast`]. What they have no place for is kept in marks, names that
-//! nobody can write: see the constants below.
+//! To add a statement: its data as a variant in `tree`, its grammar in a file of its own here, its
+//! first word in `statement`.
+//!
+//! A statement is a [`tree::Statement`]. What reads or changes rows, and what makes, changes or
+//! drops relations, is in it as a tree of [`ast`]. What those types have no place for is kept in
+//! marks, names that nobody can write: see the constants below.
 //!
 //! Reading a long text counts as work ([`colibri_types::pulse`]): others get their turn, and a
 //! statement that was cancelled ends.
@@ -30,14 +39,18 @@
 //! Invariants: every text is read from left to right once, in time proportional to its length. A
 //! tree is never deeper than [`Scanned::is_deep`] and the limit here allow.
 
-use colibri_types::{Error, Result, SqlState, pulse};
+use colibri_types::{Error, Result, SqlState};
 
 use crate::depth::depth;
 use crate::keyword::Keyword;
 use crate::parser::Parser;
 use crate::token::Kind;
 
+mod comments;
 mod control;
+mod copy;
+mod cursors;
+mod databases;
 mod ddl;
 mod depth;
 mod dml;
@@ -45,17 +58,24 @@ mod errors;
 mod expr;
 mod keyword;
 mod lexer;
+mod lift;
 mod parser;
+mod privileges;
 mod query;
+mod roles;
+mod sequences;
+mod settings;
 mod statement;
 mod strings;
 mod token;
+pub mod tree;
 mod types;
-mod words;
+mod upkeep;
 
-/// The types of the tree.
+pub use lift::{Lifted, lift};
+/// The types of what reads or changes rows, and of what is about relations.
 pub use sqlparser::ast;
-pub use words::{Placed, Token, Word, words, wrong_word};
+pub use tree::Statement;
 
 /// Places in a text.
 pub use sqlparser::tokenizer::{Location, Span};
@@ -66,6 +86,11 @@ pub const LOCK_MARK: &str = "\u{1}rows";
 pub const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
 /// The first part of a name that stands for `CURRENT OF`; the second is the cursor's.
 pub const CURRENT_OF_MARK: &str = "\u{1}row of";
+/// In the list of columns that a foreign key refers to: behind it come those that ON DELETE SET NULL
+/// or SET DEFAULT sets.
+pub const DELETE_COLUMNS_MARK: &str = "\u{1}set";
+/// What stands in front of an argument of a call that is an array of arguments.
+pub const VARIADIC_MARK: &str = "VARIADIC";
 /// What ROWS FROM is spelled as in the tree.
 pub const ROWS_FROM: &str = "rows from";
 /// What begins the text of an identity column's options, or of a change of one, in place of the
@@ -118,8 +143,41 @@ impl<'t> Scanned<'t> {
     ///
     /// # Errors
     /// 42601 and what else may be wrong with a text. The statement was cancelled.
-    pub fn parse(self) -> Result<Vec<ast::Statement>> {
-        self.read(false, Parser::statements)
+    pub fn parse(self) -> Result<Vec<Statement>> {
+        let mut statements = Vec::new();
+        self.read(false, |parser| parser.statements(|statement, _| statements.push(statement)))?;
+        Ok(statements)
+    }
+
+    /// Reads all statements of the text for their mistakes, and gives their texts. There is no more
+    /// than one tree at a time.
+    ///
+    /// # Errors
+    /// As [`Scanned::parse`].
+    pub fn parse_parts(self) -> Result<Vec<&'t str>> {
+        let (text, mut parts) = (self.tokens.text, Vec::new());
+        self.read(false, |parser| parser.statements(|_, bytes| parts.push(&text[bytes])))?;
+        Ok(parts)
+    }
+
+    /// The text's only statement, which is not read; `None` if there may be several, or something
+    /// is no token.
+    #[must_use]
+    pub fn only_part(&self) -> Option<&'t str> {
+        let is_token = |token: &&token::Token| token.kind != Kind::Semicolon && token.kind != Kind::End;
+        let first = self.tokens.list.iter().position(|token| is_token(&token))?;
+        let rest = &self.tokens.list[first..];
+        let count = rest.iter().take_while(is_token).count();
+        if self.tokens.error.is_some() || rest[count..].iter().any(|token| is_token(&token)) {
+            return None;
+        }
+        Some(&self.tokens.text[rest[0].start as usize..rest[count - 1].end as usize])
+    }
+
+    /// The texts of the tokens.
+    #[must_use]
+    pub fn token_texts(&self) -> Vec<&'t str> {
+        self.tokens.list.iter().map(|token| &self.tokens.text[token.start as usize..token.end as usize]).collect()
     }
 
     fn read<T>(self, is_kept: bool, read: impl FnOnce(&mut Parser<'t>) -> Result<T>) -> Result<T> {
@@ -140,8 +198,30 @@ impl<'t> Scanned<'t> {
 ///
 /// # Errors
 /// As [`scan`] and [`Scanned::parse`].
-pub fn parse(text: &str) -> Result<Vec<ast::Statement>> {
+pub fn parse(text: &str) -> Result<Vec<Statement>> {
     shallow(text)?.parse()
+}
+
+/// What the definition of an identity column has behind `AS IDENTITY`: options in parentheses.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_identity_options(text: &str) -> Result<Vec<tree::SequenceOption>> {
+    shallow(text)?.read(false, Parser::identity_options)
+}
+
+/// What ALTER TABLE says of an identity column, behind the column's name.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_identity_change(text: &str) -> Result<tree::IdentityChange> {
+    shallow(text)?.read(false, Parser::changed_identity)
+}
+
+/// Whether a text begins like a COPY, which only its first word tells.
+#[must_use]
+pub fn is_copy(text: &str) -> bool {
+    lexer::first(text).is_some_and(|token| token.kind == Kind::Key(Keyword::Copy))
 }
 
 fn shallow(text: &str) -> Result<Scanned<'_>> {
@@ -182,49 +262,4 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
 pub fn too_deep() -> Error {
     Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
         .hint("The statement has too many operators in a row, or too many levels of parentheses or queries inside each other.")
-}
-
-/// The statements of a text as texts.
-///
-/// # Errors
-/// 42601 if a literal or a comment does not end.
-pub fn split(text: &str) -> Result<Vec<&str>> {
-    let tokens = lexer::tokens(text)?;
-    if let Some(error) = tokens.error {
-        return Err(error);
-    }
-    let mut parts = Vec::new();
-    let mut part: Option<(usize, usize)> = None;
-    for token in &tokens.list {
-        match token.kind {
-            Kind::Semicolon | Kind::End => {
-                if let Some((start, end)) = part.take() {
-                    parts.push(&text[start..end]);
-                }
-            }
-            _ => part = Some((part.map_or(token.start as usize, |(start, _)| start), token.end as usize)),
-        }
-        pulse::work(1)?;
-    }
-    Ok(parts)
-}
-
-/// The statement that a PREPARE prepares, as it is written: `PREPARE name (types) AS statement`.
-///
-/// # Errors
-/// As [`scan`].
-pub fn text_prepared(text: &str) -> Result<&str> {
-    let tokens = lexer::tokens(text)?;
-    let mut depth = 0usize;
-    for token in &tokens.list {
-        match token.kind {
-            Kind::LeftParen => depth += 1,
-            Kind::RightParen => depth = depth.saturating_sub(1),
-            Kind::Key(Keyword::As) if depth == 0 => {
-                return Ok(text[token.end as usize..].trim_matches([';', ' ', '\n', '\t', '\r']));
-            }
-            _ => {}
-        }
-    }
-    Ok("")
 }

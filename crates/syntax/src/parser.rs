@@ -8,6 +8,8 @@
 //! Invariants: a function that takes something `if it comes next` takes nothing otherwise. An error
 //! names the first token that no statement can have there.
 
+use std::ops::Range;
+
 use colibri_types::{Error, Result, pulse};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
@@ -19,6 +21,7 @@ use crate::lexer::Tokens;
 use crate::strings;
 use crate::token::{Kind, Token};
 use crate::too_deep;
+use crate::tree::{self, Name, QualifiedName};
 
 /// What looking at a token takes, in units of work.
 const UNITS_PER_TOKEN: usize = 8;
@@ -68,6 +71,11 @@ impl<'t> Parser<'t> {
         self.tokens.get(self.at + count).map_or(Kind::End, |token| token.kind)
     }
 
+    /// The token `count` places behind the next one.
+    pub(crate) fn behind(&self, count: usize) -> Token {
+        self.tokens[(self.at + count).min(self.tokens.len() - 1)]
+    }
+
     /// Takes the next token; the last one is never taken.
     pub(crate) fn next(&mut self) -> Token {
         let token = self.tokens[self.at];
@@ -93,8 +101,7 @@ impl<'t> Parser<'t> {
 
     /// The text from a token that is taken up to the last one.
     pub(crate) fn text_since(&self, taken: usize) -> &'t str {
-        let start = self.tokens[taken].start as usize;
-        &self.text[start..(self.last().end as usize).max(start)]
+        &self.text[self.bytes_since(taken)]
     }
 
     pub(crate) fn is_next(&self, word: K) -> bool {
@@ -114,6 +121,20 @@ impl<'t> Parser<'t> {
     /// Takes a word if it comes next.
     pub(crate) fn eat(&mut self, word: K) -> bool {
         let fits = self.is_next(word);
+        if fits {
+            self.next();
+        }
+        fits
+    }
+
+    /// Takes the first of some words that comes next; gives its place among them.
+    pub(crate) fn eat_any(&mut self, words: &[K]) -> Option<usize> {
+        words.iter().position(|&word| self.eat(word))
+    }
+
+    /// Takes a word that PostgreSQL's grammar has no keyword for, if it comes next.
+    pub(crate) fn eat_name(&mut self, name: &str) -> bool {
+        let fits = self.is_name_next(name);
         if fits {
             self.next();
         }
@@ -274,7 +295,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn is_label(kind: Kind) -> bool {
+    pub(crate) fn is_label(kind: Kind) -> bool {
         matches!(kind, Kind::Name | Kind::QuotedName | Kind::UnicodeName | Kind::Key(_))
     }
 
@@ -311,6 +332,30 @@ impl<'t> Parser<'t> {
         Ok(ObjectName(parts))
     }
 
+    /// The name of most things, as the catalogue has it.
+    pub(crate) fn folded(&mut self) -> Result<Name> {
+        self.name().map(|name| tree::fold(&name))
+    }
+
+    /// A name that may be any word, as the catalogue has it.
+    pub(crate) fn folded_label(&mut self) -> Result<Name> {
+        self.label().map(|name| tree::fold(&name))
+    }
+
+    /// A word that is not reserved, or a name in quotes.
+    pub(crate) fn is_unreserved(kind: Kind) -> bool {
+        Self::is_column_name(kind) || Self::is_type_name(kind)
+    }
+
+    /// The same, with names in front of its points.
+    pub(crate) fn qualified(&mut self) -> Result<QualifiedName> {
+        let mut parts = vec![self.folded()?];
+        while self.eat_kind(Kind::Period) {
+            parts.push(self.folded_label()?);
+        }
+        Ok(parts)
+    }
+
     /// Names of columns in parentheses.
     pub(crate) fn column_names(&mut self) -> Result<Vec<Ident>> {
         self.in_parens(Self::name)
@@ -336,6 +381,41 @@ impl<'t> Parser<'t> {
             Kind::UnicodeString => self.unicode_text(token),
             _ => Ok(strings::text_of(self.text, &token)),
         }
+    }
+
+    /// A number of 32 bits.
+    pub(crate) fn integer(&mut self) -> Result<i32> {
+        let is_negative = self.eat_kind(Kind::Minus);
+        if self.kind() != Kind::Integer {
+            return Err(self.wrong());
+        }
+        let number: i32 = self.token_text(self.peek()).parse().map_err(|_| self.wrong())?;
+        self.next();
+        Ok(if is_negative { -number } else { number })
+    }
+
+    /// A number with a sign or without, as it is written but for a plus.
+    pub(crate) fn signed_text(&mut self) -> Result<String> {
+        let sign = if self.eat_kind(Kind::Minus) { "-" } else { "" };
+        if sign.is_empty() {
+            self.eat_kind(Kind::Plus);
+        }
+        if !matches!(self.kind(), Kind::Integer | Kind::Decimal) {
+            return Err(self.wrong());
+        }
+        let token = self.next();
+        Ok(format!("{sign}{}", self.token_text(token)))
+    }
+
+    /// Whether the statement is over.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.kind(), Kind::Semicolon | Kind::End)
+    }
+
+    /// The bytes from a token that is taken up to the last one.
+    pub(crate) fn bytes_since(&self, taken: usize) -> Range<usize> {
+        let start = self.tokens[taken].start as usize;
+        start..(self.last().end as usize).max(start)
     }
 
     /// A number without a sign.

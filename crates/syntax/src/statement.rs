@@ -1,26 +1,29 @@
 //! Which statement it is.
 
+use std::ops::Range;
+
 use colibri_types::Result;
-use sqlparser::ast::{Query, SetExpr, Statement};
+use sqlparser::ast::{self, Query, SetExpr};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
+use crate::tree::{Admin, Statement, Upkeep};
 
 impl Parser<'_> {
-    /// The statements of a text, with semicolons between them.
-    pub(crate) fn statements(&mut self) -> Result<Vec<Statement>> {
-        let mut statements = Vec::new();
+    /// The statements of a text, with semicolons between them; each is taken with its bytes.
+    pub(crate) fn statements(&mut self, mut take: impl FnMut(Statement, Range<usize>)) -> Result<()> {
         loop {
             while self.eat_kind(Kind::Semicolon) {}
             if self.kind() == Kind::End {
-                return Ok(statements);
+                return Ok(());
             }
+            let taken = self.taken();
             let statement = self.statement()?;
-            if !matches!(self.kind(), Kind::Semicolon | Kind::End) {
+            if !self.is_over() {
                 return Err(self.wrong());
             }
-            statements.push(statement);
+            take(statement, self.bytes_since(taken));
             colibri_types::pulse::work(1)?;
         }
     }
@@ -33,55 +36,46 @@ impl Parser<'_> {
         let token = self.peek();
         let word = match token.kind {
             Kind::Key(word) => word,
-            Kind::LeftParen => return self.query_statement(),
+            Kind::LeftParen => return self.relational().map(Statement::from),
             _ => return Err(self.wrong()),
         };
         match word {
-            K::Select | K::Values | K::Table | K::With => self.query_statement(),
-            K::Insert => self.insert(),
-            K::Update => self.update(),
-            K::Delete => self.delete(),
+            K::Select | K::Values | K::Table | K::With | K::Insert | K::Update | K::Delete => {
+                self.relational().map(Statement::from)
+            }
             K::Create => self.create(),
             K::Alter => self.alter(),
             K::Drop => self.drop_statement(),
-            K::Truncate => self.truncate(),
-            K::Commit | K::End | K::Rollback | K::Abort | K::Savepoint | K::Release => self.transaction(),
+            K::Truncate => self.truncate().map(Statement::from),
+            K::Set => self.set().map(Statement::from),
+            K::Reset => self.reset().map(Statement::from),
+            K::Show => self.show().map(Statement::from),
+            K::Begin | K::Start | K::Commit | K::End | K::Rollback | K::Abort | K::Savepoint | K::Release => {
+                self.transaction().map(Statement::Transaction)
+            }
             K::Prepare => self.prepare(),
-            K::Execute => self.execute(),
+            K::Execute => self.execute().map(Statement::Execute),
             K::Deallocate => self.deallocate(),
-            K::Explain => self.explain(),
             K::Discard => self.discard(),
-            K::Begin
-            | K::Call
-            | K::Checkpoint
-            | K::Close
-            | K::Cluster
-            | K::Comment
-            | K::Copy
-            | K::Declare
-            | K::Do
-            | K::Fetch
-            | K::Grant
-            | K::Import
-            | K::Listen
-            | K::Load
-            | K::Lock
-            | K::Merge
-            | K::Move
-            | K::Notify
-            | K::Reassign
-            | K::Refresh
-            | K::Reindex
-            | K::Reset
-            | K::Revoke
-            | K::Security
-            | K::Set
-            | K::Show
-            | K::Start
-            | K::Unlisten
-            | K::Vacuum
-            | K::Analyze
-            | K::Analyse => {
+            K::Explain => self.explain(),
+            K::Declare => self.declare().map(|declare| Statement::Declare(Box::new(declare))),
+            K::Fetch | K::Move => self.fetch_statement().map(Statement::Fetch),
+            K::Close => self.close().map(Statement::Close),
+            K::Copy => self.copy().map(|copy| Statement::Copy(Box::new(copy))),
+            K::Grant | K::Revoke => self.grant().map(Statement::from),
+            K::Comment => self.comment().map(Statement::from),
+            K::Reassign => self.reassign_owned().map(Statement::from),
+            K::Vacuum => self.vacuum().map(Statement::from),
+            K::Analyze | K::Analyse => self.analyze().map(Statement::from),
+            K::Cluster => self.cluster().map(Statement::from),
+            K::Reindex => self.reindex().map(Statement::from),
+            K::Unlisten => self.unlisten().map(Statement::from),
+            K::Lock => self.lock_table().map(Statement::from),
+            K::Checkpoint => {
+                self.next();
+                Ok(Admin::Checkpoint.into())
+            }
+            K::Call | K::Do | K::Import | K::Listen | K::Load | K::Merge | K::Notify | K::Refresh | K::Security => {
                 self.next();
                 let what = self.token_text(token).to_ascii_uppercase();
                 Err(self.refuse_statement(token, &what))
@@ -90,18 +84,51 @@ impl Parser<'_> {
         }
     }
 
-    /// A query, or a change of rows behind WITH. `SELECT … INTO` makes a table.
-    fn query_statement(&mut self) -> Result<Statement> {
-        let mut query = self.query_or_change()?;
-        match take_into(&mut query) {
-            Some(into) => Ok(Self::create_by_select(into, query)),
-            None => Ok(Statement::Query(query)),
+    /// A statement that reads or changes rows. `SELECT … INTO` makes a table.
+    pub(crate) fn relational(&mut self) -> Result<ast::Statement> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Key(K::Insert) => self.insert(),
+            Kind::Key(K::Update) => self.update(),
+            Kind::Key(K::Delete) => self.delete(),
+            Kind::Key(K::Merge) => Err(self.refuse_statement(token, "MERGE")),
+            _ => {
+                let mut query = self.query_or_change()?;
+                match take_into(&mut query) {
+                    Some(into) => Ok(Self::create_by_select(into, query)),
+                    None => Ok(ast::Statement::Query(query)),
+                }
+            }
         }
     }
 }
 
+impl From<ast::Statement> for Statement {
+    fn from(statement: ast::Statement) -> Self {
+        Self::Relational(Box::new(statement))
+    }
+}
+
+impl From<crate::tree::Setting> for Statement {
+    fn from(setting: crate::tree::Setting) -> Self {
+        Self::Setting(Box::new(setting))
+    }
+}
+
+impl From<Admin> for Statement {
+    fn from(admin: Admin) -> Self {
+        Self::Admin(Box::new(admin))
+    }
+}
+
+impl From<Upkeep> for Statement {
+    fn from(upkeep: Upkeep) -> Self {
+        Admin::Upkeep(upkeep).into()
+    }
+}
+
 /// Takes INTO off the first SELECT of a query.
-fn take_into(query: &mut Query) -> Option<sqlparser::ast::SelectInto> {
+fn take_into(query: &mut Query) -> Option<ast::SelectInto> {
     let mut body = &mut *query.body;
     loop {
         body = match body {

@@ -39,7 +39,7 @@ impl Parser<'_> {
         Ok(size)
     }
 
-    fn scalar_type(&mut self) -> Result<DataType> {
+    pub(crate) fn scalar_type(&mut self) -> Result<DataType> {
         match self.kind() {
             Kind::Key(K::Interval) => {
                 self.next();

@@ -1,12 +1,20 @@
 //! Texts that are read, texts that are not, and what is told of the latter.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use colibri_syntax::{parse, parse_expr, parse_query, parse_type, split, text_prepared};
+use colibri_syntax::tree::{Admin, Given, Setting, To};
+use colibri_syntax::{Statement, is_copy, parse, parse_expr, parse_query, parse_type, scan};
+
+fn written(statement: &Statement) -> String {
+    match statement {
+        Statement::Relational(statement) => statement.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let read = parse(text).unwrap_or_else(|error| panic!("{text}: {:?}", error.report()));
-    let written: Vec<String> = read.iter().map(ToString::to_string).collect();
+    let written: Vec<String> = read.iter().map(written).collect();
     assert_eq!(written.join("; "), expected, "{text}");
 }
 
@@ -106,6 +114,15 @@ fn errors_are_postgresqls() {
     wrong("CREATE TABLE t (a int NOT NUL)", "syntax error at or near \"NUL\"", 27);
     wrong("TRUNCATE t RESTART", "syntax error at end of input", 19);
     wrong("SELECT greatest()", "syntax error at or near \")\"", 17);
+    wrong("CREATE ROLE user", "syntax error at or near \"user\"", 13);
+    wrong("CREATE ROLE session_user", "SESSION_USER cannot be used as a role name here", 13);
+    wrong("CREATE ROLE none", "role name \"none\" is reserved", 13);
+    wrong("CREATE ROLE r superuser nosuperuser", "conflicting or redundant options", 25);
+    wrong("CREATE ROLE r nosuch", "unrecognized role option \"nosuch\"", 15);
+    wrong("GRANT SELECT, ON t TO r", "syntax error at or near \"ON\"", 15);
+    wrong("GRANT ON t TO r", "syntax error at or near \"ON\"", 7);
+    wrong("DECLARE select CURSOR FOR SELECT 1", "syntax error at or near \"select\"", 9);
+    wrong("COPY t (select) TO STDOUT", "syntax error at or near \"select\"", 9);
 }
 
 #[test]
@@ -116,10 +133,9 @@ fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
         "CREATE TABLE t (LIKE s INCLUDING ALL)",
         "CREATE TABLE t (a int) PARTITION BY RANGE (a)",
         "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-        "UPDATE t SET a[1] = 2",
         "SELECT * FROM t TABLESAMPLE system (10)",
         "SELECT * FROM a JOIN b USING (x) AS j",
-        "ALTER TABLE t ENABLE TRIGGER ALL",
+        "ALTER TABLE t DISABLE TRIGGER ALL",
     ] {
         assert_eq!(parse(text).expect_err(text).state().0, "0A000", "{text}");
         let worse = format!("{text}; SELECT 1 +");
@@ -141,7 +157,7 @@ fn marks_stand_for_what_the_tree_has_no_place_for() {
         "SELECT a FROM t, u FOR KEY SHARE OF t, u",
         "SELECT a BETWEEN SYMMETRIC - b AND c",
     ] {
-        let once = parse(text).unwrap()[0].to_string();
+        let once = written(&parse(text).unwrap()[0]);
         assert_eq!(parse_query(&once).unwrap().to_string(), once, "views keep such texts");
     }
     // Nobody can write them.
@@ -158,9 +174,141 @@ fn strings_with_quotes_are_the_same_when_they_are_written_and_read_again() {
 
 #[test]
 fn parts_of_texts() {
-    assert_eq!(split("SELECT ';' ; ;\n SELECT 2 -- c;\n").unwrap(), ["SELECT ';'", "SELECT 2"]);
-    assert_eq!(text_prepared("PREPARE p (int) AS SELECT a AS b;").unwrap(), "SELECT a AS b");
+    let parts = |text| scan(text).unwrap().parse_parts();
+    assert_eq!(parts("SELECT ';' ; ;\n SELECT 2 -- c;\n").unwrap(), ["SELECT ';'", "SELECT 2"]);
+    assert!(parts(" ; -- nothing").unwrap().is_empty());
+    assert_eq!(parts("SELECT 1; SELEC 2").unwrap_err().report().position, Some(11));
+    assert_eq!(scan(" ; SELECT 1 ;; ").unwrap().only_part(), Some("SELECT 1"));
+    assert_eq!(scan("SELECT 1; SELECT 2").unwrap().only_part(), None);
+    assert_eq!(scan("SELECT 1; 'a").unwrap().only_part(), None);
+    assert!(is_copy(" -- c\n copy t TO STDOUT") && !is_copy("SELECT copy") && !is_copy(""));
     assert_eq!(parse_type("double precision[]").unwrap().to_string(), "DOUBLE PRECISION[]");
     assert!(parse_type("int int").is_err());
     assert!(parse_expr("1 2").is_err());
+}
+
+fn read(text: &str) -> Statement {
+    let mut read = parse(text).unwrap_or_else(|error| panic!("{text}: {:?}", error.report()));
+    assert_eq!(read.len(), 1, "{text}");
+    read.pop().unwrap()
+}
+
+#[test]
+fn a_statement_inside_of_another_is_part_of_its_tree() {
+    for (text, inner) in [
+        ("PREPARE p (int) AS SELECT a AS b; ", "SELECT a AS b"),
+        ("DECLARE c SCROLL CURSOR WITH HOLD FOR TABLE t -- end", "TABLE t"),
+        ("COPY (DELETE FROM t RETURNING (a)) TO STDOUT (FORMAT csv)", "DELETE FROM t RETURNING (a)"),
+        ("COPY ((SELECT 1) UNION SELECT 2) TO STDOUT", "(SELECT 1) UNION SELECT 2"),
+    ] {
+        let bytes = match read(text) {
+            Statement::Prepare(prepare) => prepare.inner.bytes,
+            Statement::Declare(declare) => declare.query.bytes,
+            Statement::Copy(copy) => match copy.source {
+                colibri_syntax::tree::CopySource::Query(query) => query.bytes,
+                other => panic!("{text}: {other:?}"),
+            },
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(&text[bytes], inner, "{text}");
+    }
+    // Positions are those of the whole text.
+    wrong("PREPARE p AS SELECT FROM WHERE", "syntax error at or near \"WHERE\"", 26);
+    wrong("DECLARE c CURSOR FOR SELECT (1", "syntax error at end of input", 31);
+    wrong("DECLARE c CURSOR FOR UPDATE t SET a = 1", "syntax error at or near \"UPDATE\"", 22);
+    wrong("COPY (SELECT 1 +) TO STDOUT", "syntax error at or near \")\"", 17);
+    wrong("COPY t FROM STDIN WHERE a = ", "syntax error at end of input", 29);
+    wrong("COPY t TO STDOUT WHERE true", "WHERE clause not allowed with COPY TO", 18);
+    wrong("EXPLAIN (ANALYZE off) SELECT 1 1", "syntax error at or near \"1\"", 32);
+    wrong("EXPLAIN CREATE SEQUENCE s", "syntax error at or near \"SEQUENCE\"", 16);
+    wrong("ALTER TABLE t ALTER a SET START 5 SET INCREMENT x", "syntax error at or near \"x\"", 49);
+    wrong("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (START x))", "syntax error at or near \"x\"", 59);
+}
+
+#[test]
+fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_come() {
+    for text in [
+        "CREATE USER alice WITH PASSWORD 'x' LOGIN NOSUPERUSER CONNECTION LIMIT 5 VALID UNTIL '2030-01-01' IN ROLE a, b",
+        "create role \"Bob\"",
+        "ALTER ROLE alice NOLOGIN; ",
+        "ALTER USER CURRENT_USER PASSWORD NULL",
+        "ALTER GROUP g ADD USER a, b",
+        "DROP USER IF EXISTS a, b",
+        "CREATE DATABASE d WITH OWNER = alice ENCODING 'UTF8' TEMPLATE template0 LC_COLLATE = 'C'",
+        "DROP DATABASE IF EXISTS d WITH (FORCE)",
+        "ALTER DATABASE d OWNER TO CURRENT_USER",
+        "GRANT SELECT, INSERT ON TABLE a, s.b TO alice, PUBLIC WITH GRANT OPTION",
+        "GRANT ALL PRIVILEGES ON ALL TABLES IN SCHEMA public TO alice",
+        "GRANT a, b TO c WITH ADMIN OPTION",
+        "REVOKE GRANT OPTION FOR UPDATE ON t FROM alice CASCADE",
+        "REVOKE ADMIN OPTION FOR a FROM b",
+        "REVOKE ALL ON DATABASE d FROM PUBLIC",
+        "ALTER TABLE IF EXISTS public.t OWNER TO bob",
+        "ALTER TABLE t RENAME TO u",
+        "ALTER INDEX IF EXISTS i RENAME TO j",
+        "ALTER VIEW v OWNER TO SESSION_USER",
+        "ALTER SEQUENCE s OWNED BY NONE INCREMENT BY -2 NO CYCLE RESTART",
+        "CREATE SEQUENCE IF NOT EXISTS s AS smallint START WITH 5 CACHE 1",
+        "COMMENT ON COLUMN public.t.c IS 'it''s'",
+        "COMMENT ON TABLE t IS NULL",
+        "ALTER ROLE ALL IN DATABASE d SET work_mem TO '1MB'",
+        "ALTER USER alice SET TIME ZONE INTERVAL '+01:00' HOUR TO MINUTE",
+        "ALTER DATABASE d SET search_path FROM CURRENT",
+        "ALTER DATABASE d RESET ALL",
+        "VACUUM (ANALYZE, VERBOSE) t, u (a, b)",
+        "VACUUM FULL FREEZE t",
+        "REINDEX TABLE CONCURRENTLY t",
+        "LOCK TABLE a, b IN SHARE ROW EXCLUSIVE MODE NOWAIT",
+        "REASSIGN OWNED BY a TO b",
+        "DROP OWNED BY a, CURRENT_USER CASCADE",
+    ] {
+        assert!(matches!(read(text), Statement::Admin(_)), "{text}");
+    }
+    for text in [
+        "GRANT",
+        "CREATE ROLE",
+        "GRANT SELECT ON t",
+        "GRANT ALL TO a",
+        "DROP DATABASE d WITH (FORCE",
+        "LOCK t IN NO MODE",
+        "VACUUM (",
+        "NOTIFY x",
+        "CREATE ROLE a LOGIN NOLOGIN",
+        "VACUUM t (a)",
+        "CREATE TEMP SEQUENCE s",
+        "ALTER TABLE t OWNER TO",
+    ] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+    for text in ["ALTER TABLE t OWNER TO a, ADD b int", "ALTER TABLE t ADD b int, OWNER TO a"] {
+        assert!(matches!(read(text), Statement::Relational(_)), "{text}");
+    }
+    let Statement::Admin(admin) = read("ALTER ROLE a SET x = 5, on") else { panic!() };
+    let Admin::Settings { change, .. } = *admin else { panic!("{admin:?}") };
+    let values = To::Values(vec![Given::Number("5".to_owned()), Given::Text("on".to_owned())]);
+    assert_eq!(change, colibri_syntax::tree::SettingChange::Set("x".into(), values));
+    let Statement::Setting(setting) = read("RESET ALL") else { panic!() };
+    assert_eq!(*setting, Setting::ResetAll);
+}
+
+#[test]
+fn cursors_go_where_they_are_told() {
+    use colibri_syntax::tree::Goal;
+    for (text, goal) in [
+        ("FETCH c", Goal::Forward(1)),
+        ("FETCH next", Goal::Forward(1)),
+        ("FETCH NEXT FROM c", Goal::Forward(1)),
+        ("FETCH -3 IN c", Goal::Backward(3)),
+        ("FETCH +3 c", Goal::Forward(3)),
+        ("FETCH ALL c", Goal::Forward(u64::MAX)),
+        ("FETCH BACKWARD 0 c", Goal::Backward(0)),
+        ("FETCH BACKWARD ALL c", Goal::Backward(u64::MAX)),
+        ("MOVE ABSOLUTE -1 c", Goal::Absolute(-1)),
+        ("MOVE RELATIVE 2 FROM c", Goal::Relative(2)),
+        ("MOVE LAST c", Goal::Absolute(-1)),
+    ] {
+        let Statement::Fetch(fetch) = read(text) else { panic!("{text}") };
+        assert_eq!((fetch.goal, fetch.moves), (goal, text.starts_with("MOVE")), "{text}");
+    }
+    wrong("FETCH 3000000000 c", "syntax error at or near \"3000000000\"", 7);
 }

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_storage::{Database, Durability, Options};
-use colibri_txn::{
-    Begin, ColumnSet, IfLocked, LocalStore, LockMode, Patch, PatchError, Space, SpaceId, Store, Transaction,
-};
+use colibri_txn::{Begin, ColumnSet, IfLocked, LocalStore, LockMode, Patch, PatchError, Space, SpaceId, Transaction};
 
 const ROWS: u64 = 100_000;
 const ROUNDS: usize = 15;

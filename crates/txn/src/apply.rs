@@ -125,18 +125,10 @@ pub(crate) fn patch_one(patch: &dyn Patch, row: &[u8]) -> Result<Vec<u8>> {
     // The largest fixed-width value is written behind the row at first.
     let mut out = Vec::with_capacity(row.len() + 16);
     patch.apply(row, &mut out).map_err(Error::Patch)?;
-    check_value(out.len())?;
-    Ok(out)
-}
-
-/// Refuses a value that the storage would not take.
-pub(crate) fn check_value(bytes: usize) -> Result<()> {
-    match bytes as u64 {
-        bytes if bytes > VALUE_BYTES_MAX => {
-            Err(StorageError::ValueTooLong { bytes, bytes_max: VALUE_BYTES_MAX }.into())
-        }
-        _ => Ok(()),
+    if out.len() as u64 > VALUE_BYTES_MAX {
+        return Err(Error::ValueTooLong { bytes: out.len(), bytes_max: VALUE_BYTES_MAX as usize });
     }
+    Ok(out)
 }
 
 /// Writes what was checked.

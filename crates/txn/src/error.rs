@@ -1,6 +1,6 @@
 //! What can go wrong, told apart by what the caller does about it.
 
-use crate::locks::LockWait;
+use crate::outcome::Interruption;
 use crate::store::{PatchError, SpaceId};
 
 /// The result of an operation of a transaction.
@@ -10,13 +10,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Take the statement back, wait for this, and run it again.
-    #[error("the statement has to wait for another transaction")]
-    Wait(LockWait),
-    /// A row that the statement locks has changed since its snapshot: take the statement back and
-    /// run it again.
-    #[error("the statement has to run again on a newer snapshot")]
-    Stale,
+    /// No failure: the call cannot go on now, and this says what to do first. It is carried in the
+    /// place of an error, and nobody is ever told of it.
+    #[error("interrupted: {0:?}")]
+    Interrupted(Interruption),
     /// The lock is held by others, and the caller did not want to wait.
     #[error("another transaction holds the lock")]
     NotAvailable,
@@ -45,11 +42,33 @@ pub enum Error {
     /// The transaction, or the store, is read-only.
     #[error("the transaction is read-only")]
     ReadOnly,
+    /// There is no such space.
+    #[error("there is no space {space}", space = space.0)]
+    NoSuchSpace {
+        /// Which.
+        space: SpaceId,
+    },
     /// A patch was made for a key that is not there.
     #[error("there is no such key in space {space}", space = space.0)]
     NoSuchKey {
         /// Where.
         space: SpaceId,
+    },
+    /// The key is empty, or longer than the store allows.
+    #[error("the key has {bytes} bytes; 1 to {bytes_max} are allowed")]
+    KeyLength {
+        /// Length of the key in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// The value is longer than the store allows.
+    #[error("the value has {bytes} bytes; at most {bytes_max} are allowed")]
+    ValueTooLong {
+        /// Length of the value in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
     },
     /// Loading needs a space that was made in this transaction and is empty.
     #[error("space {space} has entries already", space = space.0)]

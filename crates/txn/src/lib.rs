@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `store`, `columns`, `error` | the interface: [`Store`], [`Transaction`], what goes wrong |
+//! | `store`, `columns`, `outcome`, `error` | the interface: [`Store`], [`Transaction`], why a call cannot go on now, what goes wrong |
 //! | `local` | the store on the storage engine of this process |
 //! | `transaction` | its transactions: reads merged with own writes, savepoints, snapshots that move forward |
 //! | `opened` | the tables that it has found |
@@ -18,12 +18,13 @@
 //! | `queue` | the queue of commits: a leader commits for all who wait, with or without a thread |
 //! | `apply` | one transaction of a commit: check everything, then write |
 //! | `ticket` | waiting for a commit to become durable |
+//! | `memory` | a store in memory, for tests (feature `test-store`) |
 //! | `long_work` | a hook that is called before long work |
 //! | `sync` | locks, or those of a test's scheduler |
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
-//! use colibri_txn::{Begin, ColumnSet, LocalStore, Space, SpaceId, Store, Transaction};
+//! use colibri_txn::{Begin, ColumnSet, LocalStore, Space, SpaceId, Transaction};
 //! let db = colibri_storage::Database::open(dir.path(), &colibri_storage::Options::new())?;
 //! let store = LocalStore::new(db);
 //! let birds = Space::new(SpaceId(1));
@@ -39,12 +40,16 @@
 
 mod apply;
 mod columns;
+mod commit;
 mod error;
 mod local;
 mod locks;
 mod long_work;
+#[cfg(feature = "test-store")]
+mod memory;
 mod merge;
 mod opened;
+mod outcome;
 mod queue;
 mod reads;
 mod recent;
@@ -55,14 +60,18 @@ mod transaction;
 mod validate;
 mod writes;
 
+pub use colibri_storage::TxnId;
 pub use columns::ColumnSet;
+pub use commit::{Commit, CommitTurn, PendingCommit, QueuedCommit, Turn};
 pub use error::{Error, Result};
-pub use local::{Counters, LocalStore};
+pub use local::LocalStore;
 pub use locks::{LockInfo, LockName, LockWait, OwnerId, SessionLocks};
-pub use queue::{Commit, CommitTurn, QueuedCommit};
+#[cfg(feature = "test-store")]
+pub use memory::{MemoryOptions, MemoryStore};
+pub use outcome::{Interruption, StoreDone, StoreWait};
 pub use store::{
-    Begin, Capabilities, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError, RowLayout,
-    Savepoint, Space, SpaceId, Store, Transaction, Visit,
+    Begin, Capabilities, Counters, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError, Remains,
+    RowLayout, Savepoint, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
 };
 pub use ticket::{CommitTicket, Committed};
-pub use transaction::{Behind, LocalTransaction, Remains};
+pub use transaction::{LocalRemains, LocalTransaction};

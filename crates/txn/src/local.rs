@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use colibri_storage::{Database, Snapshot, Table, TableStat, TxnId, VALUE_BYTES_MAX};
+use colibri_storage::{Database, Snapshot, Table, TxnId, VALUE_BYTES_MAX};
 use parking_lot::RwLock;
 
 use crate::error::Result;
@@ -17,7 +17,7 @@ use crate::locks::{LockInfo, LockTable, SessionLocks};
 use crate::long_work::LongWork;
 use crate::queue::CommitQueue;
 use crate::recent::RecentWrites;
-use crate::store::{Begin, Capabilities, SpaceId, Store};
+use crate::store::{Begin, Capabilities, Counters, SpaceId, SpaceSize, Store, Transaction};
 use crate::transaction::LocalTransaction;
 
 /// A store on a database of this machine. Clones are the same store.
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) recent: RecentWrites,
     pub(crate) queue: CommitQueue,
     pub(crate) counts: Counts,
-    pub(crate) write_bytes_max: Option<usize>,
+    pub(crate) capabilities: Capabilities,
     pub(crate) long_work: Arc<LongWork>,
 }
 
@@ -51,24 +51,6 @@ pub(crate) fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
-/// What has happened since the store was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Transactions that changed something and committed.
-    pub commits: u64,
-    /// Transactions of the storage that they were committed with. The fewer these are, the more
-    /// commits shared one.
-    pub batches: u64,
-    /// Times that something read was no longer valid.
-    pub conflicts: u64,
-    /// Times that a lock had to be waited for.
-    pub lock_waits: u64,
-    /// Deadlocks that were broken.
-    pub deadlocks: u64,
-    /// Statements that were rolled back to run again.
-    pub restarts: u64,
-}
-
 impl LocalStore {
     /// A store on an open database. There should be one per database: sessions of two stores do not
     /// see each other's row locks, and have conflicts instead.
@@ -81,6 +63,16 @@ impl LocalStore {
     /// refused.
     #[must_use]
     pub fn with_write_bytes_max(database: Database, write_bytes_max: Option<usize>) -> Self {
+        let capabilities = Capabilities {
+            key_bytes_max: database.key_bytes_max(),
+            value_bytes_max: VALUE_BYTES_MAX as usize,
+            txn_bytes_max: write_bytes_max,
+            txn_age_max: None,
+            locks: true,
+            patches_at_commit: true,
+            counts: true,
+            fetches: false,
+        };
         Self(Arc::new(Shared {
             database,
             tables: RwLock::default(),
@@ -88,17 +80,9 @@ impl LocalStore {
             recent: RecentWrites::default(),
             queue: CommitQueue::default(),
             counts: Counts::default(),
-            write_bytes_max,
+            capabilities,
             long_work: Arc::default(),
         }))
-    }
-
-    /// Calls `hook` before work on thousands of changes that cannot be interrupted: a commit, a
-    /// check, a rollback. It is called on the thread that does the work. That may be another thread
-    /// than the one of the session, and others may wait meanwhile, so the hook must neither wait
-    /// long nor use the store. Only the first hook of a store counts.
-    pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
-        self.0.long_work.set(Box::new(hook));
     }
 
     /// The database.
@@ -107,24 +91,37 @@ impl LocalStore {
         &self.0.database
     }
 
-    /// The newest committed transaction of the storage, be it durable or not.
-    #[must_use]
-    pub fn newest_txn(&self) -> TxnId {
-        self.0.database.newest_txn()
+    /// As [`Store::begin`].
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn begin(&self, how: Begin) -> Result<LocalTransaction> {
+        self.begin_after(how, TxnId(0))
     }
 
-    /// Begins a transaction that sees at least this commit, even if it is not durable yet: for a
-    /// session that goes on before its last commit is durable.
+    /// As [`Store::begin_after`].
     ///
     /// # Errors
     /// Those of the storage.
     pub fn begin_after(&self, how: Begin, seen: TxnId) -> Result<LocalTransaction> {
         LocalTransaction::begin(&self.0, how, seen)
     }
+}
 
-    /// What has happened so far. Counters are read one by one.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
+impl Store for LocalStore {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities
+    }
+
+    fn begin_after(&self, how: Begin, seen: TxnId) -> Result<Box<dyn Transaction>> {
+        Ok(Box::new(LocalTransaction::begin(&self.0, how, seen)?))
+    }
+
+    fn newest_txn(&self) -> TxnId {
+        self.0.database.newest_txn()
+    }
+
+    fn counters(&self) -> Counters {
         let Shared { counts, locks, .. } = &*self.0;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
@@ -137,49 +134,28 @@ impl LocalStore {
         }
     }
 
-    /// Size and shape of a space in the newest durable state; `None` if it is not there.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub fn space_stat(&self, space: SpaceId) -> Result<Option<TableStat>> {
+    fn space_size(&self, space: SpaceId) -> Result<Option<SpaceSize>> {
         let snapshot = self.0.database.read()?;
-        match snapshot.table(&table_name(space)) {
-            Ok(table) => Ok(Some(snapshot.view(&table)?.stat())),
-            Err(colibri_storage::Error::NoSuchTable { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let stat = match snapshot.table(&table_name(space)) {
+            Ok(table) => snapshot.view(&table)?.stat(),
+            Err(colibri_storage::Error::NoSuchTable { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let pages = stat.leaf_pages + stat.branch_pages + stat.overflow_pages;
+        let bytes = pages * u64::from(self.0.database.page_size());
+        Ok(Some(SpaceSize { entries: stat.entries, bytes }))
     }
 
-    /// Locks that a session holds by itself, none at first.
-    #[must_use]
-    pub fn session_locks(&self) -> SessionLocks {
+    fn session_locks(&self) -> SessionLocks {
         SessionLocks::new(&self.0.locks)
     }
 
-    /// The locks that are held or waited for.
-    #[must_use]
-    pub fn locks(&self) -> Vec<LockInfo> {
+    fn locks(&self) -> Vec<LockInfo> {
         self.0.locks.list()
     }
-}
 
-impl Store for LocalStore {
-    type Transaction = LocalTransaction;
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            key_bytes_max: self.0.database.key_bytes_max(),
-            value_bytes_max: VALUE_BYTES_MAX as usize,
-            txn_bytes_max: self.0.write_bytes_max,
-            txn_age_max: None,
-            locks: true,
-            patches_at_commit: true,
-            counts: true,
-        }
-    }
-
-    fn begin(&self, how: Begin) -> Result<LocalTransaction> {
-        LocalTransaction::begin(&self.0, how, TxnId(0))
+    fn set_long_work_hook(&self, hook: Box<dyn Fn() + Send + Sync>) {
+        self.0.long_work.set(hook);
     }
 }
 

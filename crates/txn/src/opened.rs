@@ -4,12 +4,21 @@
 //! that looks at an old state and a new one in turn would have the handle forget each for the
 //! other. So a transaction keeps what it has found here.
 
-use colibri_storage::{OpenTable, Snapshot, Table, View};
+use colibri_storage::{Error as StorageError, OpenTable, Snapshot, Table, View};
 use smallvec::SmallVec;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::local::Shared;
 use crate::store::SpaceId;
+
+/// What went wrong with a space: above all, that there is none.
+#[cold]
+pub(crate) fn in_space(space: SpaceId, error: StorageError) -> Error {
+    match error {
+        StorageError::NoSuchTable { .. } => Error::NoSuchSpace { space },
+        error => error.into(),
+    }
+}
 
 /// The spaces that a transaction has used.
 #[derive(Default)]
@@ -34,12 +43,12 @@ impl OpenSpaces {
     pub(crate) fn open(&mut self, shared: &Shared, snapshot: &Snapshot<'_>, space: SpaceId) -> Result<()> {
         if let Some((_, open)) = self.0.iter_mut().find(|(id, _)| *id == space) {
             if open.txn() != snapshot.txn() {
-                snapshot.reopen(open)?;
+                snapshot.reopen(open).map_err(|e| in_space(space, e))?;
             }
             return Ok(());
         }
-        let table = shared.table(space, |name| snapshot.table(name))?;
-        self.0.push((space, snapshot.open(&table)?));
+        let table = shared.table(space, |name| snapshot.table(name)).map_err(|e| in_space(space, e))?;
+        self.0.push((space, snapshot.open(&table).map_err(|e| in_space(space, e))?));
         Ok(())
     }
 

@@ -44,6 +44,7 @@ use std::task::{Context, Poll, Waker};
 use colibri_storage::{Error as StorageError, Snapshot, TxnId, WriteTxn};
 
 use crate::apply::{Carried, carry_out};
+use crate::commit::{Commit, CommitTurn, PendingCommit, QueuedCommit, Turn};
 use crate::error::{Error, Result};
 use crate::local::{Shared, count};
 use crate::store::SpaceId;
@@ -166,58 +167,20 @@ impl Follower {
     }
 }
 
-/// How far a commit is.
-#[must_use = "the transaction may still be in the queue of commits"]
-pub enum Commit {
-    /// The transaction has ended.
-    Ended(CommitTicket),
-    /// Others are committing, and the transaction is queued behind them.
-    Queued(QueuedCommit),
-}
-
-impl Commit {
-    /// Blocks the thread until the transaction has ended. The ticket tells when it is durable.
-    ///
-    /// # Errors
-    /// As [`crate::Transaction::commit`].
-    pub fn wait(self) -> Result<CommitTicket> {
-        let mut commit = self;
-        loop {
-            match commit {
-                Self::Ended(ticket) => return Ok(ticket),
-                Self::Queued(queued) => {
-                    queued.shared.queue.sleep(&queued.follower);
-                    commit = queued.go_on()?;
-                }
-            }
-        }
-    }
-}
-
-/// A transaction in the queue of commits.
-///
-/// Dropping it rolls the transaction back, unless the leader has it already: then nobody learns
-/// what became of it.
-#[must_use = "dropping it takes the transaction back"]
-pub struct QueuedCommit {
+/// A commit in the queue of the local store.
+struct LocalCommit {
     shared: Arc<Shared>,
     /// What the transaction saw.
     seen: TxnId,
     follower: Arc<Follower>,
 }
 
-impl QueuedCommit {
-    /// A future to wait for before [`QueuedCommit::go_on`].
-    pub fn turn(&self) -> CommitTurn {
-        CommitTurn { shared: Arc::clone(&self.shared), follower: Arc::clone(&self.follower) }
+impl PendingCommit for LocalCommit {
+    fn turn(&self) -> CommitTurn {
+        CommitTurn::new(LocalTurn { shared: Arc::clone(&self.shared), follower: Arc::clone(&self.follower) })
     }
 
-    /// The end, if it has come. If there is no leader, this thread becomes it and commits all that
-    /// is queued.
-    ///
-    /// # Errors
-    /// As [`crate::Transaction::commit`].
-    pub fn go_on(self) -> Result<Commit> {
+    fn go_on(self: Box<Self>) -> Result<Commit> {
         let queue = &self.shared.queue;
         let mut outcome = self.follower.take_outcome();
         if outcome.is_none() && queue.begins_to_lead() {
@@ -230,17 +193,19 @@ impl QueuedCommit {
                 self.end(answer).map(Commit::Ended)
             }
             Some(Slot::Lead(request)) => self.end(queue.lead_with(&self.shared, request)).map(Commit::Ended),
-            _ => Ok(Commit::Queued(self)),
+            _ => Ok(Commit::Queued(QueuedCommit::new(self))),
         }
     }
+}
 
+impl LocalCommit {
     fn end(&self, answer: Answer) -> Result<CommitTicket> {
         let committed = answer.unwind()?;
         Ok(CommitTicket::new(&self.shared.database, self.seen, Some(committed)))
     }
 }
 
-impl Drop for QueuedCommit {
+impl Drop for LocalCommit {
     fn drop(&mut self) {
         let is_over = |slot: &Slot| matches!(slot, Slot::Taken | Slot::Done(..));
         if is_over(&self.follower.state.lock().slot) {
@@ -263,22 +228,19 @@ impl Drop for QueuedCommit {
     }
 }
 
-/// Waiting in the queue of commits, as a future that needs no thread. It is ready when
-/// [`QueuedCommit::go_on`] has something to do.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct CommitTurn {
+/// Waiting in the queue, until there is an outcome or nobody leads.
+struct LocalTurn {
     shared: Arc<Shared>,
     follower: Arc<Follower>,
 }
 
-impl CommitTurn {
-    /// Blocks the thread instead.
-    pub fn wait(self) {
+impl Turn for LocalTurn {
+    fn block(self: Box<Self>) {
         self.shared.queue.sleep(&self.follower);
     }
 }
 
-impl Future for CommitTurn {
+impl Future for LocalTurn {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -333,7 +295,8 @@ impl CommitQueue {
             let follower = Follower::new(request);
             state.waiting.push_back(Arc::clone(&follower));
             drop(state);
-            return Ok(Commit::Queued(QueuedCommit { shared: Arc::clone(shared), seen, follower }));
+            let commit = LocalCommit { shared: Arc::clone(shared), seen, follower };
+            return Ok(Commit::Queued(QueuedCommit::new(Box::new(commit))));
         }
         drop(state);
         let committed = self.lead_with(shared, request).unwind()?;

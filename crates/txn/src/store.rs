@@ -7,31 +7,39 @@
 //! transaction that wrote nothing is serializable as of its snapshot, without a check.
 //!
 //! Invariants that every implementation keeps:
-//! - Nothing waits inside a call. What would have to wait returns [`Error::Wait`], and changes
-//!   nothing; the caller takes the statement back ([`Transaction::restart`]), waits, and runs it
-//!   again.
+//! - Nothing waits inside a call. A call that would have to is interrupted ([`Interruption`]), and
+//!   changes nothing. For a lock the caller waits, takes the statement back
+//!   ([`Transaction::restart`]), and runs it again. For what has to be fetched it waits, and makes
+//!   the same call again.
+//! - Only calls that read stored entries are interrupted to fetch: `get`, `depend`, `peek`, `scan`,
+//!   `count`, `estimate`, `sample`, `patch`, `lock` and `expect_newest`. When what they ask for has
+//!   come they are answered, and are answered again as long as the transaction lasts: so whoever
+//!   makes the same calls from the start comes further each time.
 //! - A range is remembered as far as it was really covered: up to the last key visited if the
 //!   visitor broke off, whole otherwise. Rows are remembered with the columns that mattered; a
 //!   range always covers which keys are there.
 //! - A transaction sees its own writes.
-//! - After any error but [`Error::Wait`], [`Error::Stale`] and [`Error::NotAvailable`] the
-//!   statement is over; [`Transaction::rollback_to`] brings the transaction back to a savepoint.
+//! - After any error but [`Error::Interrupted`] and [`Error::NotAvailable`] the statement is over;
+//!   [`Transaction::rollback_to`] brings the transaction back to a savepoint.
 //!
 //! What a store over the network needs is in the signatures already: ranges are explicit, visitors
 //! see pages of entries and no cursor stays open between calls, outcomes tell a conflict from an
 //! unknown end, limits are declared ([`Capabilities`]), and a call that has to fetch something
-//! first may say [`Error::Wait`].
+//! first says [`Interruption::Fetch`].
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use colibri_storage::TxnId;
 use smallvec::SmallVec;
 
 use crate::columns::ColumnSet;
+use crate::commit::Commit;
+use crate::error::{Error, Result};
+use crate::locks::{LockInfo, OwnerId, SessionLocks};
 #[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::outcome::Interruption;
 use crate::ticket::CommitTicket;
 
 /// The number of a space. Never used twice in a database.
@@ -143,7 +151,7 @@ pub enum LockMode {
 /// What to do when a lock cannot be had at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfLocked {
-    /// Queue up: [`Error::Wait`].
+    /// Queue up: [`Interruption::Wait`].
     Wait,
     /// [`Error::NotAvailable`].
     Refuse,
@@ -155,9 +163,20 @@ pub enum Isolation {
     /// As if transactions ran one after the other.
     #[default]
     Serializable,
+    /// Each transaction sees one state of the database, and what it writes to nobody has changed
+    /// since. What it has only read may have changed by its commit.
+    Snapshot,
     /// Each statement sees what was committed before it; reads are not remembered. Lost updates are
     /// still ruled out by row locks.
     ReadCommitted,
+}
+
+impl Isolation {
+    /// Whether a commit checks that what was read still holds.
+    #[must_use]
+    pub fn validates_reads(self) -> bool {
+        self == Self::Serializable
+    }
 }
 
 /// How a transaction begins.
@@ -191,13 +210,61 @@ pub struct Capabilities {
     pub patches_at_commit: bool,
     /// Counting a range costs O(log n).
     pub counts: bool,
+    /// Calls may be interrupted because what they ask for has to be fetched
+    /// ([`Interruption::Fetch`]).
+    pub fetches: bool,
+}
+
+impl Capabilities {
+    /// Refuses a key that the store would not take.
+    ///
+    /// # Errors
+    /// [`Error::KeyLength`].
+    pub fn check_key(&self, key: &[u8]) -> Result<()> {
+        match (key.len(), self.key_bytes_max) {
+            (bytes, bytes_max) if bytes == 0 || bytes > bytes_max => Err(Error::KeyLength { bytes, bytes_max }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a value that the store would not take.
+    ///
+    /// # Errors
+    /// [`Error::ValueTooLong`].
+    pub fn check_value(&self, bytes: usize) -> Result<()> {
+        let bytes_max = self.value_bytes_max;
+        if bytes > bytes_max { Err(Error::ValueTooLong { bytes, bytes_max }) } else { Ok(()) }
+    }
+}
+
+/// What has happened since the store was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Transactions that changed something and committed.
+    pub commits: u64,
+    /// Groups that they were committed in. The fewer these are, the more commits shared one.
+    pub batches: u64,
+    /// Times that something read was no longer valid.
+    pub conflicts: u64,
+    /// Times that a lock had to be waited for.
+    pub lock_waits: u64,
+    /// Deadlocks that were broken.
+    pub deadlocks: u64,
+    /// Statements that were rolled back to run again.
+    pub restarts: u64,
+}
+
+/// How much a space takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpaceSize {
+    /// Its entries.
+    pub entries: u64,
+    /// Bytes that are set aside for them.
+    pub bytes: u64,
 }
 
 /// A database of spaces.
 pub trait Store: Send + Sync + 'static {
-    /// Its transactions.
-    type Transaction: Transaction;
-
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
@@ -205,7 +272,41 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// Those of the storage underneath.
-    fn begin(&self, how: Begin) -> Result<Self::Transaction>;
+    fn begin(&self, how: Begin) -> Result<Box<dyn Transaction>> {
+        self.begin_after(how, TxnId(0))
+    }
+
+    /// Begins a transaction that sees at least this commit, even if it is not durable yet: for a
+    /// session that goes on before its last commit is durable.
+    ///
+    /// # Errors
+    /// Those of the storage underneath.
+    fn begin_after(&self, how: Begin, seen: TxnId) -> Result<Box<dyn Transaction>>;
+
+    /// The newest committed state that the store knows of, be it durable or not.
+    fn newest_txn(&self) -> TxnId;
+
+    /// What has happened so far. Counters are read one by one.
+    fn counters(&self) -> Counters;
+
+    /// How much a space takes in a recent state; `None` if it is not there.
+    ///
+    /// # Errors
+    /// Those of the storage underneath.
+    fn space_size(&self, space: SpaceId) -> Result<Option<SpaceSize>>;
+
+    /// Locks that a session holds by itself, none at first.
+    fn session_locks(&self) -> SessionLocks;
+
+    /// The locks that are held or waited for.
+    fn locks(&self) -> Vec<LockInfo>;
+
+    /// Has `hook` called before work on thousands of changes that cannot be interrupted: a commit,
+    /// a check, a rollback. It is called on the thread that does the work. That may be another
+    /// thread than the one of the session, and others may wait meanwhile, so the hook must neither
+    /// wait long nor use the store. Only the first hook of a store counts. A store whose work is
+    /// elsewhere need not call it.
+    fn set_long_work_hook(&self, hook: Box<dyn Fn() + Send + Sync>);
 }
 
 /// A place in a transaction to go back to.
@@ -220,6 +321,21 @@ pub trait Transaction: Send + 'static {
     /// How it began.
     fn begun(&self) -> Begin;
 
+    /// Its number among the owners of locks.
+    fn id(&self) -> OwnerId;
+
+    /// The committed state that it sees, under its own writes.
+    fn sees(&self) -> TxnId;
+
+    /// A ticket for what was read so far: for a caller that passes it on before the transaction
+    /// ends, or although it is rolled back.
+    fn ticket_of_reads(&self) -> CommitTicket;
+
+    /// A space in which the transaction has read columns that it had added to before, if that
+    /// happened since the last call. A caller that locks such rows exclusively from the start
+    /// avoids a later upgrade of the lock, with which two transactions may block each other.
+    fn take_read_back(&mut self) -> Option<SpaceId>;
+
     /// Makes it read-only, or read-write again.
     fn set_read_only(&mut self, read_only: bool);
 
@@ -233,8 +349,9 @@ pub trait Transaction: Send + 'static {
     /// them, and on whether the key is there.
     ///
     /// # Errors
-    /// Of the storage. [`Error::Wait`] if the row has an addition of this transaction's pending in
-    /// one of the columns and others' additions have to end first.
+    /// Of the storage. [`Interruption::Fetch`] if the entry has to be fetched.
+    /// [`Interruption::Wait`] if the row has an addition of this transaction's pending in one of
+    /// the columns and others' additions have to end first.
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>>;
 
     /// Has the transaction depend on a key as [`Transaction::get`] does, for somebody who knows
@@ -252,7 +369,9 @@ pub trait Transaction: Send + 'static {
     /// Of the storage.
     fn peek(&mut self, space: &Space, key: &[u8]) -> Result<Option<&[u8]>>;
 
-    /// Visits the entries of a range in order, until the visitor breaks off.
+    /// Visits the entries of a range in order, until the visitor breaks off, which it does with the
+    /// entry number `limit` at the latest: a store that has to fetch them fetches no more. It
+    /// fetches before the visitor sees the first of them.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -262,8 +381,19 @@ pub trait Transaction: Send + 'static {
         range: &KeyRange,
         direction: Direction,
         columns: ColumnSet,
+        limit: usize,
         visit: &mut Visit<'_>,
     ) -> Result<()>;
+
+    /// Says which keys and ranges will be asked for soon, so that a store that has to fetch them
+    /// can do so together. Changes nothing else, and the transaction does not come to depend on
+    /// them.
+    fn prefetch(&mut self, _space: &Space, _keys: &[&[u8]], _ranges: &[KeyRange]) {}
+
+    /// See [`Capabilities::fetches`].
+    fn fetches(&self) -> bool {
+        false
+    }
 
     /// How many entries a range has. Depends on which keys are there.
     ///
@@ -277,12 +407,12 @@ pub trait Transaction: Send + 'static {
     /// As [`Transaction::get`].
     fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64>;
 
-    /// At most `keys_max` keys of a space, in order and about evenly spread over its entries: what
-    /// the entries look like, for estimates. The transaction does not come to depend on them.
+    /// At most `entries_max` entries of a space, in order and about evenly spread over all of them:
+    /// what the entries look like, for estimates. The transaction does not come to depend on them.
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    fn sample(&self, space: &Space, keys_max: usize) -> Result<Vec<Key>>;
+    fn sample(&self, space: &Space, entries_max: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
 
     /// Writes a whole value. What was there before does not matter; a caller to whom it matters has
     /// read it.
@@ -334,9 +464,9 @@ pub trait Transaction: Send + 'static {
     /// set. A lock held already, in this mode or a stronger one, costs next to nothing.
     ///
     /// # Errors
-    /// [`Error::Wait`] and [`Error::NotAvailable`] as `if_locked` says. [`Error::Stale`] if the row
-    /// has changed since the snapshot: the lock is held now; restart the statement.
-    /// [`Error::Deadlock`].
+    /// [`Interruption::Wait`] and [`Error::NotAvailable`] as `if_locked` says.
+    /// [`Interruption::Stale`] if the row has changed since the snapshot: the lock is held now;
+    /// restart the statement. [`Error::Deadlock`].
     fn lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()>;
 
     /// Makes sure that the keys of a range, and their values, are those of the newest committed
@@ -344,7 +474,7 @@ pub trait Transaction: Send + 'static {
     /// [`Isolation::ReadCommitted`] nothing else would say so.
     ///
     /// # Errors
-    /// [`Error::Stale`] if they are not: restart the statement.
+    /// [`Interruption::Stale`] if they are not: restart the statement.
     fn expect_newest(&mut self, space: &Space, range: &KeyRange) -> Result<()>;
 
     /// Begins a statement: a savepoint, and, in [`Isolation::ReadCommitted`] or if the transaction
@@ -371,14 +501,55 @@ pub trait Transaction: Send + 'static {
     /// [`Error::Conflict`] if what was read before the savepoint does not hold any more.
     fn restart(&mut self, savepoint: Savepoint) -> Result<()>;
 
-    /// Commits. The ticket tells when the changes, and everything that was read, are durable;
-    /// nobody outside may be told of them before. Dropping the ticket changes nothing about the
-    /// commit.
+    /// Moves to the newest state, if all that was read holds there (in READ COMMITTED, between
+    /// statements, it need not). `false` if something does not hold; `None` if there is no newer
+    /// state that it may see.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn catch_up(&mut self) -> Result<Option<bool>>;
+
+    /// Looks at the newest state although what was read does not hold there, to find out what a
+    /// statement that cannot be carried out would meet. The transaction cannot write until it goes
+    /// back with [`Transaction::look_back`].
+    ///
+    /// # Errors
+    /// Those of the storage; then it sees what it saw.
+    fn look_ahead(&mut self) -> Result<()>;
+
+    /// Goes back to the state before [`Transaction::look_ahead`].
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn look_back(&mut self) -> Result<()>;
+
+    /// Commits, and blocks the thread meanwhile. The ticket tells when the changes, and everything
+    /// that was read, are durable; nobody outside may be told of them before. Dropping the ticket
+    /// changes nothing about the commit.
     ///
     /// # Errors
     /// [`Error::Conflict`]: nothing was changed, try again. [`Error::Unknown`]: nobody knows.
     /// Others: nothing was changed.
-    fn commit(self) -> Result<CommitTicket>
-    where
-        Self: Sized;
+    fn commit(self: Box<Self>) -> Result<CommitTicket> {
+        self.commit_leaving(&mut None)?.wait()
+    }
+
+    /// The first half of [`Transaction::commit`]; the other is [`Commit::wait`]. A commit that
+    /// would have to wait gives a place in a queue instead. A transaction that has written nothing
+    /// may leave what the next one can begin with.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    fn commit_leaving(self: Box<Self>, remains: &mut Option<Box<dyn Remains>>) -> Result<Commit>;
+}
+
+/// What a transaction leaves to the next one of its session: see [`Transaction::commit_leaving`].
+///
+/// It keeps no state of the database alive.
+pub trait Remains: Send {
+    /// As [`Store::begin_after`], on the store of the transaction that left this.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn begin_after(self: Box<Self>, how: Begin, seen: TxnId) -> Result<Box<dyn Transaction>>;
 }

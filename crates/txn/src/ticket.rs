@@ -33,9 +33,10 @@ pub struct CommitTicket {
 }
 
 impl CommitTicket {
-    /// A ticket for what was read as of a durable state.
-    pub(crate) fn durable(seen: TxnId) -> Self {
-        Self { seen, committed: None, pending: None }
+    /// A ticket for what is durable already: what was read as of a state, and what was made of it
+    /// if the transaction wrote.
+    pub fn durable(seen: TxnId, committed: Option<Committed>) -> Self {
+        Self { seen, committed, pending: None }
     }
 
     /// A ticket for a transaction that saw a state, and made one if it wrote.
@@ -46,7 +47,7 @@ impl CommitTicket {
     }
 
     /// The newest state that the transaction saw or made. A transaction that begins after it
-    /// ([`crate::LocalStore::begin_after`]) sees what this one did.
+    /// ([`crate::Store::begin_after`]) sees what this one did.
     #[must_use]
     pub fn seen(&self) -> TxnId {
         self.seen
@@ -62,6 +63,19 @@ impl CommitTicket {
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.pending.as_ref().is_none_or(Ticket::is_durable)
+    }
+
+    /// Flushes on this thread if nobody else waits for a flush: see [`Ticket::flush_if_alone`]. Gives
+    /// whether everything is durable now. For a thread that may block for as long as a flush takes.
+    ///
+    /// # Errors
+    /// As of [`CommitTicket::wait`].
+    pub fn flush_if_alone(&mut self) -> Result<bool> {
+        let Some(ticket) = &self.pending else { return Ok(true) };
+        if ticket.flush_if_alone().map_err(|e| unknown(self.committed, e))? {
+            self.pending = None;
+        }
+        Ok(self.pending.is_none())
     }
 
     /// Waits until it is; gives [`CommitTicket::seen`].

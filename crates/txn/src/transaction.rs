@@ -18,23 +18,25 @@ use std::sync::Arc;
 use colibri_storage::{Both, Database, Error as StorageError, OpenTable, Snapshot, TxnId, View};
 use smallvec::SmallVec;
 
-use crate::apply::{check_value, patch_all, patch_one};
+use crate::apply::{patch_all, patch_one};
 use crate::columns::ColumnSet;
+use crate::commit::Commit;
 use crate::error::{Error, Result};
-use crate::local::{Shared, count, snapshot, table_name};
+use crate::local::{Shared, count, snapshot};
 use crate::locks::{Locks, OwnerId, Taken};
 use crate::long_work::LongWork;
 use crate::merge::{self, Loaded, Stored, slice_of};
-use crate::opened::OpenSpaces;
-use crate::queue::{Commit, Request};
+use crate::opened::{OpenSpaces, in_space};
+use crate::outcome::Interruption;
+use crate::queue::Request;
 use crate::reads::{Covered, ReadSet};
 use crate::store::{
-    Begin, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Savepoint, Space, SpaceId, Transaction,
-    Visit,
+    Begin, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Space, SpaceId,
+    Transaction, Visit,
 };
 use crate::ticket::CommitTicket;
 use crate::validate::{same, validate};
-use crate::writes::{Base, Image, Patched, StoredAt, Write, WriteSet};
+use crate::writes::{Base, Image, Patched, StoredAt, Write, WriteSet, find_loaded};
 
 /// A transaction with more reads than this checks them before it enters the queue of commits. Then
 /// the leader has little to check while it keeps all others from committing.
@@ -49,6 +51,8 @@ pub struct LocalTransaction {
     weak: bool,
     blind: Option<SpaceId>,
     read_back: Option<SpaceId>,
+    /// The snapshot to go back to while it looks ahead.
+    behind: Option<Box<Behind>>,
     work: Box<Work>,
 }
 
@@ -83,14 +87,14 @@ const SPACES_LEFT_MAX: usize = 16;
 /// [`LocalTransaction::commit_leaving`].
 ///
 /// It keeps no page from being reused. It is a handle of the store like any other.
-pub struct Remains {
+pub struct LocalRemains {
     shared: Arc<Shared>,
     database: Database,
     /// Without reads and writes.
     work: Box<Work>,
 }
 
-impl Remains {
+impl LocalRemains {
     /// As [`crate::LocalStore::begin_after`], on the store of the transaction that left this.
     ///
     /// # Errors
@@ -98,7 +102,13 @@ impl Remains {
     pub fn begin_after(self, how: Begin, seen: TxnId) -> Result<LocalTransaction> {
         let Self { shared, database, work } = self;
         let (snapshot, weak) = snapshot(database, how.newest, seen)?;
-        Ok(LocalTransaction { shared, begun: how, snapshot, weak, blind: None, read_back: None, work })
+        Ok(LocalTransaction { shared, begun: how, snapshot, weak, blind: None, read_back: None, behind: None, work })
+    }
+}
+
+impl Remains for LocalRemains {
+    fn begin_after(self: Box<Self>, how: Begin, seen: TxnId) -> Result<Box<dyn Transaction>> {
+        Ok(Box::new(Self::begin_after(*self, how, seen)?))
     }
 }
 
@@ -107,18 +117,33 @@ impl LocalTransaction {
         let locks = Locks::new(&shared.locks);
         let (open, reads, writes) = (OpenSpaces::default(), ReadSet::default(), WriteSet::default());
         let work = Box::new(Work { open, reads, writes, locks, long_work: Arc::clone(&shared.long_work) });
-        Remains { shared: Arc::clone(shared), database: shared.database.clone(), work }.begin_after(begun, seen)
+        LocalRemains { shared: Arc::clone(shared), database: shared.database.clone(), work }.begin_after(begun, seen)
+    }
+
+    /// As [`Transaction::commit`].
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit(mut self) -> Result<CommitTicket> {
+        if self.work.writes.is_empty() {
+            // In this order, a transaction that gets a lock of this one need not wait for its
+            // ticket.
+            let ticket = self.ticket_of_reads();
+            self.work.locks.release();
+            return Ok(ticket);
+        }
+        self.queue_up()?.wait()
     }
 
     /// The first half of [`Transaction::commit`]; the other is [`Commit::wait`]. While others
     /// commit it returns a place in the queue instead of waiting. A transaction that has written
-    /// nothing leaves what the next one can begin with ([`Remains::begin_after`]). The store, the
+    /// nothing leaves what the next one can begin with ([`LocalRemains::begin_after`]). The store, the
     /// database and the found tables are counted references that all threads share, and short reads
     /// on several CPUs would pass the cache lines of the counters back and forth.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
-    pub fn commit_leaving(self, remains: &mut Option<Remains>) -> Result<Commit> {
+    pub fn commit_leaving(self, remains: &mut Option<LocalRemains>) -> Result<Commit> {
         if self.has_writes() {
             return self.queue_up();
         }
@@ -131,13 +156,13 @@ impl LocalTransaction {
         if work.open.len() > SPACES_LEFT_MAX {
             work.open = OpenSpaces::default();
         }
-        *remains = Some(Remains { shared, database: snapshot.into_database(), work });
+        *remains = Some(LocalRemains { shared, database: snapshot.into_database(), work });
         Ok(Commit::Ended(ticket))
     }
 
     /// Commits what was written, or queues up for it.
     fn queue_up(mut self) -> Result<Commit> {
-        if self.is_read_committed() {
+        if !self.begun.isolation.validates_reads() {
             self.work.reads.clear();
         }
         let mut images = None;
@@ -156,39 +181,15 @@ impl LocalTransaction {
         shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, work }))
     }
 
-    /// Its number among the owners of locks.
-    #[must_use]
-    pub fn id(&self) -> OwnerId {
-        self.work.locks.owner()
-    }
-
-    /// The transaction of the storage whose state it sees.
-    #[must_use]
-    pub fn sees(&self) -> TxnId {
-        self.snapshot.txn()
-    }
-
-    /// A ticket for what was read so far: for a caller that passes it on before the transaction
-    /// ends, or although it is rolled back.
-    pub fn ticket_of_reads(&self) -> CommitTicket {
-        match self.weak {
-            true => CommitTicket::new(&self.shared.database, self.snapshot.txn(), None),
-            false => CommitTicket::durable(self.snapshot.txn()),
-        }
-    }
-
-    /// A space in which the transaction has read columns that it had added to before, if that
-    /// happened since the last call. A caller that locks such rows exclusively from the start
-    /// avoids a later upgrade of the lock, with which two transactions may block each other.
-    pub fn take_read_back(&mut self) -> Option<SpaceId> {
-        self.read_back.take()
-    }
-
     // ---- spaces ----
 
     /// Makes sure that a stored space has been found in this snapshot.
     fn open(&mut self, space: SpaceId) -> Result<()> {
         self.work.open.open(&self.shared, &self.snapshot, space)
+    }
+
+    fn view(&self, space: SpaceId) -> Result<View<'_>> {
+        self.work.open.view(&self.shared, &self.snapshot, space).map_err(|e| in_space(space, e))
     }
 
     fn opened(&self, space: SpaceId) -> Result<&OpenTable> {
@@ -212,7 +213,7 @@ impl LocalTransaction {
         if !self.begun.read_only || !self.work.writes.is_empty() {
             return true;
         }
-        if self.begun.isolation == Isolation::Serializable {
+        if self.begun.isolation != Isolation::ReadCommitted {
             self.blind.get_or_insert(space);
         }
         false
@@ -265,7 +266,7 @@ impl LocalTransaction {
         match self.own_base(space) {
             Some(Base::Made(entries)) => Ok(slice_of(entries, range).len() as u64),
             Some(_) => Ok(0),
-            None => Ok(self.work.open.view(&self.shared, &self.snapshot, space)?.count(range.bounds())?),
+            None => Ok(self.view(space)?.count(range.bounds())?),
         }
     }
 
@@ -282,19 +283,14 @@ impl LocalTransaction {
     }
 
     fn check_key(&self, key: &[u8]) -> Result<()> {
-        let bytes_max = self.shared.database.key_bytes_max();
-        match key.len() {
-            0 => Err(StorageError::KeyEmpty.into()),
-            bytes if bytes > bytes_max => Err(StorageError::KeyTooLong { bytes, bytes_max }.into()),
-            _ => Ok(()),
-        }
+        self.shared.capabilities.check_key(key)
     }
 
     /// Makes a change. If that exceeds the limit, undoes it.
     fn change(&mut self, make: impl FnOnce(&mut WriteSet)) -> Result<()> {
         let mark = self.work.writes.mark();
         make(&mut self.work.writes);
-        match self.shared.write_bytes_max {
+        match self.shared.capabilities.txn_bytes_max {
             Some(bytes_max) if self.work.writes.bytes() > bytes_max => {
                 self.work.writes.undo(mark);
                 Err(Error::TooLarge { bytes_max })
@@ -311,7 +307,7 @@ impl LocalTransaction {
             return Ok(());
         }
         if !self.sees_the_newest(space, key, &taken)? {
-            return Err(Error::Stale);
+            return Err(Error::Interrupted(Interruption::Stale));
         }
         if taken.mode != LockMode::Add {
             self.work.locks.verified(taken.name);
@@ -417,66 +413,10 @@ impl LocalTransaction {
     fn is_read_committed(&self) -> bool {
         self.begun.isolation == Isolation::ReadCommitted
     }
-
-    /// Moves to the newest state, if all that was read holds there (in READ COMMITTED, between
-    /// statements, it need not). `false` if something does not hold; `None` if there is no newer
-    /// state that it may see.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub fn catch_up(&mut self) -> Result<Option<bool>> {
-        if self.blind.is_some() && !self.is_read_committed() {
-            return Ok(Some(false));
-        }
-        let (snapshot, weak) = self.shared.snapshot(self.begun.newest || self.weak, self.snapshot.txn())?;
-        if snapshot.txn() == self.snapshot.txn() {
-            return Ok(None);
-        }
-        if self.is_read_committed() {
-            self.work.reads.clear();
-        } else if let Err(error) = self.check_reads(&snapshot) {
-            return if matches!(error, Error::Conflict { .. }) { Ok(Some(false)) } else { Err(error) };
-        }
-        self.move_to(snapshot, weak)?;
-        Ok(Some(true))
-    }
-
-    /// Looks at the newest state although what was read does not hold there, to find out what a
-    /// statement that cannot be carried out would meet. The transaction cannot write until it goes
-    /// back with [`Self::look_back`].
-    ///
-    /// # Errors
-    /// Those of the storage; then it sees what it saw.
-    pub fn look_ahead(&mut self) -> Result<Behind> {
-        let newest = self.shared.database.read_newest_owned()?;
-        let space = self.work.reads.reads().first().map(|read| self.work.reads.space(read.space).id);
-        let images = self.images_in(&newest)?;
-        self.work.writes.set_images(images);
-        self.work.writes.make_notes_old();
-        let snapshot = std::mem::replace(&mut self.snapshot, newest);
-        let behind = Behind { snapshot, weak: std::mem::replace(&mut self.weak, true) };
-        // Whatever it writes from here on belongs to no state that there was.
-        self.blind = self.blind.or(space);
-        Ok(behind)
-    }
-
-    /// Goes back to the state before [`Self::look_ahead`].
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub fn look_back(&mut self, behind: Behind) -> Result<()> {
-        self.snapshot = behind.snapshot;
-        self.weak = behind.weak;
-        let images = self.images_in(&self.snapshot)?;
-        self.work.writes.set_images(images);
-        self.work.writes.make_notes_old();
-        Ok(())
-    }
 }
 
-/// The state to go back to after [`LocalTransaction::look_ahead`].
-#[must_use]
-pub struct Behind {
+/// The state to go back to after [`Transaction::look_ahead`].
+struct Behind {
     snapshot: Snapshot<'static>,
     weak: bool,
 }
@@ -489,18 +429,32 @@ fn there<T>(found: colibri_storage::Result<T>) -> Result<Option<T>> {
     }
 }
 
-fn find_loaded<'a>(entries: &'a [(Key, Vec<u8>)], key: &[u8]) -> Option<&'a [u8]> {
-    let index = entries.binary_search_by(|(known, _)| known.as_slice().cmp(key)).ok()?;
-    entries.get(index).map(|(_, value)| value.as_slice())
-}
-
 fn no_such_space(space: SpaceId) -> Error {
-    StorageError::NoSuchTable { name: table_name(space) }.into()
+    Error::NoSuchSpace { space }
 }
 
 impl Transaction for LocalTransaction {
     fn begun(&self) -> Begin {
         self.begun
+    }
+
+    fn id(&self) -> OwnerId {
+        self.work.locks.owner()
+    }
+
+    fn sees(&self) -> TxnId {
+        self.snapshot.txn()
+    }
+
+    fn ticket_of_reads(&self) -> CommitTicket {
+        match self.weak {
+            true => CommitTicket::new(&self.shared.database, self.snapshot.txn(), None),
+            false => CommitTicket::durable(self.snapshot.txn(), None),
+        }
+    }
+
+    fn take_read_back(&mut self) -> Option<SpaceId> {
+        self.read_back.take()
     }
 
     fn set_read_only(&mut self, read_only: bool) {
@@ -556,6 +510,7 @@ impl Transaction for LocalTransaction {
         range: &KeyRange,
         direction: Direction,
         columns: ColumnSet,
+        _: usize,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         if range.is_empty() {
@@ -604,14 +559,7 @@ impl Transaction for LocalTransaction {
         }
         let mut count = self.base_count(space.id, range)?;
         if let Some(own) = self.work.writes.space(space.id) {
-            for (key, write) in own.in_range(range) {
-                let was = match &own.base {
-                    Base::Stored => self.stored(space.id, key)?.is_some(),
-                    Base::Made(entries) => find_loaded(entries, key).is_some(),
-                    Base::Dropped { .. } => false,
-                };
-                count = count + u64::from(write.value().is_some()) - u64::from(was);
-            }
+            count = own.count_over(count, range, |key| Ok(self.stored(space.id, key)?.is_some()))?;
         }
         if stored {
             self.read_range(space, range.clone(), ColumnSet::NONE);
@@ -623,34 +571,36 @@ impl Transaction for LocalTransaction {
         self.base_count(space.id, range)
     }
 
-    fn sample(&self, space: &Space, keys_max: usize) -> Result<Vec<Key>> {
-        // Each key is in the middle of the entries that it stands for.
+    fn sample(&self, space: &Space, entries_max: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        // Each is in the middle of the entries that it stands for.
         let spread = |entries: u64| {
-            let keys = entries.min(keys_max as u64);
-            (0..keys).map(move |nth| (u128::from(2 * nth + 1) * u128::from(entries) / u128::from(2 * keys)) as u64)
-        };
-        let of_view = |view: &View<'_>| -> Result<Vec<Key>> {
-            let mut keys = Vec::new();
-            for rank in spread(view.stat().entries) {
-                if let Some((key, _)) = view.nth(rank)? {
-                    keys.push(Key::from_slice(&key));
-                }
-            }
-            Ok(keys)
+            let count = entries.min(entries_max as u64);
+            (0..count).map(move |nth| (u128::from(2 * nth + 1) * u128::from(entries) / u128::from(2 * count)) as u64)
         };
         match self.own_base(space.id) {
             Some(Base::Made(entries)) => {
-                Ok(spread(entries.len() as u64).map(|rank| Key::from_slice(&entries[rank as usize].0)).collect())
+                for rank in spread(entries.len() as u64) {
+                    let (key, value) = &entries[rank as usize];
+                    visit(key, value);
+                }
             }
-            Some(_) => Ok(Vec::new()),
-            None => of_view(&self.work.open.view(&self.shared, &self.snapshot, space.id)?),
+            Some(_) => {}
+            None => {
+                let view = self.view(space.id)?;
+                for rank in spread(view.stat().entries) {
+                    if let Some((key, value)) = view.nth(rank)? {
+                        visit(&key, &value);
+                    }
+                }
+            }
         }
+        Ok(())
     }
 
     fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable(space.id)?;
         self.check_key(key)?;
-        check_value(value.len())?;
+        self.shared.capabilities.check_value(value.len())?;
         self.change(|writes| writes.change(space.id, key, Write::Put(value.to_vec())))
     }
 
@@ -697,7 +647,7 @@ impl Transaction for LocalTransaction {
         }
         for (key, value) in &entries {
             self.check_key(key)?;
-            check_value(value.len())?;
+            self.shared.capabilities.check_value(value.len())?;
         }
         if entries.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
             return Err(StorageError::KeyNotInOrder.into());
@@ -734,7 +684,7 @@ impl Transaction for LocalTransaction {
         let newest = self.shared.database.read_newest_owned()?;
         self.open(space.id)?;
         let old = self.snapshot.view_open(self.opened(space.id)?);
-        let Some(new) = there(newest.view(old.table()))? else { return Err(Error::Stale) };
+        let Some(new) = there(newest.view(old.table()))? else { return Err(Error::Interrupted(Interruption::Stale)) };
         if old.is_same_tree(&new) {
             return Ok(());
         }
@@ -744,7 +694,7 @@ impl Transaction for LocalTransaction {
             same = before == after;
             if same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        if same { Ok(()) } else { Err(Error::Stale) }
+        if same { Ok(()) } else { Err(Error::Interrupted(Interruption::Stale)) }
     }
 
     fn begin_statement(&mut self) -> Result<Savepoint> {
@@ -792,14 +742,56 @@ impl Transaction for LocalTransaction {
         self.move_to(newest, true)
     }
 
-    fn commit(mut self) -> Result<CommitTicket> {
-        if self.work.writes.is_empty() {
-            // In this order, a transaction that gets a lock of this one need not wait for its
-            // ticket.
-            let ticket = self.ticket_of_reads();
-            self.work.locks.release();
-            return Ok(ticket);
+    fn catch_up(&mut self) -> Result<Option<bool>> {
+        if self.blind.is_some() && !self.is_read_committed() {
+            return Ok(Some(false));
         }
-        self.queue_up()?.wait()
+        let (snapshot, weak) = self.shared.snapshot(self.begun.newest || self.weak, self.snapshot.txn())?;
+        if snapshot.txn() == self.snapshot.txn() {
+            return Ok(None);
+        }
+        if self.is_read_committed() {
+            self.work.reads.clear();
+        } else if let Err(error) = self.check_reads(&snapshot) {
+            return if matches!(error, Error::Conflict { .. }) { Ok(Some(false)) } else { Err(error) };
+        }
+        self.move_to(snapshot, weak)?;
+        Ok(Some(true))
+    }
+
+    fn look_ahead(&mut self) -> Result<()> {
+        let newest = self.shared.database.read_newest_owned()?;
+        let space = self.work.reads.reads().first().map(|read| self.work.reads.space(read.space).id);
+        let images = self.images_in(&newest)?;
+        self.work.writes.set_images(images);
+        self.work.writes.make_notes_old();
+        let snapshot = std::mem::replace(&mut self.snapshot, newest);
+        self.behind = Some(Box::new(Behind { snapshot, weak: std::mem::replace(&mut self.weak, true) }));
+        // Whatever it writes from here on belongs to no state that there was.
+        self.blind = self.blind.or(space);
+        Ok(())
+    }
+
+    fn look_back(&mut self) -> Result<()> {
+        let Some(behind) = self.behind.take() else { return Ok(()) };
+        self.snapshot = behind.snapshot;
+        self.weak = behind.weak;
+        let images = self.images_in(&self.snapshot)?;
+        self.work.writes.set_images(images);
+        self.work.writes.make_notes_old();
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> Result<CommitTicket> {
+        Self::commit(*self)
+    }
+
+    fn commit_leaving(self: Box<Self>, remains: &mut Option<Box<dyn Remains>>) -> Result<Commit> {
+        let mut left = None;
+        let commit = Self::commit_leaving(*self, &mut left)?;
+        if let Some(left) = left {
+            *remains = Some(Box::new(left));
+        }
+        Ok(commit)
     }
 }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use colibri_txn::{Error, KeyRange, LockMode, Store, Transaction};
+use colibri_txn::{Error, Interruption, KeyRange, LockMode, Transaction};
 use common::{B, Short, begin, fill, now, open, read_committed, read_only, rows, span, write};
 
 fn is_conflict<T>(result: Result<T, Error>) -> bool {
@@ -80,10 +80,12 @@ fn lost_update_is_ruled_out_in_read_committed_by_the_lock_and_a_restart() {
     t1.set(1, v1 + 1);
     let statement = t2.begin_statement().unwrap();
     assert_eq!(t2.a(1), 10);
-    let Err(Error::Wait(wait)) = t2.lock_row(1, LockMode::Exclusive) else { panic!("the row is locked") };
+    let Err(Error::Interrupted(Interruption::Wait(wait))) = t2.lock_row(1, LockMode::Exclusive) else {
+        panic!("the row is locked")
+    };
     drop(t1.commit().unwrap());
     wait.wait();
-    assert!(matches!(t2.lock_row(1, LockMode::Exclusive), Err(Error::Stale)));
+    assert!(matches!(t2.lock_row(1, LockMode::Exclusive), Err(Error::Interrupted(Interruption::Stale))));
     t2.restart(statement).unwrap();
     t2.lock_row(1, LockMode::Exclusive).unwrap();
     let v2 = t2.a(1);
@@ -171,14 +173,14 @@ fn phantom_behind_where_a_scan_broke_off_is_none() {
     let mut t1 = begin(&store, write());
     let first = &mut |_: &[u8], _: &[u8]| std::ops::ControlFlow::Break(());
     let columns = colibri_txn::ColumnSet::ALL;
-    t1.scan(&rows(), &span(2, 100), colibri_txn::Direction::Forward, columns, first).unwrap();
-    t1.scan(&rows(), &span(6, 100), colibri_txn::Direction::Backward, columns, first).unwrap();
+    t1.scan(&rows(), &span(2, 100), colibri_txn::Direction::Forward, columns, usize::MAX, first).unwrap();
+    t1.scan(&rows(), &span(6, 100), colibri_txn::Direction::Backward, columns, usize::MAX, first).unwrap();
     fill(&store, &[(6, 6), (8, 8)]);
     t1.set(1, 0);
     drop(t1.commit().unwrap());
     // And one in front of it is.
     let mut t1 = begin(&store, write());
-    t1.scan(&rows(), &span(2, 100), colibri_txn::Direction::Forward, columns, first).unwrap();
+    t1.scan(&rows(), &span(2, 100), colibri_txn::Direction::Forward, columns, usize::MAX, first).unwrap();
     fill(&store, &[(4, 4)]);
     t1.set(1, 0);
     assert!(is_conflict(t1.commit()));

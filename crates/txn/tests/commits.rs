@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use colibri_storage::{Database, Durability, Options};
 use colibri_txn::{
-    Begin, ColumnSet, Commit, CommitTurn, Error, LocalStore, LockMode, Patch, PatchError, QueuedCommit, Result, Space,
-    SpaceId, Transaction,
+    Begin, ColumnSet, Commit, CommitTurn, Error, Interruption, LocalStore, LockMode, Patch, PatchError, QueuedCommit,
+    Result, Space, SpaceId, Store, Transaction,
 };
 use common::{
     A, Add, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, span, write,
@@ -33,11 +33,11 @@ fn statement<T: Transaction>(txn: &mut T, mut run: impl FnMut(&mut T) -> Result<
     let begun = txn.begin_statement()?;
     loop {
         match run(txn) {
-            Err(Error::Wait(wait)) => {
+            Err(Error::Interrupted(Interruption::Wait(wait))) => {
                 wait.wait();
                 txn.restart(begun)?;
             }
-            Err(Error::Stale) => txn.restart(begun)?,
+            Err(Error::Interrupted(Interruption::Stale)) => txn.restart(begun)?,
             result => return result,
         }
     }
@@ -536,7 +536,9 @@ fn locks_are_let_go_of_before_the_flush() {
     t1.lock_row(1, LockMode::Exclusive).unwrap();
     t1.set(1, 2);
     let statement = t2.begin_statement().unwrap();
-    let Err(Error::Wait(wait)) = t2.lock_row(1, LockMode::Exclusive) else { panic!("it is locked") };
+    let Err(Error::Interrupted(Interruption::Wait(wait))) = t2.lock_row(1, LockMode::Exclusive) else {
+        panic!("it is locked")
+    };
     let first = t1.commit().unwrap();
     wait.wait();
     assert!(!first.is_durable());
@@ -660,9 +662,9 @@ fn a_hook_is_called_before_work_on_many_changes_and_not_on_few() {
     let store = with_rows(Durability::NoSync, &[]);
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    store.set_long_work_hook(move || {
+    store.set_long_work_hook(Box::new(move || {
         counted.fetch_add(1, Ordering::Relaxed);
-    });
+    }));
     let changed = |many: u16| {
         let mut txn = begin(&store, write());
         let begun = txn.begin_statement().unwrap();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use colibri_storage::{Database, Options};
-use colibri_txn::{ColumnSet, Error, LocalStore, LockMode, Space, SpaceId, Transaction};
+use colibri_txn::{ColumnSet, Error, Interruption, LocalStore, LockMode, Space, SpaceId, Transaction};
 use common::{Add, Short, begin, key, read_only, rows, write};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -60,8 +60,8 @@ fn commit(store: &LocalStore, thread: u32, n: u32) {
         loop {
             match txn.lock_row(1, LockMode::Exclusive) {
                 Ok(()) => break,
-                Err(Error::Wait(wait)) => wait.wait(),
-                Err(Error::Stale) => {}
+                Err(Error::Interrupted(Interruption::Wait(wait))) => wait.wait(),
+                Err(Error::Interrupted(Interruption::Stale)) => {}
                 Err(e) => panic!("{e}"),
             }
             txn.restart(statement).unwrap();

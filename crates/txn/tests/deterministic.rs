@@ -9,7 +9,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use colibri_txn::{Begin, Isolation, LocalStore, LockWait};
+use colibri_txn::{Begin, Isolation, LocalStore, LockWait, Store};
 use common::history::{Mix, Record, Session, Step, check, stored};
 use common::{open, read_committed, write};
 use rand::rngs::StdRng;

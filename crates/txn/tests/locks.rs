@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use colibri_txn::{Error, IfLocked, LocalTransaction, LockMode, LockWait, Result, Transaction};
+use colibri_txn::{Error, IfLocked, Interruption, LocalTransaction, LockMode, LockWait, Result, Store, Transaction};
 use common::{B, Short, begin, fill, key, now, open, rows, write};
 
 use LockMode::{Add, Exclusive, KeyShare, NoKeyUpdate, Share};
@@ -32,7 +32,7 @@ fn go_together(a: LockMode, b: LockMode) -> bool {
 
 fn must_wait(result: Result<()>) -> LockWait {
     match result {
-        Err(Error::Wait(wait)) => wait,
+        Err(Error::Interrupted(Interruption::Wait(wait))) => wait,
         other => panic!("it should have to wait: {other:?}"),
     }
 }
@@ -40,7 +40,7 @@ fn must_wait(result: Result<()>) -> LockWait {
 fn holds(txn: &mut LocalTransaction, n: u16, mode: LockMode) -> bool {
     match txn.lock_row(n, mode) {
         Ok(()) => true,
-        Err(Error::Wait(_)) => false,
+        Err(Error::Interrupted(Interruption::Wait(_))) => false,
         Err(e) => panic!("{e}"),
     }
 }
@@ -285,8 +285,8 @@ fn a_row_changed_before_its_lock_came_is_stale_until_the_statement_runs_again() 
         let wait = must_wait(t2.lock_row(1, mode));
         drop(t1.commit().unwrap());
         wait.wait();
-        assert!(matches!(t2.lock_row(1, mode), Err(Error::Stale)));
-        assert!(matches!(t2.lock_row(1, mode), Err(Error::Stale)), "it is not forgotten");
+        assert!(matches!(t2.lock_row(1, mode), Err(Error::Interrupted(Interruption::Stale))));
+        assert!(matches!(t2.lock_row(1, mode), Err(Error::Interrupted(Interruption::Stale))), "it is not forgotten");
         t2.restart(statement).unwrap();
         t2.lock_row(1, mode).unwrap();
         assert_eq!(t2.a(1), 2);
@@ -304,7 +304,7 @@ fn restarting_is_a_conflict_if_what_was_read_before_has_changed() {
     let statement = t1.begin_statement().unwrap();
     assert_eq!(t1.a(2), 2);
     fill(&store, &[(2, 3)]);
-    assert!(matches!(t1.lock_row(2, Exclusive), Err(Error::Stale)));
+    assert!(matches!(t1.lock_row(2, Exclusive), Err(Error::Interrupted(Interruption::Stale))));
     t1.restart(statement).unwrap();
     assert_eq!(t1.a(2), 3, "what the statement itself had read does not matter");
     let statement = t1.begin_statement().unwrap();
@@ -333,7 +333,7 @@ fn an_add_lock_looks_at_the_columns_that_were_read_only() {
     t2.lock_row(1, Add).unwrap();
     t2.add(1, 0, 1).unwrap();
     drop(t2.commit().unwrap());
-    assert!(matches!(t1.lock_row(1, Add), Err(Error::Stale)));
+    assert!(matches!(t1.lock_row(1, Add), Err(Error::Interrupted(Interruption::Stale))));
     t1.restart(statement_2).unwrap();
     t1.lock_row(1, Add).unwrap();
     assert_eq!(t1.a(1), 13);
@@ -342,7 +342,7 @@ fn an_add_lock_looks_at_the_columns_that_were_read_only() {
     let mut t1 = begin(&store, write());
     assert_eq!(t1.a(1), 13);
     fill(&store, &[(1, 2)]);
-    assert!(matches!(t1.lock_row(1, Add), Err(Error::Stale)));
+    assert!(matches!(t1.lock_row(1, Add), Err(Error::Interrupted(Interruption::Stale))));
 }
 
 #[test]
@@ -356,12 +356,14 @@ fn reading_a_column_that_was_added_to_waits_for_others_who_add() {
         assert_eq!(txn.row(1, B).unwrap().unwrap().b, 0, "another column can be read");
     }
     let statement = t1.begin_statement().unwrap();
-    let Err(Error::Wait(_)) = t1.list(&common::span(0, 9)) else { panic!("the other one adds") };
+    let Err(Error::Interrupted(Interruption::Wait(_))) = t1.list(&common::span(0, 9)) else {
+        panic!("the other one adds")
+    };
     t1.list(&common::span(2, 9)).unwrap();
-    let Err(Error::Wait(wait)) = t1.row(1, common::A) else { panic!("the other one adds") };
+    let Err(Error::Interrupted(Interruption::Wait(wait))) = t1.row(1, common::A) else { panic!("the other one adds") };
     drop(t2.commit().unwrap());
     wait.wait();
-    assert!(matches!(t1.row(1, common::A), Err(Error::Stale)));
+    assert!(matches!(t1.row(1, common::A), Err(Error::Interrupted(Interruption::Stale))));
     t1.restart(statement).unwrap();
     assert_eq!(t1.a(1), 110);
     // A scan as well.
@@ -458,10 +460,10 @@ fn threads_never_hold_what_does_not_go_together() {
                                     deadlocks.fetch_add(1, Ordering::Relaxed);
                                     break false;
                                 }
-                                Err(Error::Wait(wait)) if rng.random_ratio(1, 5) => {
+                                Err(Error::Interrupted(Interruption::Wait(wait))) if rng.random_ratio(1, 5) => {
                                     _ = wait.wait_for(Duration::from_micros(rng.random_range(0..50)));
                                 }
-                                Err(Error::Wait(wait)) => wait.wait(),
+                                Err(Error::Interrupted(Interruption::Wait(wait))) => wait.wait(),
                                 Err(e) => panic!("{e}"),
                             }
                         };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use colibri_txn::{Commit, Error, LockMode, Transaction};
+use colibri_txn::{Commit, Error, Interruption, LockMode, Store};
 use common::history::{Mix, Session, check, stored};
 use common::{Short, TestStore, begin, fill, now, open, write};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -172,10 +172,10 @@ fn locks_that_go_wrong_ways_round_end_in_deadlocks_and_never_in_waiting() {
                                 Ok(()) => break true,
                                 Err(Error::Deadlock) => break false,
                                 // One of them loses patience and asks again.
-                                Err(Error::Wait(wait)) if n == 1 && place == 1 => {
+                                Err(Error::Interrupted(Interruption::Wait(wait))) if n == 1 && place == 1 => {
                                     _ = wait.wait_for(std::time::Duration::ZERO);
                                 }
-                                Err(Error::Wait(wait)) => wait.wait(),
+                                Err(Error::Interrupted(Interruption::Wait(wait))) => wait.wait(),
                                 Err(e) => panic!("{e}"),
                             }
                         }
@@ -216,7 +216,7 @@ fn a_lock_that_comes_while_its_deadlock_is_found_is_not_lost() {
             match txn.lock_row(1 - first, LockMode::Exclusive) {
                 Ok(()) | Err(Error::Deadlock) => {}
                 // Has no patience.
-                Err(Error::Wait(wait)) => drop(wait),
+                Err(Error::Interrupted(Interruption::Wait(wait))) => drop(wait),
                 Err(e) => panic!("{e}"),
             }
         });

@@ -5,11 +5,11 @@
 mod common;
 
 use colibri_storage::{Durability, TxnId};
-use colibri_txn::{IfLocked, LockMode, Remains, Store, Transaction};
+use colibri_txn::{IfLocked, LocalRemains, LockMode, Store, Transaction};
 use common::{A, Short, TestStore, begin, fill, key, open, open_with, read_only, rows, write};
 
 /// Reads a row in a transaction of its own, beginning with what is left, if anything is.
-fn read(store: &TestStore, remains: &mut Option<Remains>, seen: TxnId, n: u16) -> Option<i64> {
+fn read(store: &TestStore, remains: &mut Option<LocalRemains>, seen: TxnId, n: u16) -> Option<i64> {
     let mut txn = match remains.take() {
         Some(remains) => remains.begin_after(read_only(), seen).unwrap(),
         None => store.begin_after(read_only(), seen).unwrap(),

@@ -25,6 +25,8 @@ use crate::text_io;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
+mod assignment;
+
 /// Dimensions at most, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 /// What reading, writing or converting a value takes at the least, in units of work.
@@ -32,7 +34,7 @@ const UNITS_PER_VALUE: usize = 8;
 /// Values that are let go of between two polls.
 const DROPPED_AT_ONCE: usize = 4096;
 /// Values at most.
-const VALUES_MAX: usize = 1 << 27;
+const VALUES_MAX: usize = (1 << 27) - 1;
 
 /// An array.
 #[derive(Debug, Clone, PartialEq)]
@@ -316,16 +318,11 @@ impl Array {
         Ok(Datum::Array(Arc::new(self.with_values(element, values))))
     }
 
-    /// Appends its text: `{1,2,NULL}`; of the vectors of the catalogue `1 2`, of a record `(1,2)`. Ends early if the statement
-    /// was cancelled: see [`pulse::note`].
+    /// Appends its text: `{1,2,NULL}`; of the vectors of the catalogue `1 2`. Ends early if the
+    /// statement was cancelled: see [`pulse::note`].
     pub fn write(&self, ty: Type, env: &Env, out: &mut String) {
         match ty {
             Type::Int2Vector | Type::OidVector => self.write_between(" ", env, out),
-            Type::Record => {
-                out.push('(');
-                self.write_between(",", env, out);
-                out.push(')');
-            }
             _ => self.write_braces(env, out),
         }
     }

@@ -115,6 +115,7 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         }
         Datum::Uuid(uuid) => out.extend_from_slice(uuid),
         Datum::Array(array) => array.write_binary(out),
+        Datum::Row(row) => row.write_binary(out),
     }
 }
 

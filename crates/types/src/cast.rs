@@ -46,6 +46,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
             return from.element().and_then(|from| cast_context(from, element.ty()));
         }
         (Type::Array(from), Type::Array(to)) => return cast_context(from.ty(), to.ty()),
+        (Unknown, Type::Record) => Implicit,
         (_, Type::AnyArray | Type::Record) | (Type::AnyElement, _) => return None,
         (Type::RegProc, Type::RegProcedure) | (Type::RegProcedure, Type::RegProc) => Implicit,
         (Type::RegOper, Type::RegOperator) | (Type::RegOperator, Type::RegOper) => Implicit,

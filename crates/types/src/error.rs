@@ -20,6 +20,7 @@ macro_rules! states {
 }
 
 states! {
+    SUCCESSFUL_COMPLETION = "00000";
     FEATURE_NOT_SUPPORTED = "0A000";
     CARDINALITY_VIOLATION = "21000";
     STRING_TOO_LONG = "22001";
@@ -128,8 +129,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint.
     pub constraint: Option<String>,
-    /// For whoever runs the statement, if it is not an error for the user. Values know nothing of
-    /// what it is.
+    /// For whoever runs the statement, if this is an interruption. Values know nothing of what it
+    /// is.
     pub carried: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -245,11 +246,20 @@ impl Error {
         &self.0
     }
 
-    /// With something for whoever runs the statement: it is not an error for the user then.
+    /// No failure: a statement that cannot go on now. It travels in the place of an error to
+    /// whoever runs the statement, and says what to do first. Nobody else is told of it.
     #[must_use]
-    pub fn carrying<T: Any + Send + Sync>(mut self, carried: T) -> Self {
-        self.0.carried = Some(Arc::new(carried));
-        self
+    #[cold]
+    pub fn interruption<T: Any + Send + Sync>(carried: T) -> Self {
+        let mut interruption = Self::new(SqlState::SUCCESSFUL_COMPLETION, "interrupted");
+        interruption.0.carried = Some(Arc::new(carried));
+        interruption
+    }
+
+    /// Whether it is no failure, but says what has to be done before a statement can go on.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        self.0.carried.is_some()
     }
 
     /// What it carries for whoever runs the statement, if that is a `T`.

@@ -115,7 +115,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
             let bytes = (value.length_us() as u128 ^ 1 << 79).to_be_bytes();
             out.extend_from_slice(&bytes[6..]);
         }
-        Datum::Array(_) => debug_assert!(false, "no key has an array"),
+        Datum::Array(_) | Datum::Row(_) => debug_assert!(false, "no key has an array or a row"),
         Datum::Null => debug_assert!(false, "NULL has been dealt with"),
     }
 }

@@ -6,10 +6,10 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`types`], [`value`], [`mod@array`], [`numeric`], [`interval`], [`datetime`] | types and values |
+//! | [`types`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`] | types and values |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
-//! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`resolve`] | what can be computed, and how it is chosen |
+//! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
 //! | [`key`] | values as bytes that sort as they do |
 //! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
 //! | [`mod@env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
@@ -30,9 +30,11 @@ mod like;
 pub mod numeric;
 pub mod operators;
 pub mod pieces;
+pub mod prefix;
 pub mod pulse;
 mod regular;
 pub mod resolve;
+pub mod row;
 pub mod text_io;
 pub mod types;
 pub mod value;
@@ -44,5 +46,6 @@ pub use env::{Env, clock_us};
 pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
+pub use row::{Row, RowType};
 pub use types::{Category, ColumnType, Modifier, Scalar, Type};
 pub use value::Datum;

@@ -29,6 +29,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Bytes(a), Datum::Bytes(b)) => compare_bytes(a, b),
         (Datum::Interval(a), Datum::Interval(b)) => a.cmp(b),
         (Datum::Array(a), Datum::Array(b)) => a.compare(b),
+        (Datum::Row(a), Datum::Row(b)) => a.compare(b),
         _ => variant(a).cmp(&variant(b)),
     }
 }
@@ -99,6 +100,7 @@ pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Interval(value) => value.hash(hasher),
         Datum::Uuid(value) => value.hash(hasher),
         Datum::Array(array) => array.values().iter().for_each(|value| hash_datum(value, hasher)),
+        Datum::Row(row) => row.values().iter().for_each(|value| hash_datum(value, hasher)),
     }
 }
 
@@ -117,6 +119,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::Uuid(_) => 10,
         Datum::Null => 11,
         Datum::Array(_) => 12,
+        Datum::Row(_) => 13,
     }
 }
 

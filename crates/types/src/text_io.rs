@@ -61,6 +61,10 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
         Type::TimestampTz => Datum::Timestamp(datetime::parse_timestamptz(text, env)?),
         Type::Interval => Datum::Interval(Interval::parse_with_fields(text, modifier.interval_parts().0)?),
         Type::Uuid => Datum::Uuid(parse_uuid(text).ok_or_else(|| bad_syntax(ty, text))?),
+        Type::Record => {
+            let message = "input of anonymous composite types is not implemented";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         _ => {
             let message = format!("cannot accept a value of type {ty}");
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -344,6 +348,7 @@ pub fn is_long(value: &Datum) -> bool {
         Datum::Text(text) => text.len() >= LONG_BYTES,
         Datum::Bytes(bytes) => bytes.len() >= LONG_BYTES,
         Datum::Array(array) => !array.values().is_empty(),
+        Datum::Row(row) => !row.values().is_empty(),
         _ => false,
     }
 }
@@ -377,6 +382,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Timestamp(timestamp) => datetime::write_timestamp(*timestamp, out),
         Datum::Interval(interval) => interval.write(out),
         Datum::Array(array) => array.write(ty, env, out),
+        Datum::Row(row) => row.write(env, out),
         Datum::Uuid(uuid) => {
             for (index, byte) in uuid.iter().enumerate() {
                 if matches!(index, 4 | 6 | 8 | 10) {

@@ -158,7 +158,8 @@ types! {
     AclItem 1033 1034 "aclitem" "aclitem" User 12;
     /// `pg_node_tree`: an expression in the catalogue, here as SQL
     NodeTree 194 0 "pg_node_tree" "pg_node_tree" String -1;
-    /// `record`: what `_pg_expandarray` gives, an element and its place, both integers
+    /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the number
+    /// of that type in the catalogue; other modifiers are the binder's.
     Record 2249 2287 "record" "record" Pseudo -1;
     /// `anyarray`: any array, in the declarations of functions
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
@@ -256,7 +257,7 @@ impl Type {
     /// Whether values are [`crate::Datum::Array`].
     #[must_use]
     pub fn is_array(self) -> bool {
-        self.element().is_some() || matches!(self, Self::AnyArray | Self::Record)
+        self.element().is_some() || self == Self::AnyArray
     }
 
     /// Whether tables may have columns of it.

@@ -10,6 +10,7 @@ use compact_str::CompactString;
 use crate::array::Array;
 use crate::interval::Interval;
 use crate::numeric::Numeric;
+use crate::row::Row;
 
 #[cfg(any(test, feature = "random"))]
 pub mod random;
@@ -50,6 +51,8 @@ pub enum Datum {
     Uuid([u8; 16]),
     /// An array
     Array(Arc<Array>),
+    /// A row
+    Row(Arc<Row>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);

@@ -123,13 +123,13 @@ pub(crate) fn run_step(
         let of_writer = if write.workload == Workload::Delete { plan.n - written } else { written };
         let of_readers = if *readers_loaded { plan.n } else { 0 };
         let expected = of_readers + prefilled + u64::from(step.writers) * of_writer;
-        // A record that is missed by name is missing in the count, too.
+        // A record that a look-up does not find is missing in the count, too.
         write.faults += faults.max(count(target, plan)?.abs_diff(expected));
     }
     Ok(outcome)
 }
 
-/// Inserts `records` records from serial number `first` on, whose keys come in no order.
+/// Inserts `records` records from serial number `first` on. Their keys are in no order.
 fn prefill(target: &dyn Target, plan: &Plan, first: u64, records: u64) -> Result<()> {
     let mut session = target.session()?;
     let (mut key, mut value) = (vec![0; plan.key_bytes], vec![0; plan.value_bytes]);
@@ -155,7 +155,7 @@ fn write_ops(plan: &Plan, mode: Mode, workload: Workload) -> u64 {
     }
 }
 
-/// What one thread brings back.
+/// What one thread returns at its end.
 struct Tally {
     ops: u64,
     faults: u64,
@@ -251,7 +251,7 @@ fn run_threads(target: &dyn Target, plan: &Plan, mode: Mode, step: &Step) -> Res
     })
 }
 
-/// Counts a writer as gone however its thread ends, as readers beside it wait for that.
+/// Counts a writer as ended, however its thread ends: readers beside it wait for that.
 struct Leave<'a>(&'a AtomicU32);
 
 impl Drop for Leave<'_> {
@@ -300,7 +300,7 @@ fn combine(workload: Workload, tallies: &[Tally]) -> Outcome {
 /// How long a reader reads.
 #[derive(Clone, Copy)]
 enum Until<'a> {
-    /// So many operations.
+    /// A fixed number of operations.
     Ops(u64),
     /// While this many writers are at work beside it, and at least one sample.
     WritersEnd(&'a AtomicU32),
@@ -451,8 +451,8 @@ fn write(
     Ok(())
 }
 
-/// Looks up some of a writer's records after its workload; answers how many are not as they should
-/// be.
+/// Looks up some of a writer's records after its workload. Returns how many are missing, wrong, or
+/// there though they were deleted.
 fn audit(target: &dyn Target, plan: &Plan, mode: Mode, workload: Workload, spaces: Spaces) -> Result<u64> {
     let mut session = target.session()?;
     let ops = write_ops(plan, mode, workload);
@@ -476,8 +476,8 @@ fn audit(target: &dyn Target, plan: &Plan, mode: Mode, workload: Workload, space
     Ok(faults)
 }
 
-/// Looks up some of the `records` records from serial number `first` on; answers how many are not
-/// there or wrong.
+/// Looks up some of the `records` records from serial number `first` on. Returns how many are
+/// missing or wrong.
 fn missing(target: &dyn Target, plan: &Plan, first: u64, records: u64) -> Result<u64> {
     if records == 0 {
         return Ok(0);
@@ -495,7 +495,7 @@ fn missing(target: &dyn Target, plan: &Plan, first: u64, records: u64) -> Result
     Ok(faults)
 }
 
-/// How many records a walk over all of them finds, those with a wrong value left out.
+/// The number of records with the right value that a walk over all of them finds.
 fn count(target: &dyn Target, plan: &Plan) -> Result<u64> {
     let mut records = 0;
     let mut last_key = Vec::with_capacity(plan.key_bytes);
@@ -577,7 +577,7 @@ mod tests {
 
     #[test]
     fn a_record_lost_from_the_prefill_is_missed() {
-        // More than are looked up by name, so that only the count misses most of them.
+        // More records than are looked up, so that only the count notices most of the missing ones.
         const PREFILL: u64 = 2 * AUDIT_RECORDS_MAX;
         let args = crate::parse(&format!("--n 100 --prefill {PREFILL}")).unwrap();
         let plan = Plan::new(&args).unwrap();

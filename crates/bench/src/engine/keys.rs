@@ -143,7 +143,7 @@ pub(crate) fn is_value_of(key: &[u8], value: &[u8], value_bytes: usize) -> bool 
     }
 }
 
-/// The serial numbers `0..count`, each once, in an order that has nothing to do with the order of
+/// The serial numbers `0..count`, each once, in an order that does not depend on the order of
 /// insertion.
 ///
 /// It steps by a number near the golden section of `count` that shares no factor with it, and

@@ -28,16 +28,16 @@ pub(crate) struct Row {
     pub(crate) target: String,
     pub(crate) workload: String,
     pub(crate) mode: String,
-    /// Threads that read at the time, whichever side this row is.
+    /// Threads that read at the same time, whether this row is of readers or of writers.
     pub(crate) readers: u32,
-    /// Threads that wrote at the time.
+    /// Threads that wrote at the same time.
     pub(crate) writers: u32,
     /// Operations a second that were due from all writers, in open loop; latencies then run from
     /// when they were due. `None` in closed loop.
     pub(crate) rate: Option<f64>,
     #[serde(skip)]
     open_loop: bool,
-    /// Whether the readers' side is this row.
+    /// Whether this row is of readers.
     #[serde(skip)]
     is_read: bool,
     /// Operations that each thread of this workload did; the mean, rounded down, of readers beside
@@ -73,8 +73,8 @@ pub(crate) struct Row {
     pub(crate) env: Environment,
 }
 
-/// What an operation cost, and what the whole run held. `None` is what the kernel did not tell,
-/// and, for readers beside writers, what cannot be told apart.
+/// What an operation cost, and what the whole run held. `None` if the kernel does not tell it, or
+/// if it cannot be divided among readers and the writers beside them.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Cost {
     pub(crate) cpu_us_per_op: Option<f64>,
@@ -136,7 +136,7 @@ impl Measurement {
         engine_notes: &str,
     ) -> Self {
         let per_op = |amount: u64| amount as f64 / outcome.ops.max(1) as f64;
-        // Readers beside writers have what their threads used, writers all the rest.
+        // Readers beside writers are charged for what their threads used, writers for the rest.
         let (cpu_ns, has_rest) = match &step.read {
             Some(readers) if key.beside.is_some() => match key.workload.is_read() {
                 true => (readers.cpu_ns, false),
@@ -189,7 +189,7 @@ impl Measurement {
         if self.seconds > 0.0 { self.ops as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Says so if the writers did not do what was due.
+    /// Notes it if the writers did fewer operations than were due.
     fn fell_behind(&self) -> Option<String> {
         let rate = self.rate.filter(|_| !self.key.workload.is_read())?;
         (self.ops_per_s() < RATE_REACHED * rate).then(|| {
@@ -356,7 +356,7 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
         line.push(whole(row.ops_per_s));
         if compared {
             line.push(match reference {
-                // What is done at a rate says nothing about what could be.
+                // In open loop the rate is given, so it says nothing of the largest throughput.
                 Some(reference) if reference.ops_per_s > 0.0 && !row.open_loop => {
                     format!("{:.2}x", row.ops_per_s / reference.ops_per_s)
                 }

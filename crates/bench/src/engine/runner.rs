@@ -166,7 +166,7 @@ impl Run<'_> {
         if self.plan.keep && last_round { Ok(()) } else { workplace.remove(&dir) }
     }
 
-    /// Every result that this run owes becomes an invalid one.
+    /// Adds an invalid result for each result that this run should have given.
     fn give_up(&self, pass: &[Step], error: &Error, done: usize, measured: &mut Measured) {
         for measurement in &mut measured.measurements[done..] {
             measurement.problems.push(error.to_string());

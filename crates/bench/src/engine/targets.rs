@@ -92,19 +92,19 @@ pub(crate) struct Config {
     pub(crate) trace_flush: bool,
 }
 
-/// Sees the bytes of a value that was read, while they are valid.
+/// Is called with the bytes of a value that was read, while they are valid.
 pub(crate) type ValueVisitor<'a> = &'a mut dyn FnMut(&[u8]);
-/// Sees the key and value of each entry of a walk; answers whether the walk goes on.
+/// Is called with the key and value of each entry of a walk. Returns whether the walk goes on.
 pub(crate) type EntryVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 /// What happens inside a write transaction.
 pub(crate) type TxnBody<'a> = &'a mut dyn FnMut(&mut dyn WriteOps) -> Result<()>;
 
 /// An open database.
 pub(crate) trait Target: Sync {
-    /// What this thread will work with.
+    /// Opens a session for the calling thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// Returns when everything committed is on disk and background work is done.
+    /// Returns when all commits are on disk and the background work is done.
     fn sync(&self) -> Result<()>;
 
     /// Checks the database's structure, for engines that can: not timed.
@@ -139,7 +139,7 @@ pub(crate) trait Session {
         self.transact(&mut |txn| txn.set(key, value))
     }
 
-    /// One transaction that deletes; answers whether the key was there.
+    /// One transaction that deletes. Returns whether the key was there.
     fn delete(&mut self, key: &[u8]) -> Result<bool> {
         let mut found = false;
         self.transact(&mut |txn| {
@@ -149,11 +149,11 @@ pub(crate) trait Session {
         Ok(found)
     }
 
-    /// Reads a key in a read transaction of its own; answers whether the key was there.
+    /// Reads a key in a read transaction of its own. Returns whether the key was there.
     fn get(&mut self, key: &[u8], visit: ValueVisitor<'_>) -> Result<bool>;
 
     /// Walks over all entries in key order, in one read transaction, and starts over after the
-    /// last, until the visitor has had enough. Ends at once on an empty database.
+    /// last, until the visitor ends it. Ends at once on an empty database.
     fn walk(&mut self, visit: EntryVisitor<'_>) -> Result<()>;
 }
 
@@ -161,9 +161,9 @@ pub(crate) trait Session {
 pub(crate) trait WriteOps {
     /// Inserts or overwrites.
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Deletes; answers whether the key was there.
+    /// Deletes. Returns whether the key was there.
     fn delete(&mut self, key: &[u8]) -> Result<bool>;
-    /// Reads; answers whether the key was there.
+    /// Reads. Returns whether the key was there.
     fn get(&mut self, key: &[u8], visit: ValueVisitor<'_>) -> Result<bool>;
 }
 

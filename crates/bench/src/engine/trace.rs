@@ -57,7 +57,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// For a database that its lines are to name so.
+    /// `name` is the database's name in the printed lines.
     pub(crate) fn new(database: String) -> Self {
         Self { database, sums: Mutex::default() }
     }

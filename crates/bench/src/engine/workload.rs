@@ -87,8 +87,8 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Whether what it writes depends on how much is there before: `set` is about a database that
-    /// begins empty, and reads have a key space of their own.
+    /// Whether its cost depends on the number of records that are there before. `set` starts with
+    /// an empty database, and reads have a key space of their own.
     pub(crate) fn builds_on_records(&self) -> bool {
         matches!(self.write, Some(Workload::Batch | Workload::Crud | Workload::Delete))
     }

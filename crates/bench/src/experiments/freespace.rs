@@ -88,16 +88,16 @@ pub struct FreespaceArgs {
 /// The order in which keys are inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum KeyOrder {
-    /// Each key anywhere among those that are there.
+    /// Random: each key is anywhere among the existing ones.
     Random,
-    /// Each key behind all that are there.
+    /// Ascending: each key is greater than all existing ones.
     Sequential,
 }
 
 /// What a transaction waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CommitMode {
-    /// All its pages being on disk, without a log.
+    /// Until all its pages are on disk. There is no log.
     Sync,
     /// Nothing. Pages that no steady point needs are reused at once.
     Nosync,
@@ -120,7 +120,7 @@ impl CommitMode {
         }
     }
 
-    /// Which lines of the write trace are a transaction.
+    /// Which lines of the write trace belong to a transaction.
     fn traced(self) -> WriteKind {
         match self {
             Self::Sync => WriteKind::Steady,
@@ -279,8 +279,8 @@ fn measure_all(
     Ok(measured)
 }
 
-/// Has the file system write what it put off, so that a run does not pay for the files that the
-/// last one left behind.
+/// Makes the file system write its dirty pages, so that a run does not pay for the files of the run
+/// before.
 fn quiet(dir: &Path) -> Result<()> {
     let flushed = std::fs::File::open(dir).and_then(|dir| rustix::fs::syncfs(dir).map_err(Into::into));
     flushed.map_err(|error| Error::io("cannot flush the file system of", dir, error))

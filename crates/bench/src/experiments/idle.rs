@@ -76,7 +76,7 @@ use commands::Commands;
 use control::CONTROLS;
 use window::{Kind, Measured, Target};
 
-/// A shorter window shows a moment only, and nobody waits for a longer one.
+/// A shorter window shows a moment only, and a longer one takes too long.
 const SECONDS_MIN: f64 = 0.1;
 const SECONDS_MAX: f64 = 86_400.0;
 /// A member of the control group only has to start.

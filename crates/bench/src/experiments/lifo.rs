@@ -230,7 +230,7 @@ impl Case {
         files + 2 * log + (16 << 20)
     }
 
-    /// Bytes of log after which the engine makes a steady point, by itself or as it is told, with
+    /// Bytes of log after which the engine makes a steady point, by default or as configured, with
     /// `data_pages` pages in use.
     fn log_limit(&self, data_pages: f64) -> f64 {
         let file_bytes = data_pages * f64::from(1 + self.free) * PAGE_BYTES as f64;

@@ -366,7 +366,7 @@ impl Plan {
                     }
                     progress.advance();
                 }
-                // Without the feature there is nobody to push to it.
+                // Without the feature nothing is pushed to it.
                 let tokio_ns: &mut Vec<f64> = &mut tokio_ns;
                 rows.push(Row::Rival(RivalRow {
                     name: micro.name(),

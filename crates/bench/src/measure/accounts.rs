@@ -20,7 +20,7 @@ pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: u32,
     pub(crate) group: u32,
-    /// Page faults without I/O. There is no process without any.
+    /// Page faults without I/O. Every process has some.
     pub(crate) faults: u64,
     /// Those of children that ended and were waited for, their children included.
     pub(crate) children_faults: u64,
@@ -63,8 +63,8 @@ impl Stat {
         })
     }
 
-    /// Whether it ended, and only waits for its parent to notice. A process whose first thread
-    /// ended while others go on has not.
+    /// Whether it has ended and its parent has not waited for it yet. A process whose first thread
+    /// ended while others go on has not ended.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
     }
@@ -106,10 +106,10 @@ impl Switches {
 pub(crate) struct Written {
     /// Pages of files that it made dirty.
     pub(crate) bytes: u64,
-    /// What it gave to write calls, to sockets and terminals as well.
+    /// Bytes given to write calls, for sockets and terminals as well.
     pub(crate) call_bytes: u64,
     pub(crate) calls: u64,
-    /// What came from the disk for it, and not from the page cache.
+    /// Bytes read from the disk for it, without those that the page cache had.
     pub(crate) read_bytes: u64,
 }
 
@@ -144,7 +144,7 @@ impl Written {
 }
 
 /// A thread's processor time in nanoseconds, from its `schedstat`. A kernel that does not count
-/// says zero thrice, which no thread is that has run.
+/// says zero three times; a thread that has run never has three zeros.
 pub(crate) fn cpu_ns(schedstat: &str) -> Option<u64> {
     let counts = schedstat.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
     let [cpu_ns, _, _] = counts[..] else { return None };
@@ -200,7 +200,7 @@ mod tests {
         for text in ["", "1", "1 (a", "1 (a)", "x (a) S 1", ")(", "1 (a) S 2 3 4 5 6", "-1 (a) S 0"] {
             assert_eq!(Stat::parse(text), None, "{text}");
         }
-        // Groups of threads that nobody can see from here come as -1 or 0.
+        // Process groups outside this process's namespace appear as -1 or 0.
         assert_eq!(Stat::parse(&format!("1 (a) {}", FIELDS.replacen("2220", "-1", 1))).unwrap().group, 0);
     }
 

@@ -94,8 +94,8 @@ pub(crate) fn median_interval(runs: &[f64]) -> (f64, f64) {
     (sorted[left_out as usize], sorted[last - left_out as usize])
 }
 
-/// The ends of a 95 % interval of the ratio of two samples' statistics, `b` to `a`. Of one value
-/// nobody knows how far the next one would be from it: not a number, either.
+/// The ends of a 95 % interval of the ratio of two samples' statistics, `b` to `a`. One value says
+/// nothing about the spread of others, so its ends are not a number, either.
 pub(crate) fn ratio_interval(a: &Samples, b: &Samples, statistic: impl Fn(&[f64]) -> f64) -> (f64, f64) {
     if a.values.len().min(b.values.len()) < SAMPLES_MIN {
         return (f64::NAN, f64::NAN);

@@ -29,7 +29,7 @@ pub(crate) struct Packages {
 #[derive(Debug)]
 struct Package {
     counter: PathBuf,
-    /// The counter begins again at zero behind this.
+    /// The largest value; after it the counter starts again at zero.
     range_uj: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Reading {
     counters: Vec<u64>,
 }
 
-/// What the machine's packages took.
+/// The energy that the machine's packages used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Energy {
     pub(crate) joules: f64,
@@ -75,7 +75,7 @@ impl Packages {
             Ok(Package { counter: zone.join("energy_uj"), range_uj })
         });
         let packages = Self { packages: packages.collect::<Result<_, String>>()? };
-        // Most systems let nobody but root read them.
+        // On most systems only root may read them.
         packages.read().map(|_| packages)
     }
 
@@ -84,7 +84,7 @@ impl Packages {
         Ok(Reading { at: Instant::now(), counters })
     }
 
-    /// What was taken between two readings, if no counter went round twice.
+    /// What was taken between two readings, if no counter wrapped around twice.
     pub(crate) fn between(&self, earlier: &Reading, later: &Reading) -> Energy {
         let counters = earlier.counters.iter().zip(&later.counters);
         let taken = self.packages.iter().zip(counters).map(|(package, (&then, &now))| package.taken(then, now));
@@ -137,7 +137,7 @@ mod tests {
         let packages = Packages::find_in(powercap.path()).unwrap();
         let first = packages.read().unwrap();
         assert_eq!(first.counters, [400_000, 900_000]);
-        // The second package's counter goes round.
+        // The second package's counter wraps around.
         zone(powercap.path(), "intel-rapl:0", "package-0\n", "650000\n");
         zone(powercap.path(), "intel-rapl:1", "package-1\n", "150000\n");
         let energy = packages.between(&first, &packages.read().unwrap());

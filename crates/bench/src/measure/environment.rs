@@ -3,7 +3,7 @@
 //! Invariants
 //! - What cannot be found out is `"unknown"`; a benchmark never fails for it.
 //!
-//! Not here: the load of the machine and its clock speed, which nothing here could vouch for.
+//! Not here: the load of the machine and its clock speed, which cannot be verified here.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Looks around; `dir` is where databases are made.
+    /// Reads the environment; `dir` is where databases are made.
     pub(crate) fn observe(dir: &Path) -> Self {
         let uname = rustix::system::uname();
         Self {

@@ -53,12 +53,12 @@ pub enum Error {
     /// A comparison found that something became worse; it has been printed.
     #[error("{worse} of {total} figures became worse")]
     Regression {
-        /// How many did.
+        /// How many became worse.
         worse: usize,
         /// How many were compared.
         total: usize,
     },
-    /// Some runs came to no result; which ones, and why, has been printed.
+    /// Some runs gave no result. Which ones, and why, has been printed.
     #[error("{}", failed_runs(*failed, *left_out, *invalid, *total))]
     FailedRuns {
         /// How many failed.
@@ -67,7 +67,7 @@ pub enum Error {
         left_out: usize,
         /// How many of the others are not valid.
         invalid: usize,
-        /// How many were to be.
+        /// How many runs were planned.
         total: usize,
     },
     /// Some results are not valid; they have been printed, and their notes say why.

@@ -59,7 +59,7 @@ impl ResultFiles {
         Ok(files)
     }
 
-    /// Answers whether it was missing.
+    /// Returns whether it was missing.
     fn make_folder(&self) -> Result<bool> {
         let Some(folder) = &self.folder else { return Ok(false) };
         match fs::create_dir(folder) {
@@ -85,17 +85,16 @@ impl ResultFiles {
     }
 }
 
-/// Why standard output took no more, once it does not.
+/// The first error of writing to standard output.
 static UNSAID: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Prints a line of results to standard output. That nobody reads it any more, or that a disk is
-/// full, ends no run: what is left to do is done, files are written, and [`unsaid`] tells in the
-/// end.
+/// Prints a line of results to standard output. A closed pipe or a full disk ends no run: the
+/// remaining work is done, files are written, and [`unsaid`] reports the error in the end.
 macro_rules! say {
     ($($words:tt)*) => { $crate::measure::output::say_line(format_args!($($words)*)) };
 }
 
-/// Prints a line of what goes on to standard error; if nobody reads that, nobody is told.
+/// Prints a line of progress to standard error. Errors of printing are ignored.
 macro_rules! tell {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -116,7 +115,7 @@ pub(crate) fn unsaid() -> Option<io::Error> {
     UNSAID.lock().take()
 }
 
-/// Before anything is run: results that cannot be kept are not worth hours.
+/// Called before anything is run, so that no hours are spent on results that cannot be written.
 pub(crate) fn ensure_writable<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
     let mut seen = Vec::new();
     for path in paths {

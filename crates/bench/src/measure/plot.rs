@@ -28,12 +28,12 @@ const HEADING_HEIGHT: f64 = 44.0;
 const KEY_ROOM: f64 = 40.0;
 const KEY_MIN: f64 = 100.0;
 const CHARACTER: f64 = 6.6;
-/// Around the plotted area of a panel.
+/// Margins around the plotted area of a panel.
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 36.0;
 const TOP: f64 = 54.0;
 const BOTTOM: f64 = 44.0;
-/// Told apart by people who do not see all colours, too.
+/// Colours that can be told apart with colour blindness, too.
 const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#999999", "#cc79a7", "#56b4e9"];
 
 /// A plot of several panels, one below the other.
@@ -148,7 +148,7 @@ impl Panel {
             &format!("<tspan font-weight=\"bold\">{}</tspan>", escaped(&self.title)),
         );
         let mut x = LEFT;
-        // Where there is but one thing to see, the title names it.
+        // A single series has no name: the title says what it is.
         for (index, (name, _)) in self.series.iter().enumerate().filter(|(_, (name, _))| !name.is_empty()) {
             rectangle(svg, x, offset + 31.0, 10.0, 10.0, index);
             text(svg, x + 15.0, offset + 40.0, "start", &escaped(name));
@@ -204,7 +204,7 @@ impl Panel {
             let points: Vec<_> =
                 points.map(|(&place, &value)| format!("{:.1},{:.1}", x(place), scale.y(value))).collect();
             let colour = COLOURS[index % COLOURS.len()];
-            // Of one point a line is nothing, but for its round ends.
+            // A line of one point is visible only by its round ends.
             let (points, stroke) = if points.len() == 1 { (vec![points[0].clone(); 2], 8) } else { (points, 2) };
             let _ = writeln!(
                 svg,
@@ -228,7 +228,7 @@ pub(crate) fn sparks(values: &[f64]) -> String {
 fn round_places(last: f64) -> impl Iterator<Item = f64> {
     let least = last / 5.0;
     let power = 10_f64.powf(least.log10().floor());
-    // However the division is rounded.
+    // Independent of how the division is rounded.
     let holds = |step: &f64| *step * 1.000_000_1 >= least;
     let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(holds).unwrap_or(10.0 * power);
     (0..=5).map(move |n| f64::from(n) * step).filter(move |place| *place <= last * 1.000_000_1)

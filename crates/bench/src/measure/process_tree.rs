@@ -46,7 +46,7 @@ pub(crate) fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
-/// How much a difference in clock ticks may be off.
+/// The largest error of a difference in clock ticks.
 pub(crate) fn rounding_ns() -> u64 {
     ROUNDING_TICKS * tick_ns()
 }
@@ -112,7 +112,7 @@ fn text(path: impl Into<PathBuf>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(path.into())?).into_owned())
 }
 
-/// A number, and since when it means this one.
+/// A process or thread: its number and its start time.
 type Identity = (u32, u64);
 
 /// A thread at one moment.
@@ -146,7 +146,7 @@ impl Process {
             };
             threads.insert((stat.pid, stat.start_ticks), thread);
         }
-        // Now, as the other was read with those of all processes.
+        // Read again now: the other one was read with those of all processes.
         let stat = self::stat(pid).filter(|now| now.start_ticks == stat.start_ticks)?;
         (!threads.is_empty()).then_some(Self { stat, written, threads })
     }
@@ -181,7 +181,7 @@ impl Look {
         Self { at, processes, elsewhere: others.map(|stat| (stat.pid, stat.start_ticks)).collect() }
     }
 
-    /// Whether the process is there, and not one that ended and waits for its parent to notice.
+    /// Whether the process is running: it has not ended, not even as a zombie.
     pub(crate) fn has_living(&self, pid: u32, start_ticks: u64) -> bool {
         self.processes.get(&(pid, start_ticks)).is_some_and(|process| !process.stat.is_dead())
     }
@@ -201,7 +201,7 @@ impl Look {
                 }
                 continue;
             };
-            // Those that ended and those of the kernel have none of their own.
+            // Zombies and kernel threads have no memory of their own.
             let Some(rss_bytes) = accounts::rss_bytes(&status) else { continue };
             sum.rss_bytes = plus(sum.rss_bytes, Some(rss_bytes));
             let rollup = text(format!("/proc/{pid}/smaps_rollup")).ok();
@@ -256,8 +256,8 @@ pub(crate) struct Used {
     pub(crate) came: Census,
     /// Not there at the second look.
     pub(crate) went: Census,
-    /// Processes of the machine that became part of the tree. What they used is not counted: nobody
-    /// looked at them before.
+    /// Processes of the machine that became part of the tree. What they used is not counted, as
+    /// there is no first figure.
     pub(crate) joined: u64,
     /// Whether, by page faults, processes came and went that neither look saw.
     pub(crate) missed: bool,
@@ -327,7 +327,8 @@ impl Used {
         }
     }
 
-    /// What a process was told of children that ended, and what it wrote, in which theirs is.
+    /// What the kernel charged a process for children that ended, and the bytes that it wrote,
+    /// which include theirs.
     fn add_children(&mut self, earlier: Option<&Process>, process: &Process, went: Told, tick_ns: u64) {
         let then = |of: fn(&Stat) -> u64| earlier.map_or(0, |earlier| of(&earlier.stat));
         let told_faults = process.stat.children_faults.saturating_sub(then(|stat| stat.children_faults));
@@ -336,8 +337,8 @@ impl Used {
         // waited for.
         let waited = told_faults >= went.faults;
         let already = if waited { went } else { Told::default() };
-        // Who is known to have gone has a few more faults by now; who is not known comes with all
-        // of its own.
+        // A child that the first look saw has caused a few more faults since; one that it did not
+        // see has caused all of its faults.
         self.missed |= told_faults > 2 * went.faults;
         let ended_ns = told_ticks.saturating_sub(already.cpu_ticks) * tick_ns;
         self.cpu_ns += ended_ns;
@@ -352,14 +353,14 @@ impl Used {
     }
 }
 
-/// What processes had at the first look that ended before the second, by the one of their line that
-/// is still there, which was told if they were waited for.
+/// What processes had at the first look that ended before the second, by the nearest ancestor that
+/// is still there, which is charged for them if they were waited for.
 struct Went {
     told: BTreeMap<Identity, Told>,
     census: Census,
 }
 
-/// Counts of one's own and of one's ended children.
+/// Counts of a process itself, and those of its ended children.
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     faults: u64,
@@ -472,7 +473,7 @@ mod tests {
         assert_eq!(used.written, Some(Written { bytes: 400, call_bytes: 0, calls: 0, read_bytes: 0 }));
         assert!(used.went.processes == 1 && !used.missed);
 
-        // Nobody waited for it: nothing is taken off what the parent wrote itself.
+        // No process waited for it: nothing is subtracted from the parent's own bytes.
         parent.stat.children_cpu_ticks = 0;
         parent.stat.children_faults = 0;
         let used = between(first, vec![parent]);

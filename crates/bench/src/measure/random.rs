@@ -5,7 +5,7 @@
 //! - What a seed and a stream give is part of the data format of generated databases: another order
 //!   of draws, or another generator, is another database.
 //!
-//! Not here: random numbers that nobody may guess.
+//! Not here: random numbers that must be unpredictable.
 
 /// A stream of random numbers (SplitMix64). Copying it copies its place: the copy draws the same
 /// again.

@@ -1,4 +1,5 @@
-//! Arrivals in open loop: when each transaction is due, however those before it went.
+//! Arrivals in open loop: when each transaction is due, independent of how long the ones before it
+//! take.
 //!
 //! In closed loop a writer that waits for a slow commit starts nothing meanwhile, so that one
 //! sample stands for all the transactions that would have waited, too (coordinated omission). Here
@@ -6,15 +7,14 @@
 //! commit makes those behind it late, and each of them counts.
 //!
 //! **Arrivals are evenly spaced**, over all writers together: they take turns. At a part of the
-//! largest throughput an engine whose commits all take the same time then never keeps one waiting,
-//! so that the tail is the engine's and the disk's doing. Random arrivals would come in bursts of
-//! the harness's making: with those, even that engine's p99.9 is about six times its median at half
-//! load.
+//! largest throughput, an engine whose commits all take the same time then never makes a
+//! transaction wait, so that the tail comes from the engine and the disk. Random arrivals would
+//! come in bursts: with those, even that engine's p99.9 is about six times its median at half load.
 //!
 //! **Waiting** is sleeping until shortly before, then spinning. A sleeping thread costs nothing,
-//! but wakes late by what the kernel allows itself (the slack of timers, made as small as can be
-//! here) and by what it takes to get a processor; spinning hits the moment, but takes a processor
-//! from others. Waking later than [`SPIN`] is part of the latency that is reported, never hidden.
+//! but wakes late by the kernel's timer slack (made as small as possible here) and by the time
+//! until it gets a processor; spinning is exact, but takes a processor from others. Waking later
+//! than [`SPIN`] is part of the latency that is reported, never hidden.
 //!
 //! Not here: more transactions at work than there are writers. Those that are due meanwhile wait
 //! for their writer.
@@ -60,8 +60,8 @@ impl Schedule {
     }
 }
 
-/// Has this thread wake up from sleep as soon as its time has come. By default the kernel takes 50
-/// µs more, in order to wake several threads at once.
+/// Makes this thread wake up as soon as its time has come. By default the kernel takes 50 µs more,
+/// in order to wake several threads at once.
 pub(crate) fn wake_up_punctually() {
     let _later_then = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

@@ -1,5 +1,5 @@
-//! The conditions that two results must share, so that a difference between them is one of the
-//! target and not of how it was asked.
+//! The conditions that two results must share, so that a difference between them comes from the
+//! target and not from the load.
 //!
 //! Not here: how long was measured, and on which machine, which a reader may want to compare.
 
@@ -9,12 +9,13 @@ use crate::sql::result::RunResult;
 /// A condition of a run and its value, as a reader sees them.
 pub(crate) type Condition = (&'static str, String);
 
-/// The conditions of a run. Those that targets have of their own are left out `across_targets`.
+/// The conditions of a run. Conditions that belong to one target are left out if results of
+/// different targets are compared (`across_targets`).
 pub(crate) fn conditions(result: &RunResult, across_targets: bool) -> Vec<Condition> {
     let settings = &result.settings;
     let mut conditions = vec![("pacing", settings.pacing.clone())];
     match &result.find_max {
-        // The load is what was found.
+        // A search has no load as a condition: the load is its result.
         Some(found) => {
             let limit = format!("{}, p99 of {} ms", found.knob, significant(found.p99_limit_us / 1e3));
             conditions.push(("highest load", limit));
@@ -38,14 +39,14 @@ pub(crate) fn conditions(result: &RunResult, across_targets: bool) -> Vec<Condit
     conditions
 }
 
-/// How those of an open loop are spread: a queue of random ones is longer.
+/// How arrivals of an open loop are spread: random arrivals make longer queues.
 fn arrivals(result: &RunResult) -> Option<Condition> {
     let settings = &result.settings;
     let told = if settings.arrivals.is_empty() { "not told" } else { &settings.arrivals };
     (settings.pacing == "open").then(|| ("arrivals", told.to_owned()))
 }
 
-/// What does not make results incomparable, and may explain why they differ.
+/// Conditions that may differ between comparable results, and may explain why these differ.
 pub(crate) fn circumstances(result: &RunResult) -> Vec<Condition> {
     let (settings, env) = (&result.settings, &result.env);
     let mut circumstances = vec![
@@ -54,7 +55,7 @@ pub(crate) fn circumstances(result: &RunResult) -> Vec<Condition> {
         ("wake-ups of the generator", if settings.is_patient { "in turn" } else { "at once" }.to_owned()),
         ("machine", format!("{}, {} CPUs", env.cpu, env.cores)),
     ];
-    // Results of before they were told have none.
+    // Older results lack these figures.
     if settings.timeout_s > 0.0 {
         circumstances.push(("timeout", format!("{} s", settings.timeout_s)));
         circumstances.push(("retries", format!("up to {}", settings.retries_max)));
@@ -62,7 +63,7 @@ pub(crate) fn circumstances(result: &RunResult) -> Vec<Condition> {
     circumstances
 }
 
-/// Where two differ: `durability sync / nosync`.
+/// The differences between two results: `durability sync / nosync`.
 pub(crate) fn differences(a: &[Condition], b: &[Condition]) -> Vec<String> {
     let value = |of: &[Condition], name: &str| {
         of.iter().find(|(other, _)| *other == name).map_or("none".to_owned(), |(_, value)| value.clone())

@@ -1,17 +1,17 @@
 //! `colibri bench compare A.json B.json`: what changed from one file of results to another, and
 //! whether chance explains it.
 //!
-//! Results of the same workload and target are put together if they were asked in the same way
-//! (`comparable`); otherwise what differs is said, and they are compared only if a flag says so. If
-//! a file has several, they are rounds, and resampled as such, from three on: of fewer an interval
-//! says nothing. Of a single run the seconds of its timeline are, in blocks; figures that a run has
-//! one of (CPU, bytes) then have no interval, and are judged by the threshold alone.
+//! Results of the same workload and target are compared if their conditions are the same
+//! (`comparable`); otherwise the differences are printed, and they are compared only with a flag.
+//! Several results in a file are rounds. Three or more rounds are resampled; an interval of fewer
+//! says nothing. A single run is resampled by the seconds of its timeline, in blocks. Figures that
+//! a run has only once (CPU, bytes) then have no interval, and are judged by the threshold alone.
 //!
-//! Something is worse if its whole interval is beyond the threshold. Nobody can tell if a figure
-//! has no interval (of one second, of one round beside several), or if it has changed by more than
-//! its seconds explain: their median latency does not see a stall of a few. Figures that are worse
-//! make the exit code 1, for CI; it is 2 if something could not be compared, or may be worse and
-//! nobody can tell.
+//! Something is worse if its whole interval is beyond the threshold. A change is undecided if a
+//! figure has no interval (of one second, of one round beside several), or if it has changed by
+//! more than its seconds explain: the median latency of seconds does not show a stall of a few of
+//! them. Figures that are worse make the exit code 1, for CI; it is 2 if something could not be
+//! compared, or a change for the worse is undecided.
 
 use std::path::PathBuf;
 
@@ -105,7 +105,7 @@ enum Verdict {
     Same,
     Better,
     Worse,
-    /// Beyond the threshold, and there is no interval, or none that explains it: nobody can tell.
+    /// Undecided: beyond the threshold, but without an interval that explains it.
     MaybeBetter,
     MaybeWorse,
 }
@@ -165,7 +165,7 @@ struct Compared {
     worse: usize,
     /// Figures that were compared.
     total: usize,
-    /// Figures that may be worse, and nobody can tell.
+    /// Figures whose change for the worse is undecided.
     maybe_worse: usize,
     /// Workloads that both files have, and that were not compared, as their settings are not the
     /// same.
@@ -483,8 +483,8 @@ mod tests {
     }
 
     /// Bug: the median of seconds stood for their mean, and for the tail of the whole run.
-    /// Consequence: what stood still for four seconds of ten had not changed. Fix: throughput is a
-    /// mean, and a change of a latency that its seconds do not explain is told.
+    /// Consequence: a target that stood still for four seconds of ten seemed unchanged. Fix:
+    /// throughput is a mean, and a change of a latency that its seconds do not explain is reported.
     #[test]
     fn seconds_that_stand_still_are_not_the_same() {
         let before = [example("tpcc", "colibri")];

@@ -30,7 +30,7 @@
 //! the target in the place of `{NAME}`: where the server is that it has started, and its process.
 //! Words of flags may be quoted.
 //!
-//! A run that fails is told of and left out; the others go on, and the exit code says so in the
+//! A run that fails is reported and left out; the others go on, and the exit code says so in the
 //! end. What has been measured is written after each run. A signal (SIGINT, SIGTERM) ends the
 //! matrix behind the run that is under way, and behind its `after`.
 //!
@@ -395,7 +395,7 @@ pub fn run(args: &MatrixArgs) -> Result<()> {
                 failed.push(told);
             }
         }
-        // What has been measured is kept, whatever becomes of the rest.
+        // Results so far are kept, even if later runs fail.
         write(args, &all)?;
         if is_interrupted.load(Ordering::Relaxed) {
             left_out = runs.len() - number - 1;

@@ -2,10 +2,11 @@
 //! one.
 //!
 //! Counts, histograms and timelines add up exactly; percentiles are those of the sum, and it is
-//! audited as a whole. Generators add up, and a server that all shards have measured is there once.
+//! audited as a whole. The costs of generators add up; a server that all shards have measured
+//! counts once.
 //!
 //! Invariants
-//! - A sum is of all shards of a run, each once, and is no shard itself.
+//! - A sum consists of all shards of a run, each once. It is not a shard itself.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -132,19 +133,19 @@ fn add(to: &mut RunResult, from: &RunResult) -> Result<()> {
 ///
 /// Each shard charges all of a server to its own part of the transactions, and all shards see the
 /// same server for nearly the same time: what it used in all is the mean of what they say, over the
-/// transactions of all. So are its own counts. What each generator uses is its own, and adds up; so
-/// does a target in the process of each.
+/// transactions of all. The same holds for the server's own counts. The costs of generators add up,
+/// and so do those of targets in process.
 fn costs(shards: &[RunResult]) -> Cost {
     let all: f64 = shards.iter().map(|shard| ended(shard) as f64).sum();
     let each = |sum: f64| (all > 0.0).then(|| sum / all);
     let total = |shard: &RunResult, of: fn(&Cost) -> Option<f64>| Some(of(&shard.cost)? * ended(shard) as f64);
-    // Of everyone's own: not known if it is not known of one.
+    // Costs that each shard has for itself: unknown if one shard does not know them.
     let own =
         |of: fn(&Cost) -> Option<f64>| shards.iter().map(|shard| total(shard, of)).sum::<Option<f64>>().and_then(each);
     let of_server: Vec<&RunResult> = shards.iter().filter(|shard| shard.cost.of == "server").collect();
     let in_process = shards.iter().all(|shard| shard.cost.of == "process");
     let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    // Of the processes that the accounts are of.
+    // Costs of the processes that the accounts belong to.
     let of_accounts = |of: fn(&Cost) -> Option<f64>| match of_server.is_empty() {
         true => own(of),
         false => mean(of_server.iter().filter_map(|shard| total(shard, of)).collect()).and_then(each),
@@ -154,7 +155,7 @@ fn costs(shards: &[RunResult]) -> Cost {
         true => own(of),
         false => mean(shards.iter().filter_map(|shard| total(shard, of)).collect()).and_then(each),
     };
-    // Bytes: the kernel's, or what the target tells where nobody sees its processes.
+    // Bytes: from the kernel, or from the target if its processes cannot be seen.
     let bytes = |of: fn(&Cost) -> Option<f64>| if of_server.is_empty() { told(of) } else { of_accounts(of) };
     let at_once = |of: fn(&Cost) -> Option<f64>| match of_server.is_empty() {
         true => shards.iter().map(|shard| of(&shard.cost)).sum(),
@@ -183,15 +184,15 @@ fn costs(shards: &[RunResult]) -> Cost {
         switches_per_txn: of_accounts(|cost| cost.switches_per_txn),
         rss_bytes: at_once(|cost| Some(cost.rss_bytes? as f64)).map(|bytes| bytes as u64),
         pss_bytes: at_once(|cost| Some(cost.pss_bytes? as f64)).map(|bytes| bytes as u64),
-        // There is one database, so every process finds the same at any time.
+        // There is one database, so every process reads the same disk space.
         disk_bytes: shards.iter().filter_map(|shard| shard.cost.disk_bytes).max(),
-        // Nobody says whether generators that are not beside the server have a machine together.
+        // It is unknown whether generators that are not on the server's machine share a machine.
         joules_per_txn: if of_server.is_empty() { None } else { of_accounts(|cost| cost.joules_per_txn) },
     }
 }
 
-/// The audit of the sum: from the counts of all shards, and not from what was found of each. What
-/// has no counts is told by shard.
+/// The audit of the sum uses the counts of all shards, not the findings of each. Findings without
+/// counts are listed by shard.
 fn audit(shards: &[RunResult], kinds: &[KindResult]) -> Vec<Finding> {
     let mut whole: Vec<Finding> = Vec::new();
     for shard in shards {
@@ -244,8 +245,8 @@ fn ensure_whole(shards: &[RunResult]) -> Result<()> {
         }
         seen.push(number);
     }
-    // What each shard has of its own: connections, transactions under way, threads, and what its
-    // machine allows them.
+    // Settings that each shard has for itself: connections, transactions under way, threads, and
+    // the limits of its machine.
     let of_run = |result: &RunResult| Settings {
         connections: 0,
         in_flight: 0,
@@ -288,8 +289,8 @@ fn merge(shards: &[RunResult]) -> Result<RunResult> {
     Ok(sum)
 }
 
-/// Why the sum must not be believed: what is wrong with a shard, but for its audit, which is the
-/// sum's.
+/// Why the sum must not be believed: the faults of each shard, without its audit, which is made
+/// anew for the sum.
 fn reasons(shards: &[RunResult], audit: &[Finding]) -> Vec<String> {
     let mut reasons = Vec::new();
     for shard in shards {
@@ -442,14 +443,14 @@ mod tests {
         };
         assert_eq!(merge(&shards).unwrap().cost, of_both);
 
-        // The other generator is on a machine of its own, and knows what the server tells.
+        // The other generator is on a machine of its own, so it only knows the server's own counts.
         let mut apart = shards.clone();
         let cost = &mut apart[1].cost;
         (cost.of, cost.cpu_us_per_txn, cost.cpus, cost.rss_bytes) = ("generator".into(), None, Some(0.3), Some(7));
         (cost.switches_per_txn, cost.written_bytes_per_txn) = (Some(99.0), None);
         assert_eq!(merge(&apart).unwrap().cost, of_both);
 
-        // Nobody sees the server: the generators are what there is.
+        // The server's processes cannot be seen, so only the generators are measured.
         apart[0].cost = apart[1].cost.clone();
         let cost = merge(&apart).unwrap().cost;
         assert_eq!((cost.of.as_str(), cost.cpu_us_per_txn), ("generator", None));
@@ -473,10 +474,10 @@ mod tests {
         assert_eq!(merged.audit.len(), 2, "each band once: {:?}", merged.audit);
         assert!(merged.audit[0].found.contains("1.20 % of 20000"), "{:?}", merged.audit);
         assert!(merged.valid);
-        // Chance explains each, and not both together.
+        // Each deviation alone may be chance; both together are not.
         let merged = merge(&[with(0, 139, 10_000, 1), with(1, 139, 10_000, 9)]).unwrap();
         assert_eq!(merged.reasons, ["audit: orders rolled back", "audit: p90 of NewOrder"]);
-        // A shard that was not as it has to be does not make the sum so.
+        // A finding of one shard alone does not make the sum invalid.
         let late = with(1, 100, 10_000, 9);
         assert_eq!((late.valid, late.reasons.len()), (false, 1));
         let quick = shard(0, (1..=100_000).map(|_| 1_000));

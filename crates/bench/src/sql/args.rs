@@ -18,7 +18,7 @@ use crate::sql::{NULL, SQLITE};
 
 pub(crate) const DURATION_DEFAULT: &str = "60s";
 pub(crate) const WARMUP_DEFAULT: &str = "10s";
-/// A run, or a warm-up, is not longer.
+/// The longest run, and the longest warm-up.
 const TIME_MAX: Duration = Duration::from_secs(7 * 86_400);
 const CLIENTS_MAX: u64 = 10_000_000;
 const IN_FLIGHT_MAX: u64 = 100_000;
@@ -61,7 +61,7 @@ pub enum Durable {
     Sync,
     /// At once; it is on disk a little later.
     Lazy,
-    /// At once; nobody cares.
+    /// At once; it may never be on disk.
     Nosync,
 }
 
@@ -294,8 +294,7 @@ impl CommonArgs {
         })
     }
 
-    /// Refuses flags of a database in process for a target that is none: nobody would do what they
-    /// say.
+    /// Refuses flags of a database in process for any other target: they would have no effect.
     fn ensure_in_process(&self) -> Result<()> {
         let target = &self.target;
         if self.dir.is_some() && (self.is_remote() || target == NULL) {
@@ -309,12 +308,12 @@ impl CommonArgs {
         Ok(())
     }
 
-    /// When a database in process answers commits.
+    /// The point at which a database in process answers commits.
     pub(crate) fn durability(&self) -> Durable {
         self.durability.unwrap_or(Durable::Sync)
     }
 
-    /// Whether somebody else's threads do the work.
+    /// Whether the target's work is done by other threads than those of the generator.
     fn is_remote(&self) -> bool {
         self.target.contains("://")
     }
@@ -384,7 +383,7 @@ mod tests {
             assert!(parse::<CommonArgs>(without_a_search).is_err(), "{without_a_search}");
         }
         assert!(plan("--find-max --p99 1s --find rate --arrivals even --rounds 3 --warmup 168h").is_ok());
-        // A control group beside databases in process may have their flags.
+        // `null` accepts the flags of databases in process, so that it can be their control group.
         assert!(plan("--target null --durability nosync").is_ok());
         assert_eq!(plan("--shard 1/3").unwrap().shard, (1, 3));
     }

@@ -11,7 +11,7 @@
 //! | `client` | the life of a client |
 //! | `patience` | a scheduling policy under which the generator's threads interrupt no server |
 //! | `record` | histograms and counts, per thread |
-//! | `silence` | times in which nobody was answered |
+//! | `silence` | times in which no client got an answer |
 //!
 //! Invariants
 //! 1. A transaction counts if it ends within the measured time. Its latency is from when it was
@@ -22,7 +22,7 @@
 //!    begun, or never ends, its latency is the time it has waited so far, which is less than the
 //!    true one.
 //! 3. A target that does not answer ends the run with a reason. If it answers again before that,
-//!    the result says for how long nobody was answered.
+//!    the result says how long no client got an answer.
 //!
 //! Not here: what the figures mean (`result`).
 
@@ -325,11 +325,11 @@ fn pools_since(now: &[PoolCounters], then: &[PoolCounters]) -> Vec<(String, Dura
     pairs.map(|(pool, (now, then))| (pool.to_string(), now.cpu.saturating_sub(then.cpu))).collect()
 }
 
-/// Waits until then, or until the run has ended before. Gives the times in which nobody was
-/// answered.
+/// Waits until then, or until the run has ended before. Gives the times in which no client got an
+/// answer.
 async fn watch_until(run: &Run, until: Instant, watch: &mut dyn Watch) -> Silences {
-    // Nobody who waits longer than a transaction may take will be answered. Shorter silences go
-    // into the result.
+    // A client that waits longer than the timeout of a transaction gets no answer any more. Shorter
+    // silences go into the result.
     let patience = run.plan.timeout + Duration::from_secs(5);
     // In short steps, so that a run that has failed ends at once.
     let step = Duration::from_millis(if run.plan.duration < Duration::from_secs(5) { 20 } else { 200 });

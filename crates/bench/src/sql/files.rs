@@ -16,8 +16,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those of the flags. If there are none, a result of all steps goes to a folder: it is worth a
-    /// look, and a comparison.
+    /// Those of the flags. Without such flags a result of all steps goes to the default folder, for
+    /// pages and comparisons.
     pub(super) fn of(args: &CommonArgs, workload: &str) -> Self {
         let (json, html) = (args.json.clone(), args.html.clone());
         if json.is_some() || html.is_some() || args.step != Step::All {
@@ -36,7 +36,8 @@ impl Files {
     pub(super) fn ensure_writable(&self) -> Result<()> {
         self.make_folder()?;
         let outcome = output::ensure_writable(self.json.iter().chain(&self.html));
-        // Until there is a result; one that has older results in it stays.
+        // The folder is made again when there is a result. One with older results is not empty, so
+        // it stays.
         self.folder.iter().for_each(|folder| _ = std::fs::remove_dir(folder));
         outcome
     }

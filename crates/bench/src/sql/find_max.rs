@@ -88,7 +88,8 @@ impl Range {
     }
 }
 
-/// Searches, and confirms by `rounds` runs. `run` is told whether its outcome is held out.
+/// Searches, and confirms by `rounds` runs. An argument of `run` says whether its result is held
+/// out.
 pub(crate) fn find_max(
     range: Range,
     p99_max_us: f64,

@@ -36,7 +36,7 @@ pub(crate) fn page(title: &str, results: &[RunResult]) -> String {
     if results.len() > 1 {
         overview(&mut html, results);
     }
-    // Many would bury what they have in common: each is opened by who wants to see it.
+    // With many runs each section is folded, so that the overview stays in sight.
     let is_folded = results.len() > OPEN_MAX;
     for (number, result) in results.iter().enumerate() {
         if is_folded {
@@ -106,7 +106,7 @@ impl<'r> Group<'r> {
     }
 }
 
-/// Of a search what it found, else of the run.
+/// The figure that a search found, else the figure of the run.
 fn throughput(result: &RunResult) -> f64 {
     result.find_max.as_ref().map_or(result.throughput_per_s, |found| found.throughput_per_s)
 }
@@ -403,7 +403,7 @@ mod tests {
         ] {
             assert!(html.contains(needle), "{needle}");
         }
-        // Nothing from elsewhere, nothing that runs.
+        // The page loads nothing and runs no scripts.
         let namespace = "http://www.w3.org/2000/svg";
         let elsewhere = html.replace(namespace, "");
         for needle in ["http://", "https://", "<script", "src=", "href=", "@import", "url(", "NaN"] {

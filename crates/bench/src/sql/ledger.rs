@@ -37,7 +37,7 @@ use crate::sql::target::Place;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Cost {
-    /// Whose they are: `process` (target and generator), `server`, `generator`.
+    /// Which processes they belong to: `process` (target and generator), `server`, `generator`.
     pub(crate) of: String,
     /// Microseconds of CPU of the target, a transaction; in process the generator's are taken off.
     pub(crate) cpu_us_per_txn: Option<f64>,
@@ -63,11 +63,11 @@ pub(crate) struct Cost {
     pub(crate) rss_bytes: Option<u64>,
     pub(crate) pss_bytes: Option<u64>,
     pub(crate) disk_bytes: Option<u64>,
-    /// Of the whole machine.
+    /// Energy of the whole machine.
     pub(crate) joules_per_txn: Option<f64>,
 }
 
-/// Checks that the process is there whose costs are to be the server's.
+/// Checks that the process exists whose costs become the server's.
 ///
 /// # Errors
 /// If it is not, or if there is no server: a target in process has the account of this one.
@@ -142,7 +142,7 @@ impl Ledger {
     pub(crate) fn end(&mut self) {
         let Some(first) = self.first.take() else { return };
         let Some(second) = self.look(Some(&first)) else { return };
-        // With another process in its place it is another server.
+        // Another process with the same number is another server.
         let lives = |pid, look: &Look| first.server_start.is_some_and(|start| look.has_living(pid, start));
         self.is_server_lost = self.server_pid.zip(second.server.as_ref()).is_some_and(|(pid, look)| !lives(pid, look));
         let server = first.server.as_ref().zip(second.server.as_ref()).filter(|_| !self.is_server_lost);
@@ -172,7 +172,7 @@ impl Ledger {
         let counts = measured.counts;
         cost.log_flushes_per_txn = counts.log_flushes.and_then(each);
         if cost.of == "generator" {
-            // Its own bytes go to a socket.
+            // The generator's own bytes go to a socket.
             cost.written_bytes_per_txn = counts.written_bytes.and_then(each);
             cost.read_bytes_per_txn = counts.read_bytes.and_then(each);
             cost.write_calls_per_txn = None;
@@ -196,7 +196,8 @@ impl Ledger {
         let own_us = each(own.cpu_ns as f64 / 1e3);
         cost.own_cpu_us_per_txn = own_us;
         if !in_process {
-            // Nothing else is in this process; the control run knows nothing of sockets.
+            // This process is the generator alone. The control run has no sockets, so its costs
+            // would be too low.
             cost.generator_cpu_us_per_txn = own_us;
         }
         if self.is_server_lost {
@@ -248,7 +249,8 @@ mod tests {
         ledger.end();
         let cost = ledger.of_processes(10, true, Some(1.0));
         let own = cost.own_cpu_us_per_txn.unwrap();
-        // Others may have the CPU for most of the time, and other tests run in this process.
+        // Other processes may have the CPU for most of the time, and other tests run in this
+        // process.
         assert!(own > 500.0, "{own}");
         assert!((cost.cpu_us_per_txn.unwrap() - (own - 1.0)).abs() < 1e-6);
         assert_eq!(cost.of, "process");
@@ -325,7 +327,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let mut ledger = Ledger::new(Some(child.id()));
         ledger.begin();
-        // Until its parent looks, it is there as a process that has ended.
+        // Until its parent waits for it, it exists as a zombie.
         child.kill().unwrap();
         while crate::measure::process_tree::stat(child.id()).is_some_and(|stat| !stat.is_dead()) {
             std::thread::sleep(Duration::from_millis(1));

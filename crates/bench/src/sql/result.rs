@@ -449,9 +449,9 @@ pub(crate) fn too_busy(cpu_us_per_txn: Option<f64>, throughput_per_s: f64, threa
     })
 }
 
-/// The reason if for a good part of the time nobody was answered. Short stops of a target are part
-/// of its figures. A target that is away for long makes the figures meaningless, and sooner so than
-/// one that is busy.
+/// The reason, if no client got an answer for a good part of the time. Short stops of a target are
+/// part of its figures. A target that cannot be reached for long makes the figures meaningless, and
+/// does so sooner than one that is only busy.
 pub(crate) fn too_silent(silent_s: f64, unreachable_s: f64, seconds: f64) -> Option<String> {
     let limit = |part: f64| (seconds / part).max(SILENCE_MIN_S);
     if unreachable_s > limit(UNREACHABLE_PART) {

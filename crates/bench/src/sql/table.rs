@@ -101,7 +101,8 @@ fn costs(result: &RunResult) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(cost.cpus.map(|cpus| format!("CPUs busy {}", significant(cpus))));
     parts.extend(cost.rss_bytes.map(|bytes| format!("resident {}", mib(bytes))));
-    // Of several processes, what they share counts for each; divided among them it does not.
+    // Resident memory of several processes counts shared pages for each of them; proportional
+    // memory divides these pages among them.
     parts.extend(cost.pss_bytes.map(|bytes| format!("with shared memory divided {}", mib(bytes))));
     parts.extend(cost.disk_bytes.map(|bytes| format!("disk {}", mib(bytes))));
     if !parts.is_empty() {
@@ -110,7 +111,7 @@ fn costs(result: &RunResult) -> Vec<String> {
     lines
 }
 
-/// Everything that a reader wants to see.
+/// The whole result as text.
 pub(crate) fn text(result: &RunResult) -> String {
     let mut lines = Vec::new();
     let settings = &result.settings;
@@ -164,7 +165,7 @@ pub(crate) fn text(result: &RunResult) -> String {
     match (result.valid, result.has_run()) {
         (true, _) => lines.push("valid".to_owned()),
         (false, true) => lines.extend(result.reasons.iter().map(|reason| format!("NOT VALID: {reason}"))),
-        // There is nothing to be valid: what is wrong is wrong with the data.
+        // Without a run there is no valid or invalid result: findings are about the data.
         (false, false) => lines.extend(result.reasons.iter().map(|reason| format!("WRONG: {reason}"))),
     }
     lines.join("\n")

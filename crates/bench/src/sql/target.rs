@@ -11,7 +11,7 @@
 //! memory.
 //!
 //! Invariants
-//! - After a batch has failed, its transaction is rolled back, and the connection is as good as new
+//! - After a batch has failed, its transaction is rolled back, and the connection can be used again
 //!   or [`Connection::is_broken`].
 //! - Whether a commit happened is known, or the failure says [`Kind::Unknown`].
 //!
@@ -45,10 +45,10 @@ pub(crate) const ROLLBACK: StatementId = StatementId(3);
 /// The first one of the workload.
 pub(crate) const FIRST: u16 = 4;
 
-/// What transactions are protected from each other by.
+/// The isolation level of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Isolation {
-    /// What the target does unless it is told.
+    /// The target's default.
     Default,
     /// READ COMMITTED.
     ReadCommitted,
@@ -92,18 +92,19 @@ pub(crate) fn writes(texts: &[String]) -> Arc<[bool]> {
     texts.iter().map(writes).collect()
 }
 
-/// Where processes are whose costs are the target's.
+/// Where the target's processes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Here: costs of target and generator come as one.
     InProcess,
     /// Elsewhere.
     Outside,
-    /// There is nothing that could cost.
+    /// The target costs nothing.
     Nowhere,
 }
 
-/// What a target counts itself, from some moment on; what it does not tell is `None`, never zero.
+/// What a target counts itself, since some moment. A figure that it does not report is `None`,
+/// never zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Flushes of the log: those that commits wait for.
@@ -117,7 +118,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What came since `earlier`; disk space stays what it is now.
+    /// The difference since `earlier`; disk space is the present one.
     pub(crate) fn since(self, earlier: Self) -> Self {
         let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
@@ -129,7 +130,7 @@ impl Counts {
     }
 }
 
-/// A database, or what stands for one.
+/// A database, or the control group.
 pub(crate) trait Target: Send + Sync {
     /// As the command line has it, without passwords.
     fn name(&self) -> String;
@@ -153,8 +154,7 @@ pub(crate) trait Target: Send + Sync {
         Box::pin(async { Counts::default() })
     }
 
-    /// Whether there are answers that mean something: there is nothing to load and to check
-    /// otherwise.
+    /// Whether it stores data. Otherwise there is nothing to load and to check.
     fn keeps_data(&self) -> bool {
         true
     }
@@ -169,7 +169,7 @@ pub(crate) trait Connection: Send {
     /// The first call that fails; those after it are not made.
     fn poll_run(&mut self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<Result<(), Failure>>;
 
-    /// Whether nothing can come of it any more. Also if the last run was dropped before its end.
+    /// Whether the connection is unusable. It is, too, if the last run was dropped before its end.
     fn is_broken(&self) -> bool;
 
     /// Runs one statement, and gives all its rows; not within a transaction of a batch.
@@ -185,7 +185,7 @@ pub(crate) trait Connection: Send {
     fn copy_end(&mut self) -> Boxed<'_, Result<u64, Failure>>;
 }
 
-/// A connection with the buffers of what is asked and answered.
+/// A connection with buffers for calls and answers.
 pub(crate) struct Session {
     connection: Box<dyn Connection>,
     batch: Batch,
@@ -219,7 +219,8 @@ impl Session {
         }
     }
 
-    /// Has it count what these statements write, as [`writes`] tells.
+    /// Makes it count the bytes of rows that these statements write; [`writes`] says which
+    /// statements do.
     pub(crate) fn count_writes(&mut self, writes: &Arc<[bool]>) {
         self.writes = Arc::clone(writes);
     }
@@ -235,7 +236,7 @@ impl Session {
     /// Runs the batch.
     ///
     /// # Errors
-    /// The first call that failed. The transaction is taken back.
+    /// The first call that failed. The transaction is rolled back.
     pub(crate) async fn run(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
         let Self { connection, batch, .. } = self;
@@ -273,12 +274,12 @@ impl Session {
         std::mem::take(&mut self.row_bytes)
     }
 
-    /// A transaction tries a part of itself again, as a conflict was in its way.
+    /// Counts that a transaction repeats a part of itself after a conflict.
     pub(crate) fn repeats(&mut self) {
         self.repeated += 1;
     }
 
-    /// How often that was said since the last time this was asked.
+    /// How many repetitions were counted since the last call.
     pub(crate) fn take_repeated(&mut self) -> u32 {
         std::mem::take(&mut self.repeated)
     }
@@ -289,12 +290,12 @@ impl Session {
         self.is_answered = false;
     }
 
-    /// Whether nothing can come of it any more.
+    /// Whether its connection is unusable.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_given_up || self.connection.is_broken()
     }
 
-    /// It is not to be used any more, whatever its connection says.
+    /// Marks it as unusable, whatever the state of its connection.
     pub(crate) fn give_up(&mut self) {
         self.is_given_up = true;
     }
@@ -304,7 +305,7 @@ impl Session {
         self.connection.query(sql).await
     }
 
-    /// The one number that a query gives.
+    /// Runs a query whose result is one number.
     ///
     /// # Errors
     /// The target's, or that there is none.

@@ -1,4 +1,4 @@
-//! Who may do what: privileges, the lists that grant them, and what a role has of them.
+//! Privileges, the lists that grant them, and the privileges of a role.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::roles::quoted_role;
 use super::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, PUBLIC_ROLE, RoleId, Roles};
 
-/// As whom a statement runs, and whose privileges it has.
+/// The role that a statement runs as, with the roles whose privileges it has.
 #[derive(Debug, Clone)]
 pub struct Authority {
     /// The role.
@@ -20,7 +20,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Whoever may do everything.
+    /// The authority of a superuser.
     #[must_use]
     pub fn superuser() -> Self {
         Self { role: BOOTSTRAP_ROLE, superuser: true, has: HashSet::new() }
@@ -33,7 +33,7 @@ impl Authority {
         Self { role, superuser, has: in_database_of(owner, roles, role).into_iter().collect() }
     }
 
-    /// How many roles' privileges it has.
+    /// The number of roles whose privileges it has.
     #[must_use]
     pub fn role_count(&self) -> usize {
         self.has.len()
@@ -57,7 +57,7 @@ impl Authority {
         wanted.without(self.privileges(kind, owner, acl)).is_empty()
     }
 
-    /// All it may do.
+    /// All privileges that it has on the object.
     #[must_use]
     pub fn privileges(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
         if self.superuser {
@@ -75,7 +75,7 @@ impl Authority {
         acl.0.iter().filter(mine).fold(Privileges::NONE, |sum, grant| sum.with(grant.privileges))
     }
 
-    /// What it may grant to others.
+    /// The privileges that it may grant to others.
     #[must_use]
     pub fn grantable(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
         acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl))
@@ -96,14 +96,14 @@ fn in_database_of(owner: RoleId, roles: &Roles, role: RoleId) -> Vec<RoleId> {
     has
 }
 
-/// Whom it depends on what somebody may pass on: the roles there are, and who owns the object and the database it is in.
+/// What grant options depend on: the roles, and the owners of the object and of its database.
 #[derive(Debug, Clone, Copy)]
 pub struct Parties<'a> {
     /// All roles.
     pub roles: &'a Roles,
-    /// Who owns the database.
+    /// The owner of the database.
     pub database_owner: RoleId,
-    /// Who owns the object. Owners may always grant, whatever the list says.
+    /// The owner of the object. Owners may always grant, whatever the list says.
     pub owner: RoleId,
 }
 
@@ -113,16 +113,16 @@ impl Parties<'_> {
     }
 }
 
-/// What becomes of privileges that were passed on by somebody who loses the right to do so.
+/// What happens to grants by a role that loses the grant option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependents {
-    /// They keep the right from being taken away: RESTRICT.
+    /// They prevent the REVOKE: RESTRICT.
     Refuse,
-    /// They are taken back too: CASCADE.
+    /// They are revoked, too: CASCADE.
     TakeBack,
 }
 
-/// What privileges can be granted on.
+/// Kinds of objects with privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectKind {
     /// A database.
@@ -245,26 +245,26 @@ impl Privileges {
     }
 }
 
-/// Who may do what to an object.
+/// The privileges on an object: PostgreSQL's access control list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Acl(pub Vec<Grant>);
 
 /// Privileges that one role has from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Who may; [`PUBLIC_ROLE`] is everybody.
+    /// The grantee; [`PUBLIC_ROLE`] stands for all roles.
     pub grantee: RoleId,
-    /// Who said so.
+    /// The grantor.
     pub grantor: RoleId,
-    /// What.
+    /// The privileges.
     pub privileges: Privileges,
-    /// What it may grant to others.
+    /// The privileges with the grant option.
     #[serde(default)]
     pub grantable: Privileges,
 }
 
 impl Grant {
-    /// Without the right to pass it on.
+    /// An entry without grant options.
     #[must_use]
     pub const fn plain(grantee: RoleId, grantor: RoleId, privileges: Privileges) -> Self {
         Self { grantee, grantor, privileges, grantable: Privileges::NONE }
@@ -276,7 +276,7 @@ impl Grant {
 }
 
 impl Acl {
-    /// What holds where nothing was granted or revoked.
+    /// The default privileges, before any GRANT or REVOKE.
     #[must_use]
     pub fn default_of(kind: ObjectKind, owner: RoleId) -> Self {
         let all = Grant { grantee: owner, grantor: owner, privileges: kind.all(), grantable: Privileges::NONE };
@@ -292,7 +292,7 @@ impl Acl {
         Self(grants)
     }
 
-    /// Adds privileges, without asking whether that may be.
+    /// Adds privileges without a check.
     pub fn add(&mut self, grant: Grant) {
         match self.0.iter_mut().find(|known| known.is_between_those_of(&grant)) {
             Some(known) => {
@@ -306,7 +306,7 @@ impl Acl {
     /// Adds privileges.
     ///
     /// # Errors
-    /// 0LP01 if the right to grant would go back to somebody from whom the grantor has it.
+    /// 0LP01 if a grant option would go back to a role from which the grantor has it.
     pub fn grant(&mut self, parties: &Parties<'_>, grant: Grant) -> Result<()> {
         if !grant.grantable.is_empty() && grant.grantor != parties.owner {
             self.expect_no_circle(parties, &grant)?;
@@ -330,12 +330,14 @@ impl Acl {
         Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message))
     }
 
-    /// Takes back what one role has from one other. Whoever loses the right to grant loses what they have passed on by it.
+    /// Revokes privileges that one role has from another. A role that loses a grant option loses
+    /// the grants that it made with it.
     ///
     /// # Errors
-    /// 2BP01 if something was passed on, and `dependents` are to be refused. The list may be half changed then.
+    /// 2BP01 if there are dependent grants, and `dependents` says to refuse them. The list may be
+    /// half changed then.
     pub fn revoke(&mut self, parties: &Parties<'_>, taken: Grant, dependents: Dependents) -> Result<()> {
-        // Roles that lost the right to grant something. Chains may be long, so that this is no recursion.
+        // Roles that lost a grant option. Chains may be long, so this is a loop and no recursion.
         let mut losers = vec![(taken.grantee, self.take(&taken))];
         while let Some((role, lost)) = losers.pop() {
             if lost.is_empty() || role == parties.owner {
@@ -355,7 +357,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Takes an entry's privileges away; gives those that cannot be granted by it any more.
+    /// Removes an entry's privileges; gives those that its grantee can no longer grant.
     fn take(&mut self, taken: &Grant) -> Privileges {
         let Some(place) = self.0.iter().position(|known| known.is_between_those_of(taken)) else {
             return Privileges::NONE;
@@ -371,8 +373,9 @@ impl Acl {
         lost
     }
 
-    /// As whom a role grants `wanted` or takes it back, and what of it that one may pass on. Owners and superusers act as
-    /// the owner; others as the first of their roles that may pass on all of it, or else the most.
+    /// The grantor for which a role grants or revokes `wanted`, and the part of it that this
+    /// grantor may grant. Owners and superusers act as the owner; others as the first of their
+    /// roles that may grant all of it, or else the most.
     #[must_use]
     pub fn best_grantor(&self, parties: &Parties<'_>, role: RoleId, wanted: Privileges) -> (RoleId, Privileges) {
         if role == parties.owner || parties.roles.get(role).is_some_and(|role| role.superuser) {
@@ -395,13 +398,13 @@ impl Acl {
         best
     }
 
-    /// What some grantees may pass on.
+    /// The grant options of some grantees.
     fn options(&self, whose: impl Fn(RoleId) -> bool) -> Privileges {
         let theirs = self.0.iter().filter(|grant| whose(grant.grantee));
         theirs.fold(Privileges::NONE, |sum, grant| sum.with(grant.grantable))
     }
 
-    /// What a former owner had, and gave, is the new one's.
+    /// Privileges and grants of the former owner become those of the new one.
     pub fn change_owner(&mut self, from: RoleId, to: RoleId) {
         for mut grant in std::mem::take(&mut self.0) {
             for role in [&mut grant.grantee, &mut grant.grantor] {

@@ -1,4 +1,4 @@
-//! Roles and who is a member of which.
+//! Roles and their memberships.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,34 +15,34 @@ pub struct Role {
     pub oid: RoleId,
     /// Its name.
     pub name: CompactString,
-    /// May do everything.
+    /// Superuser.
     #[serde(default)]
     pub superuser: bool,
-    /// Has the privileges of roles that it is a member of without asking for them.
+    /// INHERIT: has the privileges of its groups without SET ROLE.
     #[serde(default = "yes")]
     pub inherit: bool,
-    /// May make roles.
+    /// May create roles.
     #[serde(default)]
     pub createrole: bool,
-    /// May make databases.
+    /// May create databases.
     #[serde(default)]
     pub createdb: bool,
-    /// May connect.
+    /// May log in.
     #[serde(default)]
     pub login: bool,
-    /// How many sessions it may have, -1 for any number.
+    /// The most sessions, -1 for any number.
     #[serde(default = "unlimited")]
     pub connection_limit: i32,
-    /// What a password is checked with: `SCRAM-SHA-256$…`.
+    /// The verifier of its password: `SCRAM-SHA-256$…`.
     #[serde(default)]
     pub verifier: Option<String>,
-    /// Until when the password is good, in microseconds since 2000-01-01 00:00 UTC.
+    /// The time until which the password is valid, in microseconds since 2000-01-01 00:00 UTC.
     #[serde(default)]
     pub valid_until_us: Option<i64>,
     /// Groups that it is a member of.
     #[serde(default)]
     pub member_of: Vec<Membership>,
-    /// What is said of it.
+    /// Its comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -52,14 +52,14 @@ pub struct Role {
 pub struct Membership {
     /// The group.
     pub group: RoleId,
-    /// Who made it a member.
+    /// The grantor of the membership.
     pub grantor: RoleId,
-    /// Whether it may make others members.
+    /// ADMIN OPTION: whether it may make others members.
     pub admin: bool,
 }
 
 impl Role {
-    /// A role that may do nothing yet.
+    /// A role without attributes.
     #[must_use]
     pub fn new(oid: RoleId, name: &str) -> Self {
         Self {
@@ -87,8 +87,8 @@ impl Role {
 
 /// All roles of a cluster.
 ///
-/// Invariants: names and numbers are unique; numbers are never given again; no role is, by whatever way, a member of
-/// itself.
+/// Invariants: names and numbers are unique; numbers are never given again; no role is, by whatever
+/// way, a member of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roles {
     by_oid: BTreeMap<RoleId, Role>,
@@ -216,8 +216,8 @@ impl Roles {
         Ok(true)
     }
 
-    /// Makes roles members of others, each of each; gives the memberships that change nothing,
-    /// group and member, in order.
+    /// Makes each of some roles a member of each of some groups; gives the memberships that existed
+    /// before, group and member, in order.
     ///
     /// # Errors
     /// As [`Roles::add_member`], of the first pair that would close a circle.
@@ -235,7 +235,7 @@ impl Roles {
             let memberships = self.get(member).map_or(&[][..], |role| &role.member_of);
             memberships.iter().enumerate().map(|(place, known)| (known.group, place)).collect()
         };
-        // By member, who may be named twice.
+        // By member: the same one may be named twice.
         let mut known: HashMap<RoleId, HashMap<RoleId, usize>> =
             members.iter().map(|&member| (member, groups_now(member))).collect();
         let mut unchanged = Vec::new();
@@ -263,7 +263,7 @@ impl Roles {
     /// already. Each role is looked at once, however many groups lead to it.
     fn circle_among(&self, groups: &[RoleId], members: &[RoleId]) -> Option<(RoleId, RoleId)> {
         let new_members: HashSet<RoleId> = members.iter().copied().collect();
-        // From these no new member is reached.
+        // From these groups no new member can be reached.
         let mut seen = HashSet::new();
         let reaches = |group: RoleId, seen: &mut HashSet<RoleId>| {
             let mut next = vec![group];
@@ -287,7 +287,7 @@ impl Roles {
         Error::new(SqlState("0LP01"), message)
     }
 
-    /// Ends a membership, or only the right to make others members; says whether there was one.
+    /// Ends a membership, or only its ADMIN OPTION; gives whether there was one.
     pub fn remove_member(&mut self, group: RoleId, member: RoleId, only_admin: bool) -> bool {
         let Some(role) = self.by_oid.get_mut(&member) else { return false };
         let Some(place) = role.member_of.iter().position(|known| known.group == group) else { return false };
@@ -305,14 +305,16 @@ impl Roles {
         self.reachable(role, |_| true).into_iter().collect()
     }
 
-    /// Whether a role may make others members of a group: itself or one of its groups has the group with ADMIN OPTION.
+    /// Whether a role may make others members of a group: itself or one of its groups has the group
+    /// with ADMIN OPTION.
     #[must_use]
     pub fn is_admin_of(&self, role: RoleId, group: RoleId) -> bool {
         let admits = |role: &Role| role.member_of.iter().any(|known| known.group == group && known.admin);
         role != group && self.reachable(role, |_| true).into_iter().any(|role| self.get(role).is_some_and(admits))
     }
 
-    /// A role and those whose privileges it has, nearest first: reached only through roles that inherit.
+    /// A role and those whose privileges it has, nearest first: reached only through roles that
+    /// inherit.
     pub(super) fn inherited_by(&self, role: RoleId) -> Vec<RoleId> {
         self.reachable(role, |role| role.inherit)
     }

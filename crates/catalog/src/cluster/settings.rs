@@ -1,12 +1,13 @@
-//! Settings that a server keeps for databases and roles: what a session's settings are unless it says otherwise.
+//! Settings that a server stores for databases and roles: the defaults of their sessions.
 //!
-//! They are kept as they were given, and checked again when somebody logs in: what a value may be can have changed.
+//! They are stored as they were given, and checked again at the login, since the possible values
+//! may have changed.
 
 use serde::{Deserialize, Serialize};
 
 use super::RoleId;
 
-/// Who says what a session's setting is unless it is SET. What comes later counts more.
+/// Sources of a session's defaults, in ascending order of rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DefaultBy {
     /// The server, of all sessions.
@@ -23,7 +24,7 @@ pub enum DefaultBy {
     Client,
 }
 
-/// Whose settings: of a database, of a role, of a role in a database; 0 is any.
+/// What settings are for: a database, a role, a role in a database; 0 stands for any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Whose {
     /// The database's number.
@@ -33,7 +34,7 @@ pub struct Whose {
 }
 
 impl Whose {
-    /// How much they count.
+    /// The rank of its settings.
     fn by(self) -> DefaultBy {
         match (self.database, self.role) {
             (0, 0) => DefaultBy::AllRoles,
@@ -57,14 +58,14 @@ struct Kept {
 
 /// All settings that a server keeps.
 ///
-/// Invariant: nobody is there twice, nor with no settings.
+/// Invariant: each scope is there once at most, and has settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KeptSettings {
     all: Vec<Kept>,
 }
 
 impl KeptSettings {
-    /// Keeps a value; `None` forgets it.
+    /// Stores a value; `None` removes it.
     pub fn set(&mut self, whose: Whose, name: &str, value: Option<&str>) {
         let at = match self.all.binary_search_by_key(&whose, |kept| kept.whose) {
             Ok(at) => at,
@@ -84,27 +85,27 @@ impl KeptSettings {
         self.all.retain(|kept| !kept.values.is_empty());
     }
 
-    /// Forgets all of somebody's.
+    /// Removes all settings of a scope.
     pub fn forget(&mut self, whose: Whose) {
         self.all.retain(|kept| kept.whose != whose);
     }
 
-    /// Forgets all that is for a database that is no more.
+    /// Removes the settings for a dropped database.
     pub fn forget_database(&mut self, database: u32) {
         self.all.retain(|kept| kept.whose.database != database);
     }
 
-    /// Forgets all that is for a role that is no more.
+    /// Removes the settings for a dropped role.
     pub fn forget_role(&mut self, role: RoleId) {
         self.all.retain(|kept| kept.whose.role != role);
     }
 
-    /// All of them: whose they are, names and values.
+    /// All of them: scope, names and values.
     pub fn iter(&self) -> impl Iterator<Item = (Whose, &[(String, String)])> {
         self.all.iter().map(|kept| (kept.whose, &*kept.values))
     }
 
-    /// Those that a session of a role in a database begins with, and how much each counts.
+    /// The settings that a session of a role in a database begins with, with their ranks.
     pub fn of(&self, database: u32, role: RoleId) -> impl Iterator<Item = (&str, &str, DefaultBy)> {
         let mine = self.all.iter().filter(move |kept| kept.whose.is_for(database, role));
         mine.flat_map(|kept| kept.values.iter().map(|(name, value)| (&**name, &**value, kept.whose.by())))

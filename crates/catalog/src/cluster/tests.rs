@@ -1,4 +1,4 @@
-//! Roles, memberships, and what grants come to.
+//! Roles, memberships, and effects of grants.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,8 +40,8 @@ fn no_role_is_a_member_of_itself_by_whatever_way() {
 }
 
 /// Bug: whether a membership closes a circle was found out anew for each pair of a group and a new
-/// member. Consequence: a GRANT of 200 roles to 200 others kept everybody waiting for half a
-/// second. Fix: each role is looked at once.
+/// member. Consequence: a GRANT of 200 roles to 200 others blocked all sessions for half a second.
+/// Fix: each role is visited once.
 #[test]
 fn memberships_of_many_at_once_are_those_of_one_after_the_other() {
     let mut random = fastrand::Rng::with_seed(7);

@@ -1,7 +1,7 @@
 //! How long a flush takes: one block, then `fdatasync`, as a commit does it.
 //!
-//! The blocks lie one after the other in a file that was filled with zeros before, as those of the log do: so the file
-//! system has nothing to note, and what is measured is the way to the medium.
+//! The blocks lie one after the other in a file that was filled with zeros before, as those of the
+//! log do: so the file system has no metadata to write, and only the way to the medium is measured.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 /// Blocks, each flushed by itself.
 const FLUSHES: u64 = 64;
-/// A slow disk is known before it has done all of them.
+/// The time after which no more flushes are started: a slow disk is known before.
 const TIME_MAX: Duration = Duration::from_secs(5);
 const BLOCK_BYTES: u64 = 4096;
 
-/// How long flushes took, in order of length; at least one.
+/// The times of the flushes in ascending order; at least one.
 #[derive(Debug)]
 pub(super) struct Flushes(Vec<Duration>);
 
@@ -42,7 +42,7 @@ impl Flushes {
 pub(super) fn measure(dir: &Path) -> io::Result<Flushes> {
     let path = dir.join(format!(".colibri-doctor-{}", std::process::id()));
     let file = File::options().write(true).create_new(true).open(&path)?;
-    // From here on the kernel removes it, however this process ends.
+    // The file has no name from here on, so the kernel removes it however this process ends.
     fs::remove_file(&path)?;
     let block = [0; BLOCK_BYTES as usize];
     for index in 0..FLUSHES {

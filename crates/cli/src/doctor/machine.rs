@@ -1,4 +1,4 @@
-//! The machine around the database: kernel, CPUs, memory, clock, limits.
+//! The machine that the database runs on: kernel, CPUs, memory, clock, limits.
 
 use serde_json::json;
 
@@ -6,9 +6,11 @@ use super::system::System;
 use super::{Finding, Verdict};
 use crate::number::{grouped, size};
 
-/// From here on a failed flush is told to everybody who has the file open, and not to whoever asks first.
+/// From this version on, a failed flush is reported to all processes that have the file open, not
+/// only to the first that asks.
 const KERNEL_TELLS_FAILURES: (u32, u32) = (4, 13);
-/// From here on the pages of a commit are put under the map in one call, and not one fault at a time.
+/// From this version on, the pages of a commit are mapped by one call instead of one page fault
+/// each.
 const KERNEL_POPULATES: (u32, u32) = (5, 14);
 
 /// Clocks that are read without entering the kernel.
@@ -16,9 +18,9 @@ const CLOCKS_FAST: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_
 
 /// With less than this the caches of statements and the log of a busy server are a good part of it.
 const MEMORY_BYTES_SMALL: u64 = 256 << 20;
-/// What the server opens beside connections.
+/// File descriptors that the server needs besides connections.
 const FILES_BESIDE: u64 = 256;
-/// What it serves unless it is told otherwise.
+/// The default number of connections.
 const CONNECTIONS_DEFAULT: u64 = 100;
 
 pub(super) fn examine(system: &System) -> Vec<Finding> {
@@ -203,7 +205,7 @@ fn open_files(system: &System) -> Option<Finding> {
     })
 }
 
-/// Only where there is a limit.
+/// Checked only if there is a limit.
 fn address_space(system: &System) -> Option<Finding> {
     let (soft, _) = system.limit("Max address space")?;
     let bytes = soft?;

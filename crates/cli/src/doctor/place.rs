@@ -1,4 +1,5 @@
-//! Where the database is: its file system, the device below, what a flush takes, how much room there is.
+//! Where the database is: its file system, the device below, what a flush takes, how much room
+//! there is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::number::{grouped, size};
 
 /// File systems in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
-/// File systems that other machines write to, or that do not share memory maps as the reader table needs it.
+/// File systems that other machines write to, or that do not share memory maps as the reader table
+/// needs it.
 const REMOTE: [&str; 17] = [
     "nfs",
     "nfs4",

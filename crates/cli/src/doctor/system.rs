@@ -1,7 +1,8 @@
 //! What the kernel tells in its files, below a root that tests can put elsewhere.
 //!
-//! Both versions of control groups are read, since machines still have either, or both. A group's limit is the lowest of
-//! its own and of those above it, as far as they can be seen from here: from inside a container they cannot.
+//! Both versions of control groups are read, since machines still have either, or both. A group's
+//! limit is the lowest of its own and of those above it, as far as they can be seen from here: from
+//! inside a container they cannot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ impl System {
         Some(kilobytes << 10)
     }
 
-    /// A limit of this process: what holds now, and what it may ask for. The inner `None` is no limit.
+    /// A limit of this process: what holds now, and what it may ask for. The inner `None` is no
+    /// limit.
     pub(super) fn limit(&self, name: &str) -> Option<(Option<u64>, Option<u64>)> {
         let text = self.text("proc/self/limits")?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -79,7 +81,8 @@ impl System {
         limits.filter_map(|file| self.number(file)).filter(|&bytes| bytes < NO_LIMIT_BYTES).min()
     }
 
-    /// The lowest CPU quota of this process's control groups, in CPUs, and the period over which it is counted, in microseconds.
+    /// The lowest CPU quota of this process's control groups, in CPUs, and the period over which it
+    /// is counted, in microseconds.
     pub(super) fn group_cpus(&self) -> Option<(f64, u64)> {
         let quotas = self.group_dirs("cpu").into_iter().filter_map(|dir| self.quota(&dir));
         quotas

@@ -1,10 +1,10 @@
 //! Roles, owners and grants of a dump.
 //!
-//! Roles belong to a server, and not to a database: they are read from the server's record of them. A database knows them
-//! by number; opened by itself it gives `unknown (OID=…)` for a name.
+//! Roles belong to a server, and not to a database: they are read from the server's record of them.
+//! A database knows them by number; opened by itself it gives `unknown (OID=…)` for a name.
 //!
-//! Invariant: what is granted is said after the object's own grants were taken away, so that loading gives what there
-//! was, whatever the other server grants by default.
+//! Invariant: GRANTs come after a REVOKE of the object's default privileges, so that a load gives
+//! the same privileges, whatever the other server grants by default.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) struct Names {
     by_oid: HashMap<u32, String>,
 }
 
-/// Something that is owned and granted on: `TABLE birds.nests`.
+/// An object with an owner and privileges: `TABLE birds.nests`.
 struct Owned {
     kind: &'static str,
     name: String,
@@ -50,10 +50,10 @@ struct Owned {
 /// One line of a list of grants: `alice=ar*w/bob`.
 #[derive(Debug, PartialEq, Eq)]
 struct Grant {
-    /// `None` is everybody.
+    /// `None` is PUBLIC.
     to: Option<String>,
     plain: Vec<&'static str>,
-    /// Those that may be handed on.
+    /// Those with the grant option.
     grantable: Vec<&'static str>,
     by: String,
 }
@@ -70,13 +70,13 @@ impl Names {
         self.by_oid.get(&oid).map_or_else(|| format!("unknown (OID={oid})"), Clone::clone)
     }
 
-    /// A role by what a database that is open by itself calls it.
+    /// A role by its name in a database that is opened without a server.
     fn known(&self, name: &str) -> String {
         let number = name.strip_prefix("unknown (OID=").and_then(|rest| rest.strip_suffix(')'));
         match (number.and_then(|number| number.parse().ok()), name) {
             (Some(oid), _) => self.of(oid),
             (None, "pg_database_owner") => name.to_owned(),
-            // Without a server there is one role, which stands for the first.
+            // Without a server there is one role, which stands for the superuser.
             (None, _) => self.of(BOOTSTRAP_ROLE),
         }
     }
@@ -117,10 +117,10 @@ fn name_of(text: &str) -> Option<(String, &str)> {
 }
 
 impl Dump<'_> {
-    /// The roles that a server has beyond those that every server has, and who is a member of which.
+    /// The roles of a server, without those that every server has, and their memberships.
     ///
-    /// A role that is there already, as whoever started the server is, stays as it is: its password and its rights are that
-    /// server's. Memberships it gets.
+    /// A role that exists already, such as the superuser named after the operating system's user,
+    /// keeps its password and attributes. It gets the memberships.
     pub(super) fn roles(&mut self) -> Result<()> {
         let Some(names) = self.names.take() else { return Ok(()) };
         let own = || names.roles.iter().filter(|role| role.oid >= FIRST_OWN_ROLE);
@@ -160,7 +160,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Who owns what, and who may do what with it.
+    /// Owners and privileges of objects.
     pub(super) fn grants(&mut self) -> Result<()> {
         let Some(names) = self.names.take() else { return Ok(()) };
         writeln!(self.out)?;
@@ -206,7 +206,7 @@ impl Dump<'_> {
             "SELECT 'n', quote_ident(n.nspname::text), n.nspowner::int8, array_to_string(n.nspacl, E'\\n'), \
              (n.nspname::text <> 'public')::text, n.nspname::text, n.nspname::text FROM pg_namespace n WHERE {NOT_SYSTEM} ORDER BY n.oid"
         );
-        // Sequences of columns belong to whom the table belongs.
+        // Sequences of columns have the owner of the table.
         let relations = format!(
             "SELECT c.relkind::text, quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), c.relowner::int8, \
              array_to_string(c.relacl, E'\\n'), (NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid \

@@ -1,7 +1,7 @@
-//! Settings that a server keeps for a database and for roles, in a dump.
+//! Settings that a server stores for a database and for roles, in a dump.
 //!
-//! Those of the database are set for the one that the dump is loaded into, if whoever loads it owns that. Those of roles
-//! come with the roles.
+//! Those of the database are set for the database that the dump is loaded into, if the loading user
+//! owns it. Those of roles come with the roles.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ fn assignment(name: &str, value: &str) -> String {
 }
 
 impl Dump<'_> {
-    /// What sessions of the database, and of roles, begin with.
+    /// Writes the settings that sessions of the database and of roles begin with.
     pub(super) fn settings(&mut self) -> Result<()> {
         let Some(cluster) = self.cluster.take() else { return Ok(()) };
         let not_there = |source| Failure::NoRoles { dir: cluster.clone(), source };
@@ -39,7 +39,7 @@ impl Dump<'_> {
         let name = self.dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
         let own = databases.iter().find(|database| Some(database.name.as_str()) == name.as_deref());
         let own = own.map_or(u32::MAX, |database| database.oid);
-        // The role's statement, and what it says of the database.
+        // The role's statement, restricted to the database.
         let begin = |role: u32| match (&self.names, role) {
             (_, 0) => Some(None),
             (Some(names), role) => Some(Some(quoted_name(&names.of(role)))),
@@ -51,7 +51,7 @@ impl Dump<'_> {
             for (name, value) in values {
                 let set = assignment(name, value);
                 statements.push(match (&role, whose.database) {
-                    // What is for everybody on a server is no database's to change.
+                    // Settings for all databases are not part of a database.
                     (None, 0) if self.names.is_none() => continue,
                     (None, 0) => format!("ALTER ROLE ALL {set};"),
                     (Some(role), 0) => format!("ALTER ROLE {role} {set};"),
@@ -70,7 +70,7 @@ impl Dump<'_> {
     }
 }
 
-/// A statement that names the database it runs in, for whoever owns that.
+/// A statement that names the current database, which runs only if the user owns it.
 fn with_database(before: &str, behind: &str) -> String {
     format!(
         "SELECT {} || quote_ident(datname) || {} FROM pg_catalog.pg_database \

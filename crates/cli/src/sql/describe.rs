@@ -235,7 +235,11 @@ fn sections(catalog: &Catalog, table: &Table) -> [Section; 4] {
         .iter()
         .map(|key| format!("\"{}\" PRIMARY KEY, btree ({})", key.name, names(table, &key.columns)));
     let indexes = table.indexes.iter().map(|index| index_line(table, index));
-    let checks = table.checks.iter().map(|check| format!("\"{}\" CHECK ({})", check.name, check.condition));
+    let valid = |not_valid: bool| if not_valid { " NOT VALID" } else { "" };
+    let checks = table
+        .checks
+        .iter()
+        .map(|check| format!("\"{}\" CHECK ({}){}", check.name, check.condition, valid(check.not_valid)));
     let reference = |source: &Table, key: &colibri::sql::engine::catalog::ForeignKey| {
         let target = catalog.table(key.target);
         let (name, columns) = match target {
@@ -254,6 +258,10 @@ fn sections(catalog: &Catalog, table: &Table) -> [Section; 4] {
                 line.push_str(&format!(" ON {when} {words}"));
             }
         }
+        if !key.delete_columns.is_empty() {
+            line.push_str(&format!(" ({})", names(source, &key.delete_columns)));
+        }
+        line.push_str(valid(key.not_valid));
         line
     };
     let keys = table.foreign_keys.iter().map(|key| reference(table, key)["CONSTRAINT ".len()..].to_owned());

@@ -40,7 +40,8 @@ pub(crate) fn csv_row(row: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// A row as an object. Numbers are numbers, with all their digits; what JSON has no number for is a string.
+/// A row as an object. Numbers are numbers, with all their digits; what JSON has no number for is a
+/// string.
 pub(crate) fn json_row(columns: &[ResultColumn], row: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let mut text = String::from("{");
     for (at, (column, cell)) in columns.iter().zip(row).enumerate() {

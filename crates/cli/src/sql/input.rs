@@ -29,7 +29,7 @@ pub(crate) trait Input {
     /// What errors are to say of the place: the script's name.
     fn name(&self) -> Option<&str>;
 
-    /// Whether somebody types.
+    /// Whether input comes from a terminal.
     fn is_interactive(&self) -> bool {
         false
     }

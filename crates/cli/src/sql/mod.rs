@@ -37,11 +37,13 @@ use shell::{Place, Ran, Shell, Stop};
 
 /// Run SQL: a shell, or the statements of -c, of a script, of standard input
 ///
-/// Makes the database if there is none. One process at a time can have a database open for SQL. Statements end with a
-/// semicolon; \? lists the commands of the shell. Ctrl-C ends a statement, \q or Ctrl-D the shell.
+/// Makes the database if there is none. One process at a time can have a database open for SQL.
+/// Statements end with a semicolon; \? lists the commands of the shell. Ctrl-C ends a statement, \q
+/// or Ctrl-D the shell.
 ///
-/// As in psql, scripts and standard input go on after an error, and the exit code is 0; with `-v ON_ERROR_STOP=1` they
-/// end there, and it is 3. A text of -c ends at its first error, and the exit code is 1 if the last text failed.
+/// As in psql, scripts and standard input go on after an error, and the exit code is 0; with `-v
+/// ON_ERROR_STOP=1` they end there, and it is 3. A text of -c ends at its first error, and the exit
+/// code is 1 if the last text failed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  colibri sql birds\n  \
                         colibri sql birds -c 'CREATE TABLE t (a int)' -c 'INSERT INTO t VALUES (1)'\n  \
@@ -160,7 +162,8 @@ fn run_texts(shell: &mut Shell, texts: &[String]) -> Ran {
     last
 }
 
-/// Reads all statements of a text for mistakes before any of them runs. Commands of the shell are its own to read.
+/// Reads all statements of a text for mistakes before any of them runs. Commands of the shell are
+/// its own to read.
 fn understood(text: &str) -> sql::Result<()> {
     let (mut rest, mut scanner) = (text, scan::Scanner::default());
     loop {

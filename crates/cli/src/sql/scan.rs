@@ -1,6 +1,7 @@
 //! Where statements end: at semicolons outside of quotes, comments and parentheses.
 //!
-//! Invariant: `at` bytes of the text have been looked at; text is only ever appended, so none is looked at twice.
+//! Invariant: `at` bytes of the text have been looked at; text is only ever appended, so none is
+//! looked at twice.
 
 /// What was found in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The shell: reads statements and commands, runs them, prints what they give.
 //!
-//! Invariants: standard output has what statements gave, in order with what standard error says of them. As in psql, a
-//! person's shell goes on after an error, a script does unless ON_ERROR_STOP is set, and a text of -c ends there. Ctrl-C
-//! ends a script.
+//! Invariants: standard output has what statements gave, in order with what standard error says of
+//! them. As in psql, a person's shell goes on after an error, a script does unless ON_ERROR_STOP is
+//! set, and a text of -c ends there. Ctrl-C ends a script.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) struct Shell {
     name: String,
     /// Ctrl-C was pressed since a person's last statement or command began.
     pub(crate) interrupted: Arc<AtomicBool>,
-    /// Nothing runs: Ctrl-C ends the command, unless somebody types.
+    /// Nothing runs: Ctrl-C ends the command, unless input comes from a terminal.
     idle: Arc<AtomicBool>,
     /// How many scripts have called each other.
     pub(crate) depth: usize,
@@ -308,7 +308,8 @@ impl Shell {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Before a statement: a script that was interrupted between two does not begin the next; a person's begins anew.
+    /// Before a statement: a script that was interrupted between two does not begin the next; a
+    /// person's begins anew.
     pub(crate) fn heed_interrupt(&mut self, is_interactive: bool) -> Ran {
         if is_interactive {
             self.interrupted.store(false, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Results for people: aligned columns as psql prints them, a row below another or a value below another.
+//! Results for people: aligned columns as psql prints them, a row below another or a value below
+//! another.
 
 use std::io::{self, Write};
 

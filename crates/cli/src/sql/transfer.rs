@@ -180,7 +180,8 @@ impl Shell {
     }
 }
 
-/// Hands on the lines of an input up to one with `\.`; all of them are taken even if one is refused.
+/// Hands on the lines of an input up to one with `\.`; all of them are taken even if one is
+/// refused.
 fn take_lines(
     input: &mut dyn Input,
     next_line: &mut usize,

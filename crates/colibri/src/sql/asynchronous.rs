@@ -1,8 +1,9 @@
-//! Connections whose calls are futures, for any runtime: they wait for locks and for the disk without a thread, and let
-//! others run when a statement takes long.
+//! Connections whose calls are futures, for any runtime: they wait for locks and for the disk
+//! without a thread, and let others run when a statement takes long.
 //!
-//! A call that is dropped before its end is taken back: so a time limit of the runtime is a time limit of the statement.
-//! (The settings `statement_timeout` and `lock_timeout` would need a clock, and do nothing here.)
+//! A call that is dropped before its end is rolled back, so a time limit of the runtime also limits
+//! the statement. (The settings `statement_timeout` and `lock_timeout` would need a clock, and do
+//! nothing here.)
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -59,7 +60,7 @@ pub struct AsyncConnection {
     connection: Connection,
 }
 
-/// A statement at work, which is taken back if it is dropped.
+/// A running statement, which is rolled back if it is dropped.
 struct AtWork<'c> {
     connection: &'c mut Connection,
     running: Running,
@@ -67,7 +68,7 @@ struct AtWork<'c> {
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        // After its end this does nothing.
+        // This has no effect on a statement that has ended.
         drop(self.connection.session.abandon(&mut self.running));
     }
 }
@@ -80,8 +81,9 @@ impl AtWork<'_> {
                 Progress::Rows => return Ok(None),
                 Progress::Yield => let_others_run().await,
                 Progress::Wait(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
+                Progress::Fetch(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
                 Progress::Sleep(until) => unless_canceled(&self.connection.cancel_handle(), Alarm::at(until)).await?,
-                // Nothing cancels it any more.
+                // A commit is not cancelled any more.
                 Progress::Commits(turn) => turn.await,
                 Progress::Done(Completion { tag, ticket }) => {
                     if let Some(mut ticket) = ticket {
@@ -164,12 +166,12 @@ impl Future for Alarm {
         }
         if self.thread.is_some() {
             *self.waker.lock() = Some(context.waker().clone());
-            // It may have come to its end before it could see this waker.
+            // It may have ended before this waker was registered.
             return if micros_until(self.until) == 0 { Poll::Ready(()) } else { Poll::Pending };
         }
         match self.begin(context.waker().clone()) {
             Ok(()) => {}
-            // Without a thread the runtime asks again and again.
+            // If there is no thread for it, the runtime polls repeatedly.
             Err(_) => context.waker().wake_by_ref(),
         }
         Poll::Pending
@@ -178,7 +180,7 @@ impl Future for Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        // The thread sees that nobody waits any more.
+        // The thread notices that the future was dropped.
         self.waker = Arc::default();
         if let Some(thread) = &self.thread {
             thread.unpark();
@@ -191,7 +193,7 @@ impl AsyncConnection {
         Self { connection }
     }
 
-    /// Prepares a statement. This takes no time to speak of, and so is no future.
+    /// Prepares a statement. This is fast, so it is not a future.
     ///
     /// # Errors
     /// As [`Connection::prepare`].
@@ -199,7 +201,7 @@ impl AsyncConnection {
         self.connection.prepare(sql)
     }
 
-    /// Runs a statement, handing on its rows as they come; its command tag.
+    /// Runs a statement, and passes its rows on as they come; gives its command tag.
     async fn drive(
         &mut self,
         statement: impl ToStatement,
@@ -265,8 +267,8 @@ impl AsyncConnection {
         only_row(self.query(statement, params).await?)
     }
 
-    /// Hands a statement's rows to a closure one by one, without all of them in memory; how many there were. An error of the
-    /// closure ends the statement.
+    /// Passes a statement's rows to a closure one by one, without keeping all of them in memory;
+    /// gives their number. An error of the closure ends the statement.
     ///
     /// # Errors
     /// The statement's, and the closure's.
@@ -318,7 +320,8 @@ impl AsyncConnection {
             if result.is_ok() || !conflicted || options.is_last(attempt) {
                 return result;
             }
-            // There is no clock to sleep by: others are let run, more often after each attempt.
+            // A connection knows no timers, so it yields instead of sleeping, more often after each
+            // attempt.
             for _ in 0..fastrand::u32(1..=(1 << attempt.min(8))) {
                 let_others_run().await;
             }
@@ -332,32 +335,32 @@ impl AsyncConnection {
         if failed { Err(failed_inside()) } else { Ok(()) }
     }
 
-    /// Where the connection stands.
+    /// The connection's transaction state.
     #[must_use]
     pub fn transaction_state(&self) -> TransactionState {
         self.connection.transaction_state()
     }
 
-    /// What ends this connection's statements from elsewhere.
+    /// A handle that cancels this connection's statements from elsewhere.
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.connection.cancel_handle()
     }
 
-    /// The connection, for a thread that may wait.
+    /// Turns it into a blocking connection.
     #[must_use]
     pub fn into_blocking(self) -> Connection {
         self.connection
     }
 }
 
-/// Takes the transaction back unless it was ended: also when the future is dropped.
+/// Rolls the transaction back unless it was ended, also when the future is dropped.
 struct Open<'c>(&'c mut AsyncConnection);
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if self.0.connection.transaction_state() != TransactionState::Idle {
-            // Taking back waits for nothing and writes nothing.
+            // A rollback neither waits nor writes.
             _ = self.0.connection.execute("ROLLBACK", ());
         }
     }

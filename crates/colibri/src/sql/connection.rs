@@ -1,4 +1,4 @@
-//! Connections: statements one after the other, by a thread that waits for them.
+//! Blocking connections: statements one after the other.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::row::{Block, Column, Row, columns_of};
 use super::value::{Params, bind};
 use super::{Error, Result};
 
-/// A session: one statement at a time. Drop it to end it; an open transaction is taken back.
+/// A session: one statement at a time. Dropping it ends it, and rolls an open transaction back.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().expect("a directory");
@@ -30,7 +30,8 @@ use super::{Error, Result};
 pub struct Connection {
     pub(crate) session: Session,
     cancel: CancelHandle,
-    /// A statement of the transaction at hand had a conflict: it deserves another attempt.
+    /// Whether a statement of the current transaction had a conflict, so that another attempt may
+    /// succeed.
     pub(crate) conflicted: bool,
     _shared: Arc<Shared>,
 }
@@ -126,12 +127,13 @@ impl<S: ToStatement + ?Sized> ToStatement for &S {
 #[derive(Clone)]
 pub struct CancelHandle {
     flag: Arc<AtomicBool>,
-    /// Who waits for a lock without a thread.
+    /// The waker of a future that waits for a lock.
     pub(crate) waker: Arc<Mutex<Option<Waker>>>,
 }
 
 impl CancelHandle {
-    /// Ends the statement at work with the error 57014. If there is none, nothing happens.
+    /// Ends the running statement with the error 57014. Without a running statement it has no
+    /// effect.
     pub fn cancel(&self) {
         self.flag.store(true, Ordering::Relaxed);
         if let Some(waker) = self.waker.lock().take() {
@@ -151,7 +153,7 @@ impl Connection {
         Self { session, cancel, conflicted: false, _shared: Arc::clone(shared) }
     }
 
-    /// Remembers if an error is one that another attempt of the transaction may be spared.
+    /// Remembers whether an error is a conflict that another attempt of the transaction may avoid.
     pub(crate) fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.conflicted |= error.is_retryable();
@@ -159,8 +161,8 @@ impl Connection {
         result
     }
 
-    /// Prepares a statement. Its plan is kept with the connection as well, so that running the same text again costs
-    /// little.
+    /// Prepares a statement. Its plan is kept with the connection as well, so that running the same
+    /// text again costs little.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");
@@ -174,13 +176,14 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// Syntax, names, types: whatever can be said of a statement before it runs.
+    /// Syntax, names, types: all errors that can be found before a statement runs.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         let prepared = self.session.prepare(sql, &[]);
         self.noted(prepared).map(Statement::new)
     }
 
-    /// Runs a statement; how many rows it has inserted, changed, deleted or given.
+    /// Runs a statement; gives the number of rows that it has inserted, changed, deleted or
+    /// returned.
     ///
     /// # Errors
     /// The statement's.
@@ -190,7 +193,7 @@ impl Connection {
         Ok(rows.affected())
     }
 
-    /// Runs a statement; all its rows.
+    /// Runs a statement; gives all its rows.
     ///
     /// # Errors
     /// The statement's.
@@ -198,7 +201,7 @@ impl Connection {
         self.query_iter(statement, params)?.collect()
     }
 
-    /// Runs a statement; its only row.
+    /// Runs a statement; gives its only row.
     ///
     /// # Errors
     /// The statement's; P0002 if there is no row, P0003 if there are several.
@@ -206,7 +209,7 @@ impl Connection {
         self.query_opt(statement, params)?.ok_or_else(|| Error::new(SqlState("P0002"), "query returned no rows"))
     }
 
-    /// Runs a statement; its only row, if there is one.
+    /// Runs a statement; gives its only row, if there is one.
     ///
     /// # Errors
     /// The statement's; P0003 if there are several rows.
@@ -214,8 +217,9 @@ impl Connection {
         only_row(self.query(statement, params)?)
     }
 
-    /// Runs a statement whose rows are taken one by one, without all of them in memory. (Those of a statement that changes
-    /// or locks something are, so that it can run again after a conflict.)
+    /// Runs a statement whose rows are taken one by one, without keeping all of them in memory.
+    /// (The rows of a statement that changes or locks something are kept, so that it can run again
+    /// after a conflict.)
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");
@@ -239,16 +243,17 @@ impl Connection {
         let cursor = self.session.open_cursor(&prepared, params);
         let cursor = self.noted(cursor)?;
         let mut rows = Rows { connection: self, cursor, columns, block: None, next: 0, tag: None, is_over: false };
-        // What changes something does so now, whether or not somebody takes its rows.
+        // A statement that changes something does so now, whether or not its rows are taken.
         rows.next_block()?;
         Ok(rows)
     }
 
-    /// Runs all statements of a text, one after the other, each in a transaction of its own unless the text says
-    /// otherwise. Their rows are dropped.
+    /// Runs all statements of a text, one after the other, each in a transaction of its own unless
+    /// the text says otherwise. Their rows are dropped.
     ///
     /// # Errors
-    /// The first that fails; what those before it did stays, unless the text has begun a transaction.
+    /// The first that fails. Changes of the statements before it stay, unless the text has begun a
+    /// transaction.
     pub fn batch(&mut self, sql: &str) -> Result<()> {
         let done = self.session.run(sql);
         self.noted(done).map(drop)
@@ -268,13 +273,14 @@ impl Connection {
         self.session.setting(name)
     }
 
-    /// What ends this connection's statements from another thread.
+    /// A handle that cancels this connection's statements from another thread.
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
 
-    /// The session underneath, for what this interface has not. It is not part of this crate's promise.
+    /// The session underneath, for features that this interface lacks. It is not part of this
+    /// crate's promise of compatibility.
     pub fn session(&mut self) -> &mut Session {
         &mut self.session
     }
@@ -306,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// Runs `COPY … TO STDOUT`, writing to `out`; how many rows that were.
+    /// Runs `COPY … TO STDOUT`, and writes to `out`; gives the number of rows.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");
@@ -318,7 +324,7 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// Those of the query; 58030 with what `out` says.
+    /// Those of the query; 58030 with the error of `out`.
     pub fn copy_out(&mut self, sql: &str, out: &mut dyn io::Write) -> Result<u64> {
         let copy = self.session.copy(sql);
         match self.noted(copy)? {
@@ -353,13 +359,14 @@ pub(crate) fn only_row(mut rows: Vec<Row>) -> Result<Option<Row>> {
     }
 }
 
-/// Rows as they come. Dropped before its end, a query is ended; what a statement has changed by then stays.
+/// Rows as they come. Dropping it early ends a query; changes that a statement has made by then
+/// stay.
 pub struct Rows<'c> {
     connection: &'c mut Connection,
     cursor: Cursor,
     columns: Arc<[Column]>,
     block: Option<Arc<Block>>,
-    /// Of the block.
+    /// The place of the next row in the block.
     next: usize,
     tag: Option<CompactString>,
     is_over: bool,
@@ -372,13 +379,13 @@ impl Rows<'_> {
         &self.columns
     }
 
-    /// What the statement did, as PostgreSQL says it: `SELECT 3`, `CREATE TABLE`. Known once all rows are out.
+    /// PostgreSQL's command tag: `SELECT 3`, `CREATE TABLE`. Known once all rows are taken.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Rows inserted, changed, deleted or given. Known once all rows are out.
+    /// Rows inserted, changed, deleted or returned. Known once all rows are taken.
     #[must_use]
     pub fn affected(&self) -> u64 {
         self.tag.as_deref().map_or(0, rows_of_tag)
@@ -433,13 +440,14 @@ impl Iterator for Rows<'_> {
 impl Drop for Rows<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            // What cannot be told here shows in the next statement.
+            // An error cannot be returned here; the next statement reports it.
             _ = self.connection.session.close_cursor(&mut self.cursor);
         }
     }
 }
 
-/// `COPY … FROM STDIN` at work: write the data, then call [`CopyIn::finish`]. Dropped without that, nothing of it stays.
+/// A running `COPY … FROM STDIN`: write the data, then call [`CopyIn::finish`]. Dropping it without
+/// that rolls it back.
 pub struct CopyIn<'c> {
     connection: &'c mut Connection,
     copy: CopyFrom,
@@ -449,13 +457,13 @@ impl CopyIn<'_> {
     /// Takes a piece of the data.
     ///
     /// # Errors
-    /// The data are malformed, or a row cannot be inserted. The COPY is over then.
+    /// The data are malformed, or a row cannot be inserted. The COPY has ended then.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let sent = self.connection.session.copy_data(&mut self.copy, bytes);
         self.connection.noted(sent)
     }
 
-    /// Says that the data are complete; gives the number of rows.
+    /// Ends the data; gives the number of rows.
     ///
     /// # Errors
     /// As [`CopyIn::send`], and those of a commit.

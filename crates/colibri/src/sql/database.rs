@@ -7,11 +7,11 @@ use colibri_sql::{DirectoryLock, Engine};
 
 use super::{AsyncConnection, Connection, Error, Result};
 
-/// A database for SQL. Clones are the same database; it is closed when the last of them, and of its connections, is
-/// dropped.
+/// A database for SQL. Clones are the same database; it is closed when the last of them, and of its
+/// connections, is dropped.
 ///
-/// One process at a time has a database open for SQL; connections are many. Other processes may look at it with what
-/// works on storage: `colibri check`, `stat`, `copy`, `backup`.
+/// One process at a time has a database open for SQL; connections are many. Other processes may
+/// read it with the commands for storage: `colibri check`, `stat`, `copy`, `backup`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().expect("a directory");
@@ -26,14 +26,15 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
-/// Fields are dropped in order: the database is closed before somebody else may open it.
+/// Fields are dropped in order: the database is closed before another process may open it.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     _lock: DirectoryLock,
 }
 
 impl Database {
-    /// Opens a directory, and makes a database there if there is none. A commit returns when it is on disk.
+    /// Opens a directory, and makes a database there if there is none. A commit returns when it is
+    /// on disk.
     ///
     /// # Errors
     /// 55006 if it is open for SQL already, 58030 and others of the storage.
@@ -41,7 +42,8 @@ impl Database {
         Self::open_with(dir, &crate::Options::new())
     }
 
-    /// As [`Database::open`], with the options of the storage: the durability of commits, above all.
+    /// As [`Database::open`], with the options of the storage: the durability of commits, above
+    /// all.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");
@@ -74,7 +76,8 @@ impl Database {
         self.connect_as("colibri")
     }
 
-    /// A connection of a user, whose name `current_user` gives. There are no privileges: any user may do everything.
+    /// A connection of a user, whose name `current_user` gives. There are no privileges: any user
+    /// may do everything.
     #[must_use]
     pub fn connect_as(&self, user: &str) -> Connection {
         Connection::new(&self.shared, user)
@@ -86,10 +89,11 @@ impl Database {
         AsyncConnection::new(self.connect())
     }
 
-    /// The storage underneath: for backups, copies, figures. Its tables are the SQL engine's, in a form of its own.
+    /// The storage underneath: for backups, copies, figures. Its tables are the SQL engine's, in a
+    /// form of its own.
     #[must_use]
     pub fn storage(&self) -> &crate::Database {
-        self.shared.engine.store().database()
+        self.shared.engine.local_store().expect("the library opens databases of this machine").database()
     }
 }
 

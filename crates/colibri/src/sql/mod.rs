@@ -1,7 +1,8 @@
 //! SQL in process: PostgreSQL's dialect, serializable transactions, no server.
 //!
-//! A [`Database`] is a directory, opened by one process at a time; a [`Connection`] runs statements one after the other,
-//! and there may be as many connections as there are threads, or [`AsyncConnection`]s as there are tasks.
+//! A [`Database`] is a directory, opened by one process at a time; a [`Connection`] runs statements
+//! one after the other, and there may be as many connections as there are threads, or
+//! [`AsyncConnection`]s as there are tasks.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().expect("a directory");
@@ -30,9 +31,9 @@
 //! | end a statement from elsewhere | [`Connection::cancel_handle`] |
 //! | wait without a thread | [`Database::connect_async`] |
 //!
-//! Errors are PostgreSQL's: [`Error::state`] gives the code that programs decide by, [`Error::report`] the rest: position,
-//! detail, hint, and the table, column and constraint that it is about. The feature `jiff` makes that crate's dates and
-//! times parameters and columns.
+//! Errors are PostgreSQL's: [`Error::state`] gives the code that programs decide by,
+//! [`Error::report`] the rest: position, detail, hint, and the table, column and constraint that it
+//! is about. The feature `jiff` makes that crate's dates and times parameters and columns.
 
 mod asynchronous;
 mod connection;
@@ -52,6 +53,6 @@ pub use time::{Date, OutOfRange, Time, Timestamp, TimestampTz};
 pub use transaction::{Isolation, Transaction, TransactionOptions};
 pub use value::{FromSql, Params, ToSql, Value};
 
-/// The SQL engine itself, for tools that need more than this module has: the catalogue, statements in steps. What is
-/// reachable only through here may change with every version.
+/// The SQL engine itself, for tools that need more than this module has: the catalogue, statements
+/// in steps. Items that are reachable only through here may change with every version.
 pub use colibri_sql as engine;

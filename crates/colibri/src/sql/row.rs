@@ -95,8 +95,8 @@ impl Row {
     /// The value of a column, by its place from 0 or its name.
     ///
     /// # Errors
-    /// 42703 if there is no such column, 22002 if it is NULL and `T` is no `Option`, 42804 if `T` does not hold such a
-    /// value.
+    /// 42703 if there is no such column, 22002 if it is NULL and `T` is no `Option`, 42804 if `T`
+    /// does not hold such a value.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");

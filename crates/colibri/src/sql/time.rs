@@ -278,7 +278,8 @@ fn write_timestamp(micros: i64, zone: &str, f: &mut fmt::Formatter<'_>) -> fmt::
     write!(f, "{day} {time}{zone}{era}")
 }
 
-/// Days since 2000-01-01, by Howard Hinnant's algorithm: the year begins in March, so that the leap day is its last.
+/// Days since 2000-01-01, by Howard Hinnant's algorithm: the year begins in March, so that the leap
+/// day is its last.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -302,7 +303,8 @@ fn civil_from_days(days: i64) -> (i32, u8, u8) {
 
 #[cfg(feature = "jiff")]
 mod with_jiff {
-    //! jiff's types. What is less than a microsecond is cut off; what jiff has no room for is refused.
+    //! jiff's types. What is less than a microsecond is cut off; what jiff has no room for is
+    //! refused.
 
     use super::{DAY_US, Date, Time, Timestamp, TimestampTz, UNIX_TO_2000_US};
     use crate::sql::{FromSql, ToSql, Value};

@@ -1,4 +1,4 @@
-//! Transactions that run again when somebody else was faster.
+//! Transactions that run again after a conflict.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -7,14 +7,15 @@ use colibri_sql::{SqlState, TransactionState};
 
 use super::{Connection, Error, Result};
 
-/// How strictly transactions are kept apart.
+/// The isolation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// As if one ran after the other. A transaction that would break that fails with 40001, and runs again.
+    /// Serializable: as if transactions ran one after the other. A transaction that would break
+    /// that fails with 40001, and runs again.
     #[default]
     Serializable,
-    /// Each statement sees what was committed before it.
+    /// READ COMMITTED: each statement sees what was committed before it.
     ReadCommitted,
 }
 
@@ -39,21 +40,21 @@ impl TransactionOptions {
         Self::default()
     }
 
-    /// How strictly it is kept apart from others.
+    /// The isolation level.
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
     }
 
-    /// It may only read. Such a transaction sees one state, and never has a conflict.
+    /// Makes it read-only. Such a transaction sees one state, and never has a conflict.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// How often it is run at most; 1 for no second attempt.
+    /// The most attempts; 1 for no second one.
     #[must_use]
     pub fn attempts_max(mut self, attempts_max: u32) -> Self {
         self.attempts_max = attempts_max.max(1);
@@ -74,7 +75,7 @@ impl TransactionOptions {
     }
 }
 
-/// Before the next attempt: at first not at all, then for random times that grow.
+/// The pause before the next attempt: none at first, then random times that grow.
 pub(crate) fn pause_after(attempt: u32) -> Duration {
     const LONGEST_US: u64 = 100_000;
     match attempt {
@@ -112,21 +113,22 @@ impl DerefMut for Transaction<'_> {
     }
 }
 
-/// Takes the transaction back unless it was ended: also when a closure panics.
+/// Rolls the transaction back unless it was ended, also when a closure panics.
 struct Open<'c>(&'c mut Connection);
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if self.0.transaction_state() != TransactionState::Idle {
-            // Taking back writes nothing, so there is nothing to tell.
+            // A rollback writes nothing, so there is no error to report.
             _ = self.0.execute("ROLLBACK", ());
         }
     }
 }
 
 impl Connection {
-    /// Runs a closure in a transaction, which commits if it gives `Ok` and is taken back if it gives `Err`. If somebody
-    /// else was faster (40001, 40P01) it runs again, up to ten times: what it does outside of the database may be done
+    /// Runs a closure in a transaction, which commits if the closure returns `Ok` and is rolled
+    /// back if it returns `Err`. After a conflict with other transactions (40001, 40P01) it runs
+    /// again, up to ten times: effects of the closure outside of the database may then happen
     /// several times.
     ///
     /// ```
@@ -155,7 +157,8 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// The closure's, those of a commit (40003: whether it has committed is not known), 25001 within a transaction.
+    /// The closure's, those of a commit (40003: whether it has committed is not known), 25001
+    /// within a transaction.
     pub fn transaction<T, E: From<Error>>(
         &mut self,
         run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
@@ -215,7 +218,8 @@ impl Connection {
 }
 
 impl Transaction<'_> {
-    /// Runs a closure whose changes are taken back if it gives `Err`, while the transaction goes on.
+    /// Runs a closure whose changes are rolled back if it returns `Err`, while the transaction goes
+    /// on.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().expect("a directory");
@@ -233,7 +237,7 @@ impl Transaction<'_> {
     /// ```
     ///
     /// # Errors
-    /// The closure's. A conflict is not overcome here: hand it on, and the transaction runs again.
+    /// The closure's. A conflict is not resolved here: return it, and the transaction runs again.
     pub fn savepoint<T, E: From<Error>>(
         &mut self,
         run: impl FnOnce(&mut Transaction<'_>) -> std::result::Result<T, E>,

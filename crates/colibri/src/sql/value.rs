@@ -1,6 +1,8 @@
-//! Values between SQL and Rust: [`Value`], and the traits that turn it into a program's types and back.
+//! Values between SQL and Rust: [`Value`], and the traits that turn it into a program's types and
+//! back.
 //!
-//! Nothing is lost on the way: a number that does not fit is an error, and so is NULL where there is no `Option`.
+//! Nothing is lost on the way: a number that does not fit is an error, and so is NULL where there
+//! is no `Option`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -43,7 +45,8 @@ pub enum Value<'a> {
     Float(f64),
     /// `numeric`
     Numeric(Numeric),
-    /// `text`, `varchar`, `char`. As a parameter, whatever the statement wants, written as text.
+    /// `text`, `varchar`, `char`. As a parameter: a value of the type that the statement needs,
+    /// written as text.
     Text(Cow<'a, str>),
     /// `bytea`
     Bytes(Cow<'a, [u8]>),
@@ -59,7 +62,8 @@ pub enum Value<'a> {
     Interval(Interval),
     /// `uuid`
     Uuid([u8; 16]),
-    /// An array; one of several dimensions is an array of arrays. As a parameter its values have to fit its type.
+    /// An array; one of several dimensions is an array of arrays. As a parameter its values have to
+    /// fit its type.
     Array(Vec<Value<'a>>),
 }
 
@@ -81,6 +85,7 @@ impl<'a> Value<'a> {
             Datum::Interval(value) => Self::Interval(*value),
             Datum::Uuid(bytes) => Self::Uuid(*bytes),
             Datum::Array(array) => Self::of_array(array.dimensions(), array.values(), array.element()),
+            Datum::Row(row) => Self::Array(row.fields().map(|(_, ty, value)| Self::of(value, ty.ty)).collect()),
         }
     }
 
@@ -95,7 +100,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The same value, borrowing nothing.
+    /// The same value, owned.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
@@ -117,7 +122,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What it is in SQL; of a text or an array as a parameter, whatever is wanted.
+    /// Its type in SQL; a text or an array as a parameter has any type that is needed.
     fn ty(&self) -> Type {
         match self {
             Self::Null | Self::Text(_) | Self::Array(_) => Type::Unknown,
@@ -191,16 +196,16 @@ fn array_param(values: Vec<Value<'_>>, number: usize, wanted: Type, env: &Env) -
     Ok(Datum::Array(Arc::new(Array::of_values(element, values)?)))
 }
 
-/// What a parameter can be given as.
+/// Rust types that can be parameters.
 ///
-/// The statement says what type each parameter has; what is given is converted where nothing is lost, and texts are read
-/// as that type's input.
+/// The statement determines the type of each parameter. A value is converted if nothing is lost,
+/// and a text is parsed as that type's input.
 pub trait ToSql {
     /// As a value of SQL.
     fn to_sql(&self) -> Value<'_>;
 }
 
-/// What a column can be taken as.
+/// Rust types that a column can be read as.
 pub trait FromSql<'a>: Sized {
     /// From a value of SQL; gives the value back if it does not fit.
     ///
@@ -314,7 +319,8 @@ macro_rules! integers {
 
 integers! { i8 i16 i32 i64 u8 u16 u32 }
 
-/// Sizes and the like: those above `i64::MAX`, for which SQL has no integer, are parameters of type `numeric`.
+/// Sizes and the like: those above `i64::MAX`, for which SQL has no integer, are parameters of type
+/// `numeric`.
 macro_rules! unsigned {
     ($($ty:ty)*) => {
         $(
@@ -481,7 +487,8 @@ impl From<Vec<u8>> for Value<'_> {
     }
 }
 
-/// The parameters of a statement, `$1`, `$2`, …: a tuple, an array, a slice of [`ToSql`], or `()` for none.
+/// The parameters of a statement, `$1`, `$2`, …: a tuple, an array, a slice of [`ToSql`], or `()`
+/// for none.
 ///
 /// ```
 /// use colibri::sql::ToSql;
@@ -498,7 +505,7 @@ pub trait Params {
     /// Hands over one after the other.
     ///
     /// # Errors
-    /// What `take` gives.
+    /// The error of `take`.
     fn each(&self, take: &mut dyn FnMut(&dyn ToSql) -> Result<()>) -> Result<()>;
 }
 
@@ -559,7 +566,7 @@ pub(crate) fn bind(params: &impl Params, types: &[Type], env: &Env) -> Result<Ve
     let mut values = Vec::with_capacity(types.len());
     params.each(&mut |param| {
         let number = values.len() + 1;
-        // That there are too many is the session's to say.
+        // The session reports that there are too many.
         let wanted = types.get(values.len()).copied().unwrap_or(Type::Text);
         values.push(match types.get(values.len()) {
             Some(_) => param.to_sql().into_param(number, wanted, env)?,

@@ -1,16 +1,16 @@
-//! Who a client is.
+//! Authentication of clients.
 //!
-//! Invariants: a name that is no role takes the same exchange, and fails with the same words, as a wrong password; nothing
-//! is said of a role before it is proven.
+//! Invariants: an unknown name leads to the same exchange and the same message as a wrong password;
+//! nothing about a role is disclosed before the login.
 
 pub(crate) mod scram;
 
 use std::str::FromStr;
 
-/// How clients prove who they are.
+/// The method of authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auth {
-    /// Not at all: whoever can connect is who they say they are.
+    /// None: any client may log in under any name.
     Trust,
     /// By a password that is never sent: SCRAM-SHA-256.
     Scram,

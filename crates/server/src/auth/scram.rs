@@ -1,12 +1,13 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), the server's side, with and without binding to the TLS connection.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), the server's side, with and without binding to the TLS
+//! connection.
 //!
 //! ```text
 //! client: n,,n=,r=NONCE                       server: r=NONCE+OURS,s=SALT,i=ITERATIONS
 //! client: c=biws,r=NONCE+OURS,p=PROOF         server: v=SIGNATURE
 //! ```
 //!
-//! The name in the client's first message is not used: PostgreSQL's clients leave it empty, as the start of the session has
-//! named the role.
+//! The name in the client's first message is not used: PostgreSQL's clients leave it empty, as the
+//! start of the session has named the role.
 
 use std::num::NonZeroU32;
 
@@ -109,7 +110,8 @@ impl Verifier {
         self.iterations.get() <= ITERATIONS_TRIED_MAX && Self::derive("", &self.salt, self.iterations) == *self
     }
 
-    /// What stands for the verifier of a name that has none: the same whenever it is asked for, so that it tells nothing.
+    /// What stands for the verifier of a name that has none: the same whenever it is asked for, so
+    /// that it tells nothing.
     fn mock(secret: &[u8], user: &str) -> Self {
         let salt = sign(secret, user.as_bytes())[..SALT_BYTES].to_vec();
         Self { iterations: ITERATIONS, salt, stored_key: Key::default(), server_key: Key::default() }
@@ -151,10 +153,12 @@ fn attribute<'a>(parts: &mut std::str::Split<'a, char>, name: char) -> Result<&'
 }
 
 impl Exchange {
-    /// Reads the client's first message; gives what to answer. `verifier` is the role's, if there is a role, and it has one.
+    /// Reads the client's first message; gives what to answer. `verifier` is the role's, if there
+    /// is a role, and it has one.
     ///
     /// # Errors
-    /// 08P01 if the message is malformed, 28000 if it says that this server cannot bind, though it has said that it can.
+    /// 08P01 if the message is malformed, 28000 if it says that this server cannot bind, though it
+    /// has said that it can.
     pub(crate) fn begin(
         verifier: Option<&str>,
         secret: &[u8],
@@ -178,7 +182,7 @@ impl Exchange {
             ("n", _) if mechanism == MECHANISM => {}
             ("y", Binding::None) if mechanism == MECHANISM => {}
             ("y", Binding::EndPoint(_)) => {
-                // Somebody in between has taken the offer out.
+                // An attacker in between has removed the offer.
                 let message = "SCRAM channel binding negotiation error";
                 return Err(Error::new(SqlState("28000"), message)
                     .detail("The client supports SCRAM channel binding but thinks the server does not."));

@@ -1,8 +1,9 @@
-//! Being connected to a database: it is open as long as there is a lease, and for some time after the last one.
+//! Leases: a database is open as long as there is a lease, and for some time after the last one.
 //!
-//! Opening and closing wait for the disk, so threads that others need do neither: [`Directory::lease`] opens on a thread of
-//! its own, and what closes is a task that sleeps until it is time, and then does so on such a thread. There is one such
-//! task at most for a database, made when the last lease goes and gone when the database is closed or used again.
+//! Opening and closing wait for the disk, so they run on threads of their own: [`Directory::lease`]
+//! opens on such a thread. A task sleeps until it is time to close a database, and then closes it
+//! on such a thread. A database has at most one such task, from the end of the last lease until the
+//! database is closed or used again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,30 +29,30 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct Opened {
     open: Option<Open>,
-    /// It is dropped, or has another name.
+    /// The database was dropped or renamed.
     is_gone: bool,
 }
 
-/// Fields are dropped in order: the database is closed before somebody else may open it.
+/// Fields are dropped in order: the database is closed before another session may open it.
 struct Open {
     engine: Arc<Engine>,
     _lock: DirectoryLock,
 }
 
-/// Being connected.
+/// The right to use an open database.
 pub(crate) struct Lease {
     directory: Arc<Directory>,
     slot: Arc<Slot>,
     engine: Option<Arc<Engine>>,
 }
 
-/// A slot that nobody can open while this is there.
+/// A slot that cannot be opened while this exists.
 pub(crate) struct Closed<'a> {
     opened: MutexGuard<'a, Opened>,
 }
 
 impl Closed<'_> {
-    /// It may be opened again after all.
+    /// Allows opening again.
     pub(crate) fn reopen(mut self) {
         self.opened.is_gone = false;
     }
@@ -73,11 +74,11 @@ impl Slot {
     }
 
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
-        // One that is being opened is not open.
+        // A database that is being opened does not count as open.
         self.opened.try_lock()?.open.as_ref().map(|open| Arc::clone(&open.engine))
     }
 
-    /// Closes the database if nobody is connected, or, if that is said, though somebody may be.
+    /// Closes the database if it has no lease, or in any case if `though_used`.
     pub(crate) fn close(&self, though_used: bool) -> Result<()> {
         let mut opened = self.opened.lock();
         if self.leases.load(Ordering::Acquire) > 0 && !though_used {
@@ -89,11 +90,11 @@ impl Slot {
         }
     }
 
-    /// Closes the database so that nobody opens it again under this name. If somebody is connected they have so long to go.
-    /// To be called by a thread that may wait.
+    /// Closes the database so that it cannot be opened again under this name. Connected sessions
+    /// have the time `patience` to end. To be called by a thread that may wait.
     ///
     /// # Errors
-    /// 55006 if they have not; 57014 if `cancel` was set meanwhile; of the disk.
+    /// 55006 if sessions are left; 57014 if `cancel` was set meanwhile; of the disk.
     pub(crate) fn close_for_good(&self, name: &str, patience: Duration, cancel: &AtomicBool) -> Result<Closed<'_>> {
         let until = Instant::now() + patience;
         loop {
@@ -122,14 +123,14 @@ impl Slot {
 
 fn close(open: Open) -> Result<()> {
     let Open { engine, _lock } = open;
-    // What is left of sequences is given back before the last steady point.
+    // Unused values of sequences are given back before the last steady point.
     match Arc::try_unwrap(engine) {
         Ok(engine) => {
-            let database = engine.store().database().clone();
+            let database = engine.local_store().map(|store| store.database().clone());
             drop(engine);
-            database.close().in_sql()
+            database.map_or(Ok(()), |database| database.close().in_sql())
         }
-        // A session that is being ended has it still, and closes it.
+        // A session that is ending still has the database, and closes it.
         Err(_) => Ok(()),
     }
 }
@@ -141,13 +142,13 @@ impl Directory {
             return Err(no_such_database(&slot.name));
         }
         let Some(open) = &opened.open else { return Ok(None) };
-        // Under the lock, so that nobody closes it between being counted and being used.
+        // Under the lock, so that it is not closed between being counted and being used.
         slot.leases.fetch_add(1, Ordering::AcqRel);
         let engine = Some(Arc::clone(&open.engine));
         Ok(Some(Lease { directory: Arc::clone(self), slot: Arc::clone(slot), engine }))
     }
 
-    /// Opens a database if it is not, on this thread.
+    /// Opens a database on this thread, unless it is open.
     ///
     /// # Errors
     /// 3D000 if there is none; 55006 if another process has it open; of the disk.
@@ -170,7 +171,7 @@ impl Directory {
         lease.ok_or_else(|| Error::internal("a database that was opened is not open"))
     }
 
-    /// A lease on a database, which is opened on a thread that may wait unless it is open.
+    /// A lease on a database. Unless it is open, it is opened on a thread that may wait.
     ///
     /// # Errors
     /// As [`Directory::lease_now`].
@@ -199,7 +200,8 @@ impl Directory {
             sleep_until(until).await;
             if slot.leases.load(Ordering::Acquire) > 0 {
                 slot.is_closing.store(false, Ordering::Release);
-                // Whoever left since then has seen that somebody waits, and left it to them.
+                // Leases that ended since then have seen that this task waits, and left the closing
+                // to it.
                 if slot.leases.load(Ordering::Acquire) > 0 || slot.is_closing.swap(true, Ordering::AcqRel) {
                     return;
                 }
@@ -215,7 +217,7 @@ impl Directory {
             closed
         });
         if let Ok(Err(error)) = closing.await {
-            // The next opening says what is wrong as well, to somebody who can do something about it.
+            // The next opening reports the error, too, to a client.
             crate::log::Log::default().error("close_failed", &[("error", &error)]);
         }
     }
@@ -240,7 +242,7 @@ impl Drop for Lease {
                 let closing = Arc::clone(&self.directory).close_later(Arc::clone(&self.slot));
                 drop(handle.spawn(Pool::Batch, closing));
             }
-            // The server is about to end, and closes all there is.
+            // The server is about to end, and closes all databases.
             None => self.slot.is_closing.store(false, Ordering::Release),
         }
     }

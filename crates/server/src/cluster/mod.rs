@@ -1,4 +1,5 @@
-//! A server's directory: databases that are opened when somebody connects, and what all of them share.
+//! A server's directory: databases that are opened when a client connects, and the records that
+//! they share.
 //!
 //! ```text
 //! DIR/server.lock        which process serves it
@@ -6,12 +7,12 @@
 //! DIR/databases/NAME/    a database like any other: `colibri sql` opens it while the server is down
 //! ```
 //!
-//! A database is open while somebody is connected to it, and some time after that (`lease`).
+//! A database is open while a client is connected to it, and some time after that (`lease`).
 //!
 //! Invariants
-//! - What is changed here is on disk before it is seen.
-//! - A name and its directory change in an order that a crash cannot take apart: a record that says where a directory comes
-//!   from is written before it moves.
+//! - Changes are on disk before they are visible.
+//! - A name and its directory change in an order that a crash cannot take apart: a record that says
+//!   where a directory comes from is written before it moves.
 
 mod lease;
 mod records;
@@ -40,30 +41,31 @@ use crate::registry::Registry;
 
 const DUPLICATE_DATABASE: SqlState = SqlState("42P04");
 const IN_USE: SqlState = SqlState("55006");
-/// How long sessions of a database that is to go may take to end. A client that has just closed its connection, or was
-/// told that its session ends, needs less; PostgreSQL waits as long.
+/// How long sessions may take to end before a database is dropped or renamed. A client that has
+/// just closed its connection, or was told that its session ends, needs less; PostgreSQL waits as
+/// long.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(5) };
-/// Where a database goes that is being dropped.
+/// The directory that a database is moved to while it is dropped.
 const DROPPED: &str = ".dropped-";
 const NAME_BYTES_MAX: usize = 63;
 /// The file that says which process serves a directory. It is the first that a server makes there.
 const LOCK_FILE: &str = "server.lock";
 const NAMES_SHOWN_MAX: usize = 5;
 
-/// What becomes of a database that nobody uses.
+/// What happens to a database without sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unused {
-    /// It stays open for so long.
+    /// How long it stays open.
     pub(crate) keep: Duration,
-    /// What to do when it is closed, with memory that is free now.
+    /// Called when it is closed, to return free memory to the system.
     pub(crate) give_memory_back: fn(),
 }
 
-/// A database that is open, for those who look at it.
+/// An open database, for metrics and the dashboard.
 pub(crate) struct OpenDatabase {
     pub(crate) name: CompactString,
     pub(crate) database: colibri_storage::Database,
-    pub(crate) store: colibri_txn::LocalStore,
+    pub(crate) store: Arc<dyn colibri_txn::Store>,
     pub(crate) temp_files: colibri_sql::TempFileCounts,
 }
 
@@ -71,7 +73,7 @@ pub(crate) struct OpenDatabase {
 pub(crate) struct Directory {
     dir: PathBuf,
     records: Records,
-    /// As on disk. Who changes them has `changing`.
+    /// As on disk. A change needs the lock `changing`.
     roles: RwLock<Arc<Roles>>,
     databases: RwLock<Arc<Databases>>,
     kept_settings: RwLock<Arc<KeptSettings>>,
@@ -89,7 +91,8 @@ pub(crate) struct Directory {
     _lock: DirectoryLock,
 }
 
-/// The databases of a server and the settings that it keeps for them and for roles, from its record (`DIR/cluster`).
+/// The databases of a server and the settings that it keeps for them and for roles, from its record
+/// (`DIR/cluster`).
 ///
 /// # Errors
 /// If there is no such record, or it cannot be read.
@@ -150,7 +153,8 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// # Errors
-    /// 55006 if another server has the directory, 42809 if it holds something else, 58030 of the disk.
+    /// 55006 if another server has the directory, 42809 if it holds something else, 58030 of the
+    /// disk.
     pub(crate) fn new(dir: &Path) -> Result<Self> {
         let wrong = |message: String| Error::new(SqlState::WRONG_OBJECT_TYPE, message);
         if dir.join("data").is_file() {
@@ -177,8 +181,8 @@ fn lock_server(dir: &Path) -> Result<DirectoryLock> {
     DirectoryLock::take(&dir.join(LOCK_FILE), taken)
 }
 
-/// What is in a directory, a few names of it, that does not belong there before the first start. What does: databases
-/// put there by hand, what is hidden, and what file systems have at their root.
+/// A few names of files that do not belong in a directory before the first start. Databases put
+/// there by hand, hidden files, and what file systems have at their root are accepted.
 fn foreign_names(dir: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -271,7 +275,7 @@ impl Directory {
 
     fn move_directory(&self, from: &str, to: &str) -> Result<()> {
         let (from, to) = (self.path_of(from), self.path_of(to));
-        // If it is not there it has moved already, or nobody has ever connected to it.
+        // If it is missing, it was moved already, or was never connected to.
         if from.exists() && !to.exists() {
             fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
             let parent = self.dir.join("databases");
@@ -296,7 +300,7 @@ impl Directory {
         Ok(done)
     }
 
-    /// Says what SHOW gives for a setting of the server.
+    /// Sets what SHOW gives for a setting of the server.
     pub(crate) fn set(&self, name: &'static str, value: impl ToString) {
         self.settings.lock().insert(name, value.to_string());
     }
@@ -345,8 +349,8 @@ impl Directory {
             .iter()
             .filter_map(|slot| {
                 let engine = slot.engine()?;
-                let store = engine.store().clone();
-                let (name, database) = (slot.name().clone(), store.database().clone());
+                let (name, store) = (slot.name().clone(), Arc::clone(engine.store()));
+                let database = engine.local_store()?.database().clone();
                 Some(OpenDatabase { name, database, store, temp_files: engine.temp_files() })
             })
             .collect();
@@ -486,7 +490,8 @@ impl Cluster for Directory {
     }
 
     fn verifier(&self, password: &str) -> Result<Option<String>> {
-        // One that was made elsewhere, as dumps have it, is kept as it is. What only begins like one is a password.
+        // A verifier from a dump is stored unchanged. A text that only begins like one is a
+        // password.
         match Verifier::parse(password) {
             _ if password.is_empty() => Ok(None),
             Some(known) if known.is_of_nothing() => Ok(None),
@@ -646,7 +651,8 @@ mod tests {
     #[test]
     fn a_server_may_have_a_directory_that_is_as_good_as_empty_or_has_been_one() {
         let dir = tempfile::tempdir().unwrap();
-        // The root of a file system; databases that were restored; a first start that was interrupted.
+        // The root of a file system; databases that were restored; a first start that was
+        // interrupted.
         for name in ["lost+found", ".snapshots", "databases", "cluster"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }

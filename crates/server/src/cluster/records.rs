@@ -1,4 +1,5 @@
-//! What a server remembers besides its databases: roles, names of databases and who may connect, a secret.
+//! The records of a server besides its databases: roles, names of databases with the right to
+//! connect, a secret.
 //!
 //! ```text
 //! DIR/cluster/   a database of the storage with one table:
@@ -9,7 +10,8 @@
 //!   secret     → 32 random bytes
 //! ```
 //!
-//! Everything is read when the server starts, and written whole and durably when it changes: roles and databases are few.
+//! Everything is read when the server starts, and written whole and durably when it changes: roles
+//! and databases are few.
 
 use std::path::Path;
 
@@ -24,7 +26,7 @@ const TABLE: &str = "cluster";
 // ON DISK: never renumber.
 const VERSION: u32 = 1;
 
-/// The database that there is from the beginning, and the superuser.
+/// The name of the first database, and of the superuser.
 pub(crate) const FIRST_NAME: &str = "postgres";
 /// The number that PostgreSQL gives it.
 const FIRST_DATABASE: u32 = 5;
@@ -41,7 +43,7 @@ struct Form {
 pub(crate) struct DatabaseRecord {
     #[serde(flatten)]
     pub(crate) info: DatabaseInfo,
-    /// The directory that it is in until it has been given its name's.
+    /// The directory that it is in until it is moved to the one of its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) moves_from: Option<CompactString>,
 }
@@ -170,7 +172,7 @@ impl Records {
     fn create(database: &Database, superusers: &[&str]) -> Result<()> {
         let mut roles = Roles::new(FIRST_NAME);
         for name in superusers {
-            // A name that cannot be one, or is there already, is left out.
+            // Invalid and duplicate names are left out.
             _ = roles.add(Role::superuser(0, name));
         }
         let secret: [u8; 32] = scram::random()?;

@@ -1,4 +1,4 @@
-//! Metrics by HTTP, for those who ask: nothing is computed, and nothing wakes up, while nobody does.
+//! Metrics by HTTP. Without a request nothing is computed, and nothing wakes up.
 //!
 //! | path | gives |
 //! | --- | --- |
@@ -6,7 +6,8 @@
 //! | `/healthz` | `ok`, without looking at anything |
 //! | `/` | a page for people, which asks for `/status.json` while it is looked at |
 //!
-//! Just enough of HTTP/1.1 for that: GET and HEAD, one request after the other. A client may stay connected.
+//! Just enough of HTTP/1.1 for that: GET and HEAD, one request after the other. A client may stay
+//! connected.
 
 mod metrics;
 mod status;

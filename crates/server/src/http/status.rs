@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::OpenDatabase;
 use crate::shared::Shared;
 
-/// Sessions that are listed at most.
+/// The most sessions that are listed.
 const SESSIONS_MAX: usize = 200;
 
 /// A database that is open.
@@ -45,7 +45,8 @@ pub(super) fn memory() -> Memory {
     Memory { private_bytes: bytes("RssAnon"), mapped_bytes: bytes("RssFile") + bytes("RssShmem") }
 }
 
-/// The databases that are open. Those that cannot be looked at are left out: whoever uses them learns why.
+/// The databases that are open. Those that cannot be read are left out: their clients get the
+/// error.
 pub(super) fn databases(shared: &Shared) -> Vec<DatabaseStatus> {
     let open = shared.directory.open_databases();
     open.into_iter()
@@ -85,7 +86,7 @@ fn pools() -> Vec<Value> {
     Pool::ALL.iter().zip(&counters.pools).map(pool).collect()
 }
 
-/// The answer. What sessions do is told to this machine only: texts of queries may hold what is nobody else's business.
+/// The answer. Only this machine sees what sessions do: texts of queries may hold secrets.
 pub(super) fn json(shared: &Shared, is_local: bool) -> String {
     let (latency, sum_us) = shared.counts.latency();
     let ms = |quantile: f64| latency.quantile(quantile).as_secs_f64() * 1e3;

@@ -1,13 +1,14 @@
-//! What clients are sent: messages appended to a buffer, which goes to the socket when it is time.
+//! Messages to clients, appended to a buffer that is sent later.
 
 use colibri_sql::wire::{self, Format};
-use colibri_sql::{Datum, Env, Error, Notice, ResultColumn, SqlState, TransactionState};
+use colibri_sql::{ColumnType, Datum, Env, Error, Modifier, Notice, ResultColumn, SqlState, TransactionState, Type};
 
 use super::frontend::Formats;
 
 /// Messages in the order in which they are to be sent.
 ///
-/// The functions that append take what they need and no more, so that they can be used for what is built up elsewhere.
+/// The functions that append take what they need and no more, so that they can be used for what is
+/// built up elsewhere.
 pub(crate) type Out = Vec<u8>;
 
 /// Appends a message whose body `write` appends.
@@ -22,7 +23,7 @@ fn message(out: &mut Out, kind: u8, write: impl FnOnce(&mut Out)) {
 }
 
 fn string(out: &mut Out, text: &str) {
-    // A zero would end it early.
+    // A zero byte would end the string early.
     out.extend(text.bytes().filter(|&byte| byte != 0));
     out.push(0);
 }
@@ -77,7 +78,7 @@ pub(crate) fn backend_key(out: &mut Out, pid: i32, key: &[u8]) {
     });
 }
 
-/// Says which version and which options of the protocol there are, when a client asks for more.
+/// NegotiateProtocolVersion: names the supported version, and the options that are not supported.
 pub(crate) fn negotiate_version(out: &mut Out, unknown: &[&str]) {
     message(out, b'v', |out| {
         i32(out, 0);
@@ -138,9 +139,16 @@ pub(crate) fn row_description(out: &mut Out, columns: &[ResultColumn], formats: 
             string(out, &column.name);
             out.extend_from_slice(&table.to_be_bytes());
             out.extend_from_slice(&number.to_be_bytes());
-            out.extend_from_slice(&column.ty.ty.oid().to_be_bytes());
+            let (oid, modifier) = match column.ty {
+                // The modifier of rows tells which relation's they are.
+                ColumnType { ty: Type::Record, modifier: Modifier(rows) } => {
+                    (u32::try_from(rows).unwrap_or(Type::Record.oid()), Modifier::NONE.0)
+                }
+                ColumnType { ty, modifier } => (ty.oid(), modifier.0),
+            };
+            out.extend_from_slice(&oid.to_be_bytes());
             out.extend_from_slice(&column.ty.ty.length().to_be_bytes());
-            i32(out, column.ty.modifier.0);
+            i32(out, modifier);
             i16(out, usize::from(formats.of(index) == Format::Binary));
         }
     });

@@ -1,4 +1,4 @@
-//! What clients send once they have a session.
+//! Messages of clients after the startup.
 
 use colibri_sql::wire::Format;
 use colibri_sql::{Error, SqlState};
@@ -11,10 +11,10 @@ use super::{Reader, violation};
 pub(crate) const HEADER_BYTES: usize = 5;
 /// The longest message of those that carry little, in bytes: PostgreSQL's limit.
 const SMALL_BYTES_MAX: usize = 10_000;
-/// The longest message before somebody has logged in, in bytes.
+/// The longest message before the login, in bytes.
 pub(crate) const LOGIN_BYTES_MAX: usize = 65_535;
 
-/// What a message is, before it is all there.
+/// The kind and length of a message that has not arrived completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: u8,
@@ -45,7 +45,8 @@ impl Formats {
         }
     }
 
-    /// Checks that there is one for each of `count` values; `complain` is told how many of them there are, and `count`.
+    /// Checks that there is one for each of `count` values; `complain` makes the error from the
+    /// number of codes and `count`.
     pub(crate) fn check(&self, count: usize, complain: impl FnOnce(usize, usize) -> String) -> Result<(), Error> {
         match self {
             Self::Each(formats) if formats.len() != count => Err(violation(complain(formats.len(), count))),
@@ -58,7 +59,7 @@ impl Formats {
     }
 }
 
-/// Format codes as they came: whether they are some is asked when the statement is known, and what else is wrong.
+/// Format codes as they came. They are checked when the statement is known.
 #[derive(Debug)]
 pub(crate) struct Codes(SmallVec<[i16; 16]>);
 
@@ -69,12 +70,12 @@ impl Codes {
         Ok(Self(codes.iter().map(|code| i16::from_be_bytes(*code)).collect()))
     }
 
-    /// How many there are, if that has to be as many as there are values.
+    /// The number of codes, if it has to be the number of values.
     pub(crate) fn count(&self) -> Option<usize> {
         (self.0.len() > 1).then_some(self.0.len())
     }
 
-    /// What they say.
+    /// The formats.
     ///
     /// # Errors
     /// 22023 if one of them is none.
@@ -114,7 +115,7 @@ pub(crate) enum Message<'a> {
     Sync,
     Flush,
     Terminate,
-    /// What belongs to a COPY that has ended already.
+    /// A message of a COPY that has ended already.
     StrayCopy,
     FunctionCall,
 }
@@ -149,7 +150,7 @@ impl<'a> Bind<'a> {
     }
 }
 
-/// What the next message is; `None` if that cannot be told yet.
+/// The kind and length of the next message; `None` if too few bytes have come.
 ///
 /// # Errors
 /// 08P01 if it is none, or too long. The stream cannot be understood after that.
@@ -180,7 +181,8 @@ fn limit(kind: u8, bytes_max: usize) -> Result<usize, Error> {
 /// Reads a message.
 ///
 /// # Errors
-/// 08P01 if the body is none of its kind; 22021 if text is not UTF-8. The messages behind it can be understood.
+/// 08P01 if the body is none of its kind; 22021 if text is not UTF-8. The messages behind it can be
+/// understood.
 pub(crate) fn parse(kind: u8, body: &[u8]) -> Result<Message<'_>, Error> {
     let mut reader = Reader::new(body);
     let message = match kind {
@@ -200,7 +202,7 @@ pub(crate) fn parse(kind: u8, body: &[u8]) -> Result<Message<'_>, Error> {
         b'C' => Message::Close(target(&mut reader, "CLOSE")?),
         b'E' => {
             let portal = reader.string()?;
-            // No limit is what zero says; PostgreSQL takes negative numbers for that as well.
+            // Zero means no limit; PostgreSQL accepts negative numbers for that as well.
             let rows_max = usize::try_from(reader.i32()?).ok().filter(|&rows| rows > 0).unwrap_or(usize::MAX);
             Message::Execute { portal, rows_max }
         }

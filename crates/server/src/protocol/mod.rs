@@ -1,12 +1,13 @@
-//! PostgreSQL's protocol, version 3.0: bytes to messages and messages to bytes. Nothing in here reads or writes a socket.
+//! PostgreSQL's protocol, version 3.0: bytes to messages and messages to bytes. Nothing in here
+//! reads or writes a socket.
 //!
 //! ```text
 //! before the start          | length i32 | code i32 | … |           length counts itself
 //! after it     | kind u8 | length i32 | body … |                    length counts itself, not the kind
 //! ```
 //!
-//! Invariants: whatever bytes come, the outcome is a message or an error, never a panic; no length that a client names
-//! makes anything be allocated before the bytes are there.
+//! Invariants: whatever bytes come, the outcome is a message or an error, never a panic; no length
+//! that a client names makes anything be allocated before the bytes are there.
 //!
 //! | file | holds |
 //! | --- | --- |

@@ -1,10 +1,10 @@
-//! What a client sends first: a request for encryption, for a cancellation, or for a session.
+//! The first packet of a client: a request for encryption, for a cancellation, or for a session.
 
 use colibri_sql::{Error, SqlState};
 
 use super::{Reader, violation};
 
-/// The longest packet before somebody has logged in, in bytes: PostgreSQL's limit.
+/// The longest packet before the login, in bytes: PostgreSQL's limit.
 pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
 
 const CANCEL: i32 = 80_877_102;
@@ -25,7 +25,8 @@ pub(crate) enum Startup<'a> {
     Session { minor: u16, parameters: Vec<(&'a str, &'a str)> },
 }
 
-/// How long the packet is that these bytes begin with, its length included; `None` if that cannot be told yet.
+/// How long the packet is that these bytes begin with, its length included; `None` if that cannot
+/// be told yet.
 pub(crate) fn length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let Some(first) = bytes.first_chunk::<4>() else { return Ok(None) };
     match usize::try_from(i32::from_be_bytes(*first)) {
@@ -62,7 +63,8 @@ pub(crate) fn parse(packet: &[u8]) -> Result<Startup<'_>, Error> {
     }
 }
 
-/// The settings in the parameter `options`, which is written as on a command line: `-c name=value`, `--name=value`.
+/// The settings in the parameter `options`, which is written as on a command line: `-c name=value`,
+/// `--name=value`.
 pub(crate) fn options(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut words = words(text).into_iter();
     let mut settings = Vec::new();

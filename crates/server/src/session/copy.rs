@@ -1,11 +1,11 @@
 //! COPY from and to the client.
 //!
-//! Data that come are handed on in pieces as they lie in the buffer, so that a message of any length takes no more memory
-//! than any other.
+//! Data are passed on in pieces as they lie in the buffer, so that a message of any length takes no
+//! more memory than any other.
 
 use std::time::Instant;
 
-use colibri_sql::{CompactString, Copy, CopyFrom, CopyTo, Error, Progress, SqlState};
+use colibri_sql::{Awaited, CompactString, Copy, CopyFrom, CopyTo, Error, Progress, SqlState};
 
 use super::drive::Turn;
 use super::{Client, End, Failure, OUT_BYTES, unexpected};
@@ -17,17 +17,17 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// What a client sends during COPY FROM.
 enum Piece {
-    /// So many bytes, which lie in the buffer.
+    /// Data of this many bytes, which lie in the buffer.
     Data(usize),
     Done,
     Fail(String),
 }
 
 impl Client {
-    /// Carries out a COPY, whichever way it goes; gives its command tag.
+    /// Runs a COPY in either direction; gives its command tag.
     pub(super) async fn copy(&mut self, text: String, began: Instant) -> Result<CompactString, Failure> {
         let mut turn = self.turn(began);
-        // It may have to wait for a change of the table, and does not know how to do that without a thread.
+        // Beginning a COPY may wait for a change of the table, which blocks its thread.
         let begun = self.elsewhere(None, move |session| session.copy(&text)).await?;
         self.heed_cancel();
         match begun? {
@@ -54,6 +54,12 @@ impl Client {
             match finished.map_err(|error| self.why_canceled(error, turn))? {
                 Progress::Wait(wait) => {
                     if let Err(failure) = self.wait_for(wait, turn).await {
+                        self.session().copy_cancel(&mut copy);
+                        return Err(failure);
+                    }
+                }
+                Progress::Fetch(wait) => {
+                    if let Err(failure) = self.wait_fetched(wait, turn).await {
                         self.session().copy_cancel(&mut copy);
                         return Err(failure);
                     }
@@ -85,8 +91,11 @@ impl Client {
                     let pushed = session.copy_push(copy, &link.inbox.unread()[..bytes]);
                     link.inbox.take(bytes);
                     let mut wait = pushed?;
-                    while let Some(lock) = wait {
-                        self.wait_for(lock, turn).await?;
+                    while let Some(awaited) = wait {
+                        match awaited {
+                            Awaited::Lock(lock) => self.wait_for(lock, turn).await?,
+                            Awaited::Fetch(fetch) => self.wait_fetched(fetch, turn).await?,
+                        }
                         wait = self.session().copy_push(copy, &[])?;
                     }
                     self.rest(turn).await?;
@@ -146,7 +155,8 @@ impl Client {
                     self.link.inbox.take(HEADER_BYTES + body_bytes);
                     return Ok(Piece::Fail(why?));
                 }
-                // Clients of the extended protocol send these before they know that there is a COPY.
+                // Clients of the extended protocol send these before they know that there is a
+                // COPY.
                 b'S' | b'H' => self.link.inbox.take(HEADER_BYTES + body_bytes),
                 b'X' => return Err(End::Closed.into()),
                 other => return Err(unexpected(other, "during COPY from stdin").into()),
@@ -167,6 +177,12 @@ impl Client {
                         return Err(failure);
                     }
                 }
+                Progress::Fetch(wait) => {
+                    if let Err(failure) = self.wait_fetched(wait, turn).await {
+                        self.session().fail_copy(&mut copy);
+                        return Err(failure);
+                    }
+                }
                 Progress::Sleep(until) => {
                     if let Err(failure) = self.sleep_until(until, turn).await {
                         self.session().fail_copy(&mut copy);
@@ -174,7 +190,8 @@ impl Client {
                     }
                 }
                 Progress::Commits(turn) => self.wait_to_commit(turn).await,
-                // They are complete, and may be told when it is known what becomes of them.
+                // The rows are complete, and may be sent once the outcome of the transaction is
+                // known.
                 Progress::Rows if copy.holds_rows() => {}
                 Progress::Rows | Progress::Yield => {
                     let sent = match self.send_copy(&mut bytes, &mut ends).await {
@@ -206,7 +223,7 @@ impl Client {
                 self.flush().await?;
             }
         }
-        // What the binary format begins with waits for its first row.
+        // The header of the binary format is sent with the first row.
         bytes.drain(..from);
         ends.clear();
         Ok(())

@@ -1,8 +1,9 @@
 //! Running a statement from a task: step by step, waiting without a thread, within limits.
 //!
-//! A statement begins in the session's pool. When it has worked for so long (`colibri.batch_after`), it goes on in the pool
-//! for work that nobody waits for, and its session comes back when it is done. What a step cannot interrupt (a change of
-//! the catalogue, EXPLAIN ANALYZE) runs on a thread of its own.
+//! A statement begins in the session's pool. After some time of work (`colibri.batch_after`) it
+//! goes on in the pool for long work, and its session returns to the first pool when it is done.
+//! Statements without steps (a change of the catalogue, EXPLAIN ANALYZE) run on a thread of their
+//! own.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -12,23 +13,24 @@ use std::time::{Duration, Instant};
 use colibri_runtime::{Pool, Sleep, budget, sleep_until, spawn_blocking};
 use colibri_sql::cluster::Waits;
 use colibri_sql::{CompactString, Error, Progress, Rows, Running, Session, SqlState};
-use colibri_txn::{CommitTurn, LockWait};
+use colibri_txn::{CommitTurn, LockWait, StoreWait};
 
 use super::{Client, End, Failure, admin_shutdown};
 use crate::link::Link;
 use crate::registry::{Member, Stop};
 
-/// Rows that a statement looks at before it asks whether others should run, to begin with. From then on as many as take about
-/// [`STEP`]: one that joins and groups does more with each than one that counts them.
+/// The budget of the first step, in rows. Later steps have as many rows as take about [`STEP`]: a
+/// statement that joins and groups takes longer for a row than one that counts rows.
 const BUDGET_ROWS: i64 = 1_024;
 const BUDGET_ROWS_MIN: i64 = 128;
 const BUDGET_ROWS_MAX: i64 = 8_192;
-/// What a step of a long statement should take. Nobody else has its thread meanwhile.
+/// The time that a step of a long statement should take. It keeps its thread meanwhile.
 const STEP: Duration = Duration::from_micros(50);
-/// As much as this of what a client sends ahead is taken in while a statement runs, so as to notice if it goes away.
+/// The most bytes that are read ahead from a client while a statement runs, to notice if the client
+/// goes away.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Settings that the server heeds.
+/// Settings that the server uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Limits {
     pub(super) statement: Option<Duration>,
@@ -51,13 +53,13 @@ impl Limits {
         }
     }
 
-    /// Where the session's statements begin.
+    /// The pool in which the session's statements begin.
     pub(super) fn pool(&self) -> Pool {
         if self.is_batch { Pool::Batch } else { Pool::User }
     }
 }
 
-/// A statement's time.
+/// The time accounts of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     deadline: Option<Instant>,
@@ -65,9 +67,9 @@ pub(super) struct Turn {
     worked: Duration,
     resumed: Instant,
     steps: u32,
-    /// When the step at hand began, but for the first.
+    /// The start of the current step, except for the first.
     stepped: Instant,
-    /// Rows that a step looks at.
+    /// The budget of a step, in rows.
     pub(super) budget_rows: i64,
 }
 
@@ -88,22 +90,23 @@ fn canceled(why: &str) -> Error {
 }
 
 impl Client {
-    /// A statement's turn begins.
+    /// Begins the first step of a statement.
     pub(super) fn turn(&self, began: Instant) -> Turn {
         let deadline = self.limits.statement.map(|limit| began + limit);
         Turn { deadline, worked: Duration::ZERO, resumed: began, steps: 0, stepped: began, budget_rows: BUDGET_ROWS }
     }
 
-    /// Whoever asked for a cancellation before the session's flag was taken back asked in time.
+    /// A cancellation that came before the session's flag was cleared is still valid.
     pub(super) fn heed_cancel(&self) {
         if self.member().is_cancelled() {
             self.member().raise_flag();
         }
     }
 
-    /// Goes on with a statement until it has rows that may be told (`None`) or is done: its command tag.
+    /// Continues a statement until it has rows that may be sent (`None`) or is done: its command
+    /// tag.
     ///
-    /// On failure the statement is over, and taken back.
+    /// A failed statement has ended, and is rolled back.
     pub(super) async fn advance(
         &mut self,
         running: &mut Option<Running>,
@@ -113,7 +116,7 @@ impl Client {
         let at_work = |running: &Option<Running>| running.as_ref().expect("a statement is at work").holds_rows();
         loop {
             match self.step(running, rows, turn).await? {
-                // They are complete; what becomes of the statement comes next.
+                // The rows are complete; the outcome of the statement comes next.
                 Progress::Rows if at_work(running) => {}
                 Progress::Rows => {
                     self.between_steps(running, turn).await?;
@@ -122,6 +125,12 @@ impl Client {
                 Progress::Yield => self.between_steps(running, turn).await?,
                 Progress::Wait(wait) => {
                     if let Err(failure) = self.wait_for(wait, turn).await {
+                        self.fail(running);
+                        return Err(failure);
+                    }
+                }
+                Progress::Fetch(wait) => {
+                    if let Err(failure) = self.wait_fetched(wait, turn).await {
                         self.fail(running);
                         return Err(failure);
                     }
@@ -173,7 +182,7 @@ impl Client {
         stepped.map_err(|error| self.why_canceled(error, turn))
     }
 
-    /// Reads or plans within the time that a statement has.
+    /// Parses or plans within the time limit of a statement.
     pub(super) fn within_limit<T>(
         &mut self,
         began: Instant,
@@ -186,7 +195,19 @@ impl Client {
         done.map_err(|error| self.why_canceled(error, &turn))
     }
 
-    /// A cancellation has several reasons, of which the operators know none.
+    /// Makes a statement or a portal within the time that a statement has.
+    pub(super) fn within_time(&mut self, make: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Failure> {
+        if self.limits.statement.is_none() {
+            return Ok(make(self)?);
+        }
+        let turn = self.turn(Instant::now());
+        self.member().set_due(turn.deadline);
+        let done = make(self);
+        self.member().set_due(None);
+        done.map_err(|error| self.why_canceled(error, &turn))
+    }
+
+    /// The reason of a cancellation, which the operators do not know.
     pub(super) fn why_canceled(&self, error: Error, turn: &Turn) -> Failure {
         if error.state() != SqlState::CANCELED {
             return error.into();
@@ -201,7 +222,8 @@ impl Client {
         error.into()
     }
 
-    /// Runs something on a thread that may wait. At the deadline it is cancelled, and takes as long as it takes to notice.
+    /// Runs something on a thread that may wait. At the deadline it is cancelled, and ends when it
+    /// notices that.
     pub(super) async fn elsewhere<T: Send + 'static>(
         &mut self,
         deadline: Option<Instant>,
@@ -247,7 +269,7 @@ impl Client {
         rested
     }
 
-    /// Lets others run, if it is time; finds out whether what is at work may go on.
+    /// Lets others run, if it is time, and checks whether the current statement may go on.
     pub(super) async fn rest(&mut self, turn: &mut Turn) -> Result<(), Failure> {
         turn.steps += 1;
         // Most statements have one step.
@@ -264,7 +286,7 @@ impl Client {
                 self.shared.counts.sunk.add(1);
                 self.be_in(Pool::Batch).await;
             } else if self.pool == Pool::System {
-                // It was sent behind a commit, which is where the session still is.
+                // The statement was sent after a commit that is still going on.
                 self.be_in(self.limits.pool()).await;
             } else {
                 budget::yield_now().await;
@@ -285,8 +307,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for others who commit. Nothing interrupts that: it takes microseconds, and afterwards it is known what has become
-    /// of the transaction.
+    /// Waits for commits of others. This cannot be interrupted: it takes microseconds, and
+    /// afterwards the outcome of the transaction is known.
     pub(super) async fn wait_to_commit(&mut self, turn: CommitTurn) {
         self.be_in(Pool::System).await;
         self.member().waits_for(Some(Waits::Commits));
@@ -308,12 +330,17 @@ impl Client {
         self.wait_within(wait, Waits::Lock, lock_limit, turn).await
     }
 
+    /// Waits for what a store fetches.
+    pub(super) async fn wait_fetched(&mut self, wait: StoreWait, turn: &mut Turn) -> Result<(), Failure> {
+        self.wait_within(wait, Waits::Fetch, None, turn).await
+    }
+
     /// Sleeps for a statement.
     pub(super) async fn sleep_until(&mut self, until: Instant, turn: &mut Turn) -> Result<(), Failure> {
         self.wait_within(sleep_until(until), Waits::Sleep, None, turn).await
     }
 
-    /// Waits for something that a statement cannot go on without.
+    /// Waits for something that a statement needs to continue.
     async fn wait_within(
         &mut self,
         wait: impl Future<Output = ()>,
@@ -360,7 +387,7 @@ fn is_due(timer: Option<Pin<&mut Sleep>>, cx: &mut std::task::Context<'_>) -> bo
     timer.is_some_and(|timer| timer.poll(cx).is_ready())
 }
 
-/// Whether the client is not there any more. What it sends ahead is taken in, up to a limit.
+/// Whether the client has gone. Bytes that it sends ahead are read, up to a limit.
 fn is_gone(link: &mut Link, cx: &mut std::task::Context<'_>) -> bool {
     while link.inbox.unread().len() < AHEAD_BYTES_MAX {
         match link.poll_fill(cx) {

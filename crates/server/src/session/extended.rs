@@ -1,26 +1,28 @@
 //! Prepared statements and portals.
 //!
-//! Between two Syncs statements are one transaction. Most often there is one only, and it commits by itself, which lets
-//! the session run it again if it conflicts: so before an Execute outside a block the server looks which message is next.
+//! Between two Syncs statements are one transaction. Most often there is one only, and it is a
+//! transaction by itself, which the session can repeat after a conflict. So before an Execute
+//! outside of a block the server looks at the next message.
 //!
-//! A portal that runs to its end at once is nobody else's business and stays here. One that others could notice goes to
-//! the session, among its cursors ([`Stage::InSession`]): when rows are asked for in pieces, and in front of any other
-//! statement of its transaction, which may FETCH from it, or must not change what it sees. Of one
-//! that has no plan, the session knows the name.
+//! A portal that runs to its end at once stays here. Other portals become cursors of the session
+//! ([`Stage::InSession`]): those whose rows are fetched in pieces, and those that are followed by
+//! another statement of their transaction, which may FETCH from them, or must not change what they
+//! see. Of a portal without a plan, the session knows the name.
 //!
-//! Invariants: portals end with the transaction that they were made in; what is suspended here has done all that it does,
-//! or only reads, so to drop it is to end it.
+//! Invariants: portals end with the transaction that they were made in; a portal that is suspended
+//! here has made all its changes, or only reads, so it can be dropped at any time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_sql::wire::{self, Format};
-use colibri_sql::{CompactString, Datum, Error, Prepared, Rows, Running, Session, SqlState, TransactionState, Type};
+use colibri_sql::{
+    CompactString, Datum, Error, Prepared, Rows, Running, Session, SqlState, TransactionState, Type, with_count,
+};
 
 use super::drive::Turn;
 use super::named::within_name;
-use super::simple::may_be_copy;
 use super::{Client, End, Failure, OUT_BYTES};
 use crate::protocol::frontend::{Bind, Formats, Target};
 use crate::protocol::{backend, violation};
@@ -120,12 +122,21 @@ impl Portal {
             (_, Statement::Sql(prepared)) if self.is_listed || matches!(self.stage, Stage::InSession) => {
                 session.cursor_statement_of(name).is_some_and(|other| Arc::ptr_eq(other, prepared))
             }
+            (_, Statement::Copy(_)) if self.is_listed => session.has_cursor(name),
             _ => true,
         }
     }
 }
 
 impl Statement {
+    /// Tells the session that a portal has this name, which it cannot run.
+    fn list(&self, name: &str, session: &mut Session) -> Result<(), Error> {
+        match self {
+            Self::Sql(prepared) => session.open_portal(name, prepared, None),
+            Self::Copy(text) => session.list_portal(name, text),
+        }
+    }
+
     /// In a block that has failed, refuses what does not end it.
     fn check_failed(&self, session: &Session) -> Result<(), Error> {
         match self {
@@ -189,14 +200,17 @@ impl Portals {
     fn hand_over(&mut self, name: &str, session: &mut Session) -> Result<(), Error> {
         let portal =
             if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
-        let Some(Portal { statement: Statement::Sql(prepared), stage, is_listed, .. }) = portal else { return Ok(()) };
-        if !prepared.can_be_cursor() {
-            if !name.is_empty() && !*is_listed {
-                session.open_portal(name, prepared, None)?;
-                *is_listed = true;
+        let Some(Portal { statement, stage, is_listed, .. }) = portal else { return Ok(()) };
+        let prepared = match statement {
+            Statement::Sql(prepared) if prepared.can_be_cursor() => prepared,
+            _ => {
+                if !name.is_empty() && !*is_listed {
+                    statement.list(name, session)?;
+                    *is_listed = true;
+                }
+                return Ok(());
             }
-            return Ok(());
-        }
+        };
         match std::mem::replace(stage, Stage::InSession) {
             Stage::Bound(params) => session.open_portal(name, prepared, Some(params)),
             other => {
@@ -298,12 +312,6 @@ impl Portals {
     }
 }
 
-/// A command tag with another number of rows, if it has one.
-fn with_count(tag: &str, rows: usize) -> CompactString {
-    let verb = tag.trim_end_matches(|last: char| last.is_ascii_digit());
-    if verb.len() == tag.len() { tag.into() } else { format!("{verb}{rows}").into() }
-}
-
 fn no_such_portal(name: &str) -> Error {
     Error::new(NO_SUCH_PORTAL, format!("portal \"{name}\" does not exist"))
 }
@@ -322,16 +330,12 @@ impl Client {
     pub(super) fn parse(&mut self, name: &str, text: &str, types: &[u32]) -> Result<(), Error> {
         let name = within_name(name);
         if name.is_empty() {
-            // Whatever becomes of this one.
+            // Whether this statement succeeds or fails.
             self.portals.unnamed_statement = None;
         }
-        let statement = if may_be_copy(text) && Session::is_copy(text) {
-            self.session().check_copy(text)?;
-            Statement::Copy(text.into())
-        } else {
-            let types = types.iter().map(|&oid| type_of(oid)).collect::<Result<Vec<_>, _>>()?;
-            Statement::Sql(self.session().prepare(text, &types)?)
-        };
+        let types = types.iter().map(|&oid| type_of(oid)).collect::<Result<Vec<_>, _>>()?;
+        let prepared = self.session().prepare(text, &types)?;
+        let statement = if prepared.is_copy() { Statement::Copy(text.into()) } else { Statement::Sql(prepared) };
         match statement {
             statement if name.is_empty() => self.portals.unnamed_statement = Some(statement),
             _ if self.portals.copies.contains_key(name) => return Err(duplicate_statement(name)),
@@ -394,6 +398,8 @@ impl Client {
         }
         let formats = bind.results()?;
         if let Statement::Sql(prepared) = &statement {
+            // Constants are computed when a portal is made, and fail there.
+            prepared.check_constants()?;
             formats
                 .check(prepared.columns().map_or(0, <[_]>::len), |formats, count| {
                     format!("bind message has {formats} result formats but query has {count} columns")
@@ -539,14 +545,15 @@ impl Client {
             // Of the others, the session knows all that have names.
             self.portals.unnamed = None;
         }
-        if let (Stage::Exhausted(_), Statement::Sql(prepared), false) =
+        if let (Stage::Exhausted(tag), Statement::Sql(prepared), false) =
             (&portal.stage, &portal.statement, name.is_empty())
             && prepared.can_be_cursor()
         {
             // It may be asked for by its name, and has no more rows.
-            let prepared = Arc::clone(prepared);
+            let (prepared, tag) = (Arc::clone(prepared), tag.clone());
             portal.stage = Stage::InSession;
             self.session().open_portal(name, &prepared, None)?;
+            self.session().set_portal_tag(name, &tag);
         }
         self.list(&mut portal, name)?;
         self.portals.put_back(name, portal);
@@ -556,13 +563,12 @@ impl Client {
     /// Tells the session the name of a portal that has run, and that it does not know otherwise, or
     /// no more: CLOSE ALL leaves its own portal.
     fn list(&mut self, portal: &mut Portal, name: &str) -> Result<(), Error> {
-        let Statement::Sql(prepared) = &portal.statement else { return Ok(()) };
-        if name.is_empty() || prepared.can_be_cursor() {
+        if name.is_empty() || matches!(&portal.statement, Statement::Sql(prepared) if prepared.can_be_cursor()) {
             return Ok(());
         }
         let session = self.session();
         if portal.blocks_ended == session.blocks_ended() && !session.has_cursor(name) {
-            session.open_portal(name, prepared, None)?;
+            portal.statement.list(name, session)?;
             portal.is_listed = true;
         }
         Ok(())
@@ -697,7 +703,7 @@ impl Client {
         let tag = work.tag.take().unwrap_or_default();
         let has_rows = prepared.columns().is_some();
         if has_rows && rows_max != usize::MAX {
-            self.complete(prepared, Some(&with_count(&tag, given)));
+            self.complete(prepared, Some(&with_count(&tag, given as u64)));
         } else {
             self.complete(prepared, Some(&tag));
         }

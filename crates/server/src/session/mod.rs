@@ -16,13 +16,13 @@
 //! | `repeat` | running a transaction again that conflicts, unseen |
 //!
 //! Invariants
-//! - Nothing that says that something is committed, or that was seen before it was, leaves before it is durable: what is
-//!   owed is waited for by [`Client::flush`], in front of every write.
+//! - An answer that reports a commit, or contains data of one, is sent only when the commit is
+//!   durable: [`Client::flush`] waits for that before every write.
 //! - A client that waits for its next message costs its task, its session and little else; a client that does not read
 //!   stops its statement at [`OUT_BYTES`].
 //! - After an error of an extended message all others up to the next Sync are left out.
-//! - An error and a notice leave as soon as nothing more of what the client has sent is at hand, whether it asks for that
-//!   (Flush) or not: many clients send a Sync only when they have read an error.
+//! - Errors and notices are sent as soon as all received messages are handled, even without a
+//!   Flush: many clients send a Sync only when they have read an error.
 
 mod copy;
 mod drive;
@@ -53,7 +53,7 @@ use drive::Limits;
 use extended::Portals;
 use repeat::Unit;
 
-/// An answer that has become so long is sent before there is more of it.
+/// The length from which an unfinished answer is sent.
 const OUT_BYTES: usize = 32 << 10;
 const ADMIN_SHUTDOWN: SqlState = SqlState("57P01");
 const IDLE: SqlState = SqlState("57P05");
@@ -62,20 +62,20 @@ const IDLE_IN_TRANSACTION: SqlState = SqlState("25P03");
 /// How a session ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The client has said goodbye.
+    /// The client has sent Terminate.
     Closed,
-    /// The client is not there any more.
+    /// The client has gone.
     Gone,
-    /// The client is to be told why.
+    /// The session ends with this error.
     Fatal(Error),
 }
 
-/// Why a message was not carried out.
+/// Why a message failed.
 #[derive(Debug)]
 enum Failure {
-    /// The client is told, and may go on.
+    /// An error for the client; the session goes on.
     Error(Error),
-    /// That was it.
+    /// The session ends.
     End(End),
 }
 
@@ -91,34 +91,35 @@ impl From<End> for Failure {
     }
 }
 
-/// What the client may be told only when a ticket is due.
+/// Answers that may be sent only when a ticket is due.
 struct Owed {
     ticket: CommitTicket,
-    /// Where in what is to be sent that begins.
+    /// Where these answers begin in the bytes to send.
     from: usize,
 }
 
 /// A client that has logged in.
 ///
-/// Fields are dropped in order: the session goes before its place among those that use the database.
+/// Fields are dropped in order: the session before its lease on the database.
 pub(crate) struct Client {
     shared: Arc<Shared>,
     link: Link,
-    /// Away while a thread of its own runs it.
+    /// `None` while it runs on a thread of its own.
     session: Option<Box<Session>>,
     portals: Portals,
     /// After an error, until the next Sync.
     is_skipping: bool,
-    /// Of a message with data for a COPY, the bytes that were not taken yet. If the COPY has failed they are left out.
+    /// The bytes of a CopyData message that were not taken yet. If the COPY has failed they are
+    /// skipped.
     copy_left: usize,
-    /// Something is to be sent though the client has asked for nothing more.
+    /// Something has to be sent even without a further request.
     is_flush_due: bool,
     owed: Option<Owed>,
-    /// How often something was sent.
+    /// The number of writes to the client.
     sent: u64,
-    /// What came by the extended protocol since the last Sync and may be run again.
+    /// The unit of extended messages since the last Sync that may be run again.
     unit: Option<Unit>,
-    /// A text of several statements is at work, which may be run again.
+    /// Whether a text of several statements is running that may be run again.
     is_text_at_work: bool,
     scratch: String,
     times: Times,
@@ -130,7 +131,7 @@ pub(crate) struct Client {
     _lease: Lease,
 }
 
-/// Settings that clients are told of when they change: PostgreSQL's GUC_REPORT.
+/// Settings whose changes are reported to clients: PostgreSQL's GUC_REPORT.
 const REPORTED: [(&str, &str); 9] = [
     ("application_name", "application_name"),
     ("client_encoding", "client_encoding"),
@@ -143,7 +144,7 @@ const REPORTED: [(&str, &str); 9] = [
     ("TimeZone", "timezone"),
 ];
 
-/// What is known of the time without another look at a clock: a client sends dozens of statements at once.
+/// The time without another reading of a clock: a client sends dozens of statements at once.
 #[derive(Default)]
 struct Times {
     /// An instant since the client was last waited for, and the wall's clock at that, in microseconds since 2000-01-01
@@ -151,12 +152,12 @@ struct Times {
     came: Option<(Instant, i64)>,
     /// When the statement at work began, by the wall's clock as above.
     began_us: i64,
-    /// When the last statement ended, if nothing was done since but to bind the next.
+    /// The end of the last statement, if only a Bind came since.
     ended: Option<Instant>,
 }
 
-/// What a future gives, or what it panicked with: a mistake in a statement costs its session, whose client is told, and
-/// nobody else anything.
+/// The result of a future, or its panic: a bug in a statement ends its session with an error, and
+/// affects no other session.
 async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
@@ -171,14 +172,14 @@ async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
     .await
 }
 
-/// What the client was told last.
+/// The values reported last.
 #[derive(Default)]
 struct Reported {
     version: Option<u32>,
     values: [String; REPORTED.len()],
-    /// Notices that matter less are kept back.
+    /// Notices of lower severity are not sent.
     notices_from: Option<Severity>,
-    /// All of them are.
+    /// No notices are sent.
     is_silent: bool,
 }
 
@@ -214,7 +215,7 @@ impl Client {
         self.session.as_mut().expect("it is away only while its task waits for it")
     }
 
-    /// Greets the client, and serves it until its end; that is told to it as well.
+    /// Sends the greeting, and serves the client until its end, whose reason is sent as well.
     pub(crate) async fn serve(mut self) -> End {
         self.greet().await;
         let end = match self.flush().await {
@@ -230,11 +231,11 @@ impl Client {
             Err(end) => end,
         };
         if let End::Fatal(error) = &end {
-            // What it was about to be told of statements before stays in front.
+            // Pending answers to earlier statements are sent first.
             backend::error(&mut self.link.out, "FATAL", error);
             self.shared.log.warn("session_ended", &[("pid", &self.member().pid), ("error", error)]);
         }
-        // Takes a transaction back before waiting for a client that may not read.
+        // The transaction is rolled back before waiting for a client that may not read.
         self.session = None;
         if !matches!(end, End::Gone) {
             _ = colibri_runtime::timeout(GOODBYE_MAX, self.link.close()).await;
@@ -286,14 +287,14 @@ impl Client {
         }
     }
 
-    /// Leaves out what is left of data for a COPY that has failed.
+    /// Skips the remaining data of a COPY that has failed.
     fn skip_copy(&mut self) {
         let bytes = self.copy_left.min(self.link.inbox.unread().len());
         self.link.inbox.take(bytes);
         self.copy_left -= bytes;
     }
 
-    /// Carries a message out.
+    /// Runs a message.
     async fn take(&mut self, header: Header) -> Result<(), End> {
         let Header { kind, body_bytes } = header;
         if self.is_skipping && !matches!(kind, b'S' | b'X') {
@@ -303,10 +304,11 @@ impl Client {
         if !matches!(kind, b'B' | b'E') {
             self.times.ended = None;
         }
-        // The message lies in the buffer, which nothing is added to until it is understood.
+        // The message lies in the buffer, to which nothing is added until it is parsed.
         let mut inbox = std::mem::take(&mut self.link.inbox);
         let body = &inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes];
-        let next = frontend::parse(kind, body).and_then(|message| self.understand(message));
+        let message = frontend::parse(kind, body).map_err(Failure::from);
+        let next = message.and_then(|message| self.understand(message));
         inbox.take(HEADER_BYTES + body_bytes);
         self.link.inbox = inbox;
         match next {
@@ -319,7 +321,8 @@ impl Client {
             Ok(Next::Sync) => self.sync().await,
             Ok(Next::Flush) => self.flush().await,
             Ok(Next::Terminate) => Err(End::Closed),
-            Err(error) => {
+            Err(Failure::End(end)) => Err(end),
+            Err(Failure::Error(error)) => {
                 self.session().fail_block();
                 if matches!(kind, b'Q' | b'F') {
                     self.tell(&error);
@@ -330,31 +333,41 @@ impl Client {
         }
     }
 
-    /// Does what takes no time, and gives what does.
-    fn understand(&mut self, message: Message<'_>) -> Result<Next, Error> {
-        match message {
+    /// Does the short part of a message, and gives the part that may wait.
+    fn understand(&mut self, message: Message<'_>) -> Result<Next, Failure> {
+        Ok(match message {
             Message::Query(text) => {
                 before_reading(text);
-                Ok(Next::Query(text.to_owned()))
+                Next::Query(text.to_owned())
             }
             Message::Parse { name, text, types } => {
                 before_reading(text);
-                self.parse(name, text, &types).map(|()| Next::Done)
+                self.within_time(|client| client.parse(name, text, &types))?;
+                Next::Done
             }
-            Message::Bind(bind) => self.bind(bind).map(|()| Next::Done),
-            Message::Describe(target) => self.describe(target).map(|()| Next::Done),
+            Message::Bind(bind) => {
+                self.within_time(|client| client.bind(bind))?;
+                Next::Done
+            }
+            Message::Describe(target) => {
+                self.describe(target)?;
+                Next::Done
+            }
             Message::Close(target) => {
                 self.close(target);
-                Ok(Next::Done)
+                Next::Done
             }
-            Message::Execute { portal, rows_max } => Ok(Next::Execute { portal: portal.into(), rows_max }),
-            Message::Sync => Ok(Next::Sync),
-            Message::Flush => Ok(Next::Flush),
-            Message::Terminate => Ok(Next::Terminate),
-            Message::StrayCopy => Ok(Next::Done),
-            Message::FunctionCall => Err(Error::unsupported("a function call by message")
-                .hint("Call the function in a SELECT, as current versions of client libraries do.")),
-        }
+            Message::Execute { portal, rows_max } => Next::Execute { portal: portal.into(), rows_max },
+            Message::Sync => Next::Sync,
+            Message::Flush => Next::Flush,
+            Message::Terminate => Next::Terminate,
+            Message::StrayCopy => Next::Done,
+            Message::FunctionCall => {
+                return Err(Error::unsupported("a function call by message")
+                    .hint("Call the function in a SELECT, as current versions of client libraries do.")
+                    .into());
+            }
+        })
     }
 
     // ---- what clients are told ----
@@ -376,7 +389,7 @@ impl Client {
         }
     }
 
-    /// Tells what has become of settings, and takes notice of those that are the server's to heed.
+    /// Reports changed settings, and reads those that the server uses.
     fn report_settings(&mut self) {
         let session = self.session.as_deref().expect("it is away only while its task waits for it");
         let version = session.settings_version();
@@ -403,7 +416,7 @@ impl Client {
         self.reported.is_silent = session.setting("client_min_messages").is_ok_and(|least| least == "error");
     }
 
-    /// Says that the next message may come, and sends what is to be sent.
+    /// Sends ReadyForQuery and all pending answers.
     async fn ready(&mut self) -> Result<(), End> {
         self.tell_notices();
         self.report_settings();
@@ -415,7 +428,7 @@ impl Client {
             TransactionState::Failed => SessionState::IdleInFailedTransaction,
         };
         self.member().rests(resting, self.shared.clock.now_us());
-        // A commit is waited for once for all that the client has sent behind it.
+        // One wait for a commit covers all messages that the client has sent after it.
         let next = self.link.message(self.shared.options.message_bytes_max);
         if self.owed.is_some() && matches!(next, Ok(Some(_))) && self.link.out.len() < OUT_BYTES {
             self.is_flush_due = true;
@@ -424,7 +437,7 @@ impl Client {
         self.flush().await
     }
 
-    /// Sends what is to be sent, once it may be told.
+    /// Sends pending answers once they may be sent.
     async fn flush(&mut self) -> Result<(), End> {
         self.is_flush_due = false;
         self.times.ended = None;
@@ -454,7 +467,7 @@ impl Client {
         flushed
     }
 
-    /// What is told from here on may be told when a ticket is due.
+    /// Answers from here on may be sent when a ticket is due.
     fn owe(&mut self, ticket: Option<CommitTicket>) {
         let Some(ticket) = ticket else { return };
         if ticket.is_durable() {
@@ -465,16 +478,22 @@ impl Client {
         self.owed = Some(Owed { ticket, from });
     }
 
-    /// Waits until all that is to be told may be.
+    /// Waits until all pending answers may be sent.
     async fn settle(&mut self) -> Result<(), End> {
         let Some(Owed { mut ticket, from }) = self.owed.take() else { return Ok(()) };
         if !ticket.is_durable() {
-            self.be_in(Pool::System).await;
             self.member().waits_for(Some(Waits::Durability));
-            let due = Pin::new(&mut ticket).await;
+            let due = match budget::may_block_briefly().then(|| ticket.flush_if_alone()) {
+                Some(Ok(true)) => Ok(ticket.seen()),
+                Some(Err(error)) => Err(error),
+                Some(Ok(false)) | None => {
+                    self.be_in(Pool::System).await;
+                    Pin::new(&mut ticket).await
+                }
+            };
             self.member().waits_for(None);
             if let Err(error) = due {
-                // Nobody knows what has become of it: none of what was to be said of it is.
+                // The outcome is unknown: none of the pending answers about it is sent.
                 self.link.out.truncate(from);
                 return Err(End::Fatal(colibri_sql::in_sql(error)));
             }
@@ -482,7 +501,7 @@ impl Client {
         Ok(())
     }
 
-    /// Goes on in a pool.
+    /// Moves the task to a pool.
     async fn be_in(&mut self, pool: Pool) {
         if self.pool != pool {
             self.pool = pool;
@@ -492,7 +511,7 @@ impl Client {
 
     // ---- waiting for the client ----
 
-    /// Waits for more of what the client says, between statements.
+    /// Waits for the client's next message, between statements.
     async fn wait(&mut self) -> Result<(), End> {
         if self.is_flush_due {
             self.flush().await?;
@@ -552,7 +571,7 @@ impl Client {
 
     // ---- statements at work ----
 
-    /// A statement begins: others can see it, and it can be cancelled.
+    /// Begins a statement: other sessions see it, and it can be cancelled.
     fn begins(&mut self, query: Query) -> Instant {
         let began = self.times.ended.take().unwrap_or_else(Instant::now);
         let us = self.us_of(began);
@@ -571,7 +590,7 @@ impl Client {
         }
     }
 
-    /// A statement has ended, one way or the other.
+    /// Ends a statement that has succeeded or failed.
     fn ends(&mut self, began: Instant, text: &str) {
         let now = Instant::now();
         self.times.ended = Some(now);
@@ -586,7 +605,7 @@ impl Client {
 /// How long a client may take to read that its session has ended.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
-/// What is left to do of a message.
+/// The part of a message that is left to do.
 enum Next {
     Done,
     Query(String),
@@ -600,14 +619,14 @@ fn admin_shutdown() -> Error {
     Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
-/// A message came that does not belong there.
+/// The error for a message that is not allowed here.
 fn unexpected(kind: u8, when: &str) -> Error {
     violation(format!("unexpected message type 0x{kind:02X} {when}"))
 }
 
-/// Reading a long text is one call: somebody else serves the other sessions meanwhile.
+/// Parsing a long text is one call, during which another thread serves the other sessions.
 fn before_reading(text: &str) {
-    /// What is read in about 4 ms, in bytes.
+    /// The length of a text that is parsed in about 4 ms, in bytes.
     const LONG_TEXT: usize = 16 << 10;
     if text.len() >= LONG_TEXT {
         budget::before_long_call();
@@ -620,8 +639,9 @@ mod tests {
 
     use super::*;
 
-    /// Bug: a statement that panicked ended its session without a word. Consequence: the client saw a broken connection, and
-    /// whoever ran the server an entry in the log without the session's number. Fix: the client is told (XX000).
+    /// Bug: a statement that panicked ended its session without a word. Consequence: the client saw
+    /// a broken connection, and the log had an entry without the session's number. Fix: the client
+    /// gets an error (XX000).
     #[test]
     fn a_panic_becomes_an_error_of_whoever_waits() {
         let mut cx = Context::from_waker(Waker::noop());

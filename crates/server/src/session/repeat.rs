@@ -1,13 +1,14 @@
-//! Running a transaction again that conflicts, if nobody can tell.
+//! Running a transaction again that conflicts, if its client cannot notice.
 //!
-//! A transaction that nobody has begun explicitly, or that came as one text from BEGIN to COMMIT, is known as a whole when
-//! its end has come. If it fails for others' sake (40001, 40P01), and the client was told nothing of it yet, it is taken
-//! back and carried out again: the same statements with the same parameters, whose answers take the place of those before.
-//! Statements that are transactions by themselves are run again by the session, without any of this.
+//! A transaction without an explicit BEGIN, or one that came as one text from BEGIN to COMMIT, is
+//! known as a whole at its end. If it fails because of other transactions (40001, 40P01), and no
+//! answer of it was sent yet, it is rolled back and run again: the same statements with the same
+//! parameters, whose answers replace the earlier ones. Statements that are transactions by
+//! themselves are run again by the session, without any of this.
 //!
 //! Invariants
-//! - A unit begins where the session is between transactions, and is over where it is so again: nothing in it has committed.
-//! - What is repeated changes nothing but the transaction, and its answer has not left: not a byte was sent since the unit
+//! - A unit begins and ends between transactions: nothing in it has committed.
+//! - A repeated unit changes nothing outside of its transaction, and no byte was sent since it
 //!   began. So a unit's answers have at most [`super::OUT_BYTES`].
 
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use super::drive::Turn;
 use super::{Client, End, Failure};
 use crate::protocol::frontend::Formats;
 
-/// A transaction that fails so often is one that others do not let through: its client is told.
+/// The most attempts of a transaction. After them its client gets the error.
 const TRIES_MAX: u32 = 1_000;
 /// Parameters that are kept for another run, in bytes as they came.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What may be run again.
+/// A unit: statements that may be run again.
 pub(super) struct Unit {
-    /// Where its answers begin in what is to be sent.
+    /// Where its answers begin in the bytes to send.
     out_from: usize,
     /// [`Client::sent`] when it began.
     sent: u64,
@@ -44,16 +45,17 @@ pub(super) struct Unit {
 /// A statement as it was executed.
 struct Run {
     prepared: Arc<Prepared>,
-    /// They come when it is over: until then it has them.
+    /// Set when the statement ends: until then it has the parameters itself.
     params: Vec<Datum>,
     formats: Formats,
-    /// Where its answer lies in what is to be sent. In front of it are those to messages that do not run anything.
+    /// Where its answer lies in what is to be sent. In front of it are those to messages that do
+    /// not run anything.
     from: usize,
     to: usize,
 }
 
 impl Unit {
-    /// Nothing that it does from here on can be taken back unseen.
+    /// Marks the unit as one that cannot be repeated from here on.
     pub(super) fn cannot_repeat(&mut self) {
         self.is_repeatable = false;
         self.runs = Vec::new();
@@ -61,7 +63,7 @@ impl Unit {
 }
 
 impl Client {
-    /// A unit begins here.
+    /// Begins a unit.
     pub(super) fn unit(&mut self) -> Unit {
         Unit {
             out_from: self.link.out.len(),
@@ -74,7 +76,8 @@ impl Client {
         }
     }
 
-    /// Whether a unit that has failed may be run again. If so it has been taken back, and its answers with it.
+    /// Whether a failed unit may be run again. If so, it is rolled back, and its answers are
+    /// removed.
     pub(super) async fn takes_back(
         &mut self,
         unit: &mut Unit,
@@ -93,15 +96,15 @@ impl Client {
         self.shared.counts.repeated.add(1);
         self.session().take_back_block();
         self.link.out.truncate(unit.out_from);
-        // Whoever was in the way may need this thread.
+        // The conflicting transaction may need this thread.
         budget::yield_now().await;
         self.rest(turn).await?;
         self.heed_cancel();
         Ok(true)
     }
 
-    /// Sends what is held back so that several answers leave in one write: a wait of any length begins. What would show a part
-    /// of a unit that may be run again stays.
+    /// Sends answers that were held back to be sent in one write, as a wait begins. Answers of a
+    /// unit that may be run again stay.
     pub(super) async fn tell_held_back(&mut self) -> Result<(), End> {
         let out_from = self.unit.as_ref().filter(|unit| unit.is_repeatable).map(|unit| unit.out_from);
         if !self.is_flush_due || self.is_text_at_work || out_from.is_some_and(|from| self.link.out.len() > from) {
@@ -115,7 +118,7 @@ impl Client {
         Ok(())
     }
 
-    /// Notes a statement of the unit at hand that is about to run, if there is a unit.
+    /// Records a statement of the current unit that is about to run, if there is a unit.
     pub(super) fn note_run(&mut self, prepared: &Arc<Prepared>, bytes: usize, formats: &Formats) {
         let (from, sent) = (self.link.out.len(), self.sent);
         let Some(unit) = self.unit.as_mut().filter(|unit| unit.is_repeatable) else { return };
@@ -142,8 +145,8 @@ impl Client {
         }
     }
 
-    /// Runs the unit at hand again, as long as it fails for others' sake; with `commit`, up to and with the end of the
-    /// transaction. Gives the error back if there is nothing to be done about it.
+    /// Runs the current unit again, as long as it fails because of other transactions; with
+    /// `commit`, the end of the transaction included. Returns the error if repeating does not help.
     pub(super) async fn repeat(&mut self, mut error: Error, commit: bool) -> Result<(), Failure> {
         let unit = self.unit.take().filter(|_| error.is_retryable());
         let Some(mut unit) = unit else { return Err(error.into()) };
@@ -166,7 +169,7 @@ impl Client {
         Err(error.into())
     }
 
-    /// What is to be sent between the answers of a unit's statements, and behind them.
+    /// The bytes to send between the answers of a unit's statements, and after them.
     fn parts(&self, unit: &Unit) -> Vec<Vec<u8>> {
         let out = &self.link.out;
         if unit.sent != self.sent || !unit.is_repeatable {
@@ -178,7 +181,7 @@ impl Client {
             parts.push(out[at..run.from].to_vec());
             at = run.to;
         }
-        // Behind a statement that has failed there is what it gave before that.
+        // A failed statement is followed by the rows that it gave before the failure.
         let is_last_done = unit.runs.last().is_none_or(|run| run.to > run.from);
         parts.push(if is_last_done { out[at..].to_vec() } else { Vec::new() });
         parts

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_sql::wire::Format;
-use colibri_sql::{Datum, Error, Prepared, Rows, Session, TransactionState};
+use colibri_sql::{Datum, Error, Prepared, Rows, TransactionState};
 
 use super::repeat::Unit;
 use super::{Client, End, Failure, OUT_BYTES};
@@ -13,7 +13,7 @@ use crate::protocol::frontend::Formats;
 use crate::registry::{Query, shown};
 
 impl Client {
-    /// Carries out a message Query.
+    /// Runs a Query message.
     pub(super) async fn query(&mut self, text: String) -> Result<(), End> {
         let began = self.begins(Query::Text(shown(&text).to_owned()));
         let ran = match self.before_query() {
@@ -22,11 +22,11 @@ impl Client {
         };
         let done = match ran {
             Err(Failure::Error(error)) => {
-                // A text that cannot be read has not come to any of its statements.
+                // None of the statements of a text with a syntax error has run.
                 self.session().fail_block();
                 self.tell(&error);
                 self.portals.fail();
-                // The block that the text itself was is taken back.
+                // The implicit block of the text is rolled back.
                 match self.end_implicit_block().await {
                     Ok(()) => Ok(()),
                     Err(Failure::Error(error)) => return Err(End::Fatal(error)),
@@ -53,7 +53,8 @@ impl Client {
             return Ok(());
         }
         self.is_text_at_work = true;
-        let ran = self.run_parts(text, &parts, began).await;
+        // Behind a pointer: what it needs would be part of each idle connection.
+        let ran = Box::pin(self.run_parts(text, &parts, began)).await;
         self.is_text_at_work = false;
         ran
     }
@@ -64,10 +65,11 @@ impl Client {
         let mut at = 0;
         while at < parts.len() {
             if parts.len() > 1 {
-                // COMMIT ends a block, and what comes behind it is one of its own again.
+                // COMMIT ends a block, and the statements after it are in a new implicit block.
                 self.session().begin_implicit_block();
             }
-            match self.run_part(text, parts[at], began, at + 1 == parts.len(), &mut unit).await {
+            let place = (parts.len() == 1, at + 1 == parts.len());
+            match self.run_part(text, parts[at], began, place, &mut unit).await {
                 Ok(()) => {
                     at += 1;
                     if self.session().state() == TransactionState::Idle {
@@ -86,7 +88,7 @@ impl Client {
         text: &str,
         part: &str,
         began: Instant,
-        is_last: bool,
+        place: (bool, bool),
         unit: &mut Unit,
     ) -> Result<(), Failure> {
         // Positions are those in the whole text.
@@ -95,7 +97,7 @@ impl Client {
             Some(position) if before > 0 => error.moved_to(position + text[..before].chars().count() as u32),
             _ => error,
         };
-        let done = self.run_part_alone(part, began, is_last, unit).await;
+        let done = self.run_part_alone(part, began, place, unit).await;
         done.map_err(|failure| match failure {
             Failure::Error(error) => Failure::Error(in_text(error)),
             end => end,
@@ -106,15 +108,20 @@ impl Client {
         &mut self,
         part: &str,
         began: Instant,
-        is_last: bool,
+        (is_alone, is_last): (bool, bool),
         unit: &mut Unit,
     ) -> Result<(), Failure> {
-        if may_be_copy(part) && Session::is_copy(part) {
+        // Of a text of one statement it is known by now that this does not go.
+        let lifted = if is_alone { None } else { self.session().prepare_simple(part) };
+        let (prepared, values) = match lifted {
+            Some(lifted) => lifted,
+            None => (self.within_limit(began, |session| session.prepare(part, &[]))?, Vec::new()),
+        };
+        if prepared.is_copy() {
             unit.cannot_repeat();
             let tag = self.copy(part.to_owned(), began).await?;
             return self.finish(&tag, is_last).await;
         }
-        let prepared = self.within_limit(began, |session| session.prepare(part, &[]))?;
         if !prepared.is_repeatable() {
             unit.cannot_repeat();
         }
@@ -125,7 +132,7 @@ impl Client {
             backend::empty_query(&mut self.link.out);
             return Ok(());
         }
-        let done = self.run_one(&prepared, Vec::new(), began, is_last).await;
+        let done = self.run_one(&prepared, values, began, is_last).await;
         if let Err(Failure::Error(_)) = &done {
             let Self { session, portals, .. } = self;
             portals.failed_query(prepared, session.as_ref().expect("it is away only while its task waits for it"));
@@ -147,6 +154,7 @@ impl Client {
         self.heed_cancel();
         let mut columns = prepared.columns();
         if prepared.is_query()
+            && prepared.check_constants().is_ok()
             && let Some(columns) = columns.take()
         {
             backend::row_description(&mut self.link.out, columns, &formats);
@@ -169,7 +177,7 @@ impl Client {
     }
 
     pub(super) async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
-        // What was said while they were made comes in front of them.
+        // Notices that came while the rows were made are sent before them.
         self.tell_notices();
         for row in rows.iter() {
             self.send_row(row, prepared, formats);
@@ -187,7 +195,8 @@ impl Client {
         backend::data_row(&mut link.out, row, columns, formats, session.env(), scratch);
     }
 
-    /// Says that a statement is done. The last one of a text is done when the block that the text is has committed.
+    /// Sends CommandComplete. For the last statement of a text it is sent when the text's implicit
+    /// block has committed.
     async fn finish(&mut self, tag: &str, is_last: bool) -> Result<(), Failure> {
         if is_last && self.session().state() != TransactionState::Idle {
             self.end_implicit_block().await?;
@@ -196,10 +205,4 @@ impl Client {
         backend::command_complete(&mut self.link.out, tag);
         Ok(())
     }
-}
-
-/// Whether a text may be a COPY: its first word says so, or it begins with a comment.
-pub(super) fn may_be_copy(text: &str) -> bool {
-    let text = text.trim_ascii_start();
-    text.starts_with(['-', '/']) || text.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("copy"))
 }

@@ -1,5 +1,5 @@
-//! Sockets that somebody else has opened, as systemd does: the server starts with the first connection, ends when nobody is
-//! connected any more, and starts again with the next one, which never notices.
+//! Sockets that systemd has opened: the server starts with the first connection, ends after the
+//! last one, and starts again with the next one, which never notices.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -37,7 +37,7 @@ fn ends(child: &mut Child) -> bool {
     }
 }
 
-/// Waits until somebody has connected, as systemd does before it starts anything.
+/// Waits for a connection, as systemd does before it starts the server.
 fn wait_for_connection(listener: &TcpListener) {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut fds = [PollFd::new(listener, PollFlags::IN)];
@@ -72,7 +72,7 @@ fn who_connects_while_the_server_is_about_to_end_is_served_all_the_same() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    // Starts the server whenever somebody waits and none is there.
+    // Starts the server whenever a client waits and there is none.
     let keeper = std::thread::spawn({
         let (stop, listener, dir) =
             (std::sync::Arc::clone(&stop), listener.try_clone().unwrap(), dir.path().to_owned());
@@ -132,7 +132,7 @@ fn a_unix_socket_is_taken_over_and_systemd_is_told_how_things_stand() {
     drop(stream);
     assert_eq!(hear(), "STOPPING=1");
     assert!(ends(&mut server));
-    // The file is whoever's opened it.
+    // The file belongs to the process that opened it.
     assert!(path.exists());
 }
 

@@ -1,5 +1,5 @@
-//! The clients and libraries that people use, unmodified. Each is installed by its own package manager into the build
-//! directory; where that cannot be done the test says so and is skipped.
+//! The clients and libraries that people use, unmodified. Each is installed by its own package
+//! manager into the build directory; where that cannot be done the test says so and is skipped.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! kill -9 under load: what was acknowledged is there at the next start, and nothing is there by halves.
+//! kill -9 under load: what was acknowledged is there at the next start, and nothing is there by
+//! halves.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -38,10 +39,11 @@ fn acknowledged(stream: &mut TcpStream, sql: &str) -> bool {
     }
 }
 
-/// Transfers between accounts, each noted in a history, until the server dies. The last acknowledged one of each client.
+/// Transfers between accounts, each noted in a history, until the server dies. The last
+/// acknowledged one of each client.
 ///
-/// One client in two sends a transaction as one text, which the server may run again by itself; the others send statement
-/// by statement, as pgbench does.
+/// One client in two sends a transaction as one text, which the server may run again by itself; the
+/// others send statement by statement, as pgbench does.
 fn load(server: &Server, round: usize) -> Vec<std::thread::JoinHandle<u64>> {
     let address = server.address;
     (0..CLIENTS)
@@ -146,7 +148,8 @@ fn an_answer_is_one_write_however_many_messages_it_has() {
         wire.bind("", "s", &["3"]).put(b'D', b"P\0").execute("", 0).sync().flush();
         while wire.receive().unwrap() != (Message { kind: b'Z', body: b"I".to_vec() }) {}
     }
-    // Sockets are written to by calls that are not counted on every kernel; if they are, it is one an answer.
+    // Sockets are written to by calls that are not counted on every kernel; if they are, it is one
+    // an answer.
     let made = calls() - before;
     assert!(made <= 110, "{made} writes for 100 answers");
 }

@@ -68,7 +68,7 @@ fn a_database_that_nobody_uses_is_closed_and_opened_again() {
     wire.run("CREATE TABLE t (a int)");
     assert!(!server.log().contains(MEMORY_IS_GIVEN_BACK), "{}", server.log());
     drop(wire);
-    // Somebody else can have it now, and its memory is free.
+    // Another process can open it now, and its memory is free.
     until("the database is closed", || colibri_sql::DirectoryLock::for_sql(&path).is_ok());
     until("its memory is given back", || server.log().contains(MEMORY_IS_GIVEN_BACK));
     server.connect().run("INSERT INTO t VALUES (1)");

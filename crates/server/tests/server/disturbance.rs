@@ -1,7 +1,8 @@
-//! Long statements of one client, on one CPU, beside everybody else.
+//! Long statements of one client on one CPU, and the other clients' latency.
 //!
-//! Each statement here would take minutes or more, and gives no row on the way. While it runs, a new client connects and is
-//! answered, a cancellation ends it, and so does its time limit: each within [`SOON`].
+//! Each statement here would take minutes or more, and gives no row on the way. While it runs, a
+//! new client connects and is answered, a cancellation ends it, and so does its time limit: each
+//! within [`SOON`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -147,15 +148,16 @@ fn nobody_is_disturbed(statements: &[String]) {
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), server.log());
 }
 
-/// Bug: a query inside an expression ran to its end within one step. Consequence: on one CPU nobody else could connect, and neither time
-/// limits nor cancellations were heeded. Fix: such steps say that they go on, and another thread takes over meanwhile.
+/// Bug: a query inside an expression ran to its end within one step. Consequence: on one CPU nobody
+/// else could connect, and neither time limits nor cancellations were heeded. Fix: such steps say
+/// that they go on, and another thread takes over meanwhile.
 #[test]
 fn a_long_query_inside_an_expression_disturbs_nobody() {
     nobody_is_disturbed(&inside_expressions());
 }
 
-/// Bug: operators that give no row did not look at their budget. Consequence: a time limit of 300 ms was heeded after 20 s.
-/// Fix: everything that is looked at counts.
+/// Bug: operators that give no row did not look at their budget. Consequence: a time limit of 300
+/// ms was heeded after 20 s. Fix: everything that is looked at counts.
 #[test]
 fn long_operators_and_functions_disturb_nobody() {
     nobody_is_disturbed(&LONG.map(str::to_owned));

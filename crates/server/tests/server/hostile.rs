@@ -1,5 +1,5 @@
-//! Bytes that are no protocol, clients that vanish in every state, cancellations at any moment: the server goes on, and
-//! loses nothing that it has acknowledged.
+//! Bytes that are no protocol, clients that vanish in every state, cancellations at any moment: the
+//! server goes on, and loses nothing that it has acknowledged.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -19,7 +19,7 @@ fn seeded() -> fastrand::Rng {
     fastrand::Rng::with_seed(seed)
 }
 
-/// Says that the server is well, and that nobody is left.
+/// Checks that the server is well, and that no session is left.
 fn check_well(server: &Server) {
     assert!(!server.log().contains("panic"), "{}", server.log());
     let mut wire = server.connect();
@@ -224,7 +224,7 @@ fn connections_that_say_half_of_something_are_let_go_of() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[("login_ms", "300"), ("connections", "20")]);
     let mut bystander = server.connect();
-    // More than may be logged in: those who are not take nobody's place.
+    // More connections than may log in: those that have not logged in do not count.
     let mut half: Vec<_> = (0..60).map(|_| Wire::open(server.address)).collect();
     let packet = startup(&[("user", "postgres")]);
     for (at, stream) in half.iter_mut().enumerate() {

@@ -142,7 +142,7 @@ fn a_reader_who_is_slow_stops_its_statement_and_nothing_else() {
     let (_dir, server) = server(&[]);
     let (mut slow, mut other) = (server.connect(), server.connect());
     let before = server.status("VmHWM");
-    // Some gigabytes, if somebody read them.
+    // The answer would have some gigabytes.
     let query = "SELECT repeat('x', 1000) FROM generate_series(1, 5000000)\0";
     slow.put(b'Q', query.as_bytes()).flush();
     std::thread::sleep(Duration::from_millis(300));

@@ -179,8 +179,8 @@ fn a_login_cannot_be_talked_into_something_weaker() {
     assert_eq!(refused(&server, "SCRAM-SHA-256", b"p=tls-server-end-point,,n=,r=abc"), "08P01");
     assert_eq!(refused(&server, "SCRAM-SHA-256", b"nonsense"), "08P01");
     assert_eq!(refused(&server, "SCRAM-SHA-256", b""), "08P01");
-    // A client that says it would have bound its login, if only the server had offered it, to a server that does offer
-    // it, speaks through somebody who has taken the offer out.
+    // A client that says it would have bound its login, if only the server had offered it, to a
+    // server that does offer it, speaks through somebody who has taken the offer out.
     let files = tempfile::tempdir().unwrap();
     let (_dir, server) = with_password(&[("tls", &certificate(files.path()))]);
     if let Some(run) = psql(&server, "user=postgres sslmode=require channel_binding=require", "right") {
@@ -284,7 +284,7 @@ fn a_user_without_grants_is_refused_and_learns_nothing() {
     assert_eq!(app.query(&format!("SELECT pg_cancel_backend({})", owner.pid)).unwrap_err().code(), "42501");
     owner.cancel();
     owner.answer().unwrap_err();
-    // Databases that it may not enter, and what is not there, are told apart only by who may know.
+    // Only a client with the right to know can tell forbidden databases from missing ones.
     assert_eq!(server.connect_as("app", "private").err().unwrap().code(), "42501");
     super::support::until("it is logged", || server.log().contains("42501"));
     // A role that goes away while it is connected can do nothing more.

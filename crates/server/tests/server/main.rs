@@ -1,21 +1,22 @@
-//! A server as a process of its own, and clients that talk to it: by bytes, and by the libraries that people use.
+//! A server as a process of its own, and clients that talk to it: by bytes, and by the libraries
+//! that people use.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `support` | starting servers; a client that says what it is told, byte by byte |
+//! | `support` | starting servers; a client that sends given messages, byte by byte |
 //! | `statements` | simple and extended queries, portals, COPY |
 //! | `pipelines` | what leaves the server when; portals, texts of several statements, databases that are dropped, advisory locks |
 //! | `portals` | portals by name: changing the row that one is on, failed blocks, effects and warnings |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
-//! | `settings` | settings kept for roles and databases, what clients are told of settings |
+//! | `settings` | settings stored for roles and databases, reports of settings to clients |
 //! | `databases` | several databases, start and end of the server |
-//! | `disturbance` | long statements beside everybody else, on one CPU |
+//! | `disturbance` | long statements beside other clients, on one CPU |
 //! | `hostile` | bytes that are no protocol, clients that vanish |
 //! | `crash` | kill -9 under load |
 //! | `quiet` | what the server costs while nothing is asked of it |
 //! | `repeat` | transactions that conflict and run again unseen |
-//! | `activation` | sockets that somebody else has opened; ending for want of clients |
+//! | `activation` | sockets that systemd has opened; the end without clients |
 //! | `web` | metrics and the dashboard |
 //! | `clients` | psql, pgbench, psycopg, psycopg2, asyncpg, pgcli, node-postgres, postgres.js, pgx, lib/pq, pgjdbc |
 

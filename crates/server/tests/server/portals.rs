@@ -56,7 +56,7 @@ fn the_row_that_a_portal_is_on_can_be_changed() {
 
 /// Bug: statements of a pipeline were taken for statements in a block. Consequence: DECLARE, whose
 /// cursor the next Sync ends, and SET LOCAL, which has no effect behind it, went through without a
-/// word. Fix: they are told that there is none.
+/// word. Fix: they get the error that there is none.
 #[test]
 fn statements_between_two_syncs_are_in_no_block() {
     let (_dir, _server, mut wire) = server();
@@ -115,7 +115,7 @@ fn portals_of_statements_that_give_no_rows_are_closed_by_name() {
 }
 
 /// Bug: a portal that was bound, and not executed, ran when another statement followed.
-/// Consequence: sequences moved on and locks were let go of by statements that nobody had run. Fix:
+/// Consequence: sequences moved on and locks were released by statements that were not run. Fix:
 /// what has effects waits until it is asked for rows.
 #[test]
 fn what_is_bound_and_not_executed_has_no_effects() {
@@ -177,4 +177,85 @@ fn prepared_queries_run_in_transactions_that_only_read() {
     assert_eq!(wire.value("EXECUTE q"), "6");
     assert_eq!(wire.query("EXECUTE w").unwrap_err().code(), "25006");
     wire.run("ROLLBACK");
+}
+
+/// Bug: FETCH took rows from portals of statements with plans only. Consequence: drivers that bind
+/// SHOW, EXPLAIN, EXECUTE or FETCH under a name could not read it piece by piece from SQL. Fix:
+/// what has no plan runs to its end when it is first asked for rows, and these are given as a
+/// cursor's are.
+#[test]
+fn rows_are_fetched_from_portals_of_show_explain_execute_and_fetch() {
+    let (_dir, _server, mut wire) = server();
+    wire.run("PREPARE q AS SELECT n FROM generate_series(1, 3) n");
+    wire.parse("x", "EXECUTE q").parse("s", "SHOW search_path").parse("e", "EXPLAIN (COSTS OFF) SELECT 1");
+    assert_eq!(said(&mut wire), "111Z");
+    wire.run("BEGIN");
+    wire.bind("p", "x", &[]).execute("p", 1);
+    assert_eq!(said(&mut wire), "2DsZ");
+    assert_eq!(wire.value("FETCH p"), "2");
+    assert_eq!(wire.value("SELECT statement FROM pg_cursors"), "EXECUTE q");
+    assert_eq!(wire.run("MOVE 1 FROM p").tags, ["MOVE 1"]);
+    assert_eq!(wire.run("FETCH p").tags, ["FETCH 0"]);
+    assert_eq!(wire.query("MOVE BACKWARD 1 FROM p").unwrap_err().code(), "55000");
+    wire.run("ROLLBACK; BEGIN");
+    wire.bind("p", "x", &[]).execute("p", 2).execute("p", 0).execute("p", 0);
+    assert_eq!(said(&mut wire), "2DDsDCCZ");
+    assert_eq!(wire.run("FETCH p").tags, ["FETCH 0"]);
+    wire.bind("ps", "s", &[]).bind("pe", "e", &[]);
+    assert_eq!(said(&mut wire), "22Z");
+    assert_eq!(wire.value("FETCH ps"), "\"$user\", public");
+    assert_eq!(wire.run("FETCH ps").tags, ["FETCH 0"]);
+    assert_eq!(wire.value("FETCH ALL FROM pe"), "Result");
+    wire.run("DECLARE c CURSOR FOR SELECT n FROM generate_series(1, 3) n");
+    wire.parse("f", "FETCH 2 FROM c").bind("pf", "f", &[]);
+    assert_eq!(said(&mut wire), "12Z");
+    assert_eq!(wire.value("FETCH pf"), "1");
+    assert_eq!(wire.value("FETCH c"), "3");
+    assert_eq!(wire.value("FETCH ALL FROM pf"), "2");
+    wire.run("ROLLBACK");
+    for text in ["COPY t TO STDOUT", "INSERT INTO t VALUES (50)", "BEGIN", "DECLARE d CURSOR FOR SELECT 1"] {
+        wire.run("BEGIN");
+        wire.parse("", text).bind("p", "", &[]);
+        assert_eq!(said(&mut wire), "12Z", "{text}");
+        assert_eq!(wire.query("FETCH p").unwrap_err().code(), "XX000", "{text}");
+        wire.run("ROLLBACK");
+    }
+}
+
+/// Bug: what constants fail with was told when the statement ran. Consequence: rows were described
+/// that could not come, and a portal was made that could not run. Fix: it is told where PostgreSQL
+/// plans.
+#[test]
+fn constants_fail_when_a_portal_is_made_and_before_rows_are_described() {
+    let (_dir, _server, mut wire) = server();
+    wire.parse("", "SELECT 1/0").bind("", "", &[]).execute("", 0);
+    assert_eq!(said(&mut wire), "1E22012 Z");
+    wire.put(b'Q', b"SELECT 1/0\0");
+    wire.flush();
+    assert_eq!(wire.receive().unwrap().kind, b'E');
+    assert_eq!(wire.receive().unwrap().kind, b'Z');
+    wire.run("BEGIN");
+    assert_eq!(wire.query("DECLARE c CURSOR FOR SELECT 1/0").unwrap_err().code(), "22012");
+}
+
+#[test]
+fn planning_is_under_the_limit_of_a_statement() {
+    let (_dir, _server, mut wire) = server();
+    wire.run("SET statement_timeout = 1");
+    let text = format!("SELECT {}", vec!["a"; 20_000].join(" + ") + " FROM t");
+    wire.parse("", &text);
+    assert_eq!(said(&mut wire), "E57014 Z");
+}
+
+/// A FETCH from the portal of a FETCH, and so on, has to end somewhere.
+#[test]
+fn portals_that_fetch_from_each_other_do_not_overflow_the_stack() {
+    let (_dir, _server, mut wire) = server();
+    wire.run("BEGIN; DECLARE p0 CURSOR FOR SELECT n FROM generate_series(1, 3) n");
+    for level in 0..2_000 {
+        wire.parse("", &format!("FETCH ALL FROM p{level}")).bind(&format!("p{}", level + 1), "", &[]);
+        assert_eq!(said(&mut wire), "12Z");
+    }
+    assert_eq!(wire.value("FETCH p10"), "1");
+    assert_eq!(wire.query("FETCH p2000").unwrap_err().code(), "54001");
 }

@@ -40,7 +40,8 @@ fn nothing_wakes_up_and_nothing_is_written_while_nobody_asks() {
         assert_eq!(client.value("SELECT a FROM t"), "1");
     }
     super::web::get(server.metrics.unwrap(), "/metrics");
-    // The steady point behind the last commit comes within ten seconds, threads for blocking calls go after one.
+    // The steady point behind the last commit comes within ten seconds, threads for blocking calls
+    // go after one.
     std::thread::sleep(Duration::from_secs(13));
     assert_quiet(&server, 3, "with clients that wait");
     drop(clients);
@@ -48,8 +49,9 @@ fn nothing_wakes_up_and_nothing_is_written_while_nobody_asks() {
     assert_quiet(&server, 3, "without clients");
 }
 
-/// Bug: the C library keeps what a thread has freed while the thread is there. Consequence: a server that nobody used any more
-/// held tens of megabytes of nothing after a load. Fix: when it closes a database it has them given back.
+/// Bug: the C library keeps what a thread has freed while the thread is there. Consequence: a
+/// server that nobody used any more held tens of megabytes of nothing after a load. Fix: when it
+/// closes a database it has them given back.
 #[test]
 #[cfg(target_env = "gnu")]
 fn memory_is_given_back_when_nobody_uses_the_database_any_more() {

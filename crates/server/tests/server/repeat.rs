@@ -1,4 +1,5 @@
-//! Transactions that conflict: which ones run again without anybody noticing, and which ones are told.
+//! Transactions that conflict: which ones run again without anybody noticing, and which ones are
+//! told.
 
 use std::collections::HashSet;
 
@@ -43,7 +44,8 @@ fn assert_all_different(server: &Server, numbers: &[String]) {
 #[test]
 fn texts_of_several_statements_that_conflict_run_again_unseen() {
     let (_dir, server) = server();
-    // What the first statement reads, the others depend on: there is no order but one after the other.
+    // What the first statement reads, the others depend on: there is no order but one after the
+    // other.
     let text = "SELECT v + 1 FROM t WHERE id = 1; UPDATE t SET v = (SELECT max(v) FROM t) + 1 WHERE id = 1; \
                 INSERT INTO h SELECT v FROM t WHERE id = 1";
     let numbers = at_once(&server, move |wire| {
@@ -86,8 +88,9 @@ fn pipelines_that_conflict_run_again_unseen() {
     assert_all_different(&server, &numbers);
 }
 
-/// Bug: DECLARE gave its parameters away, and the server took what it had left for running it again. Consequence: a client
-/// whose transaction conflicted was told that there is no parameter $1. Fix: it keeps them.
+/// Bug: DECLARE gave its parameters away, and the server took what it had left for running it
+/// again. Consequence: a client whose transaction conflicted was told that there is no parameter
+/// $1. Fix: it keeps them.
 #[test]
 fn a_cursor_with_parameters_is_declared_again() {
     let (_dir, server) = server();
@@ -176,7 +179,8 @@ fn a_repeated_transaction_that_fails_otherwise_is_told_that() {
     assert_eq!(wire.answer().unwrap_err().code(), "57014");
 }
 
-/// pgbench's transaction, message by message. Whether it has committed. With a `mark` its texts are like no others.
+/// pgbench's transaction, message by message. Whether it has committed. With a `mark` its texts are
+/// like no others.
 fn tpcb(wire: &mut Wire, random: &mut fastrand::Rng, mark: &str) -> bool {
     let (account, teller, delta) = (random.u32(1..=8), random.u32(1..=4), random.i32(-500..500).to_string());
     let steps: [(&str, &[&str]); 7] = [
@@ -221,7 +225,8 @@ fn transactions_that_read_what_they_have_added_do_not_stand_in_each_others_way()
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
     };
-    // Which additions are read is learned, by statement, from the first who do so. From texts that come once nothing is.
+    // Which additions are read is learned, by statement, from the first who do so. From texts that
+    // come once nothing is.
     assert_ne!(failed_of(30, true), 0, "nobody stands in anybody's way: the test shows nothing");
     let learning = failed_of(2, false);
     assert_eq!(failed_of(50, false), 0, "{learning} before that");

@@ -1,4 +1,5 @@
-//! Settings that the server keeps for roles and databases, what clients are told of settings, and who a session is.
+//! Settings that the server stores for roles and databases, reports of settings to clients, and the
+//! user of a session.
 
 use super::support::{Server, Wire};
 
@@ -154,7 +155,8 @@ fn who_may_not_set_something_for_others_is_refused_and_what_cannot_be_is_not_kep
     }
 }
 
-/// A role that is not there any more, or that one may not be any more, keeps nobody from logging in.
+/// A role that is not there any more, or that one may not be any more, keeps nobody from logging
+/// in.
 #[test]
 fn a_setting_that_cannot_be_any_more_is_warned_of_at_login() {
     let (_dir, server) = server(&[]);
@@ -206,9 +208,9 @@ fn clients_are_told_when_a_setting_changes_back() {
     assert_eq!(told("SELECT 1", "is_superuser"), "on");
 }
 
-/// Bug: roles that were SET within a transaction were kept beside the settings, and neither savepoints nor `set_config` knew
-/// of them. Consequence: a pool that sets a role for a transaction could leave it to the next user. Fix: who the session
-/// is follows from its settings.
+/// Bug: roles that were SET within a transaction were kept beside the settings, and neither
+/// savepoints nor `set_config` knew of them. Consequence: a pool that sets a role for a transaction
+/// could leave it to the next user. Fix: the session's user follows from its settings.
 #[test]
 fn roles_are_settings_and_are_taken_back_like_them() {
     let (_dir, server) = server(&[]);
@@ -276,8 +278,9 @@ fn what_does_nothing_outside_a_block_is_warned_of() {
     assert_eq!(wire.run("SET LOCAL work_mem = '1MB'").notices.len(), 0);
 }
 
-/// Bug: every transaction was serializable unless its client said otherwise. Consequence: programs that do not repeat
-/// transactions failed with 40001. Fix: whoever owns the database, or runs the server, says what transactions are.
+/// Bug: every transaction was serializable unless its client said otherwise. Consequence: programs
+/// that do not repeat transactions failed with 40001. Fix: the owner of a database, or the server's
+/// command line, chooses the default isolation.
 #[test]
 fn threads_that_select_and_update_do_not_conflict_in_a_read_committed_database() {
     let (_dir, server) = server(&[]);

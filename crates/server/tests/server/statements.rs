@@ -195,7 +195,7 @@ fn cursors_of_sql_are_fetched_by_both_protocols_and_described_like_portals() {
     assert_eq!(wire.value("FETCH c"), "1");
     assert_eq!(wire.run("FETCH b").rows.len(), 0);
     assert_eq!(wire.value("FETCH c"), "2");
-    // They end with the block, also one that nobody has begun.
+    // They end with the block, also with an implicit one.
     wire.run("COMMIT");
     assert_eq!(wire.query("FETCH c").unwrap_err().code(), "34000");
     let answer = wire.run("DECLARE c CURSOR FOR SELECT a FROM t; FETCH 2 FROM c; FETCH 1 FROM c");
@@ -369,8 +369,9 @@ fn what_a_server_has_not_is_refused_and_the_session_goes_on() {
     assert_eq!(row(b"\0\x01\0\0\0\x01x"), [Some("x".to_owned())]);
 }
 
-/// Bug: one clock was read when a statement began and the other when the first answer to it could be known. Consequence: a pause
-/// between the two was added to `now()` of all that came with it. Fix: both are read together.
+/// Bug: one clock was read when a statement began and the other when the first answer to it could
+/// be known. Consequence: a pause between the two was added to `now()` of all that came with it.
+/// Fix: both are read together.
 #[test]
 fn a_statement_began_when_it_was_its_turn_however_its_messages_come() {
     let (_dir, server) = server();

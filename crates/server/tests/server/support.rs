@@ -1,4 +1,4 @@
-//! Servers as processes, and a client that says what it is told.
+//! Servers as processes, and a client that sends given messages.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -70,7 +70,8 @@ pub(crate) fn skipped(why: &str) {
     _ = writeln!(io::stderr(), "SKIPPED: {why}");
 }
 
-/// How long a client may take to be installed: a network that swallows everything is one that is not there.
+/// How long a client may take to be installed: a network that swallows everything is one that is
+/// not there.
 const INSTALL_SECONDS_MAX: u32 = 300;
 /// How long a client's test may take.
 pub(crate) const RUN_SECONDS_MAX: u32 = 300;
@@ -103,7 +104,8 @@ pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Makes commands that run a program of PostgreSQL's: the machine's, or one that is unpacked beside the build.
+/// Makes commands that run a program of PostgreSQL's: the machine's, or one that is unpacked beside
+/// the build.
 pub(crate) fn postgresql(program: &'static str) -> Option<impl Fn() -> Command> {
     static UNPACKED: OnceLock<Option<PathBuf>> = OnceLock::new();
     let is_there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -250,14 +252,14 @@ pub(crate) struct Answer {
     pub(crate) state: char,
 }
 
-/// A connection that says what it is told, byte by byte.
+/// A connection that sends given messages, byte by byte.
 pub(crate) struct Wire {
     stream: TcpStream,
     unsent: Vec<u8>,
     pub(crate) pid: i32,
     pub(crate) key: Vec<u8>,
     pub(crate) parameters: HashMap<String, String>,
-    /// Of messages that came with an error, for those who want all.
+    /// All messages that came with an error.
     address: SocketAddr,
 }
 

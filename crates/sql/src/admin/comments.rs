@@ -1,11 +1,13 @@
-//! `COMMENT ON`: what is said of tables, views, sequences, indexes, columns, constraints, schemas, databases and roles.
+//! `COMMENT ON` tables, views, sequences, indexes, columns, constraints, schemas, databases and
+//! roles.
 //!
 //! Comments on databases and roles belong to the cluster, and change at once; the others are part of the catalogue.
 
 use colibri_catalog::{CONSTRAINT_COMMENT, Catalog, Change, ObjectId, Relation};
+use colibri_syntax::tree::{Object, ObjectKind as Kind};
 use colibri_types::{Error, Result, SqlState};
 
-use super::{Kind, Object, no_such_schema};
+use super::no_such_schema;
 use crate::session::Session;
 
 impl Session {
@@ -34,7 +36,8 @@ impl Session {
         self.change(vec![Change::Comment(id, part, text)])
     }
 
-    /// The numbers that a comment on a column or a constraint goes by.
+    /// The key of a comment on a column or a constraint: the object's number and the place within
+    /// it.
     fn part_of(&self, object: &Object) -> Result<(ObjectId, i32)> {
         let (part, name) = object.name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
         let relation = self.expect_relation(name)?;

@@ -1,7 +1,7 @@
-//! Privileges and owners of what is in a database.
+//! Privileges and owners of the objects of a database.
 //!
-//! Invariants: nobody passes on what they may not pass on; only what a grantor gave is taken back from them; whoever loses
-//! the right to grant something keeps no grants of it.
+//! Invariants: a role grants only privileges that it holds with the grant option; REVOKE removes
+//! only grants of its grantor; a role that loses the grant option loses the grants that it made.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use colibri_catalog::{
     cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties},
     cluster::{Privileges, RoleId},
 };
+use colibri_syntax::tree::{Granting, Object, ObjectKind as Kind, On, RoleName};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
-use super::{Actor, Granting, Kind, Object, On, may_become, no_such_schema};
+use super::{may_become, no_such_schema};
 use crate::session::{Session, Severity};
 
 const NOT_GRANTED: SqlState = SqlState("01007");
@@ -111,7 +112,7 @@ impl Owned {
         }
     }
 
-    /// With another owner and other grants.
+    /// The object with another owner and other grants.
     fn changed(&self, owner: RoleId, acl: Option<Acl>) -> Change {
         match self {
             Self::Table(table) => Change::PutTable(Table { owner, acl, ..(**table).clone() }),
@@ -122,7 +123,7 @@ impl Owned {
     }
 }
 
-/// The privileges that words of a statement name, on whatever.
+/// The privileges that a statement's words name, for any kind of object.
 fn named(names: &[CompactString]) -> Result<Privileges> {
     names.iter().try_fold(Privileges::NONE, |sum, name| {
         Privileges::named(name).map(|privilege| sum.with(privilege)).ok_or_else(|| {
@@ -136,7 +137,8 @@ fn invalid(privileges: Privileges, word: &str) -> Error {
     Error::new(SqlState::INVALID_GRANT_OPERATION, format!("invalid privilege type {name} for {word}"))
 }
 
-/// What of the wanted privileges there is for an object; `None` wants all. A warning, where some are left out.
+/// The wanted privileges that exist for the kind of object; `None` wants all. Gives a warning if
+/// some are left out.
 fn privileges_on(object: &Owned, wanted: Option<Privileges>) -> Result<(Privileges, Option<Error>)> {
     let all = object.kind().all();
     let Some(wanted) = wanted else { return Ok((all, None)) };
@@ -144,7 +146,7 @@ fn privileges_on(object: &Owned, wanted: Option<Privileges>) -> Result<(Privileg
     if others.is_empty() {
         return Ok((wanted, None));
     }
-    // Tables and sequences are named alike, and what only tables have is left out for sequences.
+    // A sequence may be named as a table. Privileges that only tables have are then left out.
     if object.kind() == ObjectKind::Sequence && others.without(ObjectKind::Table.all()).is_empty() {
         let message = format!("sequence \"{}\" only supports USAGE, SELECT, and UPDATE privileges", object.name());
         return Ok((wanted.common(all), Some(Error::new(SqlState::INVALID_GRANT_OPERATION, message))));
@@ -152,12 +154,12 @@ fn privileges_on(object: &Owned, wanted: Option<Privileges>) -> Result<(Privileg
     Err(invalid(others, object.word()))
 }
 
-/// What a statement does to one object's list.
+/// The change that a statement makes to one object's list.
 struct ListChange<'a> {
     granting: &'a Granting,
     grantees: &'a [RoleId],
     parties: Parties<'a>,
-    /// Who asks for it.
+    /// The role that runs the statement.
     role: RoleId,
     kind: ObjectKind,
     word: &'static str,
@@ -168,11 +170,12 @@ impl ListChange<'_> {
     /// Changes the list; gives the warning that goes with it, if one does.
     ///
     /// # Errors
-    /// 42501 for whoever has no privilege on the object at all, 0LP01, 2BP01.
+    /// 42501 if the role has no privilege on the object at all, 0LP01, 2BP01.
     fn make(&self, acl: &mut Acl, wanted: Privileges) -> Result<Option<Error>> {
         let (grantor, grantable) = acl.best_grantor(&self.parties, self.role, wanted);
         if grantable.is_empty() && !wanted.is_empty() {
-            // Whoever may do anything with it at all may ask, and is told that nothing came of it.
+            // A role with any privilege on the object gets a warning that nothing was granted, not
+            // an error.
             let authority = Authority::of(self.parties.roles, grantor, self.parties.database_owner);
             if authority.privileges(self.kind, self.parties.owner, Some(acl)).is_empty() {
                 return Err(Error::denied(self.word, self.name));
@@ -189,7 +192,8 @@ impl ListChange<'_> {
             let options = if revoke || option { grantable } else { Privileges::NONE };
             let grant = Grant { grantee, grantor, privileges, grantable: options };
             if revoke {
-                acl.revoke(&self.parties, grant, self.granting.dependents)?;
+                let dependents = if self.granting.cascade { Dependents::TakeBack } else { Dependents::Refuse };
+                acl.revoke(&self.parties, grant, dependents)?;
             } else if !grantable.is_empty() {
                 acl.grant(&self.parties, grant)?;
             }
@@ -197,11 +201,11 @@ impl ListChange<'_> {
         Ok(self.warning(wanted, grantable))
     }
 
-    /// What taking privileges back does to columns, which have none of their own here: it warns, and refuses, for each of
-    /// them as for the whole. `acl` is as it was before.
+    /// REVOKE on a table in its effect on columns, which have no privileges of their own here: it
+    /// warns and refuses for each column as for the table. `acl` is the list before the change.
     ///
     /// # Errors
-    /// 42501 for whoever has none of the privileges that columns can have.
+    /// 42501 if the role has none of the privileges that columns can have.
     fn warn_of_columns(&self, acl: &Acl, wanted: Privileges, columns: &[CompactString]) -> Result<Vec<Error>> {
         let wanted = wanted.common(Privileges::OF_COLUMNS);
         if wanted.is_empty() {
@@ -309,7 +313,7 @@ impl Session {
         }
     }
 
-    pub(super) fn grant(&mut self, granting: &Granting, on: &On, to: &[Option<Actor>]) -> Result<()> {
+    pub(super) fn grant(&mut self, granting: &Granting, on: &On, to: &[Option<RoleName>]) -> Result<()> {
         if let Some(by) = &granting.by
             && self.actor(by)? != self.role()
         {
@@ -327,12 +331,12 @@ impl Session {
         self.change_lists(granting, &objects, &grantees, wanted)
     }
 
-    fn grantees(&self, to: &[Option<Actor>]) -> Result<Vec<RoleId>> {
-        let number = |actor: &Option<Actor>| actor.as_ref().map_or(Ok(PUBLIC_ROLE), |actor| self.actor(actor));
+    fn grantees(&self, to: &[Option<RoleName>]) -> Result<Vec<RoleId>> {
+        let number = |actor: &Option<RoleName>| actor.as_ref().map_or(Ok(PUBLIC_ROLE), |actor| self.actor(actor));
         to.iter().map(number).collect()
     }
 
-    /// Changes the lists of some objects; `None` wants all that there is for each.
+    /// Changes the lists of some objects; `None` stands for all privileges of each kind of object.
     fn change_lists(
         &mut self,
         granting: &Granting,
@@ -374,7 +378,7 @@ impl Session {
         self.notice(Severity::Warning, warning.state(), warning.to_string());
     }
 
-    fn grant_on_databases(&mut self, granting: &Granting, objects: &[Object], to: &[Option<Actor>]) -> Result<()> {
+    fn grant_on_databases(&mut self, granting: &Granting, objects: &[Object], to: &[Option<RoleName>]) -> Result<()> {
         let cluster = self.server("privileges on a database")?;
         for object in objects {
             let name = object.name.last().cloned().unwrap_or_default();
@@ -423,7 +427,7 @@ impl Session {
 
     // ---- owners ----
 
-    pub(super) fn change_owner(&mut self, object: &Object, if_exists: bool, to: &Actor) -> Result<()> {
+    pub(super) fn change_owner(&mut self, object: &Object, if_exists: bool, to: &RoleName) -> Result<()> {
         let to = self.actor(to)?;
         if object.kind == Kind::Database {
             let name = object.name.last().cloned().unwrap_or_default();
@@ -456,7 +460,7 @@ impl Session {
             let wanted = if object.kind == Kind::View { "a view" } else { "an index" };
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {wanted}")));
         }
-        // Nothing is to be done, and so nobody needs a right to it.
+        // The owner stays the same, so no privilege is needed.
         if matches!(found, Owned::Schema(_)) && found.owner() == to {
             return Ok(());
         }
@@ -474,7 +478,8 @@ impl Session {
         self.give(&all, to)
     }
 
-    /// Refuses an owner whom whoever asks could not become, and one who may make nothing where the object is.
+    /// Refuses a new owner that the current role is not a member of, and one that may not create
+    /// objects in the object's schema.
     fn expect_may_receive(&self, object: &Owned, to: RoleId) -> Result<()> {
         let (authority, roles) = (self.authority(), self.all_roles());
         if authority.is_superuser() || object.owner() == to {
@@ -501,7 +506,7 @@ impl Session {
         }
     }
 
-    /// What the columns of tables own goes with them.
+    /// Sequences that belong to columns change their owner together with the table.
     fn with_own_sequences(&self, mut all: Vec<Owned>) -> Vec<Owned> {
         let tables: Vec<u32> = all.iter().filter(|found| matches!(found, Owned::Table(_))).map(Owned::id).collect();
         for sequence in self.catalog().sequences() {
@@ -536,7 +541,7 @@ impl Session {
         all
     }
 
-    /// What belongs to a role, or is granted to it, in this database; in words.
+    /// Describes what belongs to a role, or is granted to it, in this database.
     pub(super) fn belongings(&self, role: RoleId) -> Vec<String> {
         let mut found: Vec<String> = self
             .everything()
@@ -556,7 +561,7 @@ impl Session {
     }
 
     /// The roles that a statement about what they own names, if whoever asks has all of them. `act`: `drop objects`.
-    fn owners(&self, actors: &[Actor], act: &str) -> Result<Vec<RoleId>> {
+    fn owners(&self, actors: &[RoleName], act: &str) -> Result<Vec<RoleId>> {
         let roles = actors.iter().map(|actor| self.actor(actor)).collect::<Result<Vec<_>>>()?;
         self.expect_has(&roles, act)?;
         if roles.contains(&BOOTSTRAP_ROLE) {
@@ -577,7 +582,7 @@ impl Session {
         Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to {act}")))
     }
 
-    pub(super) fn reassign_owned(&mut self, from: &[Actor], to: &Actor) -> Result<()> {
+    pub(super) fn reassign_owned(&mut self, from: &[RoleName], to: &RoleName) -> Result<()> {
         let from = self.owners(from, "reassign objects")?;
         let to = self.actor(to)?;
         self.expect_has(&[to], "reassign objects")?;
@@ -586,7 +591,7 @@ impl Session {
         all.retain(|object| from.contains(&object.owner()));
         let all = self.with_own_sequences(all);
         self.give(&all, to)?;
-        // Databases are owned too, whichever of them this is.
+        // Databases have owners, too, not only the current one.
         let Some(cluster) = self.cluster() else { return Ok(()) };
         for database in cluster.databases().iter().filter(|database| from.contains(&database.owner)) {
             self.give_database(&database.name, to)?;
@@ -594,17 +599,16 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn drop_owned(&mut self, roles: &[Actor], cascade: bool) -> Result<()> {
+    pub(super) fn drop_owned(&mut self, roles: &[RoleName], cascade: bool) -> Result<()> {
         let roles = self.owners(roles, "drop objects")?;
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let everything = self.everything();
-        let all =
-            Granting { privileges: None, option: false, revoke: true, by: None, dependents: Dependents::TakeBack };
+        let all = Granting { privileges: None, option: false, revoke: true, by: None, cascade: true };
         let is_grantee = |acl: Option<&Acl>, role| acl.is_some_and(|acl| acl.0.iter().any(|g| g.grantee == role));
         for &role in &roles {
             let others = everything.iter().filter(|object| !roles.contains(&object.owner()));
             let granted: Vec<Owned> = others.filter(|object| is_grantee(object.acl(), role)).cloned().collect();
-            // What another role has had meanwhile is seen anew.
+            // The list is read again, as it was changed for another role before.
             let granted: Vec<Owned> = granted.iter().filter_map(|object| self.as_it_is(object)).collect();
             self.change_lists(&all, &granted, &[role], None)?;
             let databases = self.cluster().map(|cluster| cluster.databases()).unwrap_or_default();
@@ -641,11 +645,8 @@ impl Session {
             }
             Owned::Schema(schema) => ("SCHEMA", quoted(&schema.name)),
         };
-        // Some have gone with others.
+        // Some objects were dropped together with others.
         let text = format!("DROP {kind} IF EXISTS {name}{}", if cascade { " CASCADE" } else { "" });
-        match crate::statement::parse(&text)?.pop() {
-            Some(statement) => self.ddl(&statement).map(|_| ()),
-            None => Err(Error::internal("a DROP was not read back")),
-        }
+        self.ddl(&crate::statement::parse_relational(&text)?).map(|_| ())
     }
 }

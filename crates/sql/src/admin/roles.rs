@@ -1,15 +1,16 @@
-//! Roles and databases: what belongs to the cluster.
+//! Roles and databases, which belong to the cluster.
 
 use colibri_catalog::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles};
+use colibri_syntax::tree::{DatabaseOption, RoleName, RoleOption};
 use colibri_types::{Error, Result, SqlState};
 
-use super::{Actor, RoleOption, may_become};
+use super::{databases, may_become};
 use crate::session::{Session, Severity};
 
 /// A role's options, looked up and ready to be set.
 struct Wanted {
     options: Vec<RoleOption>,
-    /// What the password is checked with.
+    /// The verifier that passwords are checked with.
     verifier: Option<Option<String>>,
     valid_until_us: Option<i64>,
 }
@@ -43,7 +44,7 @@ impl Wanted {
         }
     }
 
-    /// Memberships that the options speak of: group, member, whether with the right to make others members.
+    /// Memberships that the options name: group, member, whether with the admin option.
     fn memberships(&self, name: &str) -> Vec<(String, String, bool)> {
         let mut all = Vec::new();
         for option in &self.options {
@@ -68,18 +69,18 @@ impl Wanted {
     }
 }
 
-/// Whether a password is a sum that stands for one, as PostgreSQL before 14 kept them.
+/// Whether a password is an MD5 hash, as PostgreSQL before 14 kept them.
 fn is_md5(password: &str) -> bool {
     let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     password.strip_prefix("md5").is_some_and(|sum| sum.len() == 32 && sum.bytes().all(digit))
 }
 
-/// Whether somebody may make and change roles that are not superusers.
+/// Whether a role may create and change roles that are not superusers.
 fn may_create_roles(authority: &Authority, roles: &Roles) -> bool {
     authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createrole)
 }
 
-/// Refuses whoever may not change who is a member of a group.
+/// 42501 unless the current role may change the members of a group.
 fn expect_may_admit(authority: &Authority, roles: &Roles, group: &Role) -> Result<()> {
     if authority.is_superuser() {
         return Ok(());
@@ -93,7 +94,8 @@ fn expect_may_admit(authority: &Authority, roles: &Roles, group: &Role) -> Resul
     Err(denied(&format!("must have admin option on role \"{}\"", group.name)))
 }
 
-/// Refuses members of a group, and a group among members, whose only member is whoever owns the database.
+/// Refuses explicit members of pg_database_owner, whose only member is the owner of the database,
+/// and refuses it as a member.
 fn expect_takes_members(group: &Role, members: &[u32], may_be_by: bool) -> Result<()> {
     const OWNER: &str = "pg_database_owner";
     if group.oid == DATABASE_OWNER_ROLE {
@@ -109,7 +111,7 @@ fn expect_takes_members(group: &Role, members: &[u32], may_be_by: bool) -> Resul
     Ok(())
 }
 
-/// Refuses members of superusers' roles to whoever is no superuser.
+/// 42501 if a role that is no superuser adds a member to a superuser's role.
 fn expect_may_join(authority: &Authority, roles: &Roles, memberships: &[(String, String, bool)]) -> Result<()> {
     for (group, _, _) in memberships {
         if let Some(group) = roles.named(group) {
@@ -175,7 +177,7 @@ impl Session {
         })
     }
 
-    pub(super) fn alter_role(&mut self, actor: &Actor, options: &[RoleOption]) -> Result<()> {
+    pub(super) fn alter_role(&mut self, actor: &RoleName, options: &[RoleOption]) -> Result<()> {
         let cluster = self.server("a role")?;
         let authority = self.authority();
         let oid = self.actor(actor)?;
@@ -184,7 +186,7 @@ impl Session {
         let role = roles.get(oid).ok_or_else(|| Error::new(SqlState::NO_SUCH_OBJECT, "role does not exist"))?;
         let touches_superuser =
             role.superuser || wanted.options.iter().any(|option| matches!(option, RoleOption::Superuser(_)));
-        // Everybody may change their own password, and nothing else.
+        // A role may change its own password, and nothing else.
         let own_password =
             oid == authority.role && wanted.options.iter().all(|option| matches!(option, RoleOption::Password(_)));
         if touches_superuser && !authority.is_superuser() && !(own_password && role.superuser) {
@@ -214,7 +216,7 @@ impl Session {
         cluster.change_roles(&mut |roles| roles.rename(name, to))
     }
 
-    pub(super) fn drop_roles(&mut self, names: &[Actor], if_exists: bool) -> Result<()> {
+    pub(super) fn drop_roles(&mut self, names: &[RoleName], if_exists: bool) -> Result<()> {
         let cluster = self.server("a role")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !may_create_roles(&authority, &roles) {
@@ -222,7 +224,7 @@ impl Session {
         }
         let mut found: Vec<Role> = Vec::with_capacity(names.len());
         for name in names {
-            let Actor::Named(name) = name else {
+            let RoleName::Named(name) = name else {
                 return Err(Error::new(SqlState::BAD_PARAMETER, "cannot use special role specifier in DROP ROLE"));
             };
             match roles.named(name).filter(|role| !found.iter().any(|known| known.oid == role.oid)) {
@@ -244,7 +246,8 @@ impl Session {
         })
     }
 
-    /// Refuses the user, superusers if the user is none, and roles to which something belongs or is granted.
+    /// Refuses to drop the current role, a superuser's role unless the user is one, and roles that
+    /// own or are granted something.
     fn expect_droppable(&self, role: &Role) -> Result<()> {
         let (cluster, authority) = (self.server("a role")?, self.authority());
         for (which, is_it) in [("current", authority.role), ("session", self.session_role())] {
@@ -273,10 +276,10 @@ impl Session {
     pub(super) fn grant_roles(
         &mut self,
         groups: &[compact_str::CompactString],
-        to: &[Actor],
+        to: &[RoleName],
         admin: bool,
         revoke: bool,
-        by: Option<&Actor>,
+        by: Option<&RoleName>,
     ) -> Result<()> {
         let cluster = self.server("a role")?;
         let (authority, roles) = (self.authority(), cluster.roles());
@@ -316,13 +319,8 @@ impl Session {
 
     // ---- databases ----
 
-    pub(super) fn create_database(
-        &mut self,
-        name: &str,
-        owner: Option<&Actor>,
-        limit: Option<i32>,
-        allow: Option<bool>,
-    ) -> Result<()> {
+    pub(super) fn create_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
+        let databases::Wanted { owner, limit, allow } = databases::Wanted::of(options)?;
         let cluster = self.server("CREATE DATABASE")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !(authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createdb)) {
@@ -370,7 +368,8 @@ impl Session {
         cluster.rename_database(name, to, &self.cancel_flag())
     }
 
-    pub(super) fn alter_database(&mut self, name: &str, limit: Option<i32>, allow: Option<bool>) -> Result<()> {
+    pub(super) fn alter_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
+        let databases::Wanted { owner: _, limit, allow } = databases::Wanted::of(options)?;
         let cluster = self.server("ALTER DATABASE")?;
         self.own_database(name)?;
         cluster.change_database(name, &mut |database| {
@@ -382,7 +381,7 @@ impl Session {
 
     pub(super) fn change_database_owner(&mut self, name: &str, to: u32) -> Result<()> {
         let cluster = self.server("ALTER DATABASE")?;
-        // Where nothing is to be done, nobody needs a right to it.
+        // A statement that changes nothing needs no privilege.
         if cluster.databases().iter().any(|database| database.name == name && database.owner == to) {
             return Ok(());
         }

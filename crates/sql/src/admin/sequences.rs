@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use colibri_catalog::{Catalog, Change, Relation, Sequence};
+use colibri_syntax::tree::SequenceOption;
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
-use crate::ddl::{SequenceOption, SequenceOptions};
+use crate::ddl::SequenceOptions;
 use crate::session::Session;
 
 impl Session {
-    /// A sequence by its name; `None` if it is not there and need not be.
+    /// A sequence by its name; `None` if it is missing and IF EXISTS allows that.
     fn sequence_to_alter(&mut self, name: &[CompactString], if_exists: bool) -> Result<Option<Arc<Sequence>>> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         if if_exists && self.relation_named(name)?.is_none() {
@@ -69,8 +70,7 @@ impl Session {
         table.is_some_and(|table| crate::bind::stored::is_of_identity(table, sequence))
     }
 
-    /// The table and the place of a column that a sequence is to go away with; `None` for OWNED BY
-    /// NONE.
+    /// The table and the place of the column that OWNED BY names; `None` for OWNED BY NONE.
     pub(crate) fn owner_of(&self, sequence: &Sequence, column: &[CompactString]) -> Result<Option<(u32, usize)>> {
         let bad = |message: &str| Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message);
         let (column, table) = match column {

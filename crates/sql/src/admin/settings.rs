@@ -1,44 +1,11 @@
-//! `ALTER ROLE … SET` and `ALTER DATABASE … SET`: settings that the server keeps for those who log in.
+//! `ALTER ROLE … SET` and `ALTER DATABASE … SET`: settings that the server stores, and applies at
+//! login.
 
 use colibri_catalog::cluster::Whose;
+use colibri_syntax::tree::{SettingChange, SettingsOf, To};
 use colibri_types::{Error, Result, SqlState};
-use compact_str::CompactString;
 
-use super::{Actor, Statement};
-use crate::session::{Session, SettingTo, flatten_setting};
-use crate::statement::reader::Reader;
-
-/// What becomes of the settings.
-#[derive(Debug, Clone)]
-pub(crate) enum SettingChange {
-    Set(CompactString, SettingTo),
-    Reset(CompactString),
-    ResetAll,
-}
-
-/// Whose they are. No role and no database are all of them.
-#[derive(Debug, Clone)]
-pub(crate) struct SettingsOf {
-    pub(crate) role: Option<Actor>,
-    pub(crate) database: Option<CompactString>,
-    /// The statement says ALTER DATABASE.
-    pub(crate) is_database: bool,
-}
-
-impl Reader {
-    /// `SET name …` and `RESET name`, if that is what comes next.
-    pub(super) fn setting_change(&mut self, of: SettingsOf) -> Result<Option<Statement>> {
-        let change = if self.eat(&["SET"]) {
-            let (name, to) = self.set_clause()?;
-            SettingChange::Set(name, to)
-        } else if self.eat(&["RESET"]) {
-            self.setting()?.map_or(SettingChange::ResetAll, SettingChange::Reset)
-        } else {
-            return Ok(None);
-        };
-        Ok(Some(Statement::Settings { of, change }))
-    }
-}
+use crate::session::{Session, flatten_setting};
 
 impl Session {
     pub(super) fn change_settings(&mut self, of: &SettingsOf, change: &SettingChange) -> Result<()> {
@@ -67,9 +34,9 @@ impl Session {
                     Ok(())
                 });
             }
-            SettingChange::Reset(name) | SettingChange::Set(name, SettingTo::Default) => (name, None),
-            SettingChange::Set(name, SettingTo::Current) => (name, Some(self.setting(name)?)),
-            SettingChange::Set(name, SettingTo::Values(values)) => (name, Some(flatten_setting(name, values)?)),
+            SettingChange::Reset(name) | SettingChange::Set(name, To::Default) => (name, None),
+            SettingChange::Set(name, To::Current) => (name, Some(self.setting(name)?)),
+            SettingChange::Set(name, To::Values(values)) => (name, Some(flatten_setting(name, values)?)),
         };
         self.expect_setting(name, value.as_deref())?;
         let name = self.shown_setting(name);
@@ -79,7 +46,7 @@ impl Session {
         })
     }
 
-    /// Refuses whoever may not change a role: others may change nothing but their own.
+    /// 42501 unless the current role may change the role. A role may change its own settings.
     fn expect_may_alter(&self, role: u32) -> Result<()> {
         let (authority, roles) = (self.authority(), self.all_roles());
         let is_superuser = roles.get(role).is_some_and(|role| role.superuser);

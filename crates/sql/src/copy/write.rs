@@ -7,7 +7,7 @@ use super::{CopyColumn, CopyFormat, CopyOptions, Header};
 /// Bytes of a field that are written between two polls; see [`pulse`].
 const BYTES_AT_ONCE: usize = 8 << 10;
 
-/// What a binary file begins with: a signature that shows damage, no flags, no extension.
+/// The header of a binary file: a signature that shows damage, no flags, no extension.
 pub(super) const BINARY_SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
 /// COPY TO at work: appends to the caller's buffer.
@@ -22,7 +22,7 @@ impl CopyOut {
         Self { options, columns, text: String::new() }
     }
 
-    /// What comes before the rows.
+    /// Writes the header.
     pub(crate) fn start(&self, out: &mut Vec<u8>) {
         match self.options.format {
             CopyFormat::Binary => {
@@ -78,7 +78,7 @@ impl CopyOut {
         self.text = text;
     }
 
-    /// What comes behind the rows.
+    /// Writes the trailer.
     pub(crate) fn finish(&self, out: &mut Vec<u8>) {
         if self.options.format == CopyFormat::Binary {
             out.extend_from_slice(&(-1i16).to_be_bytes());

@@ -14,7 +14,7 @@ use super::create::Draft;
 use super::{Session, whole};
 use crate::bind::{self, fold, unique_on};
 
-/// Columns of a key or an index at most.
+/// The most columns of a key or an index.
 pub(super) const KEY_COLUMNS_MAX: usize = 32;
 
 impl Session {
@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    /// Adds a constraint. What it needs of existing rows is checked by the caller.
+    /// Adds a constraint. The caller checks the existing rows.
     pub(super) fn add_constraint_to(&mut self, draft: &mut Draft, constraint: &TableConstraint) -> Result<()> {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
@@ -128,7 +128,13 @@ impl Session {
                 draft.names.extend(taken);
                 let name = self.constraint_name(draft, check.name.as_ref(), &parts, "check")?;
                 let id = self.new_id()?;
-                draft.table.checks.push(Check { id, name, condition: text, no_inherit: check.no_inherit });
+                draft.table.checks.push(Check {
+                    id,
+                    name,
+                    condition: text,
+                    no_inherit: check.no_inherit,
+                    not_valid: false,
+                });
             }
             TableConstraint::ForeignKey(key) => self.add_foreign_key(draft, key)?,
             other => return Err(Error::unsupported(format_args!("the constraint {other}"))),
@@ -145,6 +151,24 @@ impl Session {
                 let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
                 Error::new(SqlState::NO_SUCH_COLUMN, message)
             })?);
+        }
+        let mut delete_columns = Vec::new();
+        let is_mark = |ident: &ast::Ident| ident.value == colibri_syntax::DELETE_COLUMNS_MARK;
+        let end = key.referred_columns.iter().position(is_mark);
+        let (referred, deleted) = key.referred_columns.split_at(end.unwrap_or(key.referred_columns.len()));
+        for name in deleted.iter().skip(1).map(fold) {
+            let Some(place) = draft.table.column(&name) else {
+                let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
+                return Err(Error::new(SqlState::NO_SUCH_COLUMN, message));
+            };
+            if !columns.contains(&place) {
+                let message =
+                    format!("column \"{name}\" referenced in ON DELETE SET action must be part of foreign key");
+                return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
+            }
+            if !delete_columns.contains(&place) {
+                delete_columns.push(place);
+            }
         }
         let (schema, target_name) = bind::in_database(self.engine().name(), &key.foreign_table)?;
         let is_self = target_name == draft.table.name
@@ -164,15 +188,15 @@ impl Session {
             }
             if target.id == draft.table.id { Arc::new(draft.table.clone()) } else { target }
         };
-        let target_columns = if key.referred_columns.is_empty() {
+        let target_columns = if referred.is_empty() {
             if target.primary_key.is_none() {
                 let message = format!("there is no primary key for referenced table \"{}\"", target.name);
                 return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
             }
             target.key_columns().to_vec()
         } else {
-            let mut places = Vec::with_capacity(key.referred_columns.len());
-            for column in &key.referred_columns {
+            let mut places = Vec::with_capacity(referred.len());
+            for column in referred {
                 let name = fold(column);
                 places.push(target.column(&name).ok_or_else(|| {
                     let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
@@ -219,12 +243,14 @@ impl Session {
             target_columns,
             on_delete: reference_action(key.on_delete),
             on_update: reference_action(key.on_update),
+            delete_columns,
+            not_valid: false,
         });
         Ok(())
     }
 }
 
-/// A constraint that stands behind a column, as one of the table.
+/// Turns a column constraint into a table constraint.
 pub(super) fn column_constraint(
     column: &ast::ColumnDef,
     option: &ast::ColumnOptionDef,
@@ -273,8 +299,9 @@ fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     }
 }
 
-/// Whether a column of one type may refer to a key of another: PostgreSQL compares them by an operator of the key's index,
-/// which knows types of the same family, or the key's type with what is cast to it without being asked.
+/// Whether a column of one type may refer to a key of another: PostgreSQL compares them by an
+/// operator of the key's index, which accepts types of the same family, and types with an implicit
+/// cast to the key's type.
 fn may_refer(from: Type, key: Type) -> bool {
     let families: [&[Type]; 4] = [
         &[Type::Int2, Type::Int4, Type::Int8],

@@ -5,7 +5,7 @@ use colibri_catalog::{
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };
-use colibri_txn::{SpaceId, Transaction};
+use colibri_txn::SpaceId;
 use colibri_types::{ColumnType, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
@@ -16,13 +16,15 @@ use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
 use crate::bind::{self, fold, name_parts};
 
-/// A table in the making.
+/// A table that is being created.
 pub(super) struct Draft {
     pub(super) table: Table,
-    /// Sequences that its columns own, each with where it stands if not at its start.
+    /// Sequences that its columns own, each with its position if that is not its start.
     pub(super) sequences: Vec<(Sequence, Option<i64>)>,
     /// Names of indexes and constraints given so far.
     pub(super) names: Vec<CompactString>,
+    /// Defaults that name what is not there yet, with the places of their columns.
+    put_off: Vec<(usize, ast::Expr)>,
 }
 
 impl Session {
@@ -43,7 +45,7 @@ impl Session {
             return self.create_table_as(create, schema, name, query);
         }
         let table = self.new_table(schema, name.clone(), Vec::new())?;
-        let mut draft = Draft { table, sequences: Vec::new(), names: vec![name] };
+        let mut draft = Draft { table, sequences: Vec::new(), names: vec![name], put_off: Vec::new() };
         if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) =
             &create.like
         {
@@ -59,6 +61,7 @@ impl Session {
         for column in &create.columns {
             self.add_column_to(&mut draft, column)?;
         }
+        self.check_put_off(&mut draft)?;
         // Keys first: foreign keys may refer to the table itself.
         let mut rest: Vec<TableConstraint> = Vec::new();
         for column in &create.columns {
@@ -110,7 +113,7 @@ impl Session {
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
         let statement = ast::Statement::Query(Box::new(query.clone()));
-        let (fragment, _) = self.plan_inner("", &statement, &[])?;
+        let fragment = self.plan_inner("", &statement, &[])?.fragment;
         if create.columns.len() > fragment.columns.len() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
         }
@@ -125,6 +128,10 @@ impl Session {
             };
             let ty = if column.ty.ty == Type::Unknown { Type::Text.into() } else { column.ty };
             refuse_system_column(&name)?;
+            if !ty.ty.is_storable() {
+                let message = format!("column \"{name}\" has pseudo-type {ty}");
+                return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+            }
             let collation = collations.get(index).cloned().unwrap_or_default();
             if collation.is_open() {
                 let message = format!("no collation was derived for column \"{name}\" with collatable type {}", ty.ty);
@@ -155,7 +162,8 @@ impl Session {
         Ok(format!("SELECT {rows}"))
     }
 
-    /// A table of the session's role with numbers of its own, without keys and constraints, and in no catalogue yet.
+    /// A new table that the session's role owns, with new object numbers, without keys and
+    /// constraints, not yet in the catalogue.
     fn new_table(&mut self, schema: CompactString, name: CompactString, columns: Vec<Column>) -> Result<Table> {
         Ok(Table {
             id: self.new_id()?,
@@ -174,7 +182,7 @@ impl Session {
         })
     }
 
-    /// Adds a column; its constraints come apart.
+    /// Adds a column without its constraints.
     pub(super) fn add_column_to(&mut self, draft: &mut Draft, definition: &ast::ColumnDef) -> Result<()> {
         let name = fold(&definition.name);
         if draft.table.column(&name).is_some() {
@@ -217,7 +225,22 @@ impl Session {
                         let message = format!("multiple default values specified for column \"{}\"", column.name);
                         return Err(Error::new(SqlState::SYNTAX_ERROR, message));
                     }
-                    column.default = self.checked_default(expr, &column)?;
+                    let checked = match self.checked_default(expr, &column) {
+                        // It may name a sequence that the table brings along.
+                        Err(error) if error.state() == SqlState::NO_SUCH_TABLE && !draft.sequences.is_empty() => {
+                            self.put_sequences(std::mem::take(&mut draft.sequences), Vec::new())?;
+                            self.checked_default(expr, &column)
+                        }
+                        checked => checked,
+                    };
+                    column.default = match checked {
+                        // Or one that a later column brings along.
+                        Err(error) if error.state() == SqlState::NO_SUCH_TABLE => {
+                            draft.put_off.push((place, expr.clone()));
+                            Some(expr.to_string())
+                        }
+                        checked => checked?,
+                    };
                 }
                 ColumnOption::Generated {
                     generated_as,
@@ -249,6 +272,9 @@ impl Session {
                 | ColumnOption::Unique(_)
                 | ColumnOption::ForeignKey(_)
                 | ColumnOption::Check(_) => {}
+                ColumnOption::Collation(_) if column.collation.is_some() => {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "multiple COLLATE clauses not allowed"));
+                }
                 ColumnOption::Collation(name) => {
                     column.collation = bind::collation::of_column(name, column.ty.ty)?;
                 }
@@ -266,7 +292,19 @@ impl Session {
         Ok(())
     }
 
-    /// A default as the catalogue keeps it, after seeing that it can be one.
+    /// Checks the defaults that name what was not there when their columns were added.
+    pub(super) fn check_put_off(&mut self, draft: &mut Draft) -> Result<()> {
+        if draft.put_off.is_empty() {
+            return Ok(());
+        }
+        self.put_sequences(std::mem::take(&mut draft.sequences), Vec::new())?;
+        for (place, expr) in std::mem::take(&mut draft.put_off) {
+            draft.table.columns[place].default = self.checked_default(&expr, &draft.table.columns[place])?;
+        }
+        Ok(())
+    }
+
+    /// Checks a default, and gives the text that the catalogue stores.
     pub(super) fn checked_default(&mut self, expr: &ast::Expr, column: &Column) -> Result<Option<String>> {
         if matches!(expr, ast::Expr::Value(value) if value.value == ast::Value::Null) {
             return Ok(None);
@@ -283,7 +321,7 @@ impl Session {
     }
 
     pub(super) fn draft(&self, table: &Table) -> Draft {
-        Draft { table: table.clone(), sequences: Vec::new(), names: Vec::new() }
+        Draft { table: table.clone(), sequences: Vec::new(), names: Vec::new(), put_off: Vec::new() }
     }
 
     pub(super) fn create_schema(&mut self, given: &ast::SchemaName, if_not_exists: bool) -> Result<()> {
@@ -330,7 +368,7 @@ fn new_column(name: CompactString, ty: ColumnType) -> Column {
     Column { name, ty, not_null: false, default, missing, identity, dropped: false, collation }
 }
 
-/// Refuses a name that a column of each of PostgreSQL's tables has.
+/// Refuses the name of a system column.
 pub(super) fn refuse_system_column(name: &str) -> Result<()> {
     if ["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"].contains(&name) {
         let message = format!("column name \"{name}\" conflicts with a system column name");

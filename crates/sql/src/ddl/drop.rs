@@ -8,7 +8,7 @@ use colibri_catalog::{
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };
-use colibri_txn::{SpaceId, Transaction};
+use colibri_txn::SpaceId;
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType};
@@ -26,7 +26,7 @@ fn depended_on(what: &str, details: &[String]) -> Error {
 /// Whether what depends on an object may go with it, and what does.
 pub(super) struct Cascade {
     allowed: bool,
-    /// Descriptions, in the order in which they are told.
+    /// Descriptions, in the order of the messages.
     along: Vec<String>,
 }
 
@@ -48,17 +48,17 @@ impl Cascade {
     }
 }
 
-/// A view that reads something, at first hand or by other views.
+/// A view that reads an object, directly or by other views.
 pub(super) struct Reader {
     pub(super) view: Arc<View>,
-    /// What it reads: the thing itself, or a view on it.
-    reads: u32,
+    /// What it reads directly: the object itself, or a view on it.
+    pub(super) reads: u32,
 }
 
 impl Session {
-    /// Tells of what has gone with an object.
+    /// Reports what was dropped together with an object.
     pub(super) fn tell_cascade(&mut self, cascade: Cascade) {
-        /// Lines for the client at most.
+        /// The most lines in a message to the client.
         const TOLD_MAX: usize = 100;
         let along = cascade.along;
         let severity = Severity::Notice;
@@ -136,8 +136,8 @@ impl Session {
     pub(super) fn readers_of(&self, id: u32) -> Vec<Reader> {
         let mut direct: HashMap<u32, Vec<Arc<View>>> = HashMap::new();
         for view in self.catalog().views() {
-            // What a view reads by way of another one is among what it reads: the younger ones come
-            // first and stand for it.
+            // The views that a view reads include those that it reads by other views. So the
+            // younger ones are enough, and come first.
             let mut reads = view.reads.clone();
             reads.sort_unstable_by_key(|&read| std::cmp::Reverse(read));
             reads.dedup();
@@ -154,8 +154,8 @@ impl Session {
         }
         let mut known = HashSet::from([id]);
         let mut found = Vec::new();
-        // What is left of the readers of each that the search has come through; the youngest are
-        // looked at first.
+        // For each relation on the search's path, the readers that are left to visit, youngest
+        // first.
         let mut path: Vec<(Option<Reader>, u32, Vec<Arc<View>>)> =
             vec![(None, id, direct.remove(&id).unwrap_or_default())];
         while let Some((_, reads, left)) = path.last_mut() {
@@ -174,8 +174,8 @@ impl Session {
         found
     }
 
-    /// What would have to go with a relation, each with what it depends on, without what goes
-    /// anyway.
+    /// The objects that depend on a relation, each with what it depends on, without those that are
+    /// dropped anyway.
     fn dependents(&self, relation: &Relation, together: &[u32]) -> Vec<(String, String)> {
         let described = self.described(relation);
         let id = match relation {
@@ -204,8 +204,8 @@ impl Session {
             }
         }
         let readers = self.readers_of(id);
-        // Each with the view that reads the relation at first hand; `None` where that is dropped
-        // anyway and has its own say.
+        // Each with the view that reads the relation directly; `None` if that view is dropped
+        // anyway and reports its own readers.
         let mut roots: HashMap<u32, Option<(u32, &Reader)>> = HashMap::new();
         for reader in &readers {
             let view = &reader.view;
@@ -224,8 +224,7 @@ impl Session {
         found.into_iter().map(|(_, dependent)| dependent).collect()
     }
 
-    /// The columns whose defaults take their numbers from a sequence, and their defaults as
-    /// messages have them.
+    /// The columns whose defaults use a sequence, and these defaults as messages describe them.
     pub(super) fn defaults_of(&self, sequence: &Sequence) -> Vec<((u32, usize), String)> {
         let mut found = Vec::new();
         for (user, columns) in self.users_of(sequence) {
@@ -241,8 +240,9 @@ impl Session {
         sequences.filter(|sequence| sequence.owned_by.is_some_and(|(owner, _)| owner == table)).cloned().collect()
     }
 
-    /// Refuses to drop relations that others depend on, unless those may go with them.
+    /// 2BP01 if other objects depend on the relations and are not to be dropped with them.
     fn expect_independent(&self, relations: &[Relation], together: &[u32], cascade: bool) -> Result<()> {
+        relations.iter().try_for_each(|relation| self.expect_no_identity(relation))?;
         if cascade {
             return Ok(());
         }
@@ -264,6 +264,22 @@ impl Session {
                     .hint("Use DROP ... CASCADE to drop the dependent objects too."))
             }
         }
+    }
+
+    /// Refuses to drop a sequence that an identity column takes its values from: only the column
+    /// can go.
+    fn expect_no_identity(&self, relation: &Relation) -> Result<()> {
+        let Relation::Sequence(sequence) = relation else { return Ok(()) };
+        for (table, columns) in self.users_of(sequence) {
+            let identity = columns.iter().map(|&place| &table.columns[place]).find(|column| column.identity.is_some());
+            if let Some(column) = identity {
+                let (described, name, table) = (self.described(relation), &column.name, self.described_table(&table));
+                let message = format!("cannot drop {described} because column {name} of {table} requires it");
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                    .hint(format!("You can drop column {name} of {table} instead.")));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn drop_objects(
@@ -347,7 +363,7 @@ impl Session {
                         self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
                     self.lock_table(&table)?;
                     if index.constraint {
-                        return Err(required_by_constraint(&table, &index.name));
+                        return Err(self.required_by_constraint(&table, &index.name));
                     }
                     let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
                     let others = crate::bind::unique_on(&table, &columns).len() > 1;
@@ -360,7 +376,7 @@ impl Session {
                     let table =
                         self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
                     let name = table.primary_key.as_ref().map(|key| key.name.clone()).unwrap_or_default();
-                    return Err(required_by_constraint(&table, &name));
+                    return Err(self.required_by_constraint(&table, &name));
                 }
             }
             all.push(one.along);
@@ -374,7 +390,7 @@ impl Session {
         Ok(crate::system::table(schema.as_deref().unwrap_or("pg_catalog"), &name).is_some())
     }
 
-    /// The schema that a name tells has to be there.
+    /// Checks that the schema of a name exists.
     fn expect_schema_of(&self, name: &ast::ObjectName) -> Result<()> {
         match in_database(self.engine().name(), name)?.0 {
             Some(schema) if self.catalog().schema(&schema).is_none() && !crate::system::is_system_schema(&schema) => {
@@ -449,8 +465,7 @@ impl Session {
         self.change(changes)
     }
 
-    /// Takes away the defaults that take their numbers from a sequence, but for those that go
-    /// anyway.
+    /// Removes the defaults that use a sequence, except those of columns that are dropped anyway.
     pub(super) fn forget_defaults(&mut self, sequence: &Sequence, goes: impl Fn(u32, usize) -> bool) -> Result<()> {
         for (table, mut columns) in self.users_of(sequence) {
             columns.retain(|&place| !goes(table.id, place));
@@ -465,7 +480,7 @@ impl Session {
         Ok(())
     }
 
-    /// Drops a view with those that read it, however many lie on top of each other.
+    /// Drops a view together with the views that read it, at any depth.
     pub(super) fn drop_view(&mut self, view: &Arc<View>, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
         let relation = [Relation::View(Arc::clone(view))];
         self.expect_independent(&relation, together, cascade.allowed)?;
@@ -499,24 +514,12 @@ impl Session {
             return Ok(());
         };
         let relation = [Relation::Sequence(Arc::clone(&sequence))];
-        let described = self.described(&relation[0]);
+        self.expect_independent(&relation, &[], cascade.allowed)?;
         let users = self.users_of(&sequence);
-        let is_identity = |(table, columns): &(Arc<Table>, Vec<usize>)| {
-            columns.iter().any(|&place| table.columns[place].identity.is_some())
-        };
-        if !users.iter().any(is_identity) {
-            self.expect_independent(&relation, &[], cascade.allowed)?;
-        }
         for (table, columns) in users {
             let mut changed = (*table).clone();
             for place in columns {
                 let column = &mut changed.columns[place];
-                if column.identity.is_some() {
-                    let (name, table) = (&column.name, self.described_table(&table));
-                    let message = format!("cannot drop {described} because column {name} of {table} requires it");
-                    return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-                        .hint(format!("You can drop column {name} of {table} instead.")));
-                }
                 column.default = None;
                 cascade.along.push(self.described_default(&column.name, &table));
             }
@@ -543,7 +546,7 @@ impl Session {
             match relation {
                 Relation::Table(table) => relations.push((table.id, relation.clone())),
                 Relation::View(view) => relations.push((view.id, relation.clone())),
-                // Others go with their table.
+                // Other constraints are dropped together with their table.
                 Relation::Sequence(sequence) if sequence.owned_by.is_none() => {
                     relations.push((sequence.id, relation.clone()));
                 }
@@ -553,7 +556,7 @@ impl Session {
         relations.sort_by_key(|(id, _)| *id);
         let together: Vec<u32> = relations.iter().map(|(id, _)| *id).collect();
         let described: Vec<String> = relations.iter().map(|(_, relation)| self.described(relation)).collect();
-        // All of it is told before the first of them goes.
+        // All messages come before the first object is dropped.
         let mut told: Vec<(String, String)> = Vec::new();
         for ((_, relation), described) in relations.iter().zip(described) {
             told.push((described, format!("schema {folded}")));
@@ -578,7 +581,7 @@ impl Session {
         self.change(vec![Change::DropSchema(folded)])
     }
 
-    /// Locks a table whose rows are to go all together.
+    /// Locks a table for TRUNCATE.
     fn expect_may_truncate(&mut self, table: &Table) -> Result<()> {
         if !self.authority().may(Privileges::TRUNCATE, ObjectKind::Table, table.owner, table.acl.as_ref()) {
             return Err(Error::denied("table", &table.name));
@@ -621,7 +624,7 @@ impl Session {
         }
         let restart = truncate.identity == Some(ast::TruncateIdentityOption::Restart);
         for table in tables {
-            // New spaces in place of the old ones: so it is undone as easily as it is done.
+            // The table gets new, empty spaces. A rollback puts the old ones back.
             let mut changed = (*table).clone();
             changed.space = self.new_id()?;
             for index in &mut changed.indexes {
@@ -658,8 +661,12 @@ fn last_part(name: &ast::ObjectName) -> Result<CompactString> {
     Ok(fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?))
 }
 
-fn required_by_constraint(table: &Table, name: &str) -> Error {
-    let message = format!("cannot drop index {name} because constraint {name} on table {} requires it", table.name);
-    Error::new(SqlState::DEPENDENT_OBJECTS, message)
-        .hint(format!("You can drop constraint {name} on table {} instead.", table.name))
+impl Session {
+    fn required_by_constraint(&self, table: &Table, name: &str) -> Error {
+        let of = self.described_table(table);
+        let index = self.shown(&table.schema, name);
+        let message = format!("cannot drop index {index} because constraint {name} on {of} requires it");
+        Error::new(SqlState::DEPENDENT_OBJECTS, message)
+            .hint(format!("You can drop constraint {name} on {of} instead."))
+    }
 }

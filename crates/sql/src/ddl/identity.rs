@@ -1,43 +1,33 @@
 //! Identity columns: `GENERATED … AS IDENTITY`, in CREATE TABLE and as ALTER TABLE changes it.
 //!
 //! An identity column takes its values from a sequence that belongs to it alone: its default calls
-//! `nextval` with that sequence's name. The parser hands the options on as text, in a mark that
-//! [`options_of`] and [`change_of`] open.
+//! `nextval` with that sequence's name. The parser passes the options as text, in a marker that
+//! [`options_of`] and [`change_of`] decode.
 //!
 //! Invariant: an identity column is NOT NULL and has no other default.
 
 use std::sync::Arc;
 
 use colibri_catalog::{Change, Column, Identity, Sequence, Table};
+use colibri_syntax::tree::{IdentityChange, IdentityKind, SequenceOption};
 use colibri_types::{Error, Result, SqlState, Type};
 use sqlparser::ast;
 
 use super::Session;
 use super::create::Draft;
-use super::sequence::{SequenceOption, SequenceOptions};
-use crate::admin::{parse_identity_change, parse_identity_options};
+use super::sequence::SequenceOptions;
 use crate::bind::stored;
-use crate::statement::IDENTITY_MARK;
+use crate::statement::{IDENTITY_MARK, parse_identity_change, parse_identity_options};
 
-/// What ALTER TABLE says of an identity column.
-#[derive(Debug, Clone)]
-pub(crate) enum IdentityChange {
-    Add {
-        kind: Identity,
-        options: Vec<SequenceOption>,
-    },
-    /// Each `SET GENERATED`, and the options of the sequence.
-    Set {
-        kinds: Vec<Identity>,
-        options: Vec<SequenceOption>,
-    },
-    Drop {
-        if_exists: bool,
-    },
+fn kind_of(kind: IdentityKind) -> Identity {
+    match kind {
+        IdentityKind::Always => Identity::Always,
+        IdentityKind::ByDefault => Identity::ByDefault,
+    }
 }
 
 /// The text that stands in place of a sequence's options.
-fn text_of(options: Option<&[ast::SequenceOptions]>) -> Result<Option<&str>> {
+pub(super) fn text_of(options: Option<&[ast::SequenceOptions]>) -> Result<Option<&str>> {
     let text = match options.unwrap_or_default() {
         [] => return Ok(None),
         [ast::SequenceOptions::StartWith(ast::Expr::Value(value), _)] => match &value.value {
@@ -54,7 +44,7 @@ pub(super) fn options_of(options: Option<&[ast::SequenceOptions]>) -> Result<Vec
     text_of(options)?.map(parse_identity_options).transpose().map(Option::unwrap_or_default)
 }
 
-/// What `ALTER COLUMN` says of an identity.
+/// The change of an identity that `ALTER COLUMN` asks for.
 pub(super) fn change_of(options: Option<&[ast::SequenceOptions]>) -> Result<IdentityChange> {
     let text = text_of(options)?.ok_or_else(|| Error::internal("a change of an identity is not marked"))?;
     parse_identity_change(text)
@@ -88,7 +78,7 @@ impl Session {
 
     pub(super) fn change_identity(&mut self, table: &Arc<Table>, place: usize, change: &IdentityChange) -> Result<()> {
         match change {
-            IdentityChange::Add { kind, options } => self.add_identity(table, place, *kind, options),
+            IdentityChange::Add { kind, options } => self.add_identity(table, place, kind_of(*kind), options),
             IdentityChange::Set { kinds, options } => self.set_identity(table, place, kinds, options),
             IdentityChange::Drop { if_exists } => self.drop_identity(table, place, *if_exists),
         }
@@ -104,7 +94,7 @@ impl Session {
         let mut draft = self.draft(table);
         let old = &table.columns[place];
         let mut column = old.clone();
-        // What is wrong with the sequence is said before what is wrong with the column.
+        // Errors of the sequence come before errors of the column.
         self.make_identity(&mut draft, &mut column, place, kind, options)?;
         if !old.not_null {
             return Err(wrong(&old.name, table, "must be declared NOT NULL before identity can be added"));
@@ -123,7 +113,7 @@ impl Session {
         &mut self,
         table: &Arc<Table>,
         place: usize,
-        kinds: &[Identity],
+        kinds: &[IdentityKind],
         options: &[SequenceOption],
     ) -> Result<()> {
         let column = &table.columns[place];
@@ -141,7 +131,7 @@ impl Session {
         }
         let Some(&kind) = kinds.first() else { return Ok(()) };
         let mut changed = (**table).clone();
-        changed.columns[place].identity = Some(kind);
+        changed.columns[place].identity = Some(kind_of(kind));
         self.change(vec![Change::PutTable(changed)])
     }
 
@@ -172,7 +162,7 @@ impl Session {
         self.catalog().sequences().find(is_its).cloned()
     }
 
-    /// An identity's sequence gives what its column can hold.
+    /// The sequence of an identity column has the column's type.
     pub(super) fn alter_identity_type(&mut self, table: &Table, place: usize, ty: Type) -> Result<()> {
         if !matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
             let message = "identity column type must be smallint, integer, or bigint";

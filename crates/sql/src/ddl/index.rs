@@ -14,7 +14,7 @@ use crate::session::TransactionState;
 
 impl Session {
     pub(super) fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
-        // `ON t (a + 1)`: an expression that is no call wants parentheses of its own.
+        // `ON t (a + 1)`: an expression that is not a function call needs parentheses of its own.
         if create.columns.iter().any(|column| matches!(column.column.expr, ast::Expr::BinaryOp { .. })) {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: an expression wants parentheses"));
         }
@@ -83,7 +83,7 @@ impl Session {
         self.change(vec![Change::PutTable(changed)])
     }
 
-    /// Looks whether columns that an index is to carry along are there. It need not: rows are found by their keys.
+    /// Checks that the columns of INCLUDE exist. They are not stored: rows are found by their keys.
     pub(super) fn check_included(&self, table: &Table, columns: &[ast::Ident]) -> Result<()> {
         match columns.iter().map(fold).find(|name| table.column(name).is_none()) {
             None => Ok(()),
@@ -101,7 +101,7 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
     let Some(class) = class else { return Ok(()) };
     let (_, name) = bind::qualified(class)?;
     let no_such = |what: &str| Error::new(SqlState::NO_SUCH_OBJECT, format!("operator class \"{name}\" {what}"));
-    // Texts are ordered by their bytes: patterns need no order of their own.
+    // Texts are ordered by their bytes, so patterns need no operator class of their own.
     let of_texts = ["text_ops", "text_pattern_ops", "varchar_ops", "varchar_pattern_ops", "bpchar_ops"];
     if of_texts.contains(&name.as_str()) || name == "bpchar_pattern_ops" {
         return match ty.category() {

@@ -1,11 +1,11 @@
 //! Changing the catalogue: CREATE, ALTER, DROP, TRUNCATE.
 //!
-//! A statement works on the catalogue that its transaction sees, and leaves the transaction with a catalogue of its own:
-//! so changes are transactional, like everything else. Tables that it changes are locked first, so that it waits for
-//! transactions that write to them, and they for it.
+//! A statement works on the catalogue that its transaction sees, and gives the transaction a
+//! changed copy. So changes are transactional, like all others. Tables that it changes are locked
+//! first, so that it and transactions that write to them wait for each other.
 //!
-//! Invariants: every dependency that PostgreSQL would find is found before anything is changed; what goes away takes
-//! along only what CASCADE or ownership says.
+//! Invariants: all dependencies that PostgreSQL would find are found before anything is changed;
+//! dropping an object drops only those others that CASCADE or ownership name.
 
 mod alter;
 mod constraint;
@@ -18,13 +18,12 @@ mod storage;
 mod view;
 mod whole;
 
-pub(crate) use identity::IdentityChange;
-pub(crate) use sequence::{SequenceNumber, SequenceOption, SequenceOptions};
+pub(crate) use sequence::SequenceOptions;
 
 use std::sync::Arc;
 
 use colibri_catalog::{Catalog, Change, Relation, Table, catalog_space, record, store_error::InSql as _, table_key};
-use colibri_txn::{IfLocked, LockMode, Transaction};
+use colibri_txn::{IfLocked, LockMode};
 use colibri_types::{ColumnType, Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType, Statement};
@@ -41,7 +40,6 @@ pub(crate) fn is_ddl(statement: &Statement) -> bool {
             | Statement::CreateSchema { .. }
             | Statement::CreateView(_)
             | Statement::AlterTable(_)
-            | Statement::AlterIndex { .. }
             | Statement::Drop { .. }
             | Statement::Truncate(_)
     )
@@ -56,7 +54,6 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateView(_) => "CREATE VIEW",
         Statement::AlterTable(_) => "ALTER TABLE",
-        Statement::AlterIndex { .. } => "ALTER INDEX",
         Statement::Drop { object_type, .. } => match object_type {
             ObjectType::Table => "DROP TABLE",
             ObjectType::Index => "DROP INDEX",
@@ -71,7 +68,8 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
 }
 
 impl Session {
-    /// Runs a statement that changes the catalogue, within the statement at hand. Gives its command tag.
+    /// Runs a statement that changes the catalogue, within the current statement. Gives its command
+    /// tag.
     pub(crate) fn ddl(&mut self, statement: &Statement) -> Result<String> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         match statement {
@@ -94,7 +92,6 @@ impl Session {
             }
             Statement::CreateView(create) => self.create_view(create)?,
             Statement::AlterTable(alter) => self.alter_table(alter)?,
-            Statement::AlterIndex { name, operation } => self.alter_index(name, operation)?,
             Statement::Drop { object_type, if_exists, names, cascade, restrict: _, purge, temporary, table } => {
                 if *purge || *temporary || table.is_some() {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: DROP has no such clause"));
@@ -107,7 +104,7 @@ impl Session {
         Ok(tag(statement).to_owned())
     }
 
-    /// Makes changes of the catalogue, for this transaction.
+    /// Changes the catalogue of this transaction.
     pub(crate) fn change(&mut self, changes: Vec<Change>) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
@@ -126,11 +123,11 @@ impl Session {
         Ok(())
     }
 
-    /// Locks a table against everybody else, and makes sure that it is seen as it is now.
+    /// Locks a table exclusively, and makes sure that the transaction sees its newest state.
     fn lock_table(&mut self, table: &Table) -> Result<()> {
         let (_, txn) = self.catalog_and_txn()?;
         txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, IfLocked::Wait).in_sql()?;
-        // What its last writers did has to be seen as well.
+        // The transaction has to see the last writers' changes as well.
         for space in table.indexes.iter().map(|index| index.space()).chain([table.space()]) {
             txn.expect_newest(&space, &record::whole_range()).in_sql()?;
         }
@@ -191,7 +188,7 @@ impl Session {
             .expect("there are more numbers than names")
     }
 
-    /// What CREATE … IF NOT EXISTS says of what is there.
+    /// The notice of CREATE … IF NOT EXISTS for an existing object.
     fn notice_existing(&mut self, kind: &str, name: &str) {
         let state = match kind {
             "schema" => SqlState::DUPLICATE_SCHEMA,
@@ -200,7 +197,7 @@ impl Session {
         self.notice(Severity::Notice, state, format!("{kind} \"{name}\" already exists, skipping"));
     }
 
-    /// What … IF EXISTS says of what is not there.
+    /// The notice of … IF EXISTS for a missing object.
     pub(crate) fn notice_missing(&mut self, kind: &str, name: &str) {
         self.notice_skipped(&format!("{kind} \"{name}\" does not exist"));
     }
@@ -215,7 +212,7 @@ impl Session {
         crate::bind::types::bind_type_in(self.engine().name(), data_type, knows)
     }
 
-    /// A table that a statement is about.
+    /// The table that a statement changes.
     fn find_table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let table = self.with_binder("", |binder| binder.table(name))?;
         self.expect_owner(table.owner, "table", &table.name)?;
@@ -234,7 +231,7 @@ impl Session {
     }
 }
 
-/// Names put together, cut so that with a suffix they are no longer than a name may be.
+/// Joins names, cut so that together with a suffix they do not exceed the longest name.
 fn short_stem(parts: &[&str], suffix_bytes: usize) -> String {
     let room = colibri_catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
     let mut parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();

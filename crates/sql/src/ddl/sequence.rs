@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{Catalog, Change, Column, ObjectId, Sequence, cluster::RoleId};
+use colibri_syntax::tree::{SequenceNumber, SequenceOption};
 use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -11,47 +12,20 @@ use super::Session;
 use super::create::Draft;
 use crate::bind::bind_type;
 
-/// A number that is given for a sequence, as it is written: what is wrong with it is said when its
-/// turn comes.
-#[derive(Debug, Clone)]
-pub(crate) struct SequenceNumber(pub(crate) String);
-
-impl SequenceNumber {
-    fn value(&self) -> Result<i64> {
-        let Self(text) = self;
-        text.parse().map_err(|_| {
-            if text.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
-                Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type bigint"))
-            } else {
-                let message = format!("invalid input syntax for type bigint: \"{text}\"");
-                Error::new(SqlState::BAD_TEXT, message)
-            }
-        })
-    }
+/// What a number says that is given for a sequence.
+fn value_of(number: &SequenceNumber) -> Result<i64> {
+    let SequenceNumber(text) = number;
+    text.parse().map_err(|_| {
+        if text.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
+            Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type bigint"))
+        } else {
+            let message = format!("invalid input syntax for type bigint: \"{text}\"");
+            Error::new(SqlState::BAD_TEXT, message)
+        }
+    })
 }
 
-/// What a sequence may be told to be.
-#[derive(Debug, Clone)]
-pub(crate) enum SequenceOption {
-    /// A type's name.
-    Type(String),
-    Increment(SequenceNumber),
-    /// `None` is the type's.
-    Min(Option<SequenceNumber>),
-    Max(Option<SequenceNumber>),
-    Start(SequenceNumber),
-    /// At its start, or at a value.
-    Restart(Option<SequenceNumber>),
-    Cycle(bool),
-    /// It gives its values out in any case, and keeps none for a session.
-    Cache(SequenceNumber),
-    /// A column's name, or `none`.
-    OwnedBy(Vec<CompactString>),
-    /// The name of an identity column's sequence.
-    Name(Vec<CompactString>),
-}
-
-/// All options of a sequence, each once; `None`: nothing is said of it.
+/// All options of a sequence, each once; `None` if it is not given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SequenceOptions {
     /// The type of the column that the sequence is made for.
@@ -85,18 +59,15 @@ fn range_of(ty: Type) -> Result<(i64, i64)> {
 }
 
 impl SequenceOptions {
-    /// What options say together. `ty`: of the identity column that the sequence is made for.
+    /// Collects options. `ty` is the type of the identity column that the sequence is made for.
     ///
     /// # Errors
-    /// 42601 for what is said twice, and for what only identity columns are told.
+    /// 42601 for an option that is given twice, and for one that only identity columns have.
     pub(crate) fn gathered(ty: Option<Type>, options: &[SequenceOption]) -> Result<Self> {
         let mut all = Self { ty, ..Self::default() };
         for option in options {
             let is_new = match option {
-                SequenceOption::Type(name) => {
-                    let declared = crate::statement::parse_type(name)?;
-                    all.declared.replace(declared).is_none() && ty.is_none()
-                }
+                SequenceOption::Type(declared) => all.declared.replace(declared.clone()).is_none() && ty.is_none(),
                 SequenceOption::Increment(by) => all.increment.replace(by.clone()).is_none(),
                 SequenceOption::Min(value) => all.min.replace(value.clone()).is_none(),
                 SequenceOption::Max(value) => all.max.replace(value.clone()).is_none(),
@@ -117,7 +88,7 @@ impl SequenceOptions {
         Ok(all)
     }
 
-    /// Whether they say anything of the values that the sequence gives.
+    /// Whether they change which values the sequence gives.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { ty, declared, increment, min, max, start, restart, cache, cycle, owned_by: _, name: _ } = self;
         let bounds = min.is_none() && max.is_none() && cycle.is_none();
@@ -125,13 +96,14 @@ impl SequenceOptions {
         bounds && !has_type && increment.is_none() && start.is_none() && restart.is_none() && cache.is_none()
     }
 
-    /// Puts them into a sequence, which is new, or stands at a value. Gives the value that it goes back to, if it does.
+    /// Applies them to a sequence, which is new or has a position. Gives the new position if it
+    /// restarts.
     ///
     /// # Errors
     /// 22023 if they contradict each other: the first of PostgreSQL's order.
     pub(crate) fn apply(&self, sequence: &mut Sequence, stands_at: Option<i64>) -> Result<Option<i64>> {
         let is_new = stands_at.is_none();
-        // Bounds that were the type's become the new type's.
+        // Bounds that were those of the old type become those of the new type.
         let (mut reset_min, mut reset_max) = (false, false);
         let declared = self.declared.as_ref().map(bind_type).transpose()?.map(|declared| declared.ty);
         if let Some(ty) = declared.or(self.ty) {
@@ -143,7 +115,7 @@ impl SequenceOptions {
         let ty = Type::from_oid(sequence.type_oid).unwrap_or(Type::Int8);
         let (type_min, type_max) = range_of(ty)?;
         if let Some(increment) = &self.increment {
-            let increment = increment.value()?;
+            let increment = value_of(increment)?;
             if increment == 0 {
                 return Err(bad("INCREMENT must not be zero".to_owned()));
             }
@@ -152,7 +124,7 @@ impl SequenceOptions {
         sequence.cycle = self.cycle.unwrap_or(sequence.cycle);
         let ascends = sequence.increment > 0;
         match &self.max {
-            Some(Some(max)) => sequence.max = max.value()?,
+            Some(Some(max)) => sequence.max = value_of(max)?,
             Some(None) => sequence.max = if ascends || reset_max { type_max } else { -1 },
             None if is_new || reset_max => sequence.max = if ascends || reset_max { type_max } else { -1 },
             None => {}
@@ -162,7 +134,7 @@ impl SequenceOptions {
             return Err(bad(format!("MAXVALUE ({max}) is out of range for sequence data type {name}")));
         }
         match &self.min {
-            Some(Some(min)) => sequence.min = min.value()?,
+            Some(Some(min)) => sequence.min = value_of(min)?,
             Some(None) => sequence.min = if !ascends || reset_min { type_min } else { 1 },
             None if is_new || reset_min => sequence.min = if !ascends || reset_min { type_min } else { 1 },
             None => {}
@@ -175,19 +147,19 @@ impl SequenceOptions {
             return Err(bad(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})")));
         }
         match &self.start {
-            Some(start) => sequence.start = start.value()?,
+            Some(start) => sequence.start = value_of(start)?,
             None if is_new => sequence.start = if ascends { min } else { max },
             None => {}
         }
         check_bounds("START", sequence.start, (min, max))?;
         let restart = match &self.restart {
-            Some(Some(at)) => Some(at.value()?),
+            Some(Some(at)) => Some(value_of(at)?),
             Some(None) => Some(sequence.start),
             None => None,
         };
         check_bounds("RESTART", restart.or(stands_at).unwrap_or(sequence.start), (min, max))?;
         if let Some(cache) = &self.cache {
-            let cache = cache.value()?;
+            let cache = value_of(cache)?;
             if cache <= 0 {
                 return Err(bad(format!("CACHE ({cache}) must be greater than zero")));
             }
@@ -250,8 +222,8 @@ impl Session {
         Ok(())
     }
 
-    /// Puts new sequences into the catalogue, together with what they belong to. Each may stand
-    /// elsewhere than at its start.
+    /// Puts new sequences into the catalogue, together with the table that they belong to. Each may
+    /// have another position than its start.
     pub(super) fn put_sequences(&mut self, sequences: Vec<(Sequence, Option<i64>)>, with: Vec<Change>) -> Result<()> {
         let mut changes: Vec<Change> =
             sequences.iter().map(|(sequence, _)| Change::PutSequence(sequence.clone())).collect();
@@ -278,7 +250,7 @@ impl Session {
             return Ok(());
         }
         let id = self.new_id()?;
-        // What is wrong with the options is said before what has the name already.
+        // Errors of the options come before a name that is taken.
         let options = SequenceOptions::gathered(None, options)?;
         let (mut sequence, restart) = new_sequence(id, schema, name, &options, self.role())?;
         self.expect_free(&sequence.schema, &sequence.name)?;
@@ -289,7 +261,7 @@ impl Session {
     }
 }
 
-/// A sequence that nobody owns, and the value that it begins at if that is not its start.
+/// A sequence that belongs to no column, and its position if that is not its start.
 fn new_sequence(
     id: ObjectId,
     schema: CompactString,

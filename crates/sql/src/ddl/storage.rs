@@ -1,9 +1,11 @@
 //! Storage parameters: `WITH (fillfactor = 70)`.
 //!
-//! Rows and entries lie in trees that have no such parameters. Those that PostgreSQL knows are checked as it does and say
-//! nothing; others are an error, and so are those that would change what a statement means.
+//! Rows and entries lie in trees that have no such parameters. Parameters that PostgreSQL knows are
+//! checked as PostgreSQL does, and ignored. Others are an error, and so are those that would change
+//! what a statement means.
 
-use colibri_types::{Error, Result, SqlState};
+use colibri_catalog::Column;
+use colibri_types::{Error, Result, SqlState, Type};
 use sqlparser::ast;
 
 use crate::bind::fold;
@@ -11,7 +13,7 @@ use crate::bind::fold;
 #[derive(Clone, Copy)]
 enum Kind {
     Bool,
-    /// With the smallest and the largest value.
+    /// A number, with the smallest and the largest value.
     Int(i64, i64),
     Real(f64, f64),
     /// One of some words.
@@ -114,7 +116,7 @@ fn check(named: &[(String, Option<String>)], known: &[(&str, Kind)]) -> Result<(
         if named[..at].iter().any(|(other, _)| other == name) {
             return Err(bad(format!("parameter \"{name}\" specified more than once")));
         }
-        // `toast.…` is about values that lie apart.
+        // `toast.…` is about values that are stored apart.
         let plain = name.strip_prefix("toast.").unwrap_or(name);
         let Some((_, kind)) = known.iter().find(|(known, _)| *known == plain) else { return Err(unknown(plain)) };
         check_value(plain, *kind, value.as_deref())?;
@@ -153,12 +155,13 @@ fn folded(name: &ast::Expr) -> String {
     }
 }
 
-/// Checks the options of a view: those that would change what it shows to whom are refused.
+/// Checks the options of a view. Options that would change which rows a role sees are refused.
 pub(super) fn check_view_options(options: &[ast::SqlOption]) -> Result<()> {
     for (name, value) in named(options)? {
         let value = value.as_deref();
         match name.as_str() {
-            // Conditions of users never come before those of a view that could keep rows from them.
+            // A user's conditions are never evaluated before those of a view that may hide rows
+            // from the user.
             "security_barrier" => check_value(&name, Kind::Bool, value)?,
             "security_invoker" => {
                 check_value(&name, Kind::Bool, value)?;
@@ -184,4 +187,59 @@ pub(super) fn with_options(options: &ast::CreateTableOptions) -> Result<&[ast::S
             Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: there are no options {options}")))
         }
     }
+}
+
+/// Whether what ALTER COLUMN says is of how a column is stored.
+pub(super) fn is_of_column(text: &str) -> bool {
+    let rest = |word: &str| {
+        let begin = text.get(..word.len())?;
+        begin.eq_ignore_ascii_case(word).then(|| text[word.len()..].trim_ascii_start())
+    };
+    let Some(rest) = rest("SET").or_else(|| rest("RESET")) else { return false };
+    let word = rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    rest.starts_with('(') || ["statistics", "storage", "compression"].iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// Checks what ALTER COLUMN says of how a column is stored, from which nothing follows; `None` if
+/// it says something else.
+pub(super) fn check_column(text: &str, column: &Column) -> Option<Result<()>> {
+    if !is_of_column(text) {
+        return None;
+    }
+    let text = text.trim_ascii().trim_end_matches(';').trim_ascii_end();
+    if let Some((_, options)) = text.split_once('(') {
+        let options = options.trim_ascii_end().trim_end_matches(')');
+        return Some(options.split(',').try_for_each(|option| {
+            let name = option.split('=').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+            match &*name {
+                "n_distinct" | "n_distinct_inherited" => Ok(()),
+                _ => Err(Error::new(SqlState::BAD_PARAMETER, format!("unrecognized parameter \"{name}\""))),
+            }
+        }));
+    }
+    let mut words = text.split_ascii_whitespace().skip(1);
+    let what = words.next().unwrap_or_default().to_ascii_lowercase();
+    let value = words.collect::<Vec<_>>().join(" ");
+    let name = value.trim_matches(['"', '\'']).to_ascii_lowercase();
+    let ty = column.ty.ty;
+    let is_long = ty.is_array() || ty == Type::Numeric || ty == Type::Bytea || ty.base().is_text() && ty != Type::Name;
+    let wrong = |message: String| Err(Error::new(SqlState::BAD_PARAMETER, message));
+    let cannot = |message: String| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    Some(match (&*what, &*name) {
+        ("statistics", number) => match number.replace(' ', "").parse::<i64>() {
+            Ok(target) if target < -1 => wrong(format!("statistics target {target} is too low")),
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{value}\""))),
+        },
+        ("storage", "plain") => Ok(()),
+        ("storage", "external" | "extended" | "main") if is_long => Ok(()),
+        ("storage", "external" | "extended" | "main") => {
+            cannot(format!("column data type {ty} can only have storage PLAIN"))
+        }
+        ("storage", _) => wrong(format!("invalid storage type \"{value}\"")),
+        (_, "default") => Ok(()),
+        (_, "pglz" | "lz4") if is_long => Ok(()),
+        (_, "pglz" | "lz4") => cannot(format!("column data type {ty} does not support compression")),
+        _ => wrong(format!("invalid compression method \"{value}\"")),
+    })
 }

@@ -1,7 +1,7 @@
 //! CREATE VIEW.
 
 use colibri_catalog::{Change, ObjectId, Relation, View};
-use colibri_types::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 
@@ -47,6 +47,10 @@ impl Session {
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        if let Some(column) = columns.iter().find(|column| matches!(column.ty.ty, Type::Record | Type::Void)) {
+            let message = format!("column \"{}\" has pseudo-type {}", column.name, column.ty.ty);
+            return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
         }
         if let Some(column) = columns.iter().find(|column| column.collation.is_open()) {
             let message = format!("could not determine which collation to use for view column \"{}\"", column.name);

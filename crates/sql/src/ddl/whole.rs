@@ -1,8 +1,9 @@
-//! Nothing of a statement that changes the catalogue is ignored.
+//! Checks that no part of a statement that changes the catalogue is ignored.
 //!
-//! As `bind::whole` does with queries: each part of the parser's tree is taken to pieces without `..`, so that a field
-//! that a newer parser brings does not compile until somebody says what becomes of it. A field with `_` behind its name is
-//! used where the statement is carried out; all others are refused if they say anything.
+//! As `bind::whole` does with queries: each part of the parser's tree is taken to pieces without
+//! `..`, so that a new field of the tree does not compile until it is handled here. A field that is
+//! bound to a name with `_` is used where the statement runs; all others are refused if they are
+//! set.
 
 use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -28,7 +29,7 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
     let ast::CreateTable {
         or_replace,
         temporary,
-        // The table is an ordinary one, which keeps more than it has to.
+        // An UNLOGGED table is an ordinary, durable one here.
         unlogged: _,
         external,
         dynamic,
@@ -188,7 +189,7 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         or_alter,
         or_replace: _,
         materialized,
-        // Says that it is recursive.
+        // Set by the parser for a recursive view.
         secure: _,
         name: _,
         name_before_not_exists: _,
@@ -223,7 +224,7 @@ pub(super) fn alter_table(alter: &ast::AlterTable) -> Result<()> {
     let ast::AlterTable {
         name: _,
         if_exists: _,
-        // There are no tables below others.
+        // There is no inheritance, so ONLY changes nothing.
         only: _,
         operations: _,
         location,
@@ -249,7 +250,7 @@ pub(super) fn truncate(truncate: &ast::Truncate) -> Result<()> {
     ])
 }
 
-/// What may stand behind any constraint.
+/// The characteristics that any constraint may have.
 pub(super) fn characteristics(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
     let Some(ast::ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else {
         return Ok(());

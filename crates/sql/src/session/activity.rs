@@ -1,10 +1,13 @@
-//! What statements did and cost, for `pg_stat_statements`, and who is at work, for `pg_locks`.
+//! Counts and costs of statements, for `pg_stat_statements`, and the sessions with transactions,
+//! for `pg_locks`.
 //!
-//! Each session counts in its own copy of a statement's counters, next to the plan: nobody else writes there, so counting
-//! is a load and a store. Whoever asks adds up the copies; a copy that goes away leaves its counts behind.
+//! Each session counts in its own copy of a statement's counters, next to the plan: no other
+//! session writes there, so counting is a load and a store. A reader adds up the copies; the counts
+//! of a dropped copy are kept.
 //!
-//! Reading the clock twice costs a few hundredths of the fastest statements: of statements that take less than
-//! [`SHORT_NS`] on average one run in [`TIMED_EVERY`] is timed, and the total is the mean of those times all runs.
+//! Reading the clock twice costs a few hundredths of the fastest statements: of statements that
+//! take less than [`SHORT_NS`] on average one run in [`TIMED_EVERY`] is timed, and the total is the
+//! mean of those times all runs.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +18,8 @@ use colibri_txn::OwnerId;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
-/// Statements that are remembered; beyond that, those that no session has a plan for any more are forgotten.
+/// Statements that are remembered; beyond that, those that no session has a plan for any more are
+/// forgotten.
 const STATEMENTS_MAX: usize = 5_000;
 /// Statements faster than this, in nanoseconds, are timed now and then.
 const SHORT_NS: u64 = 50_000;
@@ -102,14 +106,14 @@ pub(crate) struct StatementCounts {
     pub(crate) plans: u64,
     pub(crate) calls: u64,
     pub(crate) rows: u64,
-    /// Runs that were taken back because of others, and begun again.
+    /// Runs that were rolled back because of other transactions, and begun again.
     pub(crate) conflicts: u64,
     pub(crate) total_ns: u64,
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
 }
 
-/// Adds to a count that nobody else writes.
+/// Adds to a count that no other thread writes.
 fn add(count: &AtomicU64, by: u64) {
     count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
@@ -173,15 +177,15 @@ impl Counter {
         }
     }
 
-    /// A run was taken back because of others.
+    /// Counts a run that was rolled back because of other transactions.
     pub(super) fn conflicted(&self) {
         add(&self.counts.conflicts, 1);
     }
 
-    /// Whether a transaction has read a row after this statement had added to it. Two that do so to one row at the same
-    /// time both hold it with the other, and each waits for the other to let go: of those, one has to fail. If the row is
-    /// taken exclusively from the start they pass one after the other. Rows that nobody reads back (totals, counters) go on
-    /// being added to side by side.
+    /// Whether a transaction has read a row after this statement had added to it. Two transactions
+    /// that do so with one row share its lock, and each waits for the other to release it: one of
+    /// them has to fail. If the row is locked exclusively from the start they run one after the
+    /// other. Rows that are not read back (totals, counters) are still added to side by side.
     #[inline]
     pub(super) fn is_read_back(&self) -> bool {
         self.entry.is_read_back.load(Ordering::Relaxed)
@@ -267,7 +271,7 @@ impl Activity {
         self.rolled_back.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Transactions that were taken back.
+    /// Transactions that were rolled back.
     pub(crate) fn rolled_back(&self) -> u64 {
         self.rolled_back.load(Ordering::Relaxed)
     }

@@ -1,15 +1,17 @@
-//! Advisory locks: `pg_advisory_lock` and its kin, by numbers that mean something to applications only.
+//! Advisory locks: `pg_advisory_lock` and its kin, by numbers that mean something to applications
+//! only.
 //!
-//! A session holds one lock of a number however often it has asked for it, in the strongest mode of those that it has asked
-//! for; what is counted here says when it holds it no more. Those `_xact_` end with the transaction, the others when they
-//! are unlocked as often as they were locked, or with the session.
+//! A session holds one lock of a number however often it has asked for it, in the strongest mode of
+//! those that it has asked for. The counts here say when the session releases it. Locks of `_xact_`
+//! functions end with the transaction, the others when they are unlocked as often as they were
+//! locked, or with the session.
 //!
-//! A statement that has to wait breaks off and runs again from its start, and so does one that conflicts: what it has
-//! counted so far is taken back then, while the locks themselves are kept. They are let go of when a statement is over,
-//! if nothing counts for them any more.
+//! A statement that has to wait is broken off and runs again from its start, and so does one that
+//! conflicts. Its changes of the counts are undone then, while the locks themselves are kept. A
+//! lock without a count is released when the statement ends.
 //!
 //! Invariants
-//! - The mode in the lock table is the strongest that has a count, but while a statement is at work: then it may be
+//! - The mode in the lock table is the strongest that has a count. While a statement runs it may be
 //!   stronger.
 //! - `by_statement` is empty between statements.
 
@@ -31,7 +33,7 @@ pub(super) struct Key {
     number: u64,
 }
 
-/// Until when a lock is held.
+/// How long a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Unlocked,
@@ -44,7 +46,7 @@ enum Mode {
     Exclusive,
 }
 
-/// How often a lock was asked for in each mode, and not unlocked.
+/// For each mode, how often a lock was taken and not unlocked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     by_session: [u32; 2],
@@ -80,18 +82,18 @@ pub(super) struct Advisory {
     /// Made when the session first asks for a lock.
     locks: Option<SessionLocks>,
     counts: HashMap<Key, Counts>,
-    /// What the statement at hand has found, to be taken back if it runs again.
+    /// The counts that the current statement found, which come back if it runs again.
     by_statement: Vec<(Key, Counts)>,
-    /// Locks that may be held in a stronger mode than counts for them.
+    /// Locks that may be held in a stronger mode than their counts ask for.
     touched: Vec<Key>,
     /// Changes of what outlives a transaction.
     changes: u64,
-    /// What to warn of: modes of locks that were unlocked, and not held.
+    /// Pending warnings: modes of locks that were unlocked and not held.
     unowned: Vec<&'static str>,
 }
 
 impl Advisory {
-    /// Calls a function by its name, of a session that works as a transaction.
+    /// Calls a function by its name, for a session with this transaction.
     pub(super) fn call(
         &mut self,
         engine: &Engine,
@@ -123,7 +125,7 @@ impl Advisory {
         }
         if !self.counts.get(&key).is_some_and(|counts| counts.has(mode)) {
             let wanted = if mode == Mode::Shared { LockMode::Share } else { LockMode::Exclusive };
-            // A lock that comes when nobody waits for it any more is let go of.
+            // A lock that is granted after its waiter has given up is released.
             self.touched.push(key);
             match locks.take(key.space, key.number, wanted, if_locked) {
                 Ok(()) => {}
@@ -155,7 +157,7 @@ impl Advisory {
         held
     }
 
-    /// Unlocks all that is not the transaction's.
+    /// Releases all locks of the session, but not those of the transaction.
     pub(super) fn unlock_all(&mut self) {
         let keys: Vec<Key> = self.counts.keys().copied().collect();
         for key in keys {
@@ -164,7 +166,7 @@ impl Advisory {
         self.changes += 1;
     }
 
-    /// The statement at hand is to run again from its start.
+    /// Undoes the current statement's changes, as it runs again from its start.
     pub(super) fn take_statement_back(&mut self) {
         for (key, before) in self.by_statement.drain(..).rev() {
             self.counts.insert(key, before);
@@ -172,7 +174,7 @@ impl Advisory {
         self.unowned.clear();
     }
 
-    /// The statement at hand is over, whatever has become of it. Gives what is to be warned of.
+    /// Ends the current statement, whether it succeeded or failed. Gives its warnings.
     pub(super) fn end_statement(&mut self) -> Vec<&'static str> {
         self.by_statement.clear();
         self.let_go();
@@ -192,12 +194,12 @@ impl Advisory {
         self.set_transaction_counts(&HashMap::new());
     }
 
-    /// What the transaction holds, to go back to.
+    /// The locks of the transaction, for a savepoint.
     pub(super) fn transaction_counts(&self) -> HashMap<Key, Counts> {
         self.counts.clone()
     }
 
-    /// Goes back to what the transaction held before.
+    /// Goes back to the transaction's locks at a savepoint.
     pub(super) fn set_transaction_counts(&mut self, before: &HashMap<Key, Counts>) {
         for (key, counts) in &mut self.counts {
             let before = before.get(key).map_or([0; 2], |before| before.by_transaction);
@@ -206,7 +208,7 @@ impl Advisory {
                 self.touched.push(*key);
             }
         }
-        // A statement that may run again keeps what it has found.
+        // A statement that may run again keeps the counts that it found.
         for (key, counts) in &mut self.by_statement {
             counts.by_transaction = before.get(key).map_or([0; 2], |before| before.by_transaction);
         }
@@ -215,12 +217,12 @@ impl Advisory {
         }
     }
 
-    /// Whether something is held that a transaction's end leaves.
+    /// Whether a lock is held that outlives its transaction.
     pub(super) fn outlives_transactions(&self) -> bool {
         self.counts.values().any(|counts| counts.by_session != [0; 2])
     }
 
-    /// Says which transaction the session is in now.
+    /// Sets the transaction that the session is in.
     pub(super) fn works_as(&self, transaction: OwnerId) {
         if let Some(locks) = self.locks.as_ref().filter(|_| !self.counts.is_empty()) {
             locks.works_as(transaction);
@@ -232,12 +234,12 @@ impl Advisory {
         self.locks.as_ref().map(SessionLocks::owner)
     }
 
-    /// A number that is another one when something has changed that no transaction takes back.
+    /// A number that changes with each change that a rollback does not undo.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Holds each lock in no stronger mode than counts for it.
+    /// Weakens or releases each lock to the mode that its counts ask for.
     fn let_go(&mut self) {
         let Some(locks) = &mut self.locks else { return };
         for key in self.touched.drain(..) {

@@ -1,13 +1,14 @@
-//! Transaction blocks: what a session keeps from BEGIN to the end, and how its transaction begins, commits and is taken back.
+//! Transaction blocks: the state of a session from BEGIN to the end, and how its transaction
+//! begins, commits and is rolled back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog,
+    Catalog, store_error,
     store_error::{InSql as _, in_sql},
 };
-use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, LocalTransaction, Savepoint, SpaceId};
+use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, Savepoint, SpaceId, Transaction};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use smallvec::SmallVec;
@@ -18,49 +19,51 @@ use super::sequences::OwnSequences;
 use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
 
-/// What belongs to a transaction block.
+/// The state of a transaction block.
 pub(super) struct Block {
     /// It was begun by the protocol, which ends it as well.
     pub(super) implicit: bool,
-    /// Begun so for messages of the extended protocol, of which each is no block to its own mind:
-    /// what only makes sense in a block is refused or warned of.
+    /// Begun for messages of the extended protocol, which are not in a block for the client:
+    /// statements that need a block are refused, or give a warning.
     pub(super) pipelined: bool,
-    /// What its transaction is like.
+    /// The modes of its transaction.
     pub(super) modes: Modes,
-    /// What the transaction was like when it began, before anything was said of it. A block that
-    /// fails is like this again, and so is the one that a COMMIT or ROLLBACK AND CHAIN then puts in
-    /// its place.
+    /// The modes of the transaction at its beginning, before any statement changed them. A block
+    /// that fails has these modes again, and so has the next one after COMMIT or ROLLBACK AND
+    /// CHAIN.
     pub(super) modes_at_first: Modes,
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Settings as they were before the block.
     pub(super) settings_before: Option<Settings>,
     /// The catalogue was changed by the block.
     pub(super) catalog_changed: bool,
-    /// The transaction cannot move to where the catalogue has this version.
+    /// A version of the catalogue that the transaction's snapshot cannot move to.
     pub(super) stuck_behind: u64,
-    /// A query has run already: the isolation can no more be chosen.
+    /// A query has run already: the isolation level can no longer be set.
     pub(super) used: bool,
-    /// Where statements have added to rows that others add to as well.
+    /// Statements that changed rows by adding to them: the space of the rows, and the counter of
+    /// the plan that learns when such a row is read back.
     pub(super) added: SmallVec<[(SpaceId, Arc<Counter>); 4]>,
-    /// Tables that the transaction depends on, and whether it has locked them: see [`Session::depend`].
+    /// Tables that the transaction depends on, and whether it has locked them: see
+    /// [`Session::depend`].
     pub(super) depends: SmallVec<[(u32, bool); 8]>,
 }
 
-/// What a statement is prepared in.
+/// The transaction that a statement is prepared in.
 pub(super) enum Preparing {
-    /// The transaction at hand.
+    /// The current transaction.
     Within,
-    /// One for this alone.
+    /// A transaction for this purpose alone.
     Alone,
-    /// The same, beside the transaction at hand, which sees an older catalogue.
-    Beside(Option<LocalTransaction>),
+    /// The same, beside the current transaction, which sees an older catalogue.
+    Beside(Option<Box<dyn Transaction>>),
 }
 
-/// How far the session's commit has come.
+/// The state of the session's commit.
 pub(super) enum CommitStep {
-    /// It is done; the ticket tells when it is durable. `None` if there was no transaction.
+    /// It is done; the ticket says when it is durable. `None` if there was no transaction.
     Ended(Option<CommitTicket>),
-    /// Others are committing: wait for this, and go on.
+    /// Others are committing: wait for this, and continue.
     Waits(CommitTurn),
 }
 
@@ -71,7 +74,7 @@ pub(super) struct NamedSavepoint {
     pub(super) catalog_changed: bool,
     pub(super) own_sequences: OwnSequences,
     pub(super) settings: Settings,
-    /// Whether the transaction only read: it does so again behind the savepoint's end, whatever it did within.
+    /// Whether the transaction was read-only. ROLLBACK TO and RELEASE restore this.
     pub(super) read_only: bool,
     /// Cursors that were declared before it.
     pub(super) cursor_serial: u64,
@@ -80,14 +83,14 @@ pub(super) struct NamedSavepoint {
 }
 
 impl Session {
-    /// How the block at hand begins its transaction.
+    /// How the current block begins its transaction.
     pub(super) fn begin_of_block(&self) -> Begin {
         let Modes { level, read_only, .. } = self.block.modes;
         Begin { isolation: level.isolation(), read_only, newest: self.repeats }
     }
 
-    /// Makes sure that there is a transaction, which begins now if there is none (in microseconds since 2000-01-01 00:00 UTC),
-    /// and that the catalogue is the one it sees.
+    /// Makes sure that there is a transaction, and begins one at this time if there is none (in
+    /// microseconds since 2000-01-01 00:00 UTC), and that the catalogue is the one it sees.
     pub(super) fn ensure_txn(&mut self, begin: Begin, now_us: i64) -> Result<()> {
         if self.txn.is_none() {
             self.begin_txn(begin, now_us)?;
@@ -111,23 +114,25 @@ impl Session {
         Ok(())
     }
 
-    /// The version of the catalogue in the state that the transaction sees; `None` if there is no transaction.
+    /// The version of the catalogue in the state that the transaction sees; `None` if there is no
+    /// transaction.
     fn version_seen(&mut self) -> Result<Option<u64>> {
         let Some(txn) = &mut self.txn else { return Ok(None) };
         if self.looked_at.0 != txn.sees() {
-            self.looked_at = (txn.sees(), Catalog::version_seen_by(txn)?);
+            self.looked_at = (txn.sees(), store_error::fetched_now(|| Catalog::version_seen_by(&mut **txn))?);
         }
         Ok(Some(self.looked_at.1))
     }
 
-    /// Whether the catalogue has changed since the state that the transaction sees, and not by itself.
+    /// Whether another transaction has changed the catalogue since the state that the transaction
+    /// sees.
     pub(super) fn is_behind(&mut self) -> Result<bool> {
         let seen = if self.block.catalog_changed { None } else { self.version_seen()? };
         Ok(seen.is_some_and(|seen| seen < self.own.engine.catalog_version()))
     }
 
-    /// Makes sure that there is a transaction to prepare a statement in. It is not the one at hand if that sees an older
-    /// catalogue: that one moves forward only with a statement.
+    /// Makes sure that there is a transaction to prepare a statement in. It is not the current one
+    /// if that sees an older catalogue: the current one moves forward only with a statement.
     pub(super) fn begin_preparing(&mut self) -> Result<Preparing> {
         let read_only = Begin { read_only: true, ..Begin::default() };
         if self.txn.is_none() {
@@ -157,8 +162,8 @@ impl Session {
         }
     }
 
-    /// Sees the catalogue of the transaction at hand. What is committed of it since is seen as well if the transaction can
-    /// move to where it is, which it can unless something that it has read is another there.
+    /// Reads the catalogue of the current transaction. It includes later commits if the transaction
+    /// can move to their state, which it can unless something that it has read was changed there.
     pub(super) fn see_catalog(&mut self) -> Result<()> {
         if self.block.catalog_changed {
             return Ok(());
@@ -171,7 +176,7 @@ impl Session {
             match txn.catch_up().in_sql()? {
                 Some(true) => version = self.version_seen()?.unwrap_or(version),
                 Some(false) => self.block.stuck_behind = newest,
-                // What made it is not durable yet, and nobody has been told of it.
+                // The commit that made it is not durable and not acknowledged yet.
                 None => {}
             }
         }
@@ -180,7 +185,7 @@ impl Session {
             self.own.catalog = match self.own.engine.catalog(version) {
                 Some(catalog) => catalog,
                 None => {
-                    let catalog = Arc::new(Catalog::load(txn)?);
+                    let catalog = Arc::new(store_error::fetched_now(|| Catalog::load(&mut **txn))?);
                     self.own.engine.keep_catalog(&catalog);
                     catalog
                 }
@@ -189,13 +194,14 @@ impl Session {
         Ok(())
     }
 
-    /// Commits, or goes on with a commit that had to wait. After an error the transaction is taken back.
+    /// Commits, or continues a commit that had to wait. After an error the transaction is rolled
+    /// back.
     pub(super) fn commit_step(&mut self) -> Result<CommitStep> {
         let commit = match (self.committing.take(), self.txn.take()) {
             (Some(queued), _) => queued.go_on(),
             (None, Some(mut txn)) => {
                 if !self.own.own_sequences.is_empty()
-                    && let Err(error) = self.own.write_sequences(&mut txn)
+                    && let Err(error) = self.own.write_sequences(&mut *txn)
                 {
                     drop(txn);
                     self.forget_catalog();
@@ -230,7 +236,7 @@ impl Session {
         }
     }
 
-    /// Goes on with a commit until it is done; the thread waits.
+    /// Continues a commit until it is done; the thread waits.
     pub(super) fn commit_now(&mut self) -> Result<Option<CommitTicket>> {
         loop {
             match self.commit_step()? {
@@ -240,7 +246,8 @@ impl Session {
         }
     }
 
-    /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
+    /// Rolls the transaction back. The client may know what it saw: the ticket says when that is
+    /// durable.
     pub(super) fn abort_txn(&mut self) -> Option<CommitTicket> {
         self.committing = None;
         self.own.advisory.end_transaction();
@@ -258,12 +265,13 @@ impl Session {
             _ = self.own.take_back_sequences(OwnSequences::default());
         }
         if std::mem::take(&mut self.block.catalog_changed) {
-            // The version's number will be given to somebody else's.
+            // Another transaction will use the number of this version.
             self.own.catalog = Arc::default();
         }
     }
 
-    /// Settings as they are behind a transaction: what was local is over, and without a commit all that was set.
+    /// Settings at the end of a transaction: local ones end, and without a commit all changes are
+    /// undone.
     pub(super) fn end_settings(&mut self, before: Option<Settings>, committed: bool) {
         let of_statement = self.own.settings_before.take();
         let mut changed = self.own.settings.forget_local();
@@ -273,19 +281,19 @@ impl Session {
             self.own.settings.go_back_to(before);
             changed = true;
         }
-        // Settings say what they mean by the catalogue, too.
+        // The meaning of some settings depends on the catalogue, too.
         if changed || self.block.catalog_changed || self.own.settings_changed {
             self.settings_set();
         }
     }
 
-    /// The block at hand has failed. Settings and modes are at once as they were before it, or
-    /// before its last savepoint.
+    /// Marks the current block as failed. Settings and modes go back at once to the beginning of
+    /// the block, or to its last savepoint.
     pub(super) fn block_has_failed(&mut self) {
         self.state = TransactionState::Failed;
         self.own.settings_before = None;
         match self.block.savepoints.last() {
-            // The other modes cannot change behind a savepoint.
+            // The other modes cannot change after a savepoint.
             Some(savepoint) => self.be_read_only(savepoint.read_only),
             None => {
                 self.block.modes = self.block.modes_at_first;
@@ -302,7 +310,7 @@ impl Session {
         }
     }
 
-    /// Ends a block: what was set for it alone is taken back, all if it did not commit.
+    /// Ends a block: local settings are undone, and all changes of settings if it did not commit.
     pub(super) fn end_block(&mut self, committed: bool) {
         let before = self.block.settings_before.take();
         self.end_settings(before, committed);
@@ -334,7 +342,7 @@ pub(super) fn in_failed_block() -> Error {
 
 impl Block {
     pub(super) fn note_added(&mut self, space: SpaceId, counter: &Arc<Counter>) {
-        /// Of a long transaction with many statements, the first ones.
+        /// The most statements that are remembered: the first ones of a long transaction.
         const STATEMENTS_MAX: usize = 16;
         let is_known = self.added.iter().any(|(_, known)| Arc::ptr_eq(known, counter));
         if !is_known && self.added.len() < STATEMENTS_MAX {

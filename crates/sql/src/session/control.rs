@@ -3,95 +3,68 @@
 use std::sync::Arc;
 
 use colibri_catalog::store_error::InSql as _;
-use colibri_txn::Transaction;
+use colibri_syntax::tree::{self, Discard, Statement, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, Type, cast::CastContext, pulse, text_io};
 use compact_str::CompactString;
-use sqlparser::ast::{self, Statement};
+use sqlparser::ast;
 
 use super::block::{CommitStep, NamedSavepoint};
 use super::settings::Modes;
 use super::step::Ends;
-use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState, whole};
-use crate::bind::{fold, name_parts};
+use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState};
 use crate::ddl;
-use crate::exec::{Context, Execution, Step};
+use crate::exec::{Context, Execution, Outcome};
 use crate::explain::{self, ExplainOptions, Watched};
-use crate::plan::Fragment;
-
-/// Whether a statement begins or ends transactions, or needs none.
-pub(super) fn is_control(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Commit { .. }
-            | Statement::Rollback { .. }
-            | Statement::Savepoint { .. }
-            | Statement::ReleaseSavepoint { .. }
-            | Statement::Deallocate { .. }
-            | Statement::Discard { .. }
-    )
-}
-
-/// Whether a statement runs within a transaction, but not as a plan.
-pub(super) fn is_utility(statement: &Statement) -> bool {
-    matches!(statement, Statement::Explain { .. } | Statement::Prepare { .. } | Statement::Execute { .. })
-        || ddl::is_ddl(statement)
-}
 
 /// Whether a utility changes something.
 pub(super) fn writes(statement: &Statement) -> bool {
     match statement {
-        Statement::Explain { statement: inner, .. } => may_lock(statement) && super::plans::writes_rows(inner),
-        Statement::Execute { .. } => true,
-        other => ddl::is_ddl(other),
+        Statement::Explain(explain) => {
+            may_lock(statement)
+                && !matches!(&explain.statement, Statement::Relational(inner) if !super::plans::writes_rows(inner))
+        }
+        Statement::Execute(_) => true,
+        Statement::Relational(statement) => ddl::is_ddl(statement),
+        _ => false,
     }
 }
 
 /// Whether a utility runs a query, which may lock rows and cannot run in a transaction that only reads then.
 pub(super) fn may_lock(statement: &Statement) -> bool {
-    let Statement::Explain { analyze, options, .. } = statement else { return false };
-    let given = options.iter().flatten().rfind(|option| fold(&option.name).starts_with("analy"));
-    given.map_or(*analyze, is_on)
-}
-
-/// Whether an option of EXPLAIN is on.
-fn is_on(option: &ast::UtilityOption) -> bool {
-    match &option.arg {
-        None => true,
-        Some(arg) => !["off", "false", "0"].contains(&arg.to_string().to_ascii_lowercase().as_str()),
-    }
+    let Statement::Explain(explain) = statement else { return false };
+    let given = explain.options.iter().rfind(|option| option.name.starts_with("analy"));
+    given.map_or(explain.analyze, tree::ExplainOption::is_on)
 }
 
 /// Whether a statement may end a failed block.
 pub(super) fn ends_block(statement: &Statement) -> bool {
-    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
+    let Statement::Transaction(transaction) = statement else { return false };
+    matches!(transaction, Transaction::Commit { .. } | Transaction::Rollback { .. } | Transaction::RollbackTo(_))
 }
 
 /// PostgreSQL's command tag.
 pub(super) fn tag(statement: &Statement) -> &'static str {
     match statement {
-        Statement::Commit { .. } => "COMMIT",
-        Statement::Rollback { .. } => "ROLLBACK",
-        Statement::Savepoint { .. } => "SAVEPOINT",
-        Statement::ReleaseSavepoint { .. } => "RELEASE",
-        Statement::Deallocate { .. } => "DEALLOCATE",
-        Statement::Discard { object_type } => match object_type {
-            ast::DiscardObject::ALL => "DISCARD ALL",
-            ast::DiscardObject::PLANS => "DISCARD PLANS",
-            ast::DiscardObject::SEQUENCES => "DISCARD SEQUENCES",
-            ast::DiscardObject::TEMP => "DISCARD TEMP",
-        },
-        Statement::Explain { .. } => "EXPLAIN",
-        Statement::Prepare { .. } => "PREPARE",
-        Statement::Execute { .. } => "EXECUTE",
-        other => ddl::tag(other),
+        Statement::Transaction(transaction) => transaction.tag(),
+        Statement::Deallocate(_) => "DEALLOCATE",
+        Statement::Discard(what) => what.tag(),
+        Statement::Explain(_) => "EXPLAIN",
+        Statement::Prepare(_) => "PREPARE",
+        Statement::Execute(_) => "EXECUTE",
+        Statement::Relational(statement) => ddl::tag(statement),
+        _ => "",
     }
 }
 
 /// Prepared statements that execute each other, at most.
-const EXECUTE_DEPTH_MAX: u32 = 16;
+pub(super) const EXECUTE_DEPTH_MAX: u32 = 16;
 
 fn done(tag: &str) -> Completion {
     Completion { tag: tag.into(), ticket: None }
+}
+
+fn no_such_prepared(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_PREPARED, format!("prepared statement \"{name}\" does not exist"))
 }
 
 fn no_block() -> Error {
@@ -112,11 +85,36 @@ fn text_rows(lines: impl IntoIterator<Item = String>) -> Rows {
 
 impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
-        self.check_chain(statement)?;
-        whole::control(statement)?;
         match statement {
-            Statement::Commit { chain, .. } => Ok(self.end_without_commit(*chain)),
-            Statement::Rollback { chain, savepoint: None } => {
+            Statement::Transaction(transaction) => self.transaction(transaction),
+            Statement::Deallocate(None) => {
+                self.forget_all_named();
+                Ok(done("DEALLOCATE ALL"))
+            }
+            Statement::Deallocate(Some(name)) => {
+                if !self.named.contains_key(name) {
+                    return Err(no_such_prepared(name));
+                }
+                self.forget_named(name);
+                Ok(done("DEALLOCATE"))
+            }
+            Statement::Discard(what) => {
+                self.discard(*what)?;
+                Ok(done(what.tag()))
+            }
+            _ => Err(Error::internal("not a statement about transactions")),
+        }
+    }
+
+    fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
+        self.check_chain(transaction)?;
+        match transaction {
+            Transaction::Begin { modes, .. } => {
+                self.begin(modes)?;
+                Ok(done(transaction.tag()))
+            }
+            Transaction::Commit { chain } => Ok(self.end_without_commit(*chain)),
+            Transaction::Rollback { chain } => {
                 let modes = self.modes_of_chained();
                 let was_open = self.state != TransactionState::Idle;
                 if !was_open || self.block.implicit {
@@ -129,18 +127,18 @@ impl Session {
                 }
                 Ok(Completion { tag: "ROLLBACK".into(), ticket })
             }
-            Statement::Rollback { savepoint: Some(name), .. } => {
-                self.rollback_to(&fold(name))?;
+            Transaction::RollbackTo(name) => {
+                self.rollback_to(name)?;
                 Ok(done("ROLLBACK"))
             }
-            Statement::Savepoint { name } => {
+            Transaction::Savepoint(name) => {
                 if self.state != TransactionState::Open || self.block.implicit {
                     return Err(only_in_block("SAVEPOINT"));
                 }
                 self.ensure_block_txn()?;
                 let Some(txn) = &self.txn else { return Err(only_in_block("SAVEPOINT")) };
                 let savepoint = NamedSavepoint {
-                    name: fold(name),
+                    name: name.clone(),
                     savepoint: txn.savepoint(),
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
@@ -153,45 +151,27 @@ impl Session {
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
             }
-            Statement::ReleaseSavepoint { name } => {
+            Transaction::Release(name) => {
                 if self.state != TransactionState::Open || self.block.implicit {
                     return Err(only_in_block("RELEASE SAVEPOINT"));
                 }
-                let at = self.find_savepoint(&fold(name))?;
+                let at = self.find_savepoint(name)?;
                 let read_only = self.block.savepoints[at].read_only;
                 self.block.savepoints.truncate(at);
                 self.be_read_only(read_only);
                 Ok(done("RELEASE"))
             }
-            Statement::Deallocate { name, .. } => {
-                if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
-                    self.forget_all_named();
-                    return Ok(done("DEALLOCATE ALL"));
-                }
-                let name = fold(name);
-                if !self.named.contains_key(&name) {
-                    let message = format!("prepared statement \"{name}\" does not exist");
-                    return Err(Error::new(SqlState::NO_SUCH_PREPARED, message));
-                }
-                self.forget_named(&name);
-                Ok(done("DEALLOCATE"))
-            }
-            Statement::Discard { object_type } => {
-                self.discard(object_type)?;
-                Ok(done(tag(statement)))
-            }
-            _ => Err(Error::internal("not a statement about transactions")),
         }
     }
 
     /// Throws away what the session has gathered.
-    fn discard(&mut self, what: &ast::DiscardObject) -> Result<()> {
+    fn discard(&mut self, what: Discard) -> Result<()> {
         match what {
-            ast::DiscardObject::PLANS => self.discard_plans(),
-            ast::DiscardObject::SEQUENCES => self.discard_sequences(),
+            Discard::Plans => self.discard_plans(),
+            Discard::Sequences => self.discard_sequences(),
             // There are no temporary tables.
-            ast::DiscardObject::TEMP => {}
-            ast::DiscardObject::ALL => {
+            Discard::Temp => {}
+            Discard::All => {
                 if self.state != TransactionState::Idle {
                     let message = "DISCARD ALL cannot run inside a transaction block";
                     return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
@@ -212,13 +192,11 @@ impl Session {
     }
 
     /// Refuses AND CHAIN where there is no block that another could follow.
-    fn check_chain(&self, statement: &Statement) -> Result<()> {
+    fn check_chain(&self, transaction: &Transaction) -> Result<()> {
         let is_in_block = self.state != TransactionState::Idle && !self.block.implicit;
-        match statement {
-            Statement::Commit { chain: true, .. } if !is_in_block => Err(only_in_block("COMMIT AND CHAIN")),
-            Statement::Rollback { chain: true, savepoint: None } if !is_in_block => {
-                Err(only_in_block("ROLLBACK AND CHAIN"))
-            }
+        match transaction {
+            Transaction::Commit { chain: true } if !is_in_block => Err(only_in_block("COMMIT AND CHAIN")),
+            Transaction::Rollback { chain: true } if !is_in_block => Err(only_in_block("ROLLBACK AND CHAIN")),
             _ => Ok(()),
         }
     }
@@ -233,8 +211,8 @@ impl Session {
         self.ensure_txn(begin, self.env.statement_us)
     }
 
-    /// The modes of the block that AND CHAIN puts in the place of one that is rolled back: without
-    /// what was said behind its savepoints.
+    /// The modes of the block that ROLLBACK AND CHAIN begins: without changes after savepoints of
+    /// the old one.
     fn modes_of_chained(&self) -> Modes {
         let mut modes = self.block.modes;
         if let Some(first) = self.block.savepoints.first() {
@@ -243,9 +221,9 @@ impl Session {
         modes
     }
 
-    /// What a COMMIT ends, if there is something to commit.
+    /// The block that a COMMIT ends, if there is something to commit.
     pub(super) fn ends_open_block(&mut self, statement: &Statement) -> Option<Ends> {
-        let Statement::Commit { chain, .. } = statement else { return None };
+        let Statement::Transaction(Transaction::Commit { chain }) = statement else { return None };
         if self.state != TransactionState::Open || *chain && self.block.implicit {
             return None;
         }
@@ -255,7 +233,7 @@ impl Session {
         Some(Ends::Block { chain: *chain })
     }
 
-    /// Commits the block at hand, or goes on with that.
+    /// Commits the current block, or continues a commit.
     pub(super) fn commit_block(&mut self, chain: bool) -> Result<CommitStep> {
         let modes = self.block.modes;
         let step = self.commit_step();
@@ -323,14 +301,12 @@ impl Session {
 
     // ---- within a transaction ----
 
-    /// The columns of what a utility gives.
+    /// The columns of a utility's rows.
     pub(super) fn utility_columns(&mut self, statement: &Statement) -> Result<Vec<ResultColumn>> {
         Ok(match statement {
-            Statement::Explain { options, format, .. } => {
-                vec![Explained::column(options.as_deref().unwrap_or_default(), format.as_ref())]
-            }
+            Statement::Explain(explain) => vec![Explained::column(&explain.options)],
             // One that is not there may be when it is run.
-            Statement::Execute { name: Some(name), .. } => match self.named_statement(name) {
+            Statement::Execute(execute) => match self.named_statement(&execute.name) {
                 Ok(prepared) => prepared.columns.clone(),
                 Err(_) => Vec::new(),
             },
@@ -342,18 +318,29 @@ impl Session {
     pub(super) fn executed(&self, prepared: &Prepared) -> Result<Option<Arc<Prepared>>> {
         match &prepared.command {
             super::plans::Command::Utility(statement) => match &**statement {
-                Statement::Execute { name: Some(name), .. } => self.named_statement(name).map(Some),
+                Statement::Execute(execute) => self.named_statement(&execute.name).map(Some),
                 _ => Ok(None),
             },
             _ => Ok(None),
         }
     }
 
-    fn named_statement(&self, name: &ast::ObjectName) -> Result<Arc<Prepared>> {
-        let name = fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?);
-        self.named.get(&name).cloned().ok_or_else(|| {
-            Error::new(SqlState::NO_SUCH_PREPARED, format!("prepared statement \"{name}\" does not exist"))
-        })
+    /// The statement that EXECUTE runs, with its parameters. It runs in EXECUTE's place, so that its
+    /// rows go out as they come. It may be another EXECUTE, if it was prepared by the protocol.
+    pub(super) fn executed_with(&mut self, prepared: &Prepared) -> Result<Option<(Arc<Prepared>, Vec<Datum>)>> {
+        let super::plans::Command::Utility(statement) = &prepared.command else { return Ok(None) };
+        let Statement::Execute(execute) = &**statement else { return Ok(None) };
+        let named = self.named_statement(&execute.name)?;
+        let params = self.execute_params(execute, &named)?;
+        let executed = self.renewed(&named, &params)?.unwrap_or(named);
+        match executed.command {
+            super::plans::Command::Plan { .. } | super::plans::Command::Utility(_) => Ok(Some((executed, params))),
+            _ => Err(Error::unsupported("a prepared statement about transactions")),
+        }
+    }
+
+    fn named_statement(&self, name: &str) -> Result<Arc<Prepared>> {
+        self.named.get(name).cloned().ok_or_else(|| no_such_prepared(name))
     }
 
     pub(super) fn utility(
@@ -362,84 +349,44 @@ impl Session {
         statement: &Statement,
         params: &[Datum],
     ) -> Result<(Rows, CompactString)> {
-        whole::utility(statement)?;
         match statement {
-            Statement::Explain { .. } => self.explain(statement, params),
-            Statement::Prepare { name, data_types, statement } => {
-                let name = fold(name);
-                if self.named.contains_key(&name) {
-                    let message = format!("prepared statement \"{name}\" already exists");
-                    return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
-                }
-                let mut types = Vec::with_capacity(data_types.len());
-                for data_type in data_types {
-                    types.push(Some(self.type_named(data_type)?.ty));
-                }
-                if !matches!(
-                    **statement,
-                    Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
-                ) {
-                    return Err(Error::new(
-                        SqlState::SYNTAX_ERROR,
-                        format!("syntax error: cannot prepare {statement}"),
-                    ));
-                }
-                let prepared = self.prepare_in_txn(crate::statement::text_prepared(text)?, &types)?;
-                self.list_prepared(&name, text, &prepared, true);
-                self.named.insert(name, prepared);
+            Statement::Explain(explain) => self.explain(text, explain, params),
+            Statement::Prepare(prepare) => {
+                self.prepare_named(text, prepare)?;
                 Ok((Rows::default(), "PREPARE".into()))
             }
-            Statement::Execute { name: Some(name), parameters, .. } => {
-                let prepared = self.named_statement(name)?;
-                let params = self.execute_params(name, &prepared, parameters)?;
-                self.execute_named(&prepared, params)
-            }
-            ddl => {
-                let tag = self.ddl(ddl)?;
+            Statement::Relational(statement) => {
+                let tag = self.ddl(statement)?;
                 Ok((Rows::default(), tag.into()))
             }
+            _ => Err(Error::internal("not a statement within a transaction")),
         }
     }
 
-    /// EXECUTE: within the statement at hand.
-    fn execute_named(&mut self, prepared: &Arc<Prepared>, mut params: Vec<Datum>) -> Result<(Rows, CompactString)> {
-        let prepared = self.renewed(prepared)?.unwrap_or_else(|| Arc::clone(prepared));
-        if let Some(current_of) = &prepared.current_of {
-            params.extend(self.current_row(current_of)?);
+    fn prepare_named(&mut self, text: &str, prepare: &tree::Prepare) -> Result<()> {
+        let tree::Prepare { name, types, inner } = prepare;
+        if self.named.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
         }
-        match &prepared.command {
-            super::plans::Command::Plan { fragment, .. } => {
-                self.depend(&prepared)?;
-                let mut execution = Execution::new(fragment);
-                let mut rows = Rows::default();
-                let count = self.run_to_end(&mut execution, fragment, &params, Some(&mut rows))?;
-                let affected = execution.affected().unwrap_or(count);
-                execution.retire(fragment);
-                Ok((rows, prepared.completed(affected)))
-            }
-            super::plans::Command::Utility(statement) => {
-                // An EXECUTE that was prepared under the name that it executes has no end.
-                if self.execute_depth >= EXECUTE_DEPTH_MAX {
-                    return Err(crate::statement::too_deep());
-                }
-                self.execute_depth += 1;
-                let done = self.utility(prepared.text(), &statement.clone(), &params);
-                self.execute_depth -= 1;
-                done
-            }
-            _ => Err(Error::unsupported("a prepared statement about transactions")),
+        let mut given = Vec::with_capacity(types.len());
+        for data_type in types {
+            given.push(Some(self.type_named(data_type)?.ty));
         }
+        if ddl::is_ddl(&inner.statement) {
+            let message = format!("syntax error: cannot prepare {}", inner.statement);
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let prepared = self.prepare_inner(text, inner, &given)?;
+        self.list_prepared(name, text, &prepared, true);
+        self.named.insert(name.clone(), prepared);
+        Ok(())
     }
 
     /// The values that EXECUTE gives to parameters.
-    fn execute_params(
-        &mut self,
-        name: &ast::ObjectName,
-        prepared: &Prepared,
-        exprs: &[ast::Expr],
-    ) -> Result<Vec<Datum>> {
+    fn execute_params(&mut self, execute: &tree::Execute, prepared: &Prepared) -> Result<Vec<Datum>> {
+        let tree::Execute { name, parameters: exprs } = execute;
         if exprs.len() != prepared.params.len() {
-            let name = name_parts(name)?.last().map(|name| fold(name)).unwrap_or_default();
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             let detail = format!("Expected {} parameters but got {}.", prepared.params.len(), exprs.len());
             return Err(Error::new(SqlState::SYNTAX_ERROR, message).detail(detail));
@@ -465,31 +412,27 @@ impl Session {
         Ok(params)
     }
 
-    /// Evaluates an expression that takes nothing from a row.
+    /// Evaluates an expression without columns.
     pub(crate) fn evaluate(&mut self, expr: crate::expr::Expr) -> Result<Datum> {
-        let root = crate::plan::Node::Values { rows: vec![vec![expr]] };
+        let root = crate::plan::Node::Values { rows: [vec![expr]].into() };
         let column = crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None };
         let fragment = crate::plan::Fragment::new(root, 0, vec![column]);
         let mut execution = Execution::new(&fragment);
         let mut rows = Rows::default();
-        self.run_to_end(&mut execution, &fragment, &[], Some(&mut rows))?;
+        self.run_to_end(&mut execution, &[], Some(&mut rows))?;
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
     }
 
-    /// Runs operators within the statement at hand; gives how many rows they gave, and these if
-    /// anybody wants them.
-    fn run_to_end(
-        &mut self,
-        execution: &mut Execution,
-        fragment: &Fragment,
-        params: &[Datum],
-        mut rows: Option<&mut Rows>,
-    ) -> Result<u64> {
+    /// Runs operators within the current statement. Gives the number of their rows, and the rows if
+    /// the caller wants them.
+    fn run_to_end(&mut self, execution: &mut Execution, params: &[Datum], mut rows: Option<&mut Rows>) -> Result<u64> {
         let mut count = 0;
         let mut batch = crate::exec::Batch::default();
         loop {
             self.memory.set_limits(self.own.settings.hot().memory);
-            let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+            let Some(txn) = self.txn.as_deref_mut() else {
+                return Err(Error::internal("a statement has no transaction"));
+            };
             let mut cx = Context {
                 env: &self.env,
                 params,
@@ -498,10 +441,11 @@ impl Session {
                 memory: &self.memory,
                 budget_rows: pulse::ROWS_AT_ONCE,
             };
-            let step = execution.step(fragment, txn, &mut cx, &mut batch)?;
+            let outcome = execution.step(txn, &mut cx, &mut batch)?;
             pulse::rows_done(pulse::ROWS_AT_ONCE - cx.budget_rows)?;
-            match step {
-                Step::Rows => {
+            match outcome {
+                Outcome::Interrupted(pause) => return Err(Error::interruption(pause)),
+                Outcome::Rows => {
                     for index in 0..batch.rows() {
                         if let Some(rows) = &mut rows {
                             rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
@@ -509,55 +453,68 @@ impl Session {
                     }
                     count += batch.rows() as u64;
                 }
-                Step::Yield => {}
-                Step::Done => return Ok(count),
+                Outcome::Yield => {}
+                Outcome::Done => return Ok(count),
             }
         }
     }
 
-    /// INSERT INTO a table what a query gives; how many rows those were.
+    /// Inserts the rows of a query into a table; gives their number.
     pub(crate) fn insert_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
-        let text = format!("INSERT INTO {table} SELECT 1");
-        let mut statement = crate::statement::parse(&text)?.pop().ok_or_else(|| Error::internal("no statement"))?;
-        // The query itself: of its text, the mending of tokens may have left something that is no SQL.
-        if let Statement::Insert(insert) = &mut statement {
+        let mut statement = crate::statement::parse_relational(&format!("INSERT INTO {table} SELECT 1"))?;
+        // The query itself: its text may have marks in it that nobody can write.
+        if let ast::Statement::Insert(insert) = &mut statement {
             insert.source = Some(Box::new(query.clone()));
         }
-        let (fragment, _) = self.plan_inner("", &statement, &[])?;
+        let fragment = self.plan_inner("", &statement, &[])?.fragment;
         let mut execution = Execution::new(&fragment);
-        self.run_to_end(&mut execution, &fragment, &[], None)?;
+        self.run_to_end(&mut execution, &[], None)?;
         Ok(execution.affected().unwrap_or(0))
     }
 
-    fn explain(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, CompactString)> {
-        if let Statement::Explain { statement, .. } = statement
-            && ddl::is_ddl(statement)
-            && !matches!(&**statement, Statement::CreateTable(create) if create.query.is_some())
+    fn explain(&mut self, text: &str, explain: &tree::Explain, params: &[Datum]) -> Result<(Rows, CompactString)> {
+        if let Statement::Relational(inner) = &explain.statement
+            && ddl::is_ddl(inner)
+            && !matches!(&**inner, ast::Statement::CreateTable(create) if create.query.is_some())
         {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot explain {statement}")));
+            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot explain {inner}")));
         }
-        let Statement::Explain { analyze, verbose, statement, options, format, .. } = statement else {
-            return Err(Error::internal("not EXPLAIN"));
-        };
         let Explained { show, analyze, summary, is_json } =
-            Explained::of(*analyze, *verbose, options.as_deref().unwrap_or_default(), format.as_ref())?;
-        whole::utility(statement)?;
-        let (mut inner, mut types, mut given) = (None, Vec::new(), None);
-        if let Statement::Execute { name: Some(name), parameters, .. } = &**statement {
-            let prepared = self.named_statement(name)?;
-            given = Some(self.execute_params(name, &prepared, parameters)?);
+            Explained::of(explain.analyze, explain.verbose, &explain.options)?;
+        let (mut executed, mut types, mut given) = (None, Vec::new(), None);
+        if let Statement::Execute(execute) = &explain.statement {
+            let prepared = self.named_statement(&execute.name)?;
+            given = Some(self.execute_params(execute, &prepared)?);
             types = prepared.params().iter().copied().map(Some).collect();
-            inner = crate::statement::parse(prepared.text())?.pop();
+            // The plan that EXECUTE would run.
+            self.plans.for_params =
+                given.clone().filter(|given| self.has_variant(&prepared, given)).unwrap_or_default();
+            let mut read = crate::statement::parse(prepared.text())?;
+            executed = read.pop().map(|statement| (statement, prepared));
         }
-        let params = given.as_deref().unwrap_or(params);
+        let (text, statement) = match &executed {
+            Some((statement, prepared)) => (prepared.text(), statement),
+            None => (text, &explain.statement),
+        };
+        let Statement::Relational(statement) = statement else {
+            return Err(Error::unsupported("EXPLAIN of a statement that reads and changes no rows"));
+        };
         let began = std::time::Instant::now();
-        let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &types)?;
+        let planned = self.plan_inner(text, statement, &types);
+        self.plans.for_params = Vec::new();
+        let planned = planned?;
+        let fragment = planned.fragment;
+        let mut params = given.unwrap_or_else(|| params.to_vec());
+        if let (Some(of), true) = (&planned.current_of, analyze) {
+            params.truncate(planned.params.len());
+            params.extend(self.current_row(of)?);
+        }
         let planning = ("Planning Time", began.elapsed().as_secs_f64() * 1e3);
         let (mut execution, mut times) = (None, vec![planning]);
         if analyze {
             let began = std::time::Instant::now();
             let running = execution.insert(Execution::new_watched(&fragment));
-            self.run_to_end(running, &fragment, params, None)?;
+            self.run_to_end(running, &params, None)?;
             times.push(("Execution Time", began.elapsed().as_secs_f64() * 1e3));
         }
         times.retain(|_| summary);
@@ -573,37 +530,23 @@ impl Session {
     }
 }
 
-/// What EXPLAIN was told to do.
+/// The options of EXPLAIN.
 struct Explained {
     show: ExplainOptions,
     analyze: bool,
-    /// How long it took, behind the plan.
+    /// Prints times after the plan.
     summary: bool,
     is_json: bool,
 }
 
 impl Explained {
-    fn of(
-        analyze: bool,
-        verbose: bool,
-        options: &[ast::UtilityOption],
-        format: Option<&ast::AnalyzeFormatKind>,
-    ) -> Result<Self> {
-        let unsupported = || Error::unsupported("EXPLAIN with a format other than text and JSON");
-        let is_json = match format {
-            None => false,
-            Some(ast::AnalyzeFormatKind::Keyword(kind) | ast::AnalyzeFormatKind::Assignment(kind)) => match kind {
-                ast::AnalyzeFormat::TEXT => false,
-                ast::AnalyzeFormat::JSON => true,
-                _ => return Err(unsupported()),
-            },
-        };
+    fn of(analyze: bool, verbose: bool, options: &[tree::ExplainOption]) -> Result<Self> {
         let show = ExplainOptions { verbose, ..ExplainOptions::default() };
-        let mut explained = Self { show, analyze, summary: false, is_json };
+        let mut explained = Self { show, analyze, summary: false, is_json: false };
         let (mut summary, mut timing, mut wal) = (None, None, false);
         for option in options {
-            let on = || is_on(option);
-            match fold(&option.name).as_str() {
+            let on = || option.is_on();
+            match option.name.as_str() {
                 "analyze" | "analyse" => explained.analyze = on(),
                 "verbose" => explained.show.verbose = on(),
                 "costs" => explained.show.costs = on(),
@@ -611,18 +554,20 @@ impl Explained {
                 "summary" => summary = Some(on()),
                 "wal" => wal = on(),
                 "format" => {
-                    let name = option.arg.as_ref().map(ToString::to_string).unwrap_or_default();
-                    explained.is_json = match name.trim_matches('\'').to_ascii_lowercase().as_str() {
+                    let name = option.value.as_deref().unwrap_or_default();
+                    explained.is_json = match name.to_ascii_lowercase().as_str() {
                         "text" => false,
                         "json" => true,
-                        "xml" | "yaml" => return Err(unsupported()),
+                        "xml" | "yaml" => {
+                            return Err(Error::unsupported("EXPLAIN with a format other than text and JSON"));
+                        }
                         other => {
                             let message = format!("unrecognized value for EXPLAIN option \"format\": \"{other}\"");
                             return Err(Error::new(SqlState::BAD_PARAMETER, message));
                         }
                     };
                 }
-                // There is nothing of the kind to be shown.
+                // These options have nothing to show here.
                 "buffers" | "settings" => _ = on(),
                 other => {
                     let message = format!("unrecognized EXPLAIN option \"{other}\"");
@@ -642,8 +587,8 @@ impl Explained {
     }
 
     /// The type of what it gives.
-    fn column(options: &[ast::UtilityOption], format: Option<&ast::AnalyzeFormatKind>) -> ResultColumn {
-        let is_json = Self::of(true, false, options, format).is_ok_and(|explained| explained.is_json);
+    fn column(options: &[tree::ExplainOption]) -> ResultColumn {
+        let is_json = Self::of(true, false, options).is_ok_and(|explained| explained.is_json);
         let ty = if is_json { Type::Json } else { Type::Text };
         ResultColumn { name: "QUERY PLAN".into(), ty: ty.into(), origin: None }
     }

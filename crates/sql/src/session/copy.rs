@@ -1,9 +1,9 @@
-//! COPY: `COPY … FROM STDIN` takes bytes, `COPY … TO STDOUT` gives them. Where they come from and go to is the caller's
-//! affair: a file, a client.
+//! COPY: `COPY … FROM STDIN` takes bytes, `COPY … TO STDOUT` gives them. The caller connects them
+//! with a file or a client.
 //!
-//! Rows that have come are written in batches, each behind a savepoint: one that has to wait for a lock is taken back
-//! alone. Outside a transaction block the whole COPY is one transaction; since its bytes are gone, it does not run again
-//! by itself after a conflict at the commit (40001).
+//! Rows that have come are written in batches, each after a savepoint: a batch that has to wait for
+//! a lock is rolled back alone. Outside a transaction block the whole COPY is one transaction;
+//! since its bytes are gone, it is not repeated after a conflict at the commit (40001).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,25 +15,26 @@ use colibri_catalog::{
     store_error::{InSql as _, Pause},
     table_key,
 };
-use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, Transaction};
+use colibri_syntax::tree::{self, CopySource, Statement};
+use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, StoreWait};
 use colibri_types::{Error, Result, SqlState, env, functions::quote_identifier, pulse, text_io};
 use compact_str::{CompactString, format_compact};
 use sqlparser::ast;
 
-use super::block::in_failed_block;
-use super::drive::{sleep_now, wait_now};
-use super::serve::in_text;
-use super::{Completion, Progress, Rows, Running, Session, TransactionState};
+use super::drive::{fetch_now, sleep_now, wait_now};
+use super::plans::several_statements;
+use super::{Completion, Prepared, Progress, Rows, Running, Session, TransactionState};
 use crate::bind::Binder;
-use crate::copy::{self, CopyColumn, CopyFormat, CopyIn, CopyOut, CopyRequest, Source};
+use crate::copy::{CopyColumn, CopyFormat, CopyIn, CopyOptions, CopyOut};
 use crate::expr::Expr;
 use crate::plan::TableRules;
+use crate::statement::Scanned;
 
 /// A COPY that has begun.
 pub enum Copy {
-    /// `COPY … FROM STDIN`: wants [`Session::copy_data`], then [`Session::copy_end`].
+    /// `COPY … FROM STDIN`: call [`Session::copy_data`], then [`Session::copy_end`].
     From(CopyFrom),
-    /// `COPY … TO STDOUT`: wants [`Session::copy_step`].
+    /// `COPY … TO STDOUT`: call [`Session::copy_step`].
     To(CopyTo),
 }
 
@@ -57,8 +58,22 @@ pub struct CopyTo {
     binary: bool,
 }
 
+/// A COPY that is read, and whose query is planned.
+struct CopyRequest {
+    source: Source,
+    is_to: bool,
+    options: tree::CopyOptions,
+    condition: Option<ast::Expr>,
+}
+
+/// What is copied.
+enum Source {
+    Table { name: Vec<CompactString>, columns: Vec<CompactString> },
+    Query(Arc<Prepared>),
+}
+
 impl CopyFrom {
-    /// How many columns the data have.
+    /// The number of columns of the data.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
@@ -72,7 +87,8 @@ impl CopyFrom {
 }
 
 impl CopyTo {
-    /// Whether the rows that it has just given may be told only once it is done and its ticket is due.
+    /// Whether the rows of the last step may be sent to the client only when the COPY is done and
+    /// its ticket is due.
     #[must_use]
     pub fn holds_rows(&self) -> bool {
         self.running.holds_rows()
@@ -91,6 +107,14 @@ impl CopyTo {
     }
 }
 
+/// What a COPY waits for before it takes more data.
+pub enum Awaited {
+    /// A lock.
+    Lock(LockWait),
+    /// Entries on their way.
+    Fetch(StoreWait),
+}
+
 impl Session {
     /// Begins a COPY.
     ///
@@ -105,33 +129,46 @@ impl Session {
         begun
     }
 
-    /// Whether a text is one COPY statement, or means to be.
+    /// Whether a text begins like a COPY.
     #[must_use]
     pub fn is_copy(text: &str) -> bool {
-        !matches!(copy::parse_statement(text), Ok(None))
-    }
-
-    /// Reads a COPY for its mistakes alone.
-    ///
-    /// # Errors
-    /// 42601 and others if it has some; 25P02 in a block that has failed.
-    pub fn check_copy(&self, text: &str) -> Result<()> {
-        copy::parse_statement(text)?;
-        self.check_not_failed()
+        colibri_syntax::is_copy(text)
     }
 
     fn begin_copy(&mut self, text: &str) -> Result<Copy> {
-        let Some(request) = copy::parse_statement(text)? else {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "a COPY statement was expected"));
-        };
-        if self.state == TransactionState::Failed {
-            return Err(in_failed_block());
-        }
+        let request =
+            self.at_work(|session| session.by_depth(text, |session, scanned| session.read_copy(text, scanned)))?;
         if request.is_to {
-            return self.begin_copy_to(text, &request);
+            return self.begin_copy_to(&request);
         }
         self.settle_cursors_now()?;
         self.begin_copy_from(text, &request)
+    }
+
+    /// Reads a COPY, and plans the query that it copies.
+    fn read_copy(&mut self, text: &str, scanned: Scanned<'_>) -> Result<CopyRequest> {
+        let mut statements = scanned.parse()?;
+        if statements.len() > 1 {
+            return Err(several_statements());
+        }
+        let Some(Statement::Copy(copy)) = statements.pop() else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "a COPY statement was expected"));
+        };
+        self.check_not_failed()?;
+        let tree::Copy { source, is_to, options, condition } = *copy;
+        if condition.is_some() && crate::statement::is_on_deep_stack() {
+            return Err(crate::statement::too_deep());
+        }
+        let source = match source {
+            CopySource::Table { name, columns } => Source::Table { name, columns },
+            CopySource::Query(query) => {
+                let preparing = self.begin_preparing()?;
+                let prepared = self.prepare_inner(text, &query, &[]);
+                self.end_preparing(preparing);
+                Source::Query(prepared.inspect_err(|_| self.fail_block())?)
+            }
+        };
+        Ok(CopyRequest { source, is_to, options, condition })
     }
 
     fn begin_copy_from(&mut self, text: &str, request: &CopyRequest) -> Result<Copy> {
@@ -156,11 +193,11 @@ impl Session {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
                 .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
         }
-        let condition = request.condition.clone().map(|bytes| &text[bytes]);
-        let bound = self.with_binder("", |binder| bind_copy_from(binder, name, columns, condition))?;
+        let condition = request.condition.as_ref();
+        let bound = self.with_binder(text, |binder| bind_copy_from(binder, name, columns, condition))?;
         let BoundCopy { table, rules, places, defaults, condition, used } = bound;
         let count = places.len();
-        let options = request.options(count, &|name| {
+        let options = CopyOptions::of(&request.options, false, count, &|name| {
             let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;
             Ok(places.iter().position(|&copied| copied == place))
         })?;
@@ -170,38 +207,33 @@ impl Session {
         Ok(Copy::From(CopyFrom { copy, implicit, is_over: false, columns: count, binary }))
     }
 
-    /// Makes the transaction depend on tables being as they are now.
+    /// Makes the transaction depend on the present definitions of tables.
     fn depend_on(&mut self, used: &[u32], target: u32) -> Result<()> {
         loop {
             let Some(txn) = &mut self.txn else { return Err(Error::internal("COPY has no transaction")) };
             let savepoint = txn.begin_statement().in_sql()?;
             let space = catalog_space();
-            // Before the lock, which is had only if what was read of the table is as it was.
-            txn.get(&space, &table_key(target), ColumnSet::ALL).in_sql()?;
-            let locked = txn.lock(&space, &table_key(target), LockMode::Add, IfLocked::Wait);
+            // Before the lock: it is granted only if the definition that was read is unchanged.
+            let read = txn.depend(&space, &table_key(target), ColumnSet::ALL);
+            let locked = read.and_then(|()| txn.lock(&space, &table_key(target), LockMode::Add, IfLocked::Wait));
             match locked.in_sql() {
-                Ok(_) => break,
+                Ok(()) => break,
                 Err(error) => {
                     let wait = pause_of(error)?;
                     if let Some(wait) = wait {
-                        wait_now(wait, &self.own.settings, &self.cancel)?;
+                        self.wait_now(wait)?;
                     }
                     let version = self.own.catalog.version;
                     self.take_back_to(savepoint)?;
                     if self.own.catalog.version != version {
-                        return Err(Error::new(
-                            SqlState::SERIALIZATION_FAILURE,
-                            "could not serialize access due to concurrent update",
-                        )
-                        .detail("The table was changed.")
-                        .hint("The transaction might succeed if retried."));
+                        return Err(store_error::not_serializable().detail("The table was changed."));
                     }
                 }
             }
         }
         if let Some(txn) = &mut self.txn {
             for &id in used.iter().filter(|&&id| id != target) {
-                txn.get(&catalog_space(), &colibri_catalog::table_key(id), ColumnSet::ALL).in_sql()?;
+                store_error::fetched_now(|| txn.depend(&catalog_space(), &table_key(id), ColumnSet::ALL).in_sql())?;
             }
         }
         Ok(())
@@ -210,7 +242,8 @@ impl Session {
     /// Takes a piece of the data, and waits for locks that its rows need.
     ///
     /// # Errors
-    /// The data are malformed, or a row cannot be inserted. The COPY is over then, and taken back.
+    /// The data are malformed, or a row cannot be inserted. The COPY has ended then, and is rolled
+    /// back.
     pub fn copy_data(&mut self, copy: &mut CopyFrom, bytes: &[u8]) -> Result<()> {
         let mut waits = self.copy_push(copy, bytes)?;
         while let Some(wait) = waits {
@@ -220,11 +253,12 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Session::copy_data`], without waiting: if it gives something to wait for, do that, and go on with no bytes.
+    /// As [`Session::copy_data`], without waiting: if it gives something to wait for, wait, and
+    /// call it again with no bytes.
     ///
     /// # Errors
     /// As [`Session::copy_data`].
-    pub fn copy_push(&mut self, copy: &mut CopyFrom, bytes: &[u8]) -> Result<Option<LockWait>> {
+    pub fn copy_push(&mut self, copy: &mut CopyFrom, bytes: &[u8]) -> Result<Option<Awaited>> {
         let result = self.at_work(|session| match copy.copy.push(bytes, &session.env) {
             Ok(()) if copy.copy.is_full() => session.copy_flush(copy),
             Ok(()) => Ok(None),
@@ -233,14 +267,15 @@ impl Session {
         result.inspect_err(|_| self.end_copy(copy))
     }
 
-    /// Says that the data are complete, and waits until they are durable, unless a block is open.
+    /// Ends the data, and waits until they are durable, unless a block is open.
     ///
     /// # Errors
     /// As [`Session::copy_data`], and those of a commit.
     pub fn copy_end(&mut self, copy: &mut CopyFrom) -> Result<CompactString> {
         loop {
             match self.copy_finish(copy)? {
-                Progress::Wait(wait) => self.copy_wait(copy, wait)?,
+                Progress::Wait(wait) => self.copy_wait(copy, Awaited::Lock(wait))?,
+                Progress::Fetch(wait) => self.copy_wait(copy, Awaited::Fetch(wait))?,
                 Progress::Done(completion) => {
                     if let Some(ticket) = completion.ticket {
                         self.wait_durable(ticket)?;
@@ -271,10 +306,18 @@ impl Session {
             return Err(Error::internal("the COPY is over"));
         }
         copy.copy.end(&self.env)?;
-        if let Some(wait) = self.copy_flush(copy)? {
-            return Ok(Progress::Wait(wait));
+        match self.copy_flush(copy)? {
+            Some(Awaited::Lock(wait)) => return Ok(Progress::Wait(wait)),
+            Some(Awaited::Fetch(wait)) => return Ok(Progress::Fetch(wait)),
+            None => {}
         }
-        let rows = self.with_context(|txn, cx| copy.copy.finish(txn, cx)).map_err(not_to_be_waited_for)?;
+        let rows = match self.with_context(|txn, cx| copy.copy.finish(txn, cx)) {
+            Ok(rows) => rows,
+            Err(error) => match store_error::pause(&error) {
+                Some(Pause::Fetch(wait)) => return Ok(Progress::Fetch(wait.clone())),
+                _ => return Err(store_error::as_failure(error)),
+            },
+        };
         let mut ticket = None;
         if copy.implicit {
             ticket = self.commit_now()?;
@@ -284,7 +327,7 @@ impl Session {
         Ok(Progress::Done(Completion { tag: format_compact!("COPY {rows}"), ticket }))
     }
 
-    /// Gives a COPY up: nothing of it stays, and a block that it is in has failed.
+    /// Cancels a COPY: it is rolled back, and a block around it has failed.
     pub fn copy_cancel(&mut self, copy: &mut CopyFrom) {
         self.end_copy(copy);
     }
@@ -304,12 +347,20 @@ impl Session {
         }
     }
 
-    fn copy_wait(&mut self, copy: &mut CopyFrom, wait: LockWait) -> Result<()> {
-        wait_now(wait, &self.own.settings, &self.cancel).inspect_err(|_| self.end_copy(copy))
+    fn wait_now(&self, wait: Awaited) -> Result<()> {
+        match wait {
+            Awaited::Lock(wait) => wait_now(wait, &self.own.settings, &self.cancel),
+            Awaited::Fetch(wait) => fetch_now(&wait, &self.cancel),
+        }
     }
 
-    /// Writes the rows that have come; gives what to wait for before that is tried again.
-    fn copy_flush(&mut self, copy: &mut CopyFrom) -> Result<Option<LockWait>> {
+    fn copy_wait(&mut self, copy: &mut CopyFrom, wait: Awaited) -> Result<()> {
+        self.wait_now(wait).inspect_err(|_| self.end_copy(copy))
+    }
+
+    /// Writes the rows that have come. If it has to wait, gives what to wait for before the next
+    /// attempt.
+    fn copy_flush(&mut self, copy: &mut CopyFrom) -> Result<Option<Awaited>> {
         if copy.is_over {
             return Err(Error::internal("the COPY is over"));
         }
@@ -318,7 +369,7 @@ impl Session {
             let savepoint = txn.begin_statement().in_sql()?;
             match self.with_context(|txn, cx| copy.copy.flush(txn, cx)) {
                 Ok(()) => {
-                    // Rows come from a client meanwhile: there is nothing that could be put aside.
+                    // Rows come from a client meanwhile, so the work cannot be suspended.
                     pulse::sleep_here()?;
                     return Ok(None);
                 }
@@ -335,30 +386,28 @@ impl Session {
         }
     }
 
-    fn begin_copy_to(&mut self, text: &str, request: &CopyRequest) -> Result<Copy> {
-        let (query, table) = match &request.source {
-            Source::Query(bytes) => (text[bytes.clone()].to_owned(), None),
+    fn begin_copy_to(&mut self, request: &CopyRequest) -> Result<Copy> {
+        let (prepared, table) = match &request.source {
+            Source::Query(prepared) => (Ok(Arc::clone(prepared)), None),
             Source::Table { name, columns } => {
                 let written = |parts: &[CompactString], between: &str| {
                     parts.iter().map(|part| quote_identifier(part)).collect::<Vec<_>>().join(between)
                 };
                 let list = if columns.is_empty() { "*".to_owned() } else { written(columns, ", ") };
-                (format!("SELECT {list} FROM {}", written(name, ".")), Some((name, columns)))
+                let query = format!("SELECT {list} FROM {}", written(name, "."));
+                // Positions would be those of a text that nobody has written.
+                let prepared = self.prepare(&query, &[]).map_err(Error::without_position);
+                (prepared, Some((name, columns)))
             }
         };
-        let prepared = self.prepare(&query, &[]);
         if let Some((name, columns)) = table {
             self.check_copied(name, columns)?;
         }
-        let prepared = prepared.map_err(|error| match (&request.source, table) {
-            (Source::Query(bytes), _) => in_text(error, text, &text[bytes.clone()]),
-            // Positions would be those of a text that nobody has written.
-            _ => error.without_position(),
-        })?;
+        let prepared = prepared?;
         let Some(columns) = prepared.columns() else {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
         };
-        let options = request.options(columns.len(), &|name| {
+        let options = CopyOptions::of(&request.options, true, columns.len(), &|name| {
             let place = columns.iter().position(|column| column.name == name);
             let is_known = match table {
                 Some((table, _)) => self.relation_named(table)?.is_some_and(|found| match found {
@@ -391,7 +440,7 @@ impl Session {
         }))
     }
 
-    /// Refuses to copy what is no table, and a column twice.
+    /// Refuses to copy into anything but a table, and to copy a column twice.
     fn check_copied(&self, name: &[CompactString], columns: &[CompactString]) -> Result<()> {
         let refuse = |kind: &str, name: &str| {
             Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot copy from {kind} \"{name}\""))
@@ -414,7 +463,8 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with a COPY TO: appends to `out`, and says what the step came to. `Rows` means that there are bytes.
+    /// Continues a COPY TO: appends to `out`, and gives the result of the step. `Rows` means that
+    /// there are bytes.
     ///
     /// # Errors
     /// Those of the query.
@@ -422,8 +472,9 @@ impl Session {
         self.copy_rows(copy, out, &mut Vec::new(), budget_rows)
     }
 
-    /// As [`Session::copy_step`]; adds to `ends` where in `out` each row ends, for a protocol that sends rows one by one. What
-    /// the binary format begins with belongs to the row behind it, what it ends with is by itself.
+    /// As [`Session::copy_step`]; adds to `ends` where in `out` each row ends, for a protocol that
+    /// sends rows one by one. The header of the binary format belongs to the first row; the trailer
+    /// is by itself.
     ///
     /// # Errors
     /// Those of the query.
@@ -445,7 +496,7 @@ impl Session {
         budget_rows: i64,
     ) -> Result<Progress> {
         let progress = self.step(&mut copy.running, &mut copy.rows, budget_rows)?;
-        if !copy.started && !matches!(progress, Progress::Wait(_)) {
+        if !copy.started && !matches!(progress, Progress::Wait(_) | Progress::Fetch(_)) {
             copy.started = true;
             let before = out.len();
             copy.out.start(out);
@@ -483,7 +534,7 @@ impl Session {
         self.fail(&mut copy.running);
     }
 
-    /// Runs a COPY TO to its end, handing on bytes as they come.
+    /// Runs a COPY TO to its end, and passes bytes on as they come.
     ///
     /// # Errors
     /// Those of the query, and what `take` gives.
@@ -497,13 +548,14 @@ impl Session {
             let progress = self.copy_step(copy, &mut bytes, super::BUDGET_ROWS)?;
             let (taken, finished) = match progress {
                 Progress::Done(completion) => {
-                    // Nobody is told before what was read is durable.
+                    // No rows are passed on before what was read is durable.
                     if let Some(ticket) = completion.ticket {
                         self.wait_durable(ticket)?;
                     }
                     (take(&bytes), Some(completion.tag))
                 }
                 Progress::Wait(wait) => (wait_now(wait, &self.own.settings, &self.cancel), None),
+                Progress::Fetch(wait) => (fetch_now(&wait, &self.cancel), None),
                 Progress::Sleep(until) => (sleep_now(until, None, &self.cancel), None),
                 Progress::Commits(turn) => {
                     turn.wait();
@@ -522,7 +574,7 @@ impl Session {
         }
     }
 
-    /// Gives a COPY TO up.
+    /// Cancels a COPY TO.
     ///
     /// # Errors
     /// Those of [`Session::abandon`].
@@ -531,20 +583,13 @@ impl Session {
     }
 }
 
-/// What an error that says to wait or to try again asks to wait for. Others are handed on.
-fn pause_of(error: Error) -> Result<Option<LockWait>> {
+/// What to wait for, if an error asks to wait or to try again. Other errors are returned.
+fn pause_of(error: Error) -> Result<Option<Awaited>> {
     match store_error::pause(&error) {
         None => Err(error),
         Some(Pause::Stale) => Ok(None),
-        Some(Pause::Wait(wait)) => Ok(wait.lock().take()),
-    }
-}
-
-fn not_to_be_waited_for(error: Error) -> Error {
-    match store_error::pause(&error) {
-        None => error,
-        Some(_) => Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
-            .hint("The transaction might succeed if retried."),
+        Some(Pause::Wait(wait)) => Ok(wait.lock().take().map(Awaited::Lock)),
+        Some(Pause::Fetch(wait) | Pause::FetchAnew(wait)) => Ok(Some(Awaited::Fetch(wait.clone()))),
     }
 }
 
@@ -552,7 +597,7 @@ fn no_such_column(name: &str, table: &str) -> Error {
     Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" of relation \"{table}\" does not exist"))
 }
 
-/// What COPY FROM needs to know of its table.
+/// The columns and defaults of the table of a COPY FROM.
 struct BoundCopy {
     table: Arc<Table>,
     rules: Arc<TableRules>,
@@ -566,7 +611,7 @@ fn bind_copy_from(
     binder: &mut Binder<'_>,
     name: &[CompactString],
     columns: &[CompactString],
-    condition: Option<&str>,
+    condition: Option<&ast::Expr>,
 ) -> Result<BoundCopy> {
     let parts = name.iter().map(|part| ast::ObjectNamePart::Identifier(ast::Ident::with_quote('"', part.as_str())));
     let name = ast::ObjectName(parts.collect());
@@ -590,7 +635,7 @@ fn bind_copy_from(
             defaults.push((place, binder.column_default(&table, place)?));
         }
     }
-    let condition = condition.map(|text| binder.copy_condition(text, &table)).transpose()?;
+    let condition = condition.map(|condition| binder.copy_condition(condition, &table)).transpose()?;
     let rules = binder.rules(&table)?;
     Ok(BoundCopy { table, rules, places, defaults, condition, used: binder.used.clone() })
 }

@@ -1,18 +1,19 @@
-//! A statement whose rows are fetched piece by piece by somebody who may wait, and ending one before its end.
+//! Statements whose rows a thread fetches piece by piece, waiting where needed, and ending a
+//! statement early.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_catalog::store_error::InSql as _;
-use colibri_txn::{CommitTicket, Transaction};
+use colibri_txn::CommitTicket;
 use colibri_types::{Datum, Error, Result, SqlState};
 use compact_str::CompactString;
 
-use super::drive::{sleep_now, wait_now};
+use super::drive::{fetch_now, sleep_now, wait_now};
 use super::step::{Ends, Stage};
 use super::{Prepared, Progress, Rows, Running, Session, TransactionState};
 
-/// A statement at work, with its time limit.
+/// A running statement, with its time limit.
 pub struct Cursor {
     running: Running,
     deadline: Option<Instant>,
@@ -28,8 +29,8 @@ impl Session {
         Ok(Cursor { running: self.start(prepared, params)?, deadline })
     }
 
-    /// Waits for the next rows, and adds them to `rows`. At the end gives the command tag, once what the statement did is
-    /// durable.
+    /// Waits for the next rows, and adds them to `rows`. At the end gives the command tag, once
+    /// what the statement did is durable.
     ///
     /// # Errors
     /// As [`Session::execute`].
@@ -45,6 +46,12 @@ impl Session {
                 Progress::Yield => {}
                 Progress::Wait(wait) => {
                     if let Err(error) = wait_now(wait, &self.own.settings, &self.cancel) {
+                        self.statement_failed(running);
+                        return Err(error);
+                    }
+                }
+                Progress::Fetch(wait) => {
+                    if let Err(error) = fetch_now(&wait, &self.cancel) {
                         self.statement_failed(running);
                         return Err(error);
                     }
@@ -66,7 +73,7 @@ impl Session {
         }
     }
 
-    /// Ends a cursor before its end, as [`Session::abandon`] does, and waits for what has committed.
+    /// Ends a cursor early, as [`Session::abandon`] does, and waits until a commit is durable.
     ///
     /// # Errors
     /// Those of the storage.
@@ -77,9 +84,9 @@ impl Session {
         }
     }
 
-    /// Ends a statement before [`super::Progress::Done`]. Without a transaction block it is taken back, unless it has
-    /// committed already, or stands in the queue for that: then the ticket says when that is durable. Within a block,
-    /// what it has changed is taken back, and the block goes on.
+    /// Ends a statement before [`super::Progress::Done`]. Without a transaction block it is rolled
+    /// back, unless it has committed already or waits in the commit queue: then the ticket says
+    /// when that is durable. Within a block its changes are rolled back, and the block goes on.
     ///
     /// # Errors
     /// Those of the storage.
@@ -88,13 +95,13 @@ impl Session {
             Stage::Giving(completion) => Ok(completion.and_then(|completion| completion.ticket)),
             Stage::Committing { what: Ends::Statement, .. } if !running.implicit => Ok(None),
             Stage::Committing { .. } => {
-                // Others are committing it: that takes microseconds.
+                // Another thread is committing it, which takes microseconds.
                 let committed = self.commit_now();
                 self.end_block(committed.is_ok());
                 committed
             }
             Stage::Begin | Stage::Fetch(_) | Stage::Hold | Stage::Over => Ok(None),
-            Stage::Restart(savepoint) | Stage::Running { savepoint, .. } => {
+            Stage::Restart(savepoint) | Stage::Again(savepoint) | Stage::Running { savepoint, .. } => {
                 if running.implicit {
                     drop(self.abort_txn());
                     self.end_block(false);
@@ -106,8 +113,8 @@ impl Session {
         }
     }
 
-    /// A user may be told of what the session's statements gave when all they saw is durable: waits for a ticket, and
-    /// remembers how far that was, so that the session's next statement sees it.
+    /// Waits for a ticket: rows may be shown when all that the statements saw is durable. Remembers
+    /// that state, so that the session's next statement sees at least it.
     ///
     /// # Errors
     /// 40003 if the flush fails.

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use colibri_catalog::store_error::InSql as _;
-use colibri_txn::LockWait;
+use colibri_txn::{LockWait, StoreWait};
 use colibri_types::{Datum, Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::serve::in_text;
 use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Running, Session, Settings};
 
-/// What a statement gave, all of it.
+/// The complete result of a statement.
 #[derive(Debug)]
 pub struct Answer {
-    /// Names and types of the columns; empty if it gives no rows.
+    /// Names and types of the columns; empty for a statement without rows.
     pub columns: Vec<ResultColumn>,
     /// The rows.
     pub rows: Rows,
@@ -31,7 +31,7 @@ pub fn rows_of_tag(tag: &str) -> u64 {
 }
 
 impl Session {
-    /// Runs a prepared statement to its end, and waits until what it did is durable.
+    /// Runs a prepared statement to its end, and waits until it is durable.
     ///
     /// # Errors
     /// The statement's; `55P03` after `lock_timeout`, `57014` after `statement_timeout`.
@@ -41,7 +41,7 @@ impl Session {
         Ok(Answer { columns, rows, tag })
     }
 
-    /// As [`Session::execute`], handing rows on as they come.
+    /// As [`Session::execute`], but passes rows on as they come.
     ///
     /// # Errors
     /// As [`Session::execute`].
@@ -68,6 +68,12 @@ impl Session {
                         return Err(error);
                     }
                 }
+                Progress::Fetch(wait) => {
+                    if let Err(error) = fetch_now(&wait, &self.cancel) {
+                        self.statement_failed(&mut running);
+                        return Err(error);
+                    }
+                }
                 Progress::Sleep(until) => {
                     if let Err(error) = sleep_now(until, deadline, &self.cancel) {
                         self.statement_failed(&mut running);
@@ -85,7 +91,8 @@ impl Session {
         }
     }
 
-    /// A step of a driver that waits; at the deadline it is cancelled also in the middle of what cannot be put aside.
+    /// A step of a blocking driver. At the deadline it is cancelled, also in the middle of work
+    /// that cannot be suspended.
     pub(super) fn step_until(
         &mut self,
         deadline: Option<Instant>,
@@ -119,8 +126,8 @@ impl Session {
         self.plans.lifting = lifting;
     }
 
-    /// Runs all statements of a text, one after the other, each in a transaction of its own unless the text says
-    /// otherwise. None of them runs if one cannot be read.
+    /// Runs all statements of a text, one after the other, each in a transaction of its own unless
+    /// the text says otherwise. None of them runs if one cannot be read.
     ///
     /// # Errors
     /// The first that fails; those before it stay.
@@ -138,11 +145,10 @@ impl Session {
     }
 }
 
-/// How often a waiting thread looks whether it was cancelled.
+/// The interval at which a waiting thread checks whether it was cancelled.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Sleeps until an instant, or until the time of the statement is over: whoever goes on finds that
-/// out.
+/// Sleeps until an instant, or until the statement's deadline, which the next step notices.
 pub(super) fn sleep_now(until: Instant, deadline: Option<Instant>, cancel: &AtomicBool) -> Result<()> {
     let until = deadline.map_or(until, |deadline| deadline.min(until));
     loop {
@@ -157,7 +163,17 @@ pub(super) fn sleep_now(until: Instant, deadline: Option<Instant>, cancel: &Atom
     }
 }
 
-/// Waits for a lock, as long as the settings allow.
+/// Waits for what a store fetches.
+pub(super) fn fetch_now(wait: &StoreWait, cancel: &AtomicBool) -> Result<()> {
+    while !wait.wait_for(LOOK_AGAIN) {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a lock, at most as long as `lock_timeout` and `statement_timeout` allow.
 pub(super) fn wait_now(wait: LockWait, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
     let deadline = settings.duration("lock_timeout").map(|limit| Instant::now() + limit);
     loop {

@@ -1,18 +1,21 @@
 //! What all sessions of a database share: the store, the newest catalogue, sequences and row numbers.
 //!
-//! Sequences and row numbers are counters in memory. A sequence's state on disk is ahead of the counter by a block of
-//! values, written by a transaction of its own that nobody waits for: a transaction that uses a value comes behind it in
-//! the log, so what is durable of the one is durable of the other. After a crash the rest of a block is skipped.
+//! Sequences and row numbers are counters in memory. A sequence's state on disk is ahead of the
+//! counter by a block of values, written by a transaction of its own without a wait: a transaction
+//! that uses a value follows it in the log, so if that is durable, the block is, too. After a crash
+//! the rest of a block is skipped.
 //!
-//! Sequences that a transaction makes, changes or sets back are its own until it commits: see
+//! Sequences that a transaction creates, changes or restarts are private until it commits: see
 //! [`sequences`](super::sequences).
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 
 use colibri_catalog::{
-    Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key, store_error::InSql as _,
+    Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key,
+    store_error::{InSql as _, fetched_now},
 };
 use colibri_storage::Database;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
@@ -29,7 +32,9 @@ const SEQUENCE_BLOCK: i64 = 32;
 
 /// A database that sessions work on.
 pub struct Engine {
-    pub(crate) store: LocalStore,
+    pub(crate) store: Arc<dyn Store>,
+    /// The same, if it is the one on this machine.
+    local: Option<LocalStore>,
     /// The newest catalogue that a session has met.
     catalog: RwLock<Arc<Catalog>>,
     /// Its version: every statement of a block asks for it.
@@ -92,19 +97,38 @@ impl Engine {
     pub fn open_within(database: Database, total: MemoryTotal) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
         let memory = Arc::new(EngineMemory::new(database.path(), total));
-        let store = LocalStore::new(database);
+        let local = LocalStore::new(database);
+        Self::open_on(Arc::new(local.clone()), Some(local), name, memory)
+    }
+
+    /// The same, on another store than the one on this machine. Temporary files go to `temp_dir`.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_store(store: Arc<dyn Store>, name: &str, temp_dir: &Path) -> Result<Arc<Self>> {
+        let memory = Arc::new(EngineMemory::new(temp_dir, MemoryTotal::default()));
+        Self::open_on(store, None, name.to_owned(), memory)
+    }
+
+    fn open_on(
+        store: Arc<dyn Store>,
+        local: Option<LocalStore>,
+        name: String,
+        memory: Arc<EngineMemory>,
+    ) -> Result<Arc<Self>> {
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
-        let catalog = if Catalog::exists(&mut txn)? {
-            Catalog::load(&mut txn)?
+        let catalog = if fetched_now(|| Catalog::exists(&mut *txn))? {
+            fetched_now(|| Catalog::load(&mut *txn))?
         } else {
             drop(txn);
             let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
-            let catalog = Catalog::create(&mut txn)?;
+            let catalog = fetched_now(|| Catalog::create(&mut *txn))?;
             txn.commit().in_sql()?.wait().in_sql()?;
             catalog
         };
         Ok(Arc::new(Self {
             store,
+            local,
             catalog_version: AtomicU64::new(catalog.version),
             catalog: RwLock::new(Arc::new(catalog)),
             sequences: Mutex::default(),
@@ -119,9 +143,9 @@ impl Engine {
     }
 
     /// Calls `hook` before a commit or a rollback of thousands of changes, on the thread that
-    /// carries it out. See [`LocalStore::set_long_work_hook`].
+    /// carries it out. See [`Store::set_long_work_hook`].
     pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
-        self.store.set_long_work_hook(hook);
+        self.store.set_long_work_hook(Box::new(hook));
     }
 
     /// The database's name, for clients that ask.
@@ -132,8 +156,15 @@ impl Engine {
 
     /// The store underneath.
     #[must_use]
-    pub fn store(&self) -> &LocalStore {
+    pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+
+    /// The store underneath, if it is the one on this machine: for what only that has, above all
+    /// the files.
+    #[must_use]
+    pub fn local_store(&self) -> Option<&LocalStore> {
+        self.local.as_ref()
     }
 
     /// Walks all tables and their indexes, and says what does not fit together. Empty: all does.
@@ -142,10 +173,10 @@ impl Engine {
     /// Those of the storage; a catalogue that cannot be read. Damaged rows are findings.
     pub fn check(&self) -> Result<Vec<String>> {
         let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
-        let catalog = Catalog::load(&mut txn)?;
+        let catalog = fetched_now(|| Catalog::load(&mut *txn))?;
         let mut findings = Vec::new();
         for table in catalog.tables() {
-            findings.extend(check_table(&mut txn, table)?);
+            findings.extend(fetched_now(|| check_table(&mut *txn, table))?);
         }
         Ok(findings)
     }
@@ -188,12 +219,6 @@ impl Engine {
     /// The session that a transaction belongs to.
     pub(crate) fn session_of(&self, owner: colibri_txn::OwnerId) -> Option<i32> {
         self.activity.session_of(owner)
-    }
-
-    /// What a sequence gave last; `None` if it has given nothing yet.
-    pub(crate) fn last_value(&self, sequence: &Sequence) -> Result<Option<i64>> {
-        let place = self.place(sequence)?;
-        Ok(place.called.then_some(place.value))
     }
 
     /// Where a sequence stands for all sessions.
@@ -242,9 +267,11 @@ impl Engine {
 
     fn read_state(&self, sequence: &Sequence) -> Result<Option<(i64, bool)>> {
         let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
-        match txn.peek(&catalog_space(), &sequence_state_key(sequence.id)).in_sql()? {
+        let key = sequence_state_key(sequence.id);
+        let state = fetched_now(|| Ok(txn.peek(&catalog_space(), &key).in_sql()?.map(<[u8]>::to_vec)))?;
+        match state {
             None => Ok(None),
-            Some(bytes) => match <[u8; 9]>::try_from(bytes) {
+            Some(bytes) => match <[u8; 9]>::try_from(&bytes[..]) {
                 Ok([value @ .., called]) => Ok(Some((i64::from_le_bytes(value), called != 0))),
                 Err(_) => Err(Error::new(SqlState::DATA_CORRUPTED, "a sequence's state has a wrong length")),
             },
@@ -255,7 +282,7 @@ impl Engine {
         let bytes = SequencePlace { value, called }.to_bytes();
         let mut txn = self.store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         txn.put(&catalog_space(), &sequence_state_key(id), &bytes).in_sql()?;
-        // Nobody waits: whatever uses the values is behind this in the log.
+        // Without a wait: transactions that use the values follow this one in the log.
         drop(txn.commit().in_sql()?);
         Ok(())
     }
@@ -329,17 +356,18 @@ impl Engine {
             *last += 1;
             return Ok(*last);
         }
-        // The first row since the database was opened: behind the last one there is. A space that this transaction makes
-        // is not in the newest state, or nowhere yet; nobody else writes to it.
+        // The first row since the database was opened gets the number after the last existing one.
+        // A space that this transaction makes is not in the newest state yet; no other transaction
+        // writes to it.
         let mut last = 0;
         let look = |txn: &mut dyn Transaction, last: &mut i64| -> Result<bool> {
             let mut found = None;
             let all = record::whole_range();
-            match txn.scan(&table.space(), &all, Direction::Backward, ColumnSet::NONE, &mut |key, value| {
+            match txn.scan(&table.space(), &all, Direction::Backward, ColumnSet::NONE, 1, &mut |key, value| {
                 found = Some((key.to_vec(), value.to_vec()));
                 std::ops::ControlFlow::Break(())
             }) {
-                Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) => return Ok(false),
+                Err(colibri_txn::Error::NoSuchSpace { .. }) => return Ok(false),
                 scanned => scanned.in_sql()?,
             }
             if let Some((key, value)) = found {
@@ -352,7 +380,7 @@ impl Engine {
             Ok(true)
         };
         let mut newest = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
-        if !look(&mut newest, &mut last)? {
+        if !fetched_now(|| look(&mut *newest, &mut last))? {
             look(txn, &mut last)?;
         }
         numbers.insert(table.space, last + 1);

@@ -1,4 +1,5 @@
-//! As whom a session is, as whom its statements run (SET ROLE), and what that role may do.
+//! The user of a session, the role that its statements run as (SET ROLE), and what that role may
+//! do.
 //!
 //! Invariant: authority is looked up again with the first statement after the cluster has changed.
 
@@ -13,7 +14,8 @@ use colibri_types::Result;
 use super::{Engine, Session};
 
 impl Session {
-    /// A session on a database of a cluster, of a user whose name is proven. `pid` is the number by which it is cancelled.
+    /// A session of an authenticated user on a database of a cluster. `pid` is the number by which
+    /// it is cancelled.
     ///
     /// # Errors
     /// As [`cluster::admit`].
@@ -31,7 +33,7 @@ impl Session {
     /// Looks up again what a role may do.
     pub(super) fn renew_authority(&mut self, role: RoleId) {
         let Some(cluster) = &self.own.cluster else { return };
-        // Before looking: what changes meanwhile is looked up once more.
+        // The version is read first: a change during the look-up makes it happen once more.
         let version = cluster.version();
         let owner = cluster.databases().into_iter().find(|known| known.name == self.own.engine.name());
         let owner = owner.map_or(cluster::BOOTSTRAP_ROLE, |database| database.owner);
@@ -39,13 +41,13 @@ impl Session {
         self.own.authority = Arc::new(Authority::of(&roles, role, owner));
         self.own.user = roles.name_of(role);
         self.own.cluster_version = version;
-        // `is_superuser` may be another.
+        // `is_superuser` may have changed.
         self.settings_version = self.settings_version.wrapping_add(1);
         self.env.user = self.own.user.clone();
         self.env.surroundings = None;
     }
 
-    /// As whom statements run.
+    /// The role that statements run as.
     pub(crate) fn role(&self) -> RoleId {
         self.own.authority.role
     }
@@ -55,17 +57,17 @@ impl Session {
         Arc::clone(&self.own.authority)
     }
 
-    /// As whom the session is.
+    /// The session's user.
     pub(crate) fn session_role(&self) -> RoleId {
         self.own.session_user
     }
 
-    /// The server around.
+    /// The server around the session, if there is one.
     pub(crate) fn cluster(&self) -> Option<Arc<dyn Cluster>> {
         self.own.cluster.clone()
     }
 
-    /// The roles there are; without a server, the user alone.
+    /// All roles; without a server, the user alone.
     pub(crate) fn all_roles(&self) -> Arc<cluster::Roles> {
         match &self.own.cluster {
             Some(cluster) => cluster.roles(),
@@ -73,7 +75,7 @@ impl Session {
         }
     }
 
-    /// The database at hand, as the server knows it.
+    /// The session's database, as the server knows it.
     pub(crate) fn own_database_info(&self) -> cluster::DatabaseInfo {
         let all = self.own.cluster.as_ref().map(|cluster| cluster.databases()).unwrap_or_default();
         let name = self.own.engine.name();

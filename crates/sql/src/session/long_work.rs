@@ -1,7 +1,9 @@
-//! Tests that nothing a statement does keeps others waiting, and that everything can be ended: see `tests/long/README.md`.
+//! Tests that nothing a statement does keeps others waiting, and that everything can be ended: see
+//! `tests/long/README.md`.
 //!
-//! A chance is a moment in which others may run: the end of a step, or a poll in the middle of one. Between two of them no
-//! more than [`GAP_MAX`] may pass, in CPU time of this thread, so that what else runs on the machine does not matter.
+//! A chance is a moment in which others may run: the end of a step, or a poll in the middle of one.
+//! Between two of them no more than [`GAP_MAX`] may pass, in CPU time of this thread, so that what
+//! else runs on the machine does not matter.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -147,7 +149,7 @@ fn run(session: &mut Session, text: &str, chances: &Chances, found: &mut BTreeSe
         match progress? {
             Progress::Rows => rows.clear(),
             Progress::Yield | Progress::Sleep(_) => {}
-            Progress::Wait(_) => return Err(Error::internal("nobody else has locks")),
+            Progress::Wait(_) | Progress::Fetch(_) => return Err(Error::internal("nobody else has locks")),
             Progress::Commits(turn) => turn.wait(),
             Progress::Done(_) => return Ok(()),
         }
@@ -270,7 +272,8 @@ fn a_statement_cancelled_while_it_is_planned_ends_there() {
     let mut session = Session::new(&engine, "colibri");
     let chances = Chances::of(&mut session);
     let text = format!("SELECT 1 IN ({})", vec!["1 + 1"; 20_000].join(", "));
-    // By its shape, with the literals left out, or as it is: whichever is cancelled, the statement is.
+    // By its shape, with the literals left out, or as it is: whichever is cancelled, the statement
+    // is.
     for lifting in [super::Lifting::Never, super::Lifting::Always] {
         session.set_lifting(lifting);
         chances.begin(3);

@@ -1,13 +1,13 @@
 //! Sessions: statements one after the other, in transactions.
 //!
-//! A statement is *prepared* (parsed, bound, planned; the plan is kept by its text) and *run* in steps, so that whoever
-//! drives the session decides where it waits: [`Session::step`] never blocks, but says what it waits for. The blocking
-//! drivers are here as well ([`Session::execute`], [`Session::run`]).
+//! A statement is *prepared* (parsed, bound, planned; the plan is kept by its text) and *run* in
+//! steps, so that the caller decides where it waits: [`Session::step`] never blocks, but returns
+//! what it waits for. The blocking drivers are here as well ([`Session::execute`],
+//! [`Session::run`]).
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `step` | a statement at work: begun, stepped on with, broken off and run again |
-//! | `texts` | the one door for texts: which reader a statement is for |
 //! | `plans`, `recipes` | preparing, and the plans that are kept: by a session, and for others to share |
 //! | `block`, `control` | transaction blocks; COMMIT, ROLLBACK, savepoints, EXPLAIN and their kin |
 //! | `identity`, `settings`, `set` | who the session is and what it may do; what can be set, and setting it |
@@ -16,13 +16,15 @@
 //! | `advisory` | locks by numbers that applications make up |
 //! | `engine`, `activity`, `calls`, `rows` | what sessions share; what they tell of themselves; functions of the session; rows that are given |
 //!
-//! How a statement that has to wait goes on: its operators have broken off with an error that names a lock; the
-//! transaction takes the statement back; the driver waits for the lock; the next step moves the snapshot forward and runs
-//! the statement from its start. So that nobody sees rows twice, statements that may break off keep their rows until the
-//! end. A statement outside a transaction block that conflicts at its commit runs again as a whole.
+//! How a statement waits for a lock: its operators return an error that names the lock; the
+//! transaction rolls the statement back; the driver waits for the lock; the next step moves the
+//! snapshot forward and runs the statement from its start. Statements that may have to wait keep
+//! their rows until the end, so that no row is given twice. A statement outside a transaction block
+//! that conflicts at its commit runs again as a whole.
 //!
-//! Invariants: after an error in a block every statement but its end is refused (25P02); rows leave a statement that
-//! changed something, or saw what is not durable, only together with a ticket that says when they may be told.
+//! Invariants: after an error in a block every statement but its end is refused (25P02); rows of a
+//! statement that changed something, or saw what is not durable, come with a ticket that says when
+//! they may be sent to the client.
 
 pub(crate) mod activity;
 pub(crate) mod advisory;
@@ -32,6 +34,7 @@ mod copy;
 mod cursor;
 mod drive;
 mod engine;
+mod guesses;
 mod identity;
 #[cfg(test)]
 mod long_work;
@@ -40,13 +43,13 @@ mod own;
 mod plans;
 mod recipes;
 mod rows;
+mod samples;
 mod sequences;
 mod serve;
 mod set;
 mod settings;
+mod sizes;
 mod step;
-mod texts;
-mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -54,7 +57,7 @@ use std::sync::atomic::AtomicBool;
 
 use colibri_catalog::{self, Catalog, cluster, cluster::Authority};
 use colibri_storage::TxnId;
-use colibri_txn::{LocalTransaction, QueuedCommit, Remains, Transaction};
+use colibri_txn::{QueuedCommit, Remains, Transaction};
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
 
@@ -63,29 +66,31 @@ use crate::surroundings::Listed;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 use block::Block;
-pub use copy::{Copy, CopyFrom, CopyTo};
+pub use copy::{Awaited, Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
 pub use drive::{Answer, rows_of_tag};
 pub use engine::Engine;
 use named_cursor::OpenCursor;
+pub use named_cursor::with_count;
 use own::Own;
 use plans::Plans;
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
+pub(crate) use sequences::OwnSequence;
 pub use serve::{Notice, Severity};
-pub(crate) use set::{To as SettingTo, flatten as flatten_setting};
+pub(crate) use set::flatten as flatten_setting;
 pub(crate) use settings::{Modes, Settings, for_catalog as settings_for_catalog};
 pub use step::{Completion, Progress, Running};
 
-/// The version that clients are told: that of the PostgreSQL whose SQL this follows.
+/// The version for clients: that of the PostgreSQL whose SQL Colibri follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
 /// What `version()` says.
 pub(crate) const VERSION: &str = concat!("PostgreSQL 15.0 (Colibri ", env!("CARGO_PKG_VERSION"), ")");
 
-/// Rows that a blocking driver lets a step look at.
+/// The budget of a step of a blocking driver, in rows.
 const BUDGET_ROWS: i64 = 1 << 20;
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionState {
     /// Between transactions.
@@ -100,14 +105,14 @@ pub enum TransactionState {
 pub struct Session {
     own: Own,
     env: Env,
-    txn: Option<LocalTransaction>,
+    txn: Option<Box<dyn Transaction>>,
     /// The transaction, while it waits for others who commit.
     committing: Option<QueuedCommit>,
-    /// What the last transaction left to the next one, if it only read.
-    remains: Option<Remains>,
-    /// What its statements keep.
+    /// The snapshot of the last transaction for the next one, if it was read-only.
+    remains: Option<Box<dyn Remains>>,
+    /// Memory reserved for its statements.
     memory: Arc<SessionMemory>,
-    /// What the last statement's rows were made in.
+    /// The batch that the last statement's rows are in.
     batch: Batch,
     /// See [`Session::keep_rows`].
     rows: Rows,
@@ -119,36 +124,40 @@ pub struct Session {
     cancel: Arc<AtomicBool>,
     /// See [`Session::set_long_work_hook`].
     long_work_hook: Option<pulse::Hook>,
-    /// Made of the two; the thread has it while the session is at work.
+    /// Polls the cancel flag and the hook. The thread uses it while the session works.
     pulse: Option<Pulse>,
-    /// The flag was found set while a text's shape was prepared; the text itself is next.
+    /// The cancel flag was set while a text's shape was prepared. The text itself, which is
+    /// prepared next, is cancelled.
     canceled_early: bool,
     /// The newest state that this session's transactions saw or made: later ones see at least that.
     seen: TxnId,
     notices: Vec<Notice>,
     settings_version: u32,
-    /// The state of the database that was last looked at for the catalogue's version, and that version.
+    /// The database state in which the catalogue's version was last read, and that version.
     looked_at: (TxnId, u64),
-    /// The block at hand, or the next one, has conflicted before: it begins with the newest state, durable or not.
+    /// The current block, or the next one, runs again after a conflict: it begins with the newest
+    /// state, durable or not.
     repeats: bool,
-    /// Cursors of the block at hand.
     /// Cursors and prepared statements as the catalogue lists them.
     listed: Arc<Listed>,
+    /// Cursors of the current block.
     cursors: HashMap<CompactString, Box<OpenCursor>>,
-    /// Room for the rows that a cursor's query gives.
+    /// A buffer for the rows of a cursor's query.
     cursor_rows: Rows,
-    /// Cursors that were declared so far.
+    /// The number of cursors declared so far.
     cursor_serial: u64,
-    /// EXECUTEs at work within each other.
-    execute_depth: u32,
-    /// What is being prepared is a cursor's query.
+    /// How many portals of FETCH are at work within each other.
+    fetch_depth: u32,
+    /// Whether functions of the catalogue know of sequences of the transaction's own.
+    lists_sequences: bool,
+    /// Whether a cursor's query is being prepared.
     marks_rows: bool,
-    /// Blocks that have ended so far.
+    /// The number of blocks that have ended.
     blocks_ended: u64,
 }
 
 impl Session {
-    /// A session of a user on a database by itself: without a server around it, where whoever is there may do everything.
+    /// A session on a database without a server. Its user is a superuser.
     #[must_use]
     pub fn new(engine: &Arc<Engine>, user: &str) -> Self {
         Self::with_number(engine, user, engine.new_session_number())
@@ -208,7 +217,8 @@ impl Session {
             cursors: HashMap::new(),
             cursor_rows: Rows::default(),
             cursor_serial: 0,
-            execute_depth: 0,
+            fetch_depth: 0,
+            lists_sequences: false,
             marks_rows: false,
             blocks_ended: 0,
         };
@@ -216,13 +226,13 @@ impl Session {
         session
     }
 
-    /// Where it stands.
+    /// The state of the session.
     #[must_use]
     pub fn state(&self) -> TransactionState {
         self.state
     }
 
-    /// Its number.
+    /// The session's number.
     #[must_use]
     pub fn number(&self) -> i32 {
         self.own.number
@@ -234,21 +244,21 @@ impl Session {
         &self.own.engine
     }
 
-    /// Set this to true to end the statement at work (57014). It is taken back by the next statement.
+    /// Set this to true to cancel the running statement (57014). The next statement clears it.
     #[must_use]
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancel)
     }
 
-    /// Has something called from the middle of work that cannot be put aside, about every 50 µs of it, on the thread that
-    /// steps: it can let others run, and set the cancel flag, which is looked at behind it. What it is called from holds
-    /// no locks.
+    /// Sets a function that is called about every 50 µs during work that cannot be suspended, on
+    /// the thread of the step. It can let others run, and set the cancel flag, which is checked
+    /// afterwards. Its callers hold no locks.
     pub fn set_long_work_hook(&mut self, hook: Option<Arc<dyn Fn() + Send + Sync>>) {
         self.long_work_hook = hook;
         self.pulse = None;
     }
 
-    /// Does something that polls for this session.
+    /// Runs a closure with this session's polling.
     #[inline]
     fn at_work<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let new = || Pulse::new(self.long_work_hook.clone(), &self.cancel);
@@ -295,8 +305,12 @@ impl Session {
         self.settings_version = self.settings_version.wrapping_add(1);
     }
 
-    /// Tells functions of the catalogue and the server, if what they know is not of now.
+    /// Gives the functions the present catalogue and server, if theirs are outdated.
     pub(super) fn surround(&mut self) {
+        if self.lists_sequences || !self.own.own_sequences.is_empty() {
+            self.lists_sequences = !self.own.own_sequences.is_empty();
+            self.listed.sequences.lock().clone_from(&self.own.own_sequences);
+        }
         if self.env.surroundings.is_some() && Arc::ptr_eq(&self.env.names().catalog, &self.own.catalog) {
             return;
         }
@@ -320,10 +334,10 @@ impl Session {
 
     // ---- for statements that change the catalogue ----
 
-    /// The catalogue, to be changed together with the transaction.
-    pub(crate) fn catalog_and_txn(&mut self) -> Result<(&mut Arc<Catalog>, &mut LocalTransaction)> {
+    /// The transaction's copy of the catalogue, to be changed.
+    pub(crate) fn catalog_and_txn(&mut self) -> Result<(&mut Arc<Catalog>, &mut dyn Transaction)> {
         match &mut self.txn {
-            Some(txn) => Ok((&mut self.own.catalog, txn)),
+            Some(txn) => Ok((&mut self.own.catalog, &mut **txn)),
             None => Err(Error::internal("a statement has no transaction")),
         }
     }
@@ -333,7 +347,8 @@ impl Session {
         self.surround();
     }
 
-    /// Makes functions forget the catalogue: it is about to change, and need not be copied for their sake.
+    /// Takes the catalogue away from the functions: it is about to change, and must not be copied
+    /// for them.
     pub(crate) fn forget_surroundings(&mut self) {
         self.env.surroundings = None;
     }
@@ -357,7 +372,7 @@ impl Session {
         run: impl FnOnce(&mut dyn Transaction, &mut Context<'_>) -> Result<T>,
     ) -> Result<T> {
         self.memory.set_limits(self.own.settings.hot().memory);
-        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let Some(txn) = self.txn.as_deref_mut() else { return Err(Error::internal("a statement has no transaction")) };
         let mut cx = Context {
             env: &self.env,
             params: &[],
@@ -369,12 +384,12 @@ impl Session {
         run(txn, &mut cx)
     }
 
-    /// A sequence goes back to its start, or to a value, if the transaction commits.
+    /// Resets a sequence to its start, or to a value, if the transaction commits.
     pub(crate) fn restart_sequence(&mut self, sequence: &Arc<colibri_catalog::Sequence>, at: Option<i64>) {
         self.own.set_back(sequence, at.unwrap_or(sequence.start));
     }
 
-    /// A sequence has got other properties, and goes on from where it stands.
+    /// Changes the properties of a sequence, which keeps its position.
     pub(crate) fn keep_place(&mut self, sequence: &colibri_catalog::Sequence) -> Result<()> {
         self.own.change_sequence(sequence)
     }
@@ -384,7 +399,7 @@ impl Session {
         Ok(self.own.place_of(sequence)?.value)
     }
 
-    /// A sequence is new.
+    /// Adds a new sequence.
     pub(crate) fn add_sequence(&mut self, sequence: &colibri_catalog::Sequence) {
         self.own.add_sequence(sequence);
     }

@@ -7,23 +7,22 @@
 //! UPDATE|DELETE … WHERE CURRENT OF name
 //! ```
 //!
-//! A cursor is a statement at work that nobody steps on with but FETCH: it runs as far as its rows are asked for. What it
-//! has given is forgotten if it cannot go back: see [`scroll`].
+//! A cursor is a running statement whose steps only FETCH runs: it runs as far as its rows are
+//! fetched. Rows that it has given are dropped if it cannot scroll back: see [`scroll`].
 //!
-//! The portals of the protocol that are to give their rows piece by piece, or that a statement could ask for by name, are
-//! cursors too: see [`portal`].
+//! Portals of the protocol are cursors, too, if their rows are fetched in pieces, or a statement
+//! could name them: see [`portal`].
 //!
 //! Invariants
-//! - A cursor sees neither what its transaction writes after DECLARE nor, in READ COMMITTED, a later snapshot: before a
-//!   statement that would let it, it is run to its end ([`Session::settle_cursors`]). So one that is not at its end has
-//!   nothing of its own transaction's to take back.
-//! - Cursors end with their block, and those that a savepoint is older than with ROLLBACK TO it.
-//!   Those WITH HOLD are run to their ends before their block commits, and are rows from then on:
-//!   see [`hold`].
+//! - A cursor sees neither what its transaction writes after DECLARE nor, in READ COMMITTED, a
+//!   later snapshot: before a statement that would change that, it is run to its end
+//!   ([`Session::settle_cursors`]). So a rollback of its transaction's own writes does not concern
+//!   a cursor that is not at its end.
+//! - Cursors end with their block, and with ROLLBACK TO an older savepoint. Those WITH HOLD are run
+//!   to their ends before their block commits, and consist of rows from then on: see [`hold`].
 
 mod current_row;
 mod hold;
-mod parse;
 mod portal;
 mod scroll;
 #[cfg(test)]
@@ -32,22 +31,28 @@ mod tests;
 use std::sync::Arc;
 
 use colibri_catalog::Table;
+use colibri_syntax::tree::{self, Statement};
 use colibri_txn::{CommitTicket, Isolation};
 use colibri_types::{Datum, Error, Result, SqlState, Type};
 use compact_str::{CompactString, format_compact};
+use sqlparser::ast;
 
-use super::drive::{sleep_now, wait_now};
+use super::drive::{fetch_now, sleep_now, wait_now};
 use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
 use crate::exec::KeptRows;
 use crate::surroundings::CursorInfo;
 
-pub(super) use parse::{Goal, Parsed, parse};
+pub(super) use colibri_syntax::tree::Goal;
+pub use portal::with_count;
 use scroll::Scroll;
 
 const NO_SUCH_CURSOR: SqlState = SqlState("34000");
 const DUPLICATE_CURSOR: SqlState = SqlState("42P03");
+
+/// Portals of FETCH that take rows from each other, at most.
+const FETCH_DEPTH_MAX: u32 = 16;
 
 /// A statement about cursors.
 pub(super) enum CursorStatement {
@@ -135,27 +140,34 @@ fn no_such_cursor(name: &str) -> Error {
 
 impl Session {
     /// Makes a statement about cursors ready to run, in the transaction at hand.
-    pub(super) fn prepare_cursor(&mut self, text: &str, parsed: Parsed, types: &[Option<Type>]) -> Result<Recipe> {
+    pub(super) fn prepare_cursor(
+        &mut self,
+        text: &str,
+        statement: &Statement,
+        types: &[Option<Type>],
+    ) -> Result<Recipe> {
         let mut prepared = self.bare(text, Command::Empty);
-        let statement = match parsed {
-            Parsed::Declare { name, scroll, binary, hold, insensitive, query } => {
-                let in_text = |error: Error| match error.report().position {
-                    Some(position) => error.moved_to(position + text[..query].chars().count() as u32),
-                    None => error,
-                };
-                let query = self.prepare_marked(&text[query..], types).map_err(in_text)?;
-                let Command::Plan { kind: Kind::Select, fragment } = &query.command else {
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, "a cursor is for a query"));
-                };
+        let statement = match statement {
+            Statement::Declare(declare) => {
+                let no_query = || Error::new(SqlState::SYNTAX_ERROR, "a cursor is for a query");
+                let &tree::Declare { scroll, binary, hold, insensitive, ref query, .. } = &**declare;
+                if !matches!(query.statement, ast::Statement::Query(_)) {
+                    return Err(no_query());
+                }
+                let query = self.prepare_inner_marked(text, query, types)?;
+                let Command::Plan { kind: Kind::Select, fragment } = &query.command else { return Err(no_query()) };
+                query.check_constants()?;
                 let locks = query.cursor_rows.as_ref().is_some_and(|rows| rows.locks);
                 let scroll = Scroll::of(scroll, locks, &fragment.root);
+                let name = declare.name.clone();
                 if locks {
                     scroll::check_locks(hold, scroll, insensitive)?;
                 }
                 prepared.params.clone_from(&query.params);
                 CursorStatement::Declare { name, scroll, binary, hold, query }
             }
-            Parsed::Fetch { name, goal, moves } => {
+            Statement::Fetch(fetch) => {
+                let tree::Fetch { name, goal, moves } = fetch.clone();
                 // One that is not there may be when it is run.
                 let known = self.cursors.get(&name).filter(|_| !moves);
                 if let Some(cursor) = known {
@@ -165,7 +177,8 @@ impl Session {
                 let is_known = known.is_some_and(|cursor| cursor.prepared.columns().is_some());
                 CursorStatement::Fetch { name, goal, moves, is_known }
             }
-            Parsed::Close { name } => CursorStatement::Close { name },
+            Statement::Close(name) => CursorStatement::Close { name: name.clone() },
+            _ => return Err(Error::internal("not a statement about cursors")),
         };
         prepared.command = Command::Cursor(statement);
         Ok(prepared)
@@ -232,7 +245,7 @@ impl Session {
             }
             CursorStatement::Fetch { name, goal, moves, .. } => {
                 let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
-                cursor.expect_rows(name)?;
+                cursor.expect_rows()?;
                 let types = |columns: &[ResultColumn]| columns.iter().map(|column| column.ty).collect::<Vec<_>>();
                 if !moves && types(&cursor.prepared.columns) != types(&prepared.columns) {
                     let message = "cached plan must not change result type";
@@ -281,13 +294,16 @@ impl Session {
         }
         let mut has_pulled = false;
         loop {
-            let before = fetch.given;
-            fetch.is_done = cursor.give(fetch, out)?;
-            if fetch.given > before && !fetch.moves {
-                return Ok(Some(Progress::Rows));
-            }
-            if fetch.is_done {
-                return Ok(None);
+            // What has no plan has all of its effects, and its rows, before it gives the first.
+            if cursor.has_plan() || cursor.running.is_none() {
+                let before = fetch.given;
+                fetch.is_done = cursor.give(fetch, out)?;
+                if fetch.given > before && !fetch.moves {
+                    return Ok(Some(Progress::Rows));
+                }
+                if fetch.is_done {
+                    return Ok(None);
+                }
             }
             // What has a long way to go to its first row stops like any other statement.
             if std::mem::replace(&mut has_pulled, true) {
@@ -302,8 +318,16 @@ impl Session {
     /// Steps on with a cursor's query. `None`: it has more rows now, or is at its end.
     fn pull(&mut self, cursor: &mut OpenCursor, budget_rows: i64) -> Result<Option<Progress>> {
         let Some(running) = &mut cursor.running else { return Ok(None) };
+        // A FETCH may be of a portal of a FETCH, and so on.
+        let is_inside = !matches!(running.prepared.command, Command::Plan { .. });
+        if is_inside && self.fetch_depth >= FETCH_DEPTH_MAX {
+            return Err(crate::statement::too_deep());
+        }
         let mut came = std::mem::take(&mut self.cursor_rows);
-        let progress = self.advance(running, &mut came, budget_rows)?;
+        self.fetch_depth += u32::from(is_inside);
+        let progress = self.advance(running, &mut came, budget_rows);
+        self.fetch_depth -= u32::from(is_inside);
+        let progress = progress?;
         cursor.planned = Arc::clone(&running.prepared);
         for row in 0..came.len() {
             cursor.rows.push(&self.memory, came.row_mut(row))?;
@@ -354,7 +378,8 @@ impl Session {
         // What writes, or has effects of another kind, has them when it is asked for rows.
         let waits = |cursor: &OpenCursor| {
             let is_at_start = matches!(&cursor.running, Some(running) if matches!(running.stage, Stage::Begin));
-            cursor.prepared.writes || cursor.prepared.has_side_effects && is_at_start && !cursor.holds
+            let does_something = cursor.prepared.has_side_effects || !cursor.has_plan();
+            cursor.prepared.writes || does_something && is_at_start && !cursor.holds
         };
         let is_open =
             |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed && !waits(cursor) && which(cursor);
@@ -367,7 +392,7 @@ impl Session {
     }
 }
 
-/// How far a cursor that is to be kept is run at once, by who may wait.
+/// The budget of a step, in rows, when a thread that may wait runs a cursor to its end.
 const SETTLE_ROWS: i64 = 1 << 20;
 
 impl Session {
@@ -377,6 +402,7 @@ impl Session {
             match self.settle_cursors(SETTLE_ROWS)? {
                 None => return Ok(()),
                 Some(Progress::Wait(wait)) => wait_now(wait, &self.own.settings, &self.cancel)?,
+                Some(Progress::Fetch(wait)) => fetch_now(&wait, &self.cancel)?,
                 Some(Progress::Sleep(until)) => sleep_now(until, None, &self.cancel)?,
                 Some(_) => {}
             }
@@ -434,15 +460,16 @@ impl OpenCursor {
         }
     }
 
-    /// Refuses a portal of a statement that gives no rows.
-    fn expect_rows(&self, name: &str) -> Result<()> {
-        let has_plan = matches!(self.prepared.command, Command::Plan { .. });
+    /// Refuses a portal of a statement that gives no rows, as PostgreSQL does.
+    fn expect_rows(&self) -> Result<()> {
         if self.prepared.columns().is_some() {
-            let message = "FETCH from a portal of anything but SELECT, INSERT, UPDATE and DELETE";
-            return if has_plan { Ok(()) } else { Err(Error::unsupported(message)) };
+            return Ok(());
         }
-        let message = format!("cursor \"{name}\" is of a statement that gives no rows");
-        Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message))
+        Err(Error::new(SqlState::INTERNAL, "unsupported portal strategy"))
+    }
+
+    fn has_plan(&self) -> bool {
+        matches!(self.prepared.command, Command::Plan { .. })
     }
 
     /// Rows that there are so far.

@@ -1,5 +1,5 @@
-//! What a session has besides its transaction: who it is, its settings, the catalogue as it saw it
-//! last; and the functions that only a session can compute.
+//! The state of a session besides its transaction: its user, its settings, the catalogue as it saw
+//! it last; and the functions that only a session can compute.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,44 +21,44 @@ use super::settings::{Around, Modes, Settings, parse_bool};
 use crate::exec::SessionCalls;
 use crate::surroundings::SearchPath;
 
-/// What a session knows besides its transaction.
+/// The state of a session besides its transaction.
 pub(super) struct Own {
     pub(super) engine: Arc<Engine>,
     pub(super) number: i32,
     pub(super) presence: Arc<Presence>,
     /// The server around; without one the user is a superuser, alone.
     pub(super) cluster: Option<Arc<dyn Cluster>>,
-    /// As whom the session is.
+    /// The session's user.
     pub(super) session_user: RoleId,
-    /// The same, by name.
+    /// The session's user by name.
     pub(super) session_name: CompactString,
-    /// Who it was that logged in, whatever SET SESSION AUTHORIZATION says.
+    /// The user that logged in; SET SESSION AUTHORIZATION does not change it.
     pub(super) login_role: RoleId,
     pub(super) login: CompactString,
-    /// As whom statements run, by name: the same unless SET ROLE says otherwise.
+    /// The role that statements run as, by name: the session's user unless SET ROLE chose another.
     pub(super) user: CompactString,
     /// What the user may do, as of this version of the cluster.
     pub(super) authority: Arc<Authority>,
     pub(super) cluster_version: u64,
     pub(super) settings: Settings,
-    /// The catalogue as the transaction at hand sees it, or the last one saw it.
+    /// The catalogue as the current transaction sees it, or as the last one saw it.
     pub(super) catalog: Arc<Catalog>,
     pub(super) search_path: SearchPath,
     /// What `nextval` gave last for each sequence.
     pub(super) current: HashMap<ObjectId, i64>,
     pub(super) last: Option<ObjectId>,
-    /// The modes of the block at hand, with what `set_config` has said of them; `None` between blocks.
+    /// The modes of the current block, with changes by `set_config`; `None` between blocks.
     pub(super) modes: Option<Modes>,
     /// Changes of settings made by `set_config`.
     pub(super) settings_changed: bool,
-    /// Settings as they were before the statement at hand changed them.
+    /// Settings as they were before the current statement changed them.
     pub(super) settings_before: Option<Settings>,
     /// Numbers of roles that the session has been, or wanted to be.
     pub(super) role_numbers: HashMap<CompactString, RoleId>,
     pub(super) advisory: Advisory,
-    /// Sequences that the transaction at hand has made, changed or set back.
+    /// Sequences that the current transaction has created, changed or restarted.
     pub(super) own_sequences: OwnSequences,
-    /// The statement at hand may not write.
+    /// Whether the current statement may not write.
     pub(super) read_only: bool,
 }
 
@@ -68,7 +68,7 @@ impl Own {
         self.settings.show(name, &self.around())
     }
 
-    /// What settings are read with.
+    /// The context that settings are read with.
     pub(super) fn around(&self) -> Around<'_> {
         Around {
             server: self.cluster.as_deref(),
@@ -78,7 +78,7 @@ impl Own {
         }
     }
 
-    /// `set_config`, with what was given for it; what the setting is then.
+    /// `set_config` with its arguments; gives the setting's new value.
     fn set_config(&mut self, args: &[Datum]) -> Result<Datum> {
         let Some(Datum::Text(name)) = args.first() else {
             return Err(Error::new(SqlState("22004"), "SET requires parameter name"));
@@ -98,7 +98,8 @@ impl Own {
         Ok(Datum::text(&self.show(name)?))
     }
 
-    /// Sets a mode of the transaction at hand, which has run a query already: this one. False if it is another setting.
+    /// Sets a mode of the current transaction, which has run a query already: this one. False if
+    /// the setting is no mode.
     fn set_mode(&mut self, name: &str, value: Option<&str>) -> Result<bool> {
         let active = |message| Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
         let default = self.settings.hot().modes();
@@ -131,13 +132,13 @@ impl Own {
         Ok(true)
     }
 
-    /// Refuses whoever has none of some privileges on a sequence.
+    /// 42501 unless the current role has one of some privileges on a sequence.
     fn expect_any(&self, sequence: &Sequence, any: Privileges) -> Result<()> {
         let has = self.authority.privileges(ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref());
         if has.common(any).is_empty() { Err(Error::denied("sequence", &sequence.name)) } else { Ok(()) }
     }
 
-    /// What a text names; of three parts the first is this database's name.
+    /// The parts of the name in a text. Of three parts the first is this database's name.
     fn relation(&self, text: &str) -> Result<Option<Relation>> {
         let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
         let parts = match &parts[..] {
@@ -158,7 +159,7 @@ impl Own {
 
     fn sequence(&self, name: &Datum) -> Result<Arc<Sequence>> {
         let Datum::Text(text) = name else { return Err(Error::internal("a sequence's name is not text")) };
-        // Digits alone are a relation's number, and a dash is none's.
+        // Digits alone are a relation's number; a dash means no relation.
         if let Ok(number) = if text == "-" { Ok(0) } else { text.parse::<u32>() } {
             return self
                 .catalog
@@ -235,7 +236,9 @@ impl SessionCalls for Own {
             "current_user" => Datum::Text(self.user.clone()),
             "session_user" => Datum::Text(self.session_name.clone()),
             "current_database" => Datum::text(self.engine.name()),
-            "current_schema" => match self.search_path.iter().find(|schema| self.catalog.schema(schema).is_some()) {
+            "current_schema" => match self.search_path.iter().find(|schema| {
+                colibri_catalog::system_tables::is_system_schema(schema) || self.catalog.schema(schema).is_some()
+            }) {
                 Some(schema) => Datum::Text(schema.clone()),
                 None => Datum::Null,
             },
@@ -270,11 +273,17 @@ impl SessionCalls for Own {
                     }
                 };
                 let column = table.column(text(1)).ok_or_else(|| no_column(&table.name))?;
+                // Of several the column's own one, which came with it.
+                let default = table.columns[column].default.as_deref();
+                let is_own = |sequence: &Sequence| {
+                    default.is_some_and(|default| crate::bind::stored::uses_sequence(default, sequence))
+                };
                 let owned = self
                     .catalog
                     .sequences()
                     .inspect(|_| pulse::look())
-                    .find(|sequence| sequence.owned_by == Some((table.id, column)));
+                    .filter(|sequence| sequence.owned_by == Some((table.id, column)))
+                    .min_by_key(|sequence| (!is_own(sequence), sequence.id));
                 match owned {
                     Some(sequence) => Datum::text(&format!("{}.{}", sequence.schema, sequence.name)),
                     None => Datum::Null,

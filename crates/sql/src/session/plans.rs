@@ -3,28 +3,29 @@
 //! Most of that follows from the text and the catalogue, and is the same for all sessions: the [`Recipe`], which they share (see
 //! [`recipes`](super::recipes)). So the plans of what many sessions run lie in the processor's caches once, and not once a session.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use colibri_catalog::{Index, Table, cluster::Authority, record};
-use colibri_txn::{Key, LocalTransaction, Space, SpaceId, Transaction};
+use colibri_catalog::{Table, cluster::Authority, record};
+use colibri_syntax::Lifted;
+use colibri_syntax::tree::{Admin, Inner, Setting, Statement, Transaction as TransactionStatement};
+use colibri_txn::SpaceId;
 use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::activity::Counter;
+use super::guesses::{Guess, ROWS_SMALL, Variants};
 use super::named_cursor::CursorStatement;
-use super::set::SetStatement;
-use super::texts::{self, Parsed};
-use super::{Session, TransactionState, control};
+use super::sizes::{ROWS_UNKNOWN, TxnSizes};
+use super::{Session, TransactionState, control, set};
 use crate::admin;
 use crate::bind::{Binder, CurrentOf, CursorRows, Need};
-use crate::lift::Lifted;
+use crate::ddl;
 use crate::plan::{AssignedValue, Fragment, Node};
-use crate::planner::{self, Rewrites, Sizes};
+use crate::planner;
 use crate::registry::builtin;
 use crate::statement::Scanned;
 use crate::surroundings::SearchPath;
@@ -35,10 +36,6 @@ const PLANS_MAX: usize = 512;
 const RUNS_BETWEEN_LOOKS: u32 = 32;
 /// A table that has grown or shrunk by this factor may deserve another plan.
 const SIZE_FACTOR: f64 = 4.0;
-/// How many keys are looked at to learn how many rows are alike.
-const SAMPLE_KEYS: usize = 8;
-/// Below this many rows a table's size does not matter.
-const ROWS_SMALL: f64 = 200.0;
 
 const VIEW_OF_CURSORS: &[u8] = b"pg_cursors";
 
@@ -59,6 +56,7 @@ pub struct Prepared {
     /// Whose privileges it was found to be within.
     authority: Arc<Authority>,
     runs: AtomicU32,
+    pub(super) variants: Variants<Prepared>,
     /// What its runs did and cost.
     pub(super) counter: Option<Arc<Counter>>,
 }
@@ -81,6 +79,8 @@ pub struct Recipe {
     pub(super) locks: bool,
     /// It calls functions that change something, or give something else each time.
     pub(super) has_side_effects: bool,
+    /// How strongly it locks rows, as SQL writes it.
+    pub(super) row_lock: Option<&'static str>,
     /// Its text has the name of the view that lists cursors.
     pub(super) names_cursors: bool,
     /// It is a cursor's query, and this is where the keys of its tables' rows are in its rows.
@@ -96,9 +96,12 @@ pub struct Recipe {
     needs: Vec<Need>,
     /// Sizes of tables that the plan was made for.
     sizes: Vec<(Arc<Table>, f64)>,
+    /// What it was guessed that ranges of keys hold.
+    pub(super) guesses: Vec<Guess>,
+    pub(super) variants: Variants<Recipe>,
     pub(super) param_hints: Vec<Option<Type>>,
     /// It follows from the session's settings or its user as well: nobody else's.
-    is_personal: bool,
+    pub(super) is_personal: bool,
 }
 
 impl Deref for Prepared {
@@ -109,7 +112,6 @@ impl Deref for Prepared {
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "it lies in a recipe, of which there are few, and most are plans")]
 pub(super) enum Command {
     /// Nothing but blanks and comments.
     Empty,
@@ -118,15 +120,17 @@ pub(super) enum Command {
         kind: Kind,
     },
     /// Runs within a transaction.
-    Utility(Box<ast::Statement>),
+    Utility(Box<Statement>),
     /// About roles, databases, privileges; within a transaction.
-    Admin(Box<admin::Statement>),
+    Admin(Box<Admin>),
     /// Begins or ends a transaction, or needs none.
-    Control(Box<ast::Statement>),
-    /// About settings, or the beginning of a transaction; it needs none.
-    Set(Box<SetStatement>),
+    Control(Box<Statement>),
+    /// About settings; it needs no transaction.
+    Set(Box<Setting>),
     /// Rows piece by piece.
     Cursor(CursorStatement),
+    /// COPY, which is read again when it begins: what it copies is planned then.
+    Copy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +147,8 @@ pub(super) struct Plans {
     by_text: HashMap<(String, Vec<Option<Type>>), Arc<Prepared>>,
     shapes: HashMap<String, Shape>,
     pub(super) lifting: Lifting,
+    /// The values that the plan at hand is made for; none if it is made for average ones.
+    pub(super) for_params: Vec<Datum>,
 }
 
 /// What is known of texts without their literals.
@@ -166,73 +172,11 @@ pub enum Lifting {
     Always,
 }
 
-/// Sizes of tables, as a transaction sees them.
-struct TxnSizes<'t> {
-    txn: &'t LocalTransaction,
-    asked: RefCell<Vec<(Arc<Table>, f64)>>,
-    alike: RefCell<HashMap<Prefix, Option<f64>>>,
-    tables: &'t colibri_catalog::Catalog,
-    rewrites: Rewrites,
-}
-
-/// The first columns of a key: the space of a table's rows or of an index, and how many columns.
-type Prefix = (SpaceId, usize);
-
-impl<'t> TxnSizes<'t> {
-    fn new(txn: &'t LocalTransaction, tables: &'t colibri_catalog::Catalog, rewrites: Rewrites) -> Self {
-        Self { txn, asked: RefCell::default(), alike: RefCell::default(), tables, rewrites }
-    }
-}
-
 impl Plans {
     pub(super) fn clear(&mut self) {
         self.by_text.clear();
         self.shapes.clear();
     }
-}
-
-impl Sizes for TxnSizes<'_> {
-    fn rewrites(&self) -> Rewrites {
-        self.rewrites
-    }
-
-    fn rows(&self, table: &Table) -> f64 {
-        let mut asked = self.asked.borrow_mut();
-        if let Some((_, rows)) = asked.iter().find(|(known, _)| known.id == table.id) {
-            return *rows;
-        }
-        let rows = rows_of(self.txn, table);
-        if let Some(table) = self.tables.table(table.id) {
-            asked.push((Arc::clone(table), rows));
-        }
-        rows
-    }
-
-    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<f64> {
-        let space = index.map_or_else(|| table.space(), Index::space);
-        let prefix = (space.id, columns);
-        if let Some(known) = self.alike.borrow().get(&prefix) {
-            return *known;
-        }
-        let found = rows_alike(self.txn, &space, |key| record::prefix_bytes(table, index, columns, key).ok());
-        self.alike.borrow_mut().insert(prefix, found);
-        found
-    }
-}
-
-/// How many keys of a space have the same beginning as one of them, on average over a sample of them all.
-fn rows_alike(txn: &LocalTransaction, space: &Space, prefix_bytes: impl Fn(&[u8]) -> Option<usize>) -> Option<f64> {
-    let keys = txn.sample(space, SAMPLE_KEYS).ok()?;
-    let alike = |key: &Key| {
-        let prefix = Key::from_slice(&key[..prefix_bytes(key)?]);
-        txn.estimate(space, &record::prefix_range(prefix)).ok()
-    };
-    let found: Vec<u64> = keys.iter().filter_map(alike).collect();
-    (!found.is_empty()).then(|| found.iter().sum::<u64>() as f64 / found.len() as f64)
-}
-
-fn rows_of(txn: &LocalTransaction, table: &Table) -> f64 {
-    txn.estimate(&table.space(), &record::whole_range()).map_or(1_000.0, |rows| rows as f64)
 }
 
 impl Prepared {
@@ -271,6 +215,17 @@ impl Prepared {
         matches!(self.command, Command::Plan { kind: Kind::Select, .. })
     }
 
+    /// Fails with what its constants fail with, which is known before it runs.
+    ///
+    /// # Errors
+    /// What evaluating them comes to.
+    pub fn check_constants(&self) -> Result<()> {
+        match &self.command {
+            Command::Plan { fragment, .. } => fragment.fails.clone().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it changes something.
     #[must_use]
     pub fn writes(&self) -> bool {
@@ -294,7 +249,8 @@ impl Prepared {
 
     /// Whether it commits a block.
     pub(super) fn commits(&self) -> bool {
-        matches!(&self.command, Command::Control(statement) if matches!(**statement, ast::Statement::Commit { .. }))
+        matches!(&self.command, Command::Control(statement)
+            if matches!(**statement, Statement::Transaction(TransactionStatement::Commit { .. })))
     }
 
     pub(super) fn tag(&self) -> &'static str {
@@ -310,6 +266,7 @@ impl Prepared {
             Command::Admin(statement) => statement.tag(),
             Command::Set(statement) => statement.tag(),
             Command::Cursor(statement) => statement.tag(),
+            Command::Copy => "COPY",
         }
     }
 
@@ -336,6 +293,13 @@ fn numbered(tag: &str, rows: u64) -> CompactString {
     text
 }
 
+/// Whether two plans take parameters of the same types, and give the same columns.
+fn gives_the_same(new: &Recipe, old: &Recipe) -> bool {
+    new.params == old.params
+        && new.columns.len() == old.columns.len()
+        && new.columns.iter().zip(&old.columns).all(|(new, old)| new.ty == old.ty && new.name == old.name)
+}
+
 /// Where a plan's rows are, if it does nothing but add to them.
 fn adds_to(node: &Node) -> Option<SpaceId> {
     let Node::Update(update) = node else { return None };
@@ -357,7 +321,7 @@ impl Session {
         {
             return None;
         }
-        let Lifted { text: shape, types, mut values } = crate::lift::lift(text)?;
+        let Lifted { text: shape, types, mut values } = colibri_syntax::lift(text)?;
         let known = match self.plans.shapes.get(&shape) {
             Some(known) => *known,
             None => {
@@ -433,56 +397,67 @@ impl Session {
         prepared
     }
 
+    /// The same for the query inside of DECLARE.
+    pub(super) fn prepare_inner_marked(
+        &mut self,
+        text: &str,
+        inner: &Inner,
+        types: &[Option<Type>],
+    ) -> Result<Arc<Prepared>> {
+        self.marks_rows = true;
+        let prepared = self.prepare_inner(text, inner, types);
+        self.marks_rows = false;
+        prepared
+    }
+
     /// Finds or makes the plan of a statement, in the transaction at hand.
     pub(super) fn prepare_in_txn(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        if let Some(known) = self.known_plan(text, types)? {
+            return Ok(known);
+        }
+        let recipe = Arc::new(self.prepare_by_depth(text, types)?);
+        Ok(self.adopt_or_keep(recipe, types))
+    }
+
+    /// Finds or makes the plan of a statement inside of another one, which is read. The text is all
+    /// of it.
+    pub(super) fn prepare_inner(&mut self, text: &str, inner: &Inner, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        let own_text = &text[inner.bytes.clone()];
+        if let Some(known) = self.known_plan(own_text, types)? {
+            return Ok(known);
+        }
+        let recipe = Arc::new(self.prepare_relational(text, own_text, &inner.statement, types)?);
+        Ok(self.adopt_or_keep(recipe, types))
+    }
+
+    /// A plan that is kept, by the session or by others. Plans with marks are not.
+    fn known_plan(&mut self, text: &str, types: &[Option<Type>]) -> Result<Option<Arc<Prepared>>> {
         if self.marks_rows {
-            // The plans that are kept have no marks.
             self.surround();
-            let scanned = crate::statement::scan(text)?;
-            let recipe = self.prepare_by_depth(text, scanned, types)?;
-            return Ok(Arc::new(self.adopt(Arc::new(recipe))));
+            return Ok(None);
         }
         let key = (text.to_owned(), types.to_vec());
         if let Some(prepared) = self.plans.by_text.get(&key).filter(|prepared| self.is_current(prepared)) {
-            return Ok(Arc::clone(prepared));
+            return Ok(Some(Arc::clone(prepared)));
         }
         self.surround();
-        if let Some(recipe) = self.shared_recipe(text, types) {
-            self.check_needs(&recipe.needs)?;
-            return Ok(self.keep(key, recipe));
-        }
-        let scanned = match texts::parse(text)? {
-            Parsed::Set(statement) => {
-                let mut recipe = self.bare(text, Command::Empty);
-                recipe.columns = statement.columns(self);
-                recipe.command = Command::Set(Box::new(statement));
-                return Ok(self.keep(key, Arc::new(recipe)));
-            }
-            Parsed::Admin(statement) => {
-                let mut recipe = self.bare(text, Command::Empty);
-                recipe.writes = statement.writes();
-                recipe.command = Command::Admin(Box::new(statement));
-                return Ok(Arc::new(self.adopt(Arc::new(recipe))));
-            }
-            Parsed::Cursor(parsed) => {
-                let recipe = self.prepare_cursor(text, parsed, types)?;
-                return Ok(Arc::new(self.adopt(Arc::new(recipe))));
-            }
-            Parsed::Other(scanned) => scanned,
-        };
-        let recipe = Arc::new(self.prepare_by_depth(text, scanned, types)?);
-        // What a block's own changes of the catalogue led to is right for nobody else.
-        if self.block.catalog_changed {
-            return Ok(Arc::new(self.adopt(recipe)));
-        }
+        let Some(recipe) = self.shared_recipe(text, types) else { return Ok(None) };
+        self.check_needs(&recipe.needs)?;
+        Ok(Some(self.keep(key, recipe)))
+    }
+
+    /// A statement for this session, which is kept for the next time if that is worth while.
+    fn adopt_or_keep(&mut self, recipe: Arc<Recipe>, types: &[Option<Type>]) -> Arc<Prepared> {
         let is_plan = matches!(recipe.command, Command::Plan { .. });
+        let is_kept = is_plan || matches!(recipe.command, Command::Control(_) | Command::Set(_));
+        // What a block's own changes of the catalogue led to is right for nobody else.
+        if !is_kept || self.marks_rows || self.block.catalog_changed {
+            return Arc::new(self.adopt(recipe));
+        }
         if is_plan && !recipe.is_personal {
             self.own.engine.recipes().keep(&recipe);
         }
-        Ok(match is_plan || matches!(recipe.command, Command::Control(_)) {
-            true => self.keep(key, recipe),
-            false => Arc::new(self.adopt(recipe)),
-        })
+        self.keep((recipe.text.clone(), types.to_vec()), recipe)
     }
 
     /// What another session knows of a text, if that is good for this one.
@@ -501,20 +476,31 @@ impl Session {
 
     /// Whether a plan was made for tables of quite other sizes than they have by now.
     fn is_outgrown(&self, recipe: &Recipe) -> bool {
-        let Some(txn) = &self.txn else { return false };
+        let Some(txn) = self.txn.as_deref() else { return false };
         recipe.sizes.iter().any(|(table, before)| {
-            let now = rows_of(txn, table);
+            let now = match txn.estimate(&table.space(), &record::whole_range()) {
+                Ok(rows) => rows as f64,
+                // It is not worth waiting for.
+                Err(colibri_txn::Error::Interrupted(_)) => return false,
+                Err(_) => ROWS_UNKNOWN,
+            };
             let (small, large) = (now.min(*before), now.max(*before));
             large > ROWS_SMALL && large > small.max(1.0) * SIZE_FACTOR
         })
     }
 
     /// A statement for this session, whose privileges have been looked at.
-    fn adopt(&self, recipe: Arc<Recipe>) -> Prepared {
+    pub(super) fn adopt(&self, recipe: Arc<Recipe>) -> Prepared {
         let activity = self.own.engine.activity();
         let is_plan = matches!(recipe.command, Command::Plan { .. });
         let counter = is_plan.then(|| activity.counter(&self.own.user, &recipe.text));
-        Prepared { recipe, authority: Arc::clone(&self.own.authority), runs: AtomicU32::new(0), counter }
+        Prepared {
+            recipe,
+            authority: Arc::clone(&self.own.authority),
+            runs: AtomicU32::new(0),
+            variants: Variants::default(),
+            counter,
+        }
     }
 
     /// The same, and the next time that it is asked for.
@@ -528,41 +514,34 @@ impl Session {
     }
 
     /// Prepares a statement on a stack that fits it. Some that look shallow turn out to be deep.
-    fn prepare_by_depth(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Recipe> {
+    fn prepare_by_depth(&mut self, text: &str, types: &[Option<Type>]) -> Result<Recipe> {
+        self.by_depth(text, |session, scanned| session.prepare_scanned(text, scanned, types))
+    }
+
+    /// Does something with a text on a stack that fits it.
+    pub(super) fn by_depth<T: Send>(
+        &mut self,
+        text: &str,
+        mut make: impl FnMut(&mut Self, Scanned<'_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        let scanned = crate::statement::scan(text)?;
         if !scanned.is_deep() {
-            match self.prepare_scanned(text, scanned, types) {
+            match make(self, scanned) {
                 Err(error) if error.state() == SqlState::TOO_COMPLEX => {}
-                prepared => return prepared,
+                made => return made,
             }
         }
-        crate::statement::on_deep_stack(|| {
-            let scanned = crate::statement::scan(text)?;
-            self.prepare_scanned(text, scanned, types)
-        })
+        crate::statement::on_deep_stack(|| make(self, crate::statement::scan(text)?))
     }
 
     fn prepare_scanned(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Recipe> {
-        let is_deep = crate::statement::is_on_deep_stack();
         let mut statements = scanned.parse()?;
         if statements.len() > 1 {
             return Err(several_statements());
         }
         match statements.pop() {
             None => Ok(self.bare(text, Command::Empty)),
-            // These keep the tree, and the catalogue its text.
-            Some(statement) if is_deep && (control::is_control(&statement) || control::is_utility(&statement)) => {
-                Err(crate::statement::too_deep())
-            }
-            Some(statement) => {
-                let recipe = self.prepare_statement(text, statement, types)?;
-                if is_deep
-                    && let Command::Plan { fragment, .. } = &recipe.command
-                    && crate::exec::expressions_deep(&fragment.root) > crate::statement::EXPRESSIONS_MAX
-                {
-                    return Err(crate::statement::too_deep());
-                }
-                Ok(recipe)
-            }
+            Some(statement) => self.prepare_statement(text, statement, types),
         }
     }
 
@@ -578,6 +557,7 @@ impl Session {
             is_binary: false,
             locks: false,
             has_side_effects: false,
+            row_lock: None,
             names_cursors: text
                 .as_bytes()
                 .windows(VIEW_OF_CURSORS.len())
@@ -590,12 +570,14 @@ impl Session {
             search_path: self.own.search_path.clone(),
             needs: Vec::new(),
             sizes: Vec::new(),
+            guesses: Vec::new(),
+            variants: Variants::default(),
             param_hints: Vec::new(),
             is_personal: false,
         }
     }
 
-    fn is_current(&self, prepared: &Prepared) -> bool {
+    pub(super) fn is_current(&self, prepared: &Prepared) -> bool {
         prepared.version == self.own.catalog.version
             && !self.block.catalog_changed
             && prepared.search_path == self.own.search_path
@@ -603,7 +585,7 @@ impl Session {
     }
 
     /// Another plan, if a statement's is not right for the catalogue that the transaction sees, or for the sizes of tables.
-    pub(super) fn renewed(&mut self, prepared: &Prepared) -> Result<Option<Arc<Prepared>>> {
+    pub(super) fn renewed(&mut self, prepared: &Prepared, params: &[Datum]) -> Result<Option<Arc<Prepared>>> {
         if !matches!(prepared.command, Command::Plan { .. }) {
             return Ok(None);
         }
@@ -614,7 +596,7 @@ impl Session {
             prepared.runs.store(runs.wrapping_add(1), Ordering::Relaxed);
             let look = prepared.sizes.len() > 1 || runs.is_multiple_of(RUNS_BETWEEN_LOOKS);
             if !look || !self.is_outgrown(prepared) {
-                return Ok(None);
+                return self.variant(prepared, params);
             }
         }
         // Parameters keep the types that the client was told, whatever becomes of the columns that they are meant for: their
@@ -631,40 +613,82 @@ impl Session {
                 self.prepare_in_txn(&text, &hints)?
             }
         };
-        let same_columns = renewed.columns.len() == prepared.columns.len()
-            && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty && new.name == old.name);
-        if !same_columns || renewed.params != prepared.params {
+        if !gives_the_same(&renewed, prepared) {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
         Ok(Some(renewed))
     }
 
-    pub(super) fn prepare_statement(
+    /// Makes a plan for the values that a statement is run with.
+    pub(super) fn recipe_for(&mut self, prepared: &Prepared, params: &[Datum]) -> Result<Recipe> {
+        let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
+        self.plans.for_params = params.to_vec();
+        let recipe = self.prepare_by_depth(&text, &hints);
+        self.plans.for_params = Vec::new();
+        let mut recipe = recipe?;
+        recipe.guesses = Vec::new();
+        if !gives_the_same(&recipe, prepared) {
+            return Err(Error::internal("a statement's plans give different columns"));
+        }
+        Ok(recipe)
+    }
+
+    fn prepare_statement(&mut self, text: &str, statement: Statement, types: &[Option<Type>]) -> Result<Recipe> {
+        Ok(match statement {
+            Statement::Relational(statement) if !ddl::is_ddl(&statement) => {
+                return self.prepare_relational(text, text, &statement, types);
+            }
+            Statement::Declare(_) | Statement::Fetch(_) | Statement::Close(_) => {
+                return self.prepare_cursor(text, &statement, types);
+            }
+            Statement::Copy(_) => self.bare(text, Command::Copy),
+            Statement::Setting(statement) => {
+                let mut recipe = self.bare(text, Command::Empty);
+                recipe.columns = set::columns(&statement, self);
+                recipe.command = Command::Set(statement);
+                recipe
+            }
+            Statement::Admin(statement) => {
+                let mut recipe = self.bare(text, Command::Empty);
+                recipe.writes = admin::writes(&statement);
+                recipe.command = Command::Admin(statement);
+                recipe
+            }
+            // The others keep the tree, and the catalogue its text.
+            _ if crate::statement::is_on_deep_stack() => return Err(crate::statement::too_deep()),
+            Statement::Transaction(_) | Statement::Deallocate(_) | Statement::Discard(_) => {
+                self.bare(text, Command::Control(Box::new(statement)))
+            }
+            Statement::Relational(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::Explain(_) => {
+                let mut recipe = self.bare(text, Command::Empty);
+                recipe.writes = control::writes(&statement);
+                recipe.locks = control::may_lock(&statement);
+                recipe.columns = self.utility_columns(&statement)?;
+                recipe.command = Command::Utility(Box::new(statement));
+                recipe
+            }
+        })
+    }
+
+    /// Plans a statement that reads or changes rows. It stands in a text, which may be its own or
+    /// that of the statement around it.
+    fn prepare_relational(
         &mut self,
         text: &str,
-        statement: ast::Statement,
+        own_text: &str,
+        statement: &ast::Statement,
         types: &[Option<Type>],
     ) -> Result<Recipe> {
-        if control::is_control(&statement) {
-            return Ok(self.bare(text, Command::Control(Box::new(statement))));
-        }
-        if control::is_utility(&statement) {
-            let mut prepared = self.bare(text, Command::Utility(Box::new(statement)));
-            if let Command::Utility(statement) = &prepared.command {
-                prepared.writes = control::writes(statement);
-                prepared.locks = control::may_lock(statement);
-                prepared.columns = self.utility_columns(statement)?;
-            }
-            return Ok(prepared);
-        }
-        let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
-        let sizes = TxnSizes::new(txn, &self.own.catalog, self.own.engine.rewrites());
+        let sizes = TxnSizes::of(self)?;
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         binder.cursor_rows = self.marks_rows.then(CursorRows::default);
-        let (fragment, kind, target) = plan(&mut binder, &statement)?;
+        let (fragment, kind, target) = plan(&mut binder, statement)?;
         let (cursor_rows, current_of) = (binder.cursor_rows.take(), binder.current_of.take());
-        if let Some(index) = binder.params_tested.iter().find(|&&index| binder.params[index].is_none()) {
+        let is_open = |&index: &usize| binder.params[index].is_none();
+        let is_named = |index: usize| binder.params_named.get(index).copied().unwrap_or(false);
+        let unnamed = (0..binder.params.len()).find(|&index| is_open(&index) && !is_named(index));
+        if let Some(index) = unnamed.or_else(|| binder.params_tested.iter().copied().find(is_open)) {
             let message = format!("could not determine data type of parameter ${}", index + 1);
             return Err(Error::new(SqlState("42P18"), message));
         }
@@ -680,14 +704,21 @@ impl Session {
             .iter()
             .map(|column| ResultColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
             .collect();
-        let mut prepared = self.bare(text, Command::Empty);
+        if crate::statement::is_on_deep_stack()
+            && crate::exec::expressions_deep(&fragment.root) > crate::statement::EXPRESSIONS_MAX
+        {
+            return Err(crate::statement::too_deep());
+        }
+        let mut prepared = self.bare(own_text, Command::Empty);
         (prepared.cursor_rows, prepared.current_of) = (cursor_rows, current_of);
-        prepared.locks = locks_rows;
+        prepared.locks = locks_rows.is_some();
+        prepared.row_lock = locks_rows.map(crate::plan::RowLock::clause);
         prepared.adds_to = adds_to(&fragment.root);
         prepared.writes = kind != Kind::Select;
         prepared.has_side_effects = side_effects;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
         prepared.locks |= side_effects && kind == Kind::Select;
+        prepared.guesses = sizes.guesses.into_inner().that_matter(&fragment, sizes.asked.borrow().len());
         prepared.command = Command::Plan { fragment, kind };
         prepared.params = params;
         prepared.columns = columns;
@@ -696,37 +727,32 @@ impl Session {
         prepared.sizes = sizes.asked.into_inner();
         prepared.param_hints = types.to_vec();
         (prepared.needs, prepared.is_personal) = (needs, is_personal);
-        self.own.engine.activity().counter(&self.own.user, text).planned();
+        self.own.engine.activity().counter(&self.own.user, own_text).planned();
         Ok(prepared)
     }
 
-    /// Plans a statement that EXPLAIN, COPY or PREPARE holds.
+    /// Plans a statement that EXPLAIN or CREATE TABLE holds.
     pub(crate) fn plan_inner(
         &self,
         text: &str,
         statement: &ast::Statement,
         types: &[Option<Type>],
-    ) -> Result<(Fragment, Vec<Type>)> {
-        let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
-        let sizes = TxnSizes::new(txn, &self.own.catalog, self.own.engine.rewrites());
+    ) -> Result<PlannedInner> {
+        let sizes = TxnSizes::of(self)?;
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
-        if binder.current_of.is_some() {
-            return Err(Error::unsupported("EXPLAIN of WHERE CURRENT OF"));
-        }
         self.check_needs(&binder.needs)?;
         if let Some(error) = &fragment.fails {
             return Err(error.clone());
         }
         let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
-        Ok((fragment, params))
+        Ok(PlannedInner { fragment, params, current_of: binder.current_of.take() })
     }
 
     /// Binds with the session's names, in the transaction at hand.
     pub(crate) fn with_binder<T>(&self, text: &str, bind: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
-        let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
-        let sizes = TxnSizes::new(txn, &self.own.catalog, self.own.engine.rewrites());
+        let sizes = TxnSizes::of(self)?;
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
         let bound = bind(&mut binder)?;
@@ -755,6 +781,15 @@ impl Session {
     }
 }
 
+/// The plan of a statement that another one holds.
+pub(crate) struct PlannedInner {
+    pub(crate) fragment: Fragment,
+    /// Types of its parameters.
+    pub(crate) params: Vec<Type>,
+    /// The row of a cursor that it changes: its key's values stand behind the parameters.
+    pub(crate) current_of: Option<CurrentOf>,
+}
+
 /// Plans a statement that reads or writes rows.
 fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment, Kind, Option<u32>)> {
     match statement {
@@ -764,7 +799,7 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
         }
         ast::Statement::Query(query) => {
             let mut bound = binder.query(query)?;
-            binder.settle(&mut bound)?;
+            settle(binder, &mut bound)?;
             binder.mark(&mut bound);
             let mut fragment = planner::plan_query(&bound, 0, binder.sizes, binder.env)?;
             fragment.is_marked = binder.cursor_rows.is_some();
@@ -819,14 +854,12 @@ fn first_words(text: &str) -> String {
     text.split_ascii_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-impl Binder<'_> {
-    /// Gives columns and parameters that nothing told the type of the type text.
-    fn settle(&mut self, query: &mut crate::bind::Query) -> Result<()> {
-        let types: Vec<Type> = query
-            .columns
-            .iter()
-            .map(|column| if column.ty.ty == Type::Unknown { Type::Text } else { column.ty.ty })
-            .collect();
-        self.retype(query, &types)
-    }
+/// Gives columns and parameters that nothing told the type of the type text.
+fn settle(binder: &mut Binder<'_>, query: &mut crate::bind::Query) -> Result<()> {
+    let types: Vec<Type> = query
+        .columns
+        .iter()
+        .map(|column| if column.ty.ty == Type::Unknown { Type::Text } else { column.ty.ty })
+        .collect();
+    binder.retype(query, &types)
 }

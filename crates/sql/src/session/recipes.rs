@@ -1,10 +1,11 @@
-//! Recipes that sessions share: those of statements that somebody has prepared, found by text.
+//! Recipes that sessions share: plans of prepared statements, found by their texts.
 //!
-//! A recipe follows from its text, the types that were given for its parameters, the search path and the catalogue; privileges
-//! are each session's own to look at. One that depends on more is not kept here.
+//! A recipe follows from its text, the types that were given for its parameters, the search path
+//! and the catalogue; each session checks privileges itself. A recipe that depends on more is not
+//! shared here.
 //!
-//! Invariants: a recipe lives as long as some session has a statement of it: here are weak references, and those to recipes
-//! that are gone are swept out before there are more of them than of others.
+//! Invariants: a recipe lives as long as some session has a statement of it. Here are weak
+//! references; those to recipes that are gone are removed before they are the majority.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use super::plans::Recipe;
 use crate::surroundings::SearchPath;
 
-/// With fewer than this, nobody sweeps.
+/// With fewer references than this, none are removed.
 const SWEEP_MIN: usize = 64;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -57,13 +58,14 @@ impl Recipes {
         (known.version == version).then_some(known)
     }
 
-    /// Has others find a recipe, in place of one for an older version of the catalogue or other sizes of tables.
+    /// Publishes a recipe, in place of one for an older version of the catalogue or other sizes of
+    /// tables.
     pub(super) fn keep(&self, recipe: &Arc<Recipe>) {
         let key = Key::of(recipe);
         let mut known = self.0.lock();
         let is_newer = |kept: Arc<Recipe>| kept.version > recipe.version;
         if known.by_text.get(&key).and_then(Weak::upgrade).is_some_and(is_newer) {
-            // Whoever made this one looks at an older state.
+            // The session of this recipe sees an older state.
             return;
         }
         known.by_text.insert(key, Arc::downgrade(recipe));
@@ -73,7 +75,7 @@ impl Recipes {
         }
     }
 
-    /// Has nobody find this recipe any more: it is not good now.
+    /// Withdraws a recipe that is no longer valid.
     pub(super) fn forget(&self, recipe: &Arc<Recipe>) {
         let key = Key::of(recipe);
         let mut known = self.0.lock();

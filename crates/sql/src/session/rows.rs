@@ -1,7 +1,8 @@
-//! Rows that a statement gave: values side by side in one vector.
+//! Rows of a statement: values side by side in one vector.
 //!
-//! Invariants: `cells` holds at least `count * width` values; those behind are left over from rows that were taken out, to be
-//! exchanged for new ones, so that whoever uses the same `Rows` for small results again and again allocates nothing.
+//! Invariants: `cells` holds at least `count * width` values; those after them are left over from
+//! earlier rows and are reused, so that a caller that uses the same `Rows` for small results again
+//! and again allocates nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use colibri_types::{Datum, Result};
 
 use crate::exec::{KeptRows, LEFTOVER_CELLS_MAX, SessionMemory, trim_leftover};
 
-/// Rows of equal width. Taking rows out with [`Rows::clear`] leaves the memory of a few small values for the next ones.
+/// Rows of equal width. Taking rows out with [`Rows::clear`] leaves the memory of a few small
+/// values for the next ones.
 #[derive(Default)]
 pub struct Rows {
     cells: Vec<Datum>,

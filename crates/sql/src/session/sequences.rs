@@ -1,13 +1,15 @@
-//! Sequences that a transaction has made, changed or set back.
+//! Sequences that a transaction has created, changed or restarted.
 //!
-//! What `nextval` gives is never taken back, but what a sequence is belongs to the catalogue, and CREATE, ALTER and RESTART
-//! go with their transaction. A sequence that a transaction has made or set back stands at a place of the transaction's
-//! own, which is written with the rest of the transaction at its commit, and handed to all sessions then. One that it has
-//! changed goes on for all, so that no two are given the same value; if the transaction is taken back and nobody else has
-//! used the sequence, it goes back to where it stood.
+//! `nextval` is never rolled back, but CREATE, ALTER and RESTART of a sequence belong to their
+//! transaction. A sequence that a transaction has created or restarted has a private position,
+//! which is written at the commit, together with the rest of the transaction, and becomes the
+//! position for all sessions then. A sequence that it has changed keeps its shared position, so
+//! that no value is given twice. If the transaction is rolled back and no other session has used
+//! the sequence, the position goes back.
 //!
-//! Invariants: a sequence that was never committed leaves nothing behind, in memory or on disk: its number may be given to
-//! another one. A savepoint keeps which of these there were, not where they stood: values given since are not given again.
+//! Invariants: a sequence that was never committed leaves nothing behind, in memory or on disk: its
+//! number may be used again. A savepoint remembers which of these sequences existed, not their
+//! positions: values given since are not given again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,23 +25,35 @@ use super::own::Own;
 /// A transaction's own sequences. Savepoints share them.
 pub(super) type OwnSequences = HashMap<ObjectId, Arc<OwnSequence>>;
 
-/// What a transaction has done to a sequence last.
-pub(super) struct OwnSequence {
+/// The last change of a sequence by a transaction.
+#[derive(Debug)]
+pub(crate) struct OwnSequence {
     stand: Mutex<Stand>,
-    /// What it did before that.
+    /// The change before that.
     earlier: Option<Arc<Self>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stand {
-    /// It was made, or set back: nobody else sees where it stands.
+    /// It was created or restarted: other sessions do not see its position.
     Apart(SequencePlace),
-    /// It was changed where it stood before, and the transaction has left it there: others may have moved it since.
+    /// It was changed and keeps its shared position: the one `before` the change, and the one that
+    /// the transaction has `left`. Other sessions may have moved it since.
     Shared { before: SequencePlace, left: SequencePlace },
 }
 
+impl OwnSequence {
+    /// Where it stands for its transaction alone: its value, and whether it has given it.
+    pub(crate) fn apart(&self) -> Option<(i64, bool)> {
+        match *self.stand.lock() {
+            Stand::Apart(place) => Some((place.value, place.called)),
+            Stand::Shared { .. } => None,
+        }
+    }
+}
+
 impl Own {
-    /// Refuses what moves a sequence where nothing may be written.
+    /// Refuses `nextval` and `setval` in a read-only transaction.
     fn expect_may_write(&self, function: &str) -> Result<()> {
         if !self.read_only {
             return Ok(());
@@ -86,14 +100,14 @@ impl Own {
                 }
             },
         }
-        // `lastval` goes on speaking of the sequence that `nextval` was called for.
+        // `lastval` still refers to the sequence of the last `nextval`.
         if called {
             self.current.insert(sequence.id, value);
         }
         Ok(())
     }
 
-    /// Where a sequence stands, as this session sees it.
+    /// The position of a sequence as this session sees it.
     pub(super) fn place_of(&self, sequence: &Sequence) -> Result<SequencePlace> {
         match self.own_sequences.get(&sequence.id).map(|own| *own.stand.lock()) {
             Some(Stand::Apart(place)) => Ok(place),
@@ -106,20 +120,20 @@ impl Own {
         self.own_sequences.insert(id, Arc::new(OwnSequence { stand: Mutex::new(stand), earlier }));
     }
 
-    /// A sequence that the transaction makes.
+    /// Adds a sequence that the transaction creates.
     pub(super) fn add_sequence(&mut self, sequence: &Sequence) {
         self.set_back(sequence, sequence.start);
-        // Another one of its number may have been taken back.
+        // A sequence with the same number may have been rolled back before.
         self.current.remove(&sequence.id);
         self.last = self.last.filter(|&last| last != sequence.id);
     }
 
-    /// A sequence goes back to a value, which it gives next, if the transaction commits.
+    /// Restarts a sequence, if the transaction commits: the given value comes next.
     pub(super) fn set_back(&mut self, sequence: &Sequence, to: i64) {
         self.put_own(sequence.id, Stand::Apart(SequencePlace { value: to, called: false }));
     }
 
-    /// A sequence changes, and goes on from where it stands.
+    /// Changes a sequence, which keeps its position.
     pub(super) fn change_sequence(&mut self, sequence: &Sequence) -> Result<()> {
         let stand = match self.own_sequences.get(&sequence.id).map(|own| *own.stand.lock()) {
             Some(Stand::Apart(place)) => Stand::Apart(place),
@@ -132,7 +146,7 @@ impl Own {
         Ok(())
     }
 
-    /// Writes where the transaction's own sequences stand, as it is about to commit.
+    /// Writes the private positions before the transaction commits.
     pub(super) fn write_sequences(&self, txn: &mut dyn Transaction) -> Result<()> {
         for (sequence, place) in self.apart() {
             txn.put(&catalog_space(), &sequence_state_key(sequence.id), &place.to_bytes()).in_sql()?;
@@ -140,7 +154,7 @@ impl Own {
         Ok(())
     }
 
-    /// Hands the transaction's own sequences over to all sessions: it has committed.
+    /// Publishes the private positions to all sessions after the commit.
     pub(super) fn hand_over_sequences(&mut self) {
         for (sequence, place) in self.apart() {
             self.engine.take_over(&sequence, place);
@@ -148,7 +162,7 @@ impl Own {
         self.own_sequences.clear();
     }
 
-    /// Those that nobody else sees, without those that are gone by now.
+    /// The sequences with private positions, without dropped ones.
     fn apart(&self) -> Vec<(Arc<Sequence>, SequencePlace)> {
         let apart = |sequence: &Arc<Sequence>| match *self.own_sequences.get(&sequence.id)?.stand.lock() {
             Stand::Apart(place) => Some((Arc::clone(sequence), place)),
@@ -157,7 +171,7 @@ impl Own {
         self.catalog.sequences().filter_map(apart).collect()
     }
 
-    /// Goes back to what the transaction had done to sequences at a savepoint, or before it began.
+    /// Goes back to the transaction's changes of sequences at a savepoint, or at its beginning.
     pub(super) fn take_back_sequences(&mut self, kept: OwnSequences) -> Result<()> {
         for (id, own) in std::mem::replace(&mut self.own_sequences, kept) {
             let until = self.own_sequences.get(&id);

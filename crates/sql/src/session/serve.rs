@@ -1,30 +1,31 @@
-//! What a server needs of a session besides running statements: blocks that the protocol begins and ends, notices,
-//! settings that clients bring along.
+//! The interface for a server besides running statements: blocks that the protocol begins and ends,
+//! notices, settings from the client's startup message.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use colibri_catalog::cluster::DefaultBy;
+use colibri_syntax::Statement;
 use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::plans::Command;
 use super::step::Stage;
-use super::texts;
 use super::{Prepared, Running, Session, TransactionState};
+use crate::admin;
 use crate::surroundings::PreparedInfo;
 
-/// How much a notice matters.
+/// The severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// NOTICE: information.
     Notice,
-    /// Probably not what was meant.
+    /// WARNING: probably not what was meant.
     Warning,
 }
 
 impl Severity {
-    /// As PostgreSQL says it.
+    /// PostgreSQL's word for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,42 +35,50 @@ impl Severity {
     }
 }
 
-/// What a statement has to say that is no error.
+/// A message of a statement that is not an error.
 #[derive(Debug, Clone)]
 pub struct Notice {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// What it says.
+    /// The message.
     pub report: Error,
 }
 
-/// Notices that are kept until somebody takes them.
+/// The most notices that are kept until they are taken.
 const NOTICES_MAX: usize = 100;
 
 impl Session {
-    /// Prepares a text with its literals lifted out, so that it shares its plan with texts of the same shape; with the values
-    /// of the literals. `None` if it has to be prepared as it is.
+    /// Prepares a text with parameters in place of its literals, so that it shares its plan with
+    /// texts of the same shape. Gives the literals' values, too. `None` if the text has to be
+    /// prepared as it is.
     pub fn prepare_simple(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
         self.prepare_lifted(text)
     }
 
-    /// The statements of a text, which end with semicolons. If there are several, each of them is one that can be read: so
-    /// that nothing of a text runs that has a mistake further down.
+    /// The statements of a text, which end with semicolons. If there are several, all of them are
+    /// parsed, so that no statement runs of a text with a mistake further down.
     ///
     /// # Errors
-    /// 42601 if a literal or a comment does not end, or one of several statements is none.
+    /// 42601 if a literal or a comment does not end, or one of several statements cannot be parsed.
     pub fn split(text: &str) -> Result<Vec<&str>> {
-        let parts = Self::split_unread(text)?;
-        if parts.len() > 1 {
-            for part in &parts {
-                texts::check(part).map_err(|error| in_text(error, text, part))?;
-            }
+        // One semicolon at the end, or none, is one statement, whatever is in it.
+        let trimmed = text.trim_ascii();
+        match memchr::memchr(b';', trimmed.as_bytes()) {
+            None if !trimmed.is_empty() => return Ok(vec![text]),
+            Some(at) if at > 0 && at + 1 == trimmed.len() => return Ok(vec![text]),
+            _ => {}
         }
-        Ok(parts)
+        let scanned = crate::statement::scan(text)?;
+        if let Some(only) = scanned.only_part() {
+            return Ok(vec![only]);
+        }
+        match scanned.is_deep() {
+            true => crate::statement::on_deep_stack(|| scanned.parse_parts()),
+            false => scanned.parse_parts(),
+        }
     }
 
-    /// As [`Session::split`], as part of the session's work: others get their turn meanwhile, and a
-    /// cancel ends it.
+    /// As [`Session::split`], but with polling: others run meanwhile, and a cancel ends it.
     ///
     /// # Errors
     /// As [`Session::split`], and 57014.
@@ -78,19 +87,9 @@ impl Session {
             self.cancel.store(false, Ordering::Relaxed);
         }
         let parts = self.at_work(|_| Self::split(text));
-        // One that came too late to be seen here is meant for what is prepared next.
+        // A cancel that comes after the last check is for the statement that is prepared next.
         self.canceled_early = parts.is_ok() && self.cancel.load(Ordering::Relaxed);
         parts
-    }
-
-    fn split_unread(text: &str) -> Result<Vec<&str>> {
-        // One semicolon at the end, or none, is one statement, whatever is in it.
-        let trimmed = text.trim_ascii();
-        match memchr::memchr(b';', trimmed.as_bytes()) {
-            None if !trimmed.is_empty() => Ok(vec![text]),
-            Some(at) if at > 0 && at + 1 == trimmed.len() => Ok(vec![text]),
-            _ => crate::statement::split(text),
-        }
     }
 
     /// Begins a block that nobody has asked for: the statements that come until [`Session::end_implicit_block`] are one
@@ -103,8 +102,8 @@ impl Session {
         self.block.pipelined = false;
     }
 
-    /// The same for statements between two Syncs, which are one transaction, but none of which is
-    /// in a block.
+    /// The same for statements between two Syncs. They are one transaction, but not in a block for
+    /// statements that need one.
     pub fn begin_pipeline(&mut self) {
         if self.state == TransactionState::Idle {
             self.begin_implicit_block();
@@ -112,34 +111,34 @@ impl Session {
         }
     }
 
-    /// Whether what makes sense in a block only is told that there is none.
+    /// Whether statements that need a block are told that there is none.
     pub(crate) fn is_outside_block(&self) -> bool {
         self.state == TransactionState::Idle || self.block.implicit && self.block.pipelined
     }
 
-    /// Whether the block at hand was begun by [`Session::begin_implicit_block`].
+    /// Whether the current block was begun by [`Session::begin_implicit_block`].
     #[must_use]
     pub fn is_in_implicit_block(&self) -> bool {
         self.state != TransactionState::Idle && self.block.implicit
     }
 
-    /// A COMMIT for the block that [`Session::begin_implicit_block`] has begun, to be stepped on with; it takes the block back
-    /// if that has failed. `None` if there is no such block.
+    /// A COMMIT for the block that [`Session::begin_implicit_block`] has begun, to be run in steps.
+    /// It rolls a failed block back. `None` if there is no such block.
     ///
     /// # Errors
-    /// If the server is out of order: COMMIT is a statement.
+    /// Those of preparing a COMMIT.
     pub fn end_implicit_block(&mut self) -> Result<Option<Running>> {
         if !self.is_in_implicit_block() {
             return Ok(None);
         }
         let commit = self.prepare("COMMIT", &[])?;
-        // The block is to end: a COMMIT of the client's own would be warned of.
+        // The block is marked as ending: a COMMIT from the client would get a warning.
         self.block.implicit = false;
         Ok(Some(self.at_start(&commit, Vec::new())))
     }
 
-    /// Takes back whatever block there is, the protocol's or the client's, so that all of it can be run again: what comes next
-    /// sees the newest state. What it had to say is forgotten.
+    /// Rolls back the current block, implicit or not, so that all of it can be run again. The next
+    /// transaction sees the newest state. Pending notices are dropped.
     pub fn take_back_block(&mut self) {
         drop(self.abort_txn());
         self.end_block(false);
@@ -147,8 +146,8 @@ impl Session {
         self.repeats = true;
     }
 
-    /// Ends a statement with an error that is not its own: a time limit, a cancellation while it waited. As after its own
-    /// errors, it is taken back, and a block that it is in has failed.
+    /// Ends a statement with an error from outside: a time limit, a cancellation while it waited.
+    /// As after its own errors, it is rolled back, and a block around it has failed.
     pub fn fail(&mut self, running: &mut Running) {
         if !matches!(running.stage, Stage::Over) {
             self.statement_failed(running);
@@ -199,7 +198,7 @@ impl Session {
         self.listed.prepared.lock().clear();
     }
 
-    /// Says that something went wrong that belongs to the block, if there is one: it has failed.
+    /// Marks the current block, if there is one, as failed.
     pub fn fail_block(&mut self) {
         if self.state == TransactionState::Open {
             self.block_has_failed();
@@ -212,16 +211,16 @@ impl Session {
         self.own.settings.duration(setting)
     }
 
-    /// A number that is another one whenever settings may have changed.
+    /// A number that changes whenever settings may have changed.
     #[must_use]
     pub fn settings_version(&self) -> u32 {
         self.settings_version
     }
 
-    /// Sets what a setting is unless it is SET, and what RESET goes back to.
+    /// Sets the session's default of a setting, which RESET goes back to.
     ///
     /// # Errors
-    /// 42704 if there is no such setting, 22023 if that is none of its values, 55P02 if it cannot be set.
+    /// 42704 if there is no such setting, 22023 for a wrong value, 55P02 if it cannot be set.
     pub fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
         if by == DefaultBy::Client {
             self.expect_setting(name, Some(value))?;
@@ -231,7 +230,7 @@ impl Session {
         Ok(())
     }
 
-    /// What statements had to say that is no error, since this was last asked.
+    /// The notices since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
@@ -247,7 +246,7 @@ impl Session {
     }
 }
 
-/// An error of a part of a text, with its position in all of it.
+/// An error in a part of a text, with its position in the whole text.
 pub(super) fn in_text(error: Error, text: &str, part: &str) -> Error {
     let before = part.as_ptr().addr() - text.as_ptr().addr();
     match error.report().position {
@@ -257,39 +256,42 @@ pub(super) fn in_text(error: Error, text: &str, part: &str) -> Error {
 }
 
 impl Prepared {
-    /// Whether it comes to its end in one step, whatever budget it is given: changes of the catalogue, and what runs another
-    /// statement. It polls on the way (see [`Session::set_long_work_hook`]); without a hook a thread that others need should not
-    /// run it.
+    /// Whether it ends in one step, independent of the budget: changes of the catalogue, and
+    /// statements that run another statement. It polls on the way (see
+    /// [`Session::set_long_work_hook`]); without a hook it should not run on a thread that others
+    /// need.
     #[must_use]
     pub fn ignores_budget(&self) -> bool {
-        use sqlparser::ast::Statement;
         match &self.command {
-            Command::Utility(statement) => !matches!(
-                &**statement,
-                Statement::Prepare { .. }
-                    | Statement::Vacuum(_)
-                    | Statement::Analyze(_)
-                    | Statement::Comment { .. }
-                    | Statement::Explain { analyze: false, .. }
-            ),
-            Command::Admin(statement) => statement.may_block(),
+            Command::Utility(statement) => match &**statement {
+                Statement::Prepare(_) => false,
+                Statement::Explain(explain) => explain.analyze,
+                _ => true,
+            },
+            Command::Admin(statement) => admin::may_block(statement),
             _ => false,
         }
     }
 
-    /// Whether running it again after its transaction was taken back is as though it ran for the first time. What changes
-    /// something beside the transaction cannot be repeated: roles, databases, prepared statements.
+    /// Whether it may run again after a rollback, as though for the first time. A statement that
+    /// changes something outside of the transaction cannot be repeated: roles, databases, prepared
+    /// statements.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
-        use sqlparser::ast::Statement;
         match &self.command {
             Command::Empty | Command::Plan { .. } | Command::Set(_) | Command::Cursor(_) => true,
-            Command::Utility(statement) => !matches!(&**statement, Statement::Prepare { .. }),
+            Command::Utility(statement) => !matches!(&**statement, Statement::Prepare(_)),
             Command::Control(statement) => {
-                !matches!(&**statement, Statement::Deallocate { .. } | Statement::Discard { .. })
+                matches!(&**statement, Statement::Transaction(_))
             }
-            Command::Admin(_) => false,
+            Command::Admin(_) | Command::Copy => false,
         }
+    }
+
+    /// Whether it is a COPY, which [`Session::copy`] runs.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        matches!(self.command, Command::Copy)
     }
 
     /// Whether it is a query that changes and locks nothing.
@@ -300,7 +302,8 @@ impl Prepared {
 }
 
 impl Running {
-    /// Whether the rows that it has just given may be told only once it is done and its ticket is due: they are all there.
+    /// Whether the rows of the last step may be sent only when the statement is done and its ticket
+    /// is due. These rows are complete.
     #[must_use]
     pub fn holds_rows(&self) -> bool {
         matches!(self.stage, Stage::Giving(_))
@@ -359,6 +362,31 @@ mod tests {
         assert_eq!(count(&mut session), "2");
     }
 
+    /// Bug: EXECUTE kept all rows in memory, and ran to its end within one step. Consequence: a
+    /// prepared statement with many rows took memory for all of them, beside others' work. Fix: the
+    /// prepared statement runs in EXECUTE's place.
+    #[test]
+    fn rows_of_execute_come_as_they_are_made() {
+        let (_dir, mut session) = session();
+        session.run("PREPARE p (int) AS SELECT i FROM generate_series(1, $1) i").unwrap();
+        let prepared = session.prepare("EXECUTE p (1000000)", &[]).unwrap();
+        let mut running = session.start(&prepared, Vec::new()).unwrap();
+        let (mut count, mut out) = (0, crate::Rows::default());
+        let completion = loop {
+            match session.step(&mut running, &mut out, 1_000).unwrap() {
+                crate::Progress::Rows => {
+                    assert!(out.len() <= 2_000, "{} rows at once", out.len());
+                    count += out.len();
+                    out.clear();
+                }
+                crate::Progress::Yield => {}
+                crate::Progress::Done(completion) => break completion,
+                _ => panic!("nobody else is there"),
+            }
+        };
+        assert_eq!((count, completion.tag.as_str()), (1_000_000, "SELECT 1000000"));
+    }
+
     #[test]
     fn begin_makes_an_implicit_block_one_that_stays() {
         let (_dir, mut session) = session();
@@ -374,8 +402,8 @@ mod tests {
     }
 
     /// Bug: DROP … CASCADE, TRUNCATE … CASCADE, IF EXISTS and IF NOT EXISTS said nothing of what
-    /// they took along or skipped. Consequence: whoever ran them did not learn what was gone. Fix:
-    /// they tell it in notices, in PostgreSQL's words and order.
+    /// they took along or skipped. Consequence: the user did not learn what was dropped. Fix: they
+    /// give notices, in PostgreSQL's words and order.
     #[test]
     fn what_goes_along_and_what_is_skipped_is_told() {
         let (_dir, mut session) = session();

@@ -6,6 +6,13 @@
 //!   │        ▼
 //!   │     Restart ─► Running      a conflict at the commit of a statement by itself: back to Begin
 //! ```
+//!
+//! What a store cannot answer now is no failure of a statement. One that waits for a lock, or whose
+//! snapshot is too old, is taken back ([`Session::pause`]) and runs again. One that has to fetch
+//! goes on where it was. Three kinds of work cannot, and run again from their start as well:
+//! statements that are carried out within one step (definitions, administration, EXPLAIN ANALYZE,
+//! parameters of EXECUTE), actions of foreign keys, and queries in the middle of what an operator
+//! cannot stop ([`Execution::may_fetch_anew`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +24,7 @@ use colibri_catalog::{
     table_key,
 };
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
-    Transaction,
+    Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LockMode, LockWait, Savepoint, StoreWait,
 };
 use colibri_types::{Datum, Error, Result, SqlState, Type, env, pulse};
 use compact_str::CompactString;
@@ -28,9 +34,8 @@ use super::named_cursor::Fetch;
 use super::plans::Command;
 use super::rows::{KEPT_AT_HAND, KeptBehind};
 use super::sequences::OwnSequences;
-use super::texts::{self, Parsed};
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
-use crate::exec::{Batch, Context, Execution, Step};
+use crate::exec::{Batch, Context, Execution, Outcome};
 
 /// What a step came to.
 pub enum Progress {
@@ -40,6 +45,8 @@ pub enum Progress {
     Yield,
     /// Wait for this, then step on.
     Wait(LockWait),
+    /// What the statement reads is on its way: wait for this, then step on.
+    Fetch(StoreWait),
     /// Step on at this instant.
     Sleep(Instant),
     /// The statement commits behind others: wait for this, then step on. It can no more be cancelled.
@@ -102,8 +109,8 @@ enum Begun {
     Done(Completion),
     /// It is to be stepped on with.
     Runs,
-    /// It waits, and is then to be stepped on with.
-    Waits(LockWait),
+    /// It waits for what this says, and is then to be stepped on with.
+    Waits(Progress),
 }
 
 pub(super) enum Stage {
@@ -114,6 +121,8 @@ pub(super) enum Stage {
     },
     /// It has broken off: its transaction is to go back to here.
     Restart(Savepoint),
+    /// It has fetched before it began: it begins, with its transaction as it is.
+    Again(Savepoint),
     /// With the command tag.
     Committing {
         what: Ends,
@@ -171,17 +180,14 @@ impl Session {
 
     fn prepare_plain(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
-            let ends = match texts::parse(text)? {
-                Parsed::Other(scanned) if !scanned.is_deep() => {
-                    let statements = scanned.parse()?;
-                    if statements.len() > 1 {
-                        return Err(super::plans::several_statements());
-                    }
-                    statements.iter().all(control::ends_block)
+            let ends = self.by_depth(text, |_, scanned| {
+                let statements = scanned.parse()?;
+                if statements.len() > 1 {
+                    return Err(super::plans::several_statements());
                 }
-                _ => false,
-            };
-            if !ends {
+                Ok(statements.iter().all(control::ends_block))
+            });
+            if !ends? {
                 return Err(in_failed_block());
             }
         }
@@ -290,7 +296,7 @@ impl Session {
     /// # Errors
     /// The statement's. It is over then, and taken back.
     pub fn step(&mut self, running: &mut Running, out: &mut Rows, budget_rows: i64) -> Result<Progress> {
-        match self.at_work(|session| session.advance(running, out, budget_rows)) {
+        match self.at_work(|session| session.advance(running, out, budget_rows)).map_err(store_error::as_failure) {
             Ok(progress) => Ok(progress),
             Err(error) if self.runs_again_after(running, &error) => {
                 self.own.advisory.take_statement_back();
@@ -397,7 +403,7 @@ impl Session {
                         running.stage = Stage::Over;
                         return Ok(Progress::Done(completion));
                     }
-                    Begun::Waits(wait) => return Ok(Progress::Wait(wait)),
+                    Begun::Waits(wait) => return Ok(wait),
                     Begun::Runs => {}
                 },
                 Stage::Restart(savepoint) => {
@@ -406,7 +412,13 @@ impl Session {
                         return Err(self.judged(running, savepoint, error));
                     }
                     if let Begun::Waits(wait) = self.begin_again(running, savepoint)? {
-                        return Ok(Progress::Wait(wait));
+                        return Ok(wait);
+                    }
+                }
+                Stage::Again(savepoint) => {
+                    let savepoint = *savepoint;
+                    if let Begun::Waits(wait) = self.begin_again(running, savepoint)? {
+                        return Ok(wait);
                     }
                 }
                 Stage::Running { .. } => match self.run_statement(running, out, &mut budget_rows) {
@@ -418,7 +430,7 @@ impl Session {
                     Ok(None) => {}
                     Err(error) => {
                         if let Some(wait) = self.pause(running, error)? {
-                            return Ok(Progress::Wait(wait));
+                            return Ok(wait);
                         }
                     }
                 },
@@ -479,28 +491,24 @@ impl Session {
         if self.block.added.is_empty() {
             return;
         }
-        let Some(space) = self.txn.as_mut().and_then(LocalTransaction::take_read_back) else { return };
+        let Some(space) = self.txn.as_mut().and_then(|txn| txn.take_read_back()) else { return };
         for (_, counter) in self.block.added.iter().filter(|(added_to, _)| *added_to == space) {
             counter.note_read_back();
         }
     }
 
     /// What an error that says to wait or to run again leads to. Others are handed on.
-    pub(super) fn pause(&mut self, running: &mut Running, error: Error) -> Result<Option<LockWait>> {
+    pub(super) fn pause(&mut self, running: &mut Running, error: Error) -> Result<Option<Progress>> {
         self.note_read_back();
         let savepoint = match &running.stage {
-            Stage::Running { savepoint, .. } | Stage::Restart(savepoint) => *savepoint,
+            Stage::Running { savepoint, .. } | Stage::Restart(savepoint) | Stage::Again(savepoint) => *savepoint,
             _ => return Err(error),
         };
         let pause = match store_error::pause(&error) {
             Some(pause) if running.rows == 0 || running.keeps => pause.clone(),
             // Rows are out already: the statement cannot run again.
             Some(_) => {
-                return Err(Error::new(
-                    SqlState::SERIALIZATION_FAILURE,
-                    "could not serialize access due to concurrent update",
-                )
-                .hint("The transaction might succeed if retried."));
+                return Err(store_error::not_serializable());
             }
             None => {
                 // What failed is taken back, so that a block can go on behind a savepoint. What wrote nothing (a cursor may
@@ -525,7 +533,8 @@ impl Session {
         }
         match pause {
             Pause::Stale => Ok(None),
-            Pause::Wait(wait) => Ok(wait.lock().take()),
+            Pause::Wait(wait) => Ok(wait.lock().take().map(Progress::Wait)),
+            Pause::Fetch(wait) | Pause::FetchAnew(wait) => Ok(Some(Progress::Fetch(wait))),
         }
     }
 
@@ -540,13 +549,16 @@ impl Session {
         if knows || running.implicit || !running.prepared.writes || !conflict.is_retryable() {
             return conflict;
         }
-        let Some(behind) = self.txn.as_mut().and_then(|txn| txn.look_ahead().ok()) else { return conflict };
-        let Some(txn) = &mut self.txn else { return conflict };
+        let Some(txn) = self.txn.as_deref_mut() else { return conflict };
+        if txn.look_ahead().is_err() {
+            return conflict;
+        }
         // The plan is of the catalogue that it was made for.
-        let is_right = Catalog::version_seen_by(txn).is_ok_and(|version| version == running.prepared.version);
+        let is_right = store_error::fetched_now(|| Catalog::version_seen_by(txn))
+            .is_ok_and(|version| version == running.prepared.version);
         let is_violated = if is_right { self.violation(fragment, &running.params) } else { None };
         let Some(txn) = &mut self.txn else { return conflict };
-        match txn.rollback_to(savepoint).and_then(|()| txn.look_back(behind)) {
+        match txn.rollback_to(savepoint).and_then(|()| txn.look_back()) {
             Ok(()) => is_violated.unwrap_or(conflict),
             Err(error) => store_error::in_sql(error),
         }
@@ -566,10 +578,11 @@ impl Session {
             memory: &self.memory,
             budget_rows: ROWS_MAX,
         };
-        let txn = self.txn.as_mut()?;
+        let txn = self.txn.as_deref_mut()?;
         loop {
-            match execution.step(fragment, txn, &mut cx, &mut batch) {
-                Ok(Step::Rows) if cx.budget_rows > 0 => {}
+            match execution.step(txn, &mut cx, &mut batch) {
+                Ok(Outcome::Rows) if cx.budget_rows > 0 => {}
+                Ok(Outcome::Interrupted(Pause::Fetch(wait))) => wait.wait(),
                 Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => return Some(error),
                 _ => return None,
             }
@@ -643,6 +656,10 @@ impl Session {
             let message = format!("cannot execute {} in a read-only transaction", does.tag());
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
         }
+        if let (true, Some(clause)) = (begin.read_only, does.row_lock) {
+            let message = format!("cannot execute SELECT {clause} in a read-only transaction");
+            return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
+        }
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement().in_sql()?;
         self.see_catalog()?;
@@ -656,7 +673,7 @@ impl Session {
     fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
         self.surround();
-        match self.renewed(&running.prepared) {
+        match self.renewed(&running.prepared, &running.params) {
             Ok(Some(renewed)) => running.prepared = renewed,
             Ok(None) => {}
             Err(_) if self.is_behind()? => return Err(catalog_conflict()),
@@ -664,12 +681,31 @@ impl Session {
         }
         match self.begin_command(running, savepoint) {
             Ok(()) => Ok(Begun::Runs),
-            // A lock that could not be had at the very start, or a newer catalogue.
-            Err(error) => Ok(self.pause(running, error)?.map_or(Begun::Runs, Begun::Waits)),
+            Err(error) => {
+                // A plan has done nothing yet.
+                if let (Command::Plan { .. }, Some(Pause::Fetch(wait))) =
+                    (&running.prepared.command, store_error::pause(&error))
+                {
+                    running.stage = Stage::Again(savepoint);
+                    return Ok(Begun::Waits(Progress::Fetch(wait.clone())));
+                }
+                // A lock that could not be had at the very start, or a newer catalogue.
+                Ok(self.pause(running, error)?.map_or(Begun::Runs, Begun::Waits))
+            }
         }
     }
 
     fn begin_command(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<()> {
+        let mut depth = 0;
+        while let Some((executed, params)) = self.executed_with(&running.prepared)? {
+            depth += 1;
+            // An EXECUTE of itself would not end.
+            if depth > control::EXECUTE_DEPTH_MAX {
+                return Err(crate::statement::too_deep());
+            }
+            running.begun = executed.counter.as_ref().and_then(|counter| counter.begin());
+            (running.prepared, running.params) = (executed, params);
+        }
         let prepared = &running.prepared;
         if let Some(current_of) = &prepared.current_of {
             running.params.truncate(prepared.params.len());
@@ -679,8 +715,15 @@ impl Session {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
                 let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
-                running.keeps = prepared.writes || prepared.locks || txn.has_writes();
+                let capabilities = self.own.engine.store.capabilities();
                 let mut execution = Execution::new(fragment);
+                let may_run_again =
+                    prepared.locks || txn.has_writes() || capabilities.fetches && execution.may_fetch_anew();
+                running.keeps = prepared.writes || may_run_again;
+                // What it has read of a row must not have changed when it adds to the row.
+                if txn.begun().isolation == Isolation::Snapshot || !capabilities.patches_at_commit {
+                    execution.add_alone();
+                }
                 if let (Some(space), Some(counter), false) = (prepared.adds_to, &prepared.counter, running.implicit) {
                     match counter.is_read_back() {
                         true => execution.add_alone(),
@@ -710,6 +753,7 @@ impl Session {
             Command::Control(_) | Command::Set(_) | Command::Cursor(_) => {
                 Err(Error::internal("what ends a transaction runs within one"))
             }
+            Command::Copy => Err(Error::unsupported("COPY where no client gives or takes its rows")),
         }
     }
 
@@ -722,12 +766,13 @@ impl Session {
         }
         let space = catalog_space();
         // What is read is not validated then, and a foreign key's action may write to any of the tables.
-        let locks_all = prepared.writes && txn.begun().isolation == Isolation::ReadCommitted;
-        let is_validated = txn.begun().isolation != Isolation::ReadCommitted;
+        let locks_all = prepared.writes && !txn.begun().isolation.validates_reads();
+        let is_remembered = txn.begun().isolation != Isolation::ReadCommitted;
         for &id in &prepared.used {
             let locks = locks_all || Some(id) == prepared.target;
-            // What is read is not validated, and so nothing is to be had by reading; a lock holds until the end.
-            let is_nothing = !is_validated && !locks;
+            // Where reads are not remembered, nothing is to be had by reading; a lock holds until
+            // the end.
+            let is_nothing = !is_remembered && !locks;
             if is_nothing || self.block.depends.iter().any(|&(other, locked)| other == id && (locked || !locks)) {
                 continue;
             }
@@ -751,10 +796,7 @@ impl Session {
         budget_rows: &mut i64,
     ) -> Result<Option<Progress>> {
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
-        let Command::Plan { fragment, .. } = &running.prepared.command else {
-            return Err(Error::internal("a statement at work has no plan"));
-        };
-        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let Some(txn) = self.txn.as_deref_mut() else { return Err(Error::internal("a statement has no transaction")) };
         self.memory.set_limits(self.own.settings.hot().memory);
         let mut cx = Context {
             env: &self.env,
@@ -764,10 +806,13 @@ impl Session {
             memory: &self.memory,
             budget_rows: *budget_rows,
         };
-        let step = execution.step(fragment, txn, &mut cx, &mut running.batch)?;
+        let outcome = execution.step(txn, &mut cx, &mut running.batch)?;
         *budget_rows = cx.budget_rows;
-        match step {
-            Step::Rows => {
+        match outcome {
+            Outcome::Interrupted(Pause::Fetch(wait)) => Ok(Some(Progress::Fetch(wait))),
+            // The statement has to be taken back.
+            Outcome::Interrupted(pause) => Err(Error::interruption(pause)),
+            Outcome::Rows => {
                 let width = match &running.prepared.cursor_rows {
                     // The keys as well.
                     Some(_) => usize::MAX,
@@ -787,8 +832,8 @@ impl Session {
                 running.rows += running.batch.rows() as u64;
                 Ok(if running.keeps { None } else { Some(Progress::Rows) })
             }
-            Step::Yield => Ok(Some(Progress::Yield)),
-            Step::Done => {
+            Outcome::Yield => Ok(Some(Progress::Yield)),
+            Outcome::Done => {
                 let affected = execution.affected().unwrap_or(running.rows);
                 let tag = running.prepared.completed(affected);
                 if let Some(counter) = &running.prepared.counter {
@@ -801,7 +846,7 @@ impl Session {
                 }
                 let next = Stage::Committing { what: Ends::Statement, tag };
                 if let Stage::Running { execution, .. } = std::mem::replace(&mut running.stage, next) {
-                    execution.retire(fragment);
+                    execution.retire();
                 }
                 Ok(None)
             }

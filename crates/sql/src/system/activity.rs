@@ -1,10 +1,11 @@
-//! Sessions, locks, counters, settings: what happens now. All of it is counted where it happens, and read when asked for.
+//! Sessions, locks, counters, settings: the present activity. It is counted where it happens, and
+//! read by queries.
 
 use colibri_catalog::{CATALOG_SPACE, cluster::SessionInfo};
 use colibri_txn::{LockMode, LockName};
 use colibri_types::{Array, Datum, Env, Result, Type, pulse};
 
-use super::{Fill, NULL, Rows, flag, int, oid, relations, text, text_or_null};
+use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text, text_or_null};
 use crate::session::advisory;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
@@ -42,7 +43,7 @@ fn sessions(env: &Env, rows: &mut Rows) -> Result<()> {
 
 fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    // Others' statements may hold what is nobody's business.
+    // Other users' statements may contain secrets.
     let seen = names.authority.as_ref().is_some_and(|authority| role.is_some_and(|role| authority.has_role(role)));
     let shown = |value: Datum| if seen { value } else { NULL };
     let time = |us: Option<i64>| us.map_or(NULL, Datum::Timestamp);
@@ -73,7 +74,7 @@ fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut R
     ])
 }
 
-/// Which relation a space belongs to, and whether it is an index.
+/// The relation that a space belongs to, and whether it is an index.
 fn relation_of_space(names: &Surroundings, space: u32) -> Option<u32> {
     names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
         if table.space == space {
@@ -126,7 +127,7 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
         let number = lock.name.number(lock.space);
         let (kind, class, object, part) = match advisory {
             Some((_, part)) => ("advisory", oid((number >> 32) as u32), oid(number as u32), int(part)),
-            // A row is locked by a hash of its key.
+            // Row locks are known by a hash of the key only.
             None if in_catalog => ("object", oid(relations::PG_CLASS), oid((name ^ (name >> 32)) as u32), NULL),
             None => ("tuple", NULL, oid((name ^ (name >> 32)) as u32), NULL),
         };
@@ -145,7 +146,7 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
             text(&transaction),
             engine.session_of(lock.owner).map_or(NULL, int),
             text(match lock.mode {
-                // Modes of PostgreSQL's that go together likewise.
+                // PostgreSQL's modes with the same conflicts.
                 LockMode::KeyShare => "RowShareLock",
                 LockMode::Share => "ShareLock",
                 LockMode::NoKeyUpdate => "ShareRowExclusiveLock",
@@ -174,9 +175,9 @@ fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
             text(known.context),
             text(known.kind),
             text(known.source.name()),
-            NULL,
-            NULL,
-            NULL,
+            text_or_null(known.min.as_deref()),
+            text_or_null(known.max.as_deref()),
+            known.words.map_or(NULL, |words| array(Type::Text, words.into_iter().map(Datum::text))),
             default.clone(),
             default,
             NULL,
@@ -191,7 +192,7 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     let sessions = names.cluster.as_ref().map(|cluster| cluster.sessions()).unwrap_or_default();
     for database in names.databases() {
-        // Counters are each engine's own: those of other databases are read there.
+        // Each engine has its own counters: those of other databases are read there.
         let here = names.engine.as_ref().filter(|engine| engine.name() == database.name);
         let counters = here.map(|engine| engine.store().counters());
         let count = |value: Option<u64>| value.map_or(NULL, |value| int(value as i64));
@@ -225,7 +226,7 @@ fn user_tables(env: &Env, rows: &mut Rows) -> Result<()> {
         row[1] = text(&table.schema);
         row[2] = text(&table.name);
         row[11] = int(entries as i64);
-        // Nothing dead is left behind.
+        // There are no dead rows.
         row[12] = int(0);
         rows.push(row)?;
     }

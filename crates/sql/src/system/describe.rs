@@ -3,6 +3,8 @@
 //! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts and parentheses that it
 //! has added; what is shown here means the same.
 
+use std::sync::Arc;
+
 use colibri_catalog::{ForeignKey, Index, ReferenceAction, Table, View};
 use colibri_types::{Category, ColumnType, Env, Type, pulse};
 use compact_str::CompactString;
@@ -11,7 +13,9 @@ use sqlparser::ast;
 use super::names::quoted;
 use super::relations::{AnyIndex, table_indexes};
 use crate::bind::{Binder, fold};
-use crate::planner::Sizes;
+use crate::expr::Expr;
+use crate::plan::KeyRanges;
+use crate::planner::{Sampled, Sizes};
 use crate::registry::builtin;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
@@ -56,7 +60,7 @@ pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64, pretty
     let index = table_indexes(table).into_iter().find(|index| index.id == id)?;
     match column {
         0 => {
-            // For people, a schema that is looked through anyway is left out.
+            // The pretty form leaves out a schema of the search path.
             let short = pretty.then(|| names.relation_name(table.id)).flatten();
             Some(index_definition(table, &index, &short.unwrap_or_else(|| qualified(&table.schema, &table.name))))
         }
@@ -83,12 +87,17 @@ fn action(word: &str, action: ReferenceAction) -> String {
 fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<String> {
     let target = names.table(key.target)?;
     let target_name = names.relation_name(key.target)?;
+    let set = match &key.delete_columns[..] {
+        [] => String::new(),
+        columns => format!(" ({})", column_list(table, columns)),
+    };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}",
+        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}{set}{}",
         column_list(table, &key.columns),
         column_list(target, &key.target_columns),
         action("UPDATE", key.on_update),
         action("DELETE", key.on_delete),
+        if key.not_valid { " NOT VALID" } else { "" },
     ))
 }
 
@@ -106,9 +115,10 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
         if let Some(check) = table.checks.iter().find(|check| check.id == id) {
             let condition = bare(&check.condition);
             let inherits = if check.no_inherit { " NO INHERIT" } else { "" };
+            let valid = if check.not_valid { " NOT VALID" } else { "" };
             return Some(match pretty {
-                true => format!("CHECK ({condition}){inherits}"),
-                false => format!("CHECK (({condition})){inherits}"),
+                true => format!("CHECK ({condition}){inherits}{valid}"),
+                false => format!("CHECK (({condition})){inherits}{valid}"),
             });
         }
         let key = table.foreign_keys.iter().find(|key| key.id == id)?;
@@ -116,8 +126,8 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
     })
 }
 
-/// A condition without the parentheses that are around all of it: the answer has its own, and what is made from it, as a dump is,
-/// is not to have more of them each time.
+/// A condition without the parentheses that are around all of it: the answer has its own, and what
+/// is made from it, as a dump is, must not gain more of them each time.
 pub(crate) fn bare(condition: &str) -> String {
     let Ok(ast::Expr::Nested(mut expr)) = crate::statement::parse_expr(condition) else { return condition.to_owned() };
     while let ast::Expr::Nested(inner) = *expr {
@@ -135,15 +145,15 @@ fn is_string(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)))
 }
 
-/// A default as PostgreSQL shows it: what a literal is taken for is said with it.
+/// A default as PostgreSQL shows it: a literal has a cast to its type.
 pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> String {
     let Ok(parsed) = crate::statement::parse_expr(default) else { return default.to_owned() };
-    // Its length is said by the column.
+    // The column has the length.
     let plain = match ty.ty {
         Type::Char => CompactString::const_new("bpchar"),
         other => other.sql_name().into(),
     };
-    // What is shown so, and loaded from there, is shown so again.
+    // A default that is shown in this form, dumped and loaded is shown in the same form again.
     let parsed = match parsed {
         ast::Expr::Cast { kind: ast::CastKind::DoubleColon, expr, data_type, .. }
             if data_type.to_string().eq_ignore_ascii_case(&plain) && is_string(&expr) =>
@@ -169,7 +179,7 @@ pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> St
     }
 }
 
-/// The columns of a table that a condition looks at, in the order in which it does.
+/// The columns of a table that a condition uses, in order of their first use.
 pub(super) fn columns_in(condition: &str, table: &Table) -> Vec<usize> {
     let Ok(parsed) = crate::statement::parse_expr(condition) else { return Vec::new() };
     let mut found = Vec::new();
@@ -189,10 +199,14 @@ pub(super) fn columns_in(condition: &str, table: &Table) -> Vec<usize> {
     found
 }
 
-/// Sizes do not matter where nothing is run.
+/// Sizes do not matter, as nothing is run.
 struct NoSizes;
 
 impl Sizes for NoSizes {
+    fn value_of(&self, constant: &crate::expr::Expr, env: &Env) -> colibri_types::Result<colibri_types::Datum> {
+        crate::exec::value_of(constant, env)
+    }
+
     fn rows(&self, _: &Table) -> f64 {
         1.0
     }
@@ -200,9 +214,17 @@ impl Sizes for NoSizes {
     fn rows_alike(&self, _: &Table, _: Option<&Index>, _: usize) -> Option<f64> {
         None
     }
+
+    fn sampled(&self, _: &Arc<Table>, _: &Expr) -> Option<Sampled> {
+        None
+    }
+
+    fn rows_in(&self, _: &Arc<Table>, _: Option<&Arc<Index>>, _: &KeyRanges, guessed: f64) -> f64 {
+        guessed
+    }
 }
 
-/// The types of a view's columns; text for those that cannot be told, since what it reads is not there any more.
+/// The types of a view's columns. They are text if a relation that it reads no longer exists.
 pub(super) fn view_types(env: &Env, view: &View) -> Vec<ColumnType> {
     let names = env.names();
     let bound = Binder::new(builtin(), &names.catalog, env, &NoSizes, "", &names.search_path, Vec::new()).view(view);

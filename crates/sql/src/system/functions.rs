@@ -1,4 +1,4 @@
-//! Functions that know the catalogue and the server around a session: see [`crate::surroundings`].
+//! Functions that need the catalogue and the server of a session: see [`crate::surroundings`].
 
 mod catalog;
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The system's own tables, `pg_catalog` and `information_schema`: rows made from the catalogue when somebody asks.
+//! The system's own tables, `pg_catalog` and `information_schema`: rows made from the catalogue
+//! when a query reads them.
 //!
-//! Which there are and which columns they have is in `tables.txt`, as PostgreSQL 15 has them: name, number, kind, columns.
-//! Those without rows here have none because there is nothing of that kind (policies, publications, foreign tables, …).
+//! The list of tables is `tables.txt`, as PostgreSQL 15 has them: name, number, kind, columns.
+//! Those without rows here have none because there is nothing of that kind (policies, publications,
+//! foreign tables, …).
 //!
 //! | file | has |
 //! | --- | --- |
@@ -16,9 +18,10 @@
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
 //! | `names` | object numbers as names and back: `regclass` and its kin |
 //!
-//! Invariants: an object has the number that it has in the catalogue; system tables have PostgreSQL's. A statement sees one
-//! state of the catalogue, that of its transaction; figures (rows, pages) are of the newest durable state, and reading them
-//! makes a transaction depend on nothing.
+//! Invariants: an object has the number that it has in the catalogue; system tables have
+//! PostgreSQL's. A statement sees one state of the catalogue, that of its transaction; figures
+//! (rows, pages) are of the newest durable state, and reading them makes a transaction depend on
+//! nothing.
 
 mod activity;
 pub(crate) mod describe;
@@ -66,7 +69,7 @@ fn declared(line: &'static str, fills: &HashMap<&str, Fill>) -> Option<SystemTab
     let full = words.next()?;
     let (schema, name) = full.split_once('.')?;
     let oid = words.next()?.parse().ok()?;
-    // What is called as a function (`f`) is listed nowhere.
+    // Tables that are called as functions (`f`) are not listed.
     let kind = words.next()?;
     let (is_view, is_function) = (kind != "r", kind == "f");
     let columns = words.map(|word| {
@@ -136,7 +139,7 @@ fn vector(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
     Datum::Array(std::sync::Arc::new(array))
 }
 
-/// As `information_schema` says yes and no.
+/// A boolean in the words of `information_schema`: YES or NO.
 fn yes_or_no(value: bool) -> Datum {
     text(if value { "YES" } else { "NO" })
 }

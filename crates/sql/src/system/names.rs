@@ -178,7 +178,9 @@ impl Surroundings {
                 if self.engine.as_ref().is_some_and(|engine| engine.name() == database.as_str()) {
                     return Ok(rest);
                 }
-                let message = format!("cross-database references are not implemented: {}", parts.join("."));
+                let quote = if what == "relation" { "\"" } else { "" };
+                let name = parts.join(".");
+                let message = format!("cross-database references are not implemented: {quote}{name}{quote}");
                 Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
             _ => {

@@ -7,7 +7,8 @@
 //! amop oid family left right strategy operator
 //! amproc oid family left right number function
 //! ```
-//! Of these, an operator is listed only if there is one of its name here that takes values of such types.
+//! Of these, an operator is listed only if there is one of its name here that takes values of such
+//! types.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

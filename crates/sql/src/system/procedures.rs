@@ -1,7 +1,8 @@
 //! `pg_proc`: the functions that can be called, numbered here, and those that types, operators and casts name, with
 //! PostgreSQL's numbers, since drivers look them up by number to know what a type's values look like.
 //!
-//! `functions.txt` has the latter, and which of them each type has. What can be called, too, has the number there:
+//! `functions.txt` has the latter, and which of them each type has. A function that is in both has
+//! the number of that file:
 //! ```text
 //! type oid input output receive send modin modout analyze subscript element alignment storage
 //! function oid name volatility result arguments
@@ -17,11 +18,13 @@ use colibri_types::{
 };
 
 use super::{NULL, PG_CATALOG, Rows, flag, int, oid, text, vector};
+use crate::bind::COMPATIBLE_FUNCTIONS;
 use crate::registry::FUNCTIONS;
 
 pub(super) const LANGUAGE_INTERNAL: u32 = 12;
 
-/// The number of the first function here: PostgreSQL's own functions have other numbers, which nobody should rely on.
+/// The number of the first function here: PostgreSQL's own functions have other numbers, on which
+/// clients should not rely.
 const FIRST_FUNCTION: u32 = 8_200;
 
 /// `"any"`: a value of any type.
@@ -34,7 +37,7 @@ const PSEUDO_TYPES: [(u32, &str); 16] = [
     (2281, "internal"),
     (COMPATIBLE, "anycompatible"),
     (COMPATIBLE_ARRAY, "anycompatiblearray"),
-    // No function here has these: clients ask which have them.
+    // No function here has these types: clients ask which functions do.
     (269, "table_am_handler"),
     (325, "index_am_handler"),
     (2279, "trigger"),
@@ -52,7 +55,7 @@ const PSEUDO_TYPES: [(u32, &str); 16] = [
 const COMPATIBLE: u32 = 5077;
 const COMPATIBLE_ARRAY: u32 = 5078;
 
-/// A function as `pg_proc` has it.
+/// A row of `pg_proc`.
 struct Procedure {
     number: u32,
     name: &'static str,
@@ -71,7 +74,7 @@ struct Procedures {
     by_name: HashMap<&'static str, Vec<usize>>,
 }
 
-/// What reads and writes the values of a type, and how PostgreSQL keeps them.
+/// The functions that read and write the values of a type, and how PostgreSQL stores them.
 pub(super) struct TypeFunctions {
     pub(super) input: u32,
     pub(super) output: u32,
@@ -163,22 +166,10 @@ fn named_only(line: &'static str) -> Option<Procedure> {
     Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None })
 }
 
-/// A type as an argument's; nothing that a column could have stands for anything.
+/// The type of an argument. A type that no column can have stands for `"any"`.
 fn argument(ty: Type) -> u32 {
     if ty == Type::Void { ANY } else { ty.oid() }
 }
-
-/// Functions of arrays and of what is put into them, whose types become a common one.
-pub(crate) const COMPATIBLE_FUNCTIONS: [&str; 8] = [
-    "array_append",
-    "array_cat",
-    "array_position",
-    "array_positions",
-    "array_prepend",
-    "array_remove",
-    "array_replace",
-    "width_bucket",
-];
 
 fn callable(function: &Function) -> Procedure {
     let is_compatible = COMPATIBLE_FUNCTIONS.contains(&function.name);
@@ -287,7 +278,7 @@ pub(crate) fn arguments(number: u32) -> Option<String> {
     Some(names.collect::<Vec<_>>().join(", "))
 }
 
-/// What a function gives.
+/// The result type of a function.
 pub(crate) fn result(number: u32) -> Option<&'static str> {
     procedure(number).map(|procedure| type_name(procedure.result))
 }

@@ -56,7 +56,7 @@ pub(super) fn acl(acl: Option<&Acl>, names: &Surroundings) -> Datum {
     }
 }
 
-/// What is granted on the system's own: everybody may look.
+/// The privileges on system tables: all roles may read them.
 pub(super) fn system_acl(kind: ObjectKind) -> Acl {
     let mut acl = Acl::default_of(kind, BOOTSTRAP_ROLE);
     let everybodys = if kind == ObjectKind::Schema { Privileges::USAGE } else { Privileges::SELECT };
@@ -86,11 +86,8 @@ fn namespaces(env: &Env, rows: &mut Rows) -> Result<()> {
 /// Entries and bytes of a space.
 pub(super) fn figures(names: &Surroundings, space: u32) -> Result<(u64, u64)> {
     let Some(engine) = &names.engine else { return Ok((0, 0)) };
-    let page_bytes = u64::from(engine.store().database().page_size());
-    Ok(match engine.store().space_stat(colibri_txn::SpaceId(space)).in_sql()? {
-        Some(stat) => (stat.entries, (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes),
-        None => (0, 0),
-    })
+    let size = engine.store().space_size(colibri_txn::SpaceId(space)).in_sql()?;
+    Ok(size.map_or((0, 0), |size| (size.entries, size.bytes)))
 }
 
 /// A row of `pg_class`, as far as kinds of relations differ.
@@ -438,7 +435,7 @@ fn system_attributes(table: &SystemTable, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// A number for a default: nothing else has one like it.
+/// A unique number for a default.
 fn default_number(table: u32, column: usize) -> u32 {
     0x8000_0000 | (table << 11) | (column as u32 & 0x7ff)
 }
@@ -556,6 +553,8 @@ struct Constraint<'a> {
     condition: Option<String>,
     /// CHECK … NO INHERIT, as all constraints but CHECK are.
     no_inherit: bool,
+    /// NOT VALID.
+    not_valid: bool,
 }
 
 impl Constraint<'_> {
@@ -569,7 +568,7 @@ impl Constraint<'_> {
             text(self.kind),
             flag(false),
             flag(false),
-            flag(true),
+            flag(!self.not_valid),
             oid(table.id),
             oid(0),
             oid(self.index),
@@ -586,7 +585,7 @@ impl Constraint<'_> {
             NULL,
             NULL,
             NULL,
-            NULL,
+            self.foreign.filter(|key| !key.delete_columns.is_empty()).map_or(NULL, |key| numbers(&key.delete_columns)),
             NULL,
             text_or_null(self.condition.as_deref()),
         ])
@@ -606,6 +605,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 foreign: None,
                 condition: None,
                 no_inherit: true,
+                not_valid: false,
             }
             .push(names, &table, rows)?;
         }
@@ -619,6 +619,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 foreign: None,
                 condition: Some(format!("({})", check.condition)),
                 no_inherit: check.no_inherit,
+                not_valid: check.not_valid,
             }
             .push(names, &table, rows)?;
         }
@@ -632,6 +633,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 foreign: Some(key),
                 condition: None,
                 no_inherit: true,
+                not_valid: key.not_valid,
             }
             .push(names, &table, rows)?;
         }
@@ -660,10 +662,7 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
 fn sequence_list(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for sequence in sorted_sequences(names) {
-        let last = match &names.engine {
-            Some(engine) => engine.last_value(&sequence)?,
-            None => None,
-        };
+        let last = names.sequence_state(&sequence)?.and_then(|(value, is_called)| is_called.then_some(value));
         rows.push([
             text(&sequence.schema),
             text(&sequence.name),
@@ -681,12 +680,11 @@ fn sequence_list(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// What each sequence has as its row, for those who read it as a table: what it has given last, or will give first.
+/// The row of each sequence, for queries that read it as a table: its last value, or its first one.
 fn sequence_states(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    let Some(engine) = &names.engine else { return Ok(()) };
     for sequence in sorted_sequences(names) {
-        let (value, is_called) = engine.sequence_state(&sequence)?;
+        let Some((value, is_called)) = names.sequence_state(&sequence)? else { continue };
         rows.push([oid(sequence.id), int(value), int(0), flag(is_called)])?;
     }
     Ok(())
@@ -740,7 +738,7 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
     } else if names.catalog.schemas().any(|schema| schema.id == object) {
         PG_NAMESPACE
     } else if names.relation(object).is_none() {
-        // One that was made before constraints had a place of their own.
+        // A comment that was made before constraints had a number within their table.
         PG_CONSTRAINT
     } else {
         PG_CLASS
@@ -800,7 +798,7 @@ fn view_list(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// The rule that makes a view what it is.
+/// The rule `_RETURN` of a view.
 fn rules(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in sorted_views(env.names()) {
         let (number, kind, enabled) = (oid(view.id), text("1"), text("O"));

@@ -158,7 +158,7 @@ fn settings_array(values: &[(String, String)]) -> Datum {
     array(Type::Text, values.iter().map(|(name, value)| text(&format!("{name}={value}"))))
 }
 
-/// What is kept for a role in whatever database.
+/// The settings stored for a role in all databases.
 fn settings_of_role(env: &Env, role: u32) -> Datum {
     let Some(cluster) = &env.names().cluster else { return NULL };
     let kept = cluster.kept_settings();
@@ -181,7 +181,7 @@ fn tablespaces(_: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// What is said of databases and roles.
+/// Comments on databases and roles.
 fn shared_descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
     const PG_DATABASE: u32 = 1262;
     const PG_AUTHID: u32 = 1260;

@@ -1,4 +1,4 @@
-//! `information_schema`, as the standard has it: what the user has some privilege on.
+//! `information_schema`, as the standard defines it: objects on which the user has some privilege.
 
 use std::sync::Arc;
 
@@ -161,10 +161,17 @@ impl Described<'_> {
         let [precision, radix, scale] = numeric_shape(self.ty);
         let fraction = match ty {
             Type::Date => int(0),
+            Type::Interval => int(self.ty.modifier.interval_parts().1.unwrap_or(6)),
             _ if matches!(ty.category(), Category::DateTime | Category::TimeSpan) => {
                 int(self.ty.modifier.fraction_digits().unwrap_or(6))
             }
             _ => NULL,
+        };
+        // What its type says behind `interval`, but for digits alone.
+        let shown = self.ty.to_string().to_ascii_uppercase();
+        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| ty == Type::Interval) {
+            Some(fields) => text(fields),
+            None => NULL,
         };
         let (is_identity, generation, [start, increment, maximum, minimum, cycle]) = match self.identity {
             None => ("NO", NULL, [NULL, NULL, NULL, NULL, text("NO")]),
@@ -187,7 +194,7 @@ impl Described<'_> {
             radix,
             scale,
             fraction,
-            NULL,
+            interval,
             NULL,
             NULL,
             NULL,
@@ -446,7 +453,8 @@ fn references(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// For each constraint of the tables that the user owns: what it is called, and the columns that it is about.
+/// For each constraint of the tables that the user owns: what it is called, and the columns that it
+/// is about.
 fn uses(names: &Surroundings) -> Vec<(Arc<Table>, CompactString, CompactString, Vec<usize>)> {
     let mut uses = Vec::new();
     let authority = authority(names);

@@ -24,6 +24,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_stat_bgwriter", |_, rows| one_row(rows)),
     ("pg_stat_wal", |_, rows| one_row(rows)),
     ("pg_stat_gssapi", gssapi),
+    ("pg_stat_ssl", ssl),
     ("pg_stat_database_conflicts", conflicts),
 ];
 
@@ -67,13 +68,13 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// Where there is one row whatever happens.
+/// Views that always have one row.
 fn one_row(rows: &mut Rows) -> Result<()> {
     rows.push([NULL])?;
     Ok(())
 }
 
-/// Nobody logs in that way.
+/// There are no such logins.
 fn gssapi(env: &Env, rows: &mut Rows) -> Result<()> {
     for session in env.names().cluster.as_ref().map(|cluster| cluster.sessions()).unwrap_or_default() {
         rows.push([int(session.pid), flag(false), NULL, flag(false)])?;
@@ -81,7 +82,19 @@ fn gssapi(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// Only a replica has them.
+/// How each session's connection is encrypted.
+fn ssl(env: &Env, rows: &mut Rows) -> Result<()> {
+    for session in env.names().cluster.as_ref().map(|cluster| cluster.sessions()).unwrap_or_default() {
+        let encryption = session.encryption.as_ref();
+        let bits = encryption.map_or(NULL, |encryption| int(encryption.bits));
+        let version = super::text_or_null(encryption.map(|encryption| encryption.version));
+        let cipher = super::text_or_null(encryption.map(|encryption| &*encryption.cipher));
+        rows.push([int(session.pid), flag(encryption.is_some()), version, cipher, bits])?;
+    }
+    Ok(())
+}
+
+/// These have rows on a replica only.
 fn conflicts(env: &Env, rows: &mut Rows) -> Result<()> {
     for database in env.names().databases() {
         let none = || Datum::Int(0);

@@ -1,11 +1,11 @@
-//! Types, collations, access methods, operator classes: what, but for the types of rows, does not
-//! depend on the database.
+//! Types, collations, access methods, operator classes. Only row types depend on the database.
 
 use colibri_catalog::{
     NAME_BYTES_MAX,
     cluster::{BOOTSTRAP_ROLE, RoleId},
 };
-use colibri_types::{Category, Env, Error, Result, Type};
+pub(crate) use colibri_types::row::row_type;
+use colibri_types::{Category, Env, Error, Result, Type, row::ROW_TYPES};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
@@ -26,9 +26,9 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 
 const BTREE: u32 = 403;
 
-/// The types of rows are numbered from here, each its relation's number further on, and the types of arrays of them from
-/// there: no counter of objects gets so far, and clients that keep such numbers with a sign can.
-const ROW_TYPES: u32 = 1 << 29;
+/// The types of rows are numbered from here, each its relation's number further on, and the types
+/// of arrays of them from there: no counter of objects gets so far, and clients that keep such
+/// numbers with a sign can.
 const ROW_ARRAYS: u32 = 2 * ROW_TYPES;
 const ROW_TYPES_END: u32 = 3 * ROW_TYPES;
 
@@ -45,11 +45,6 @@ fn category_letter(ty: Type) -> &'static str {
         Category::User => "U",
         Category::Pseudo => "P",
     }
-}
-
-/// The number of the type of a relation's rows; 0 for what has none.
-pub(crate) fn row_type(relation: u32) -> u32 {
-    if relation < ROW_TYPES { ROW_TYPES + relation } else { 0 }
 }
 
 /// The number of the type of arrays of a relation's rows.

@@ -5,24 +5,40 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_sql::{Answer, Engine, Error, Progress, ResultColumn, Rows, Running, Session};
-use colibri_storage::{Database, Durability, Options, TxnId};
-use colibri_txn::LockWait;
+use colibri_storage::{Durability, TxnId};
+use colibri_txn::{LockWait, MemoryOptions, MemoryStore};
+
+#[path = "../stores/mod.rs"]
+pub mod stores;
 
 pub const SERIALIZABLE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
 pub const READ_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 pub const BOTH: [&str; 2] = [SERIALIZABLE, READ_COMMITTED];
 
+/// What a fetch takes off a budget of rows: each step has one of its own.
+const FETCH_ROWS: i64 = 8;
+
 /// A database in a directory that goes away with it.
 pub struct TestDatabase {
     pub engine: Arc<Engine>,
     pub dir: tempfile::TempDir,
+    memory: Option<MemoryStore>,
 }
 
 impl TestDatabase {
     pub fn with(durability: Durability) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let engine = Engine::open(Database::open(dir.path(), &Options::new().durability(durability)).unwrap()).unwrap();
-        Self { engine, dir }
+        let (engine, memory) = stores::open(dir.path(), durability);
+        Self { engine, dir, memory }
+    }
+
+    /// On a store in memory, with what statements made of it.
+    pub fn in_memory(options: MemoryOptions, setup: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (engine, memory) = stores::open_in_memory(dir.path(), options);
+        let database = Self { engine, dir, memory: Some(memory) };
+        database.session().run(setup).unwrap();
+        database
     }
 
     /// With what statements made of it.
@@ -30,6 +46,14 @@ impl TestDatabase {
         let database = Self::with(Durability::NoSync);
         database.session().run(setup).unwrap();
         database
+    }
+
+    /// Sets the percentage of commits that the store in memory refuses. The storage engine refuses
+    /// none.
+    pub fn refuse_commits(&self, percent: u32) {
+        if let Some(memory) = &self.memory {
+            memory.refuse_commits(percent);
+        }
     }
 
     pub fn session(&self) -> Session {
@@ -114,7 +138,7 @@ impl Client {
     }
 
     /// Goes on with the statement.
-    pub fn step(&mut self, budget_rows: i64) -> Reply {
+    pub fn step(&mut self, mut budget_rows: i64) -> Reply {
         if let Some(wait) = self.wait.take_if(|wait| wait.is_over()) {
             drop(wait);
         }
@@ -137,6 +161,15 @@ impl Client {
                     if !wait.is_over() {
                         self.wait = Some(wait);
                         return Reply::Waits;
+                    }
+                }
+                Ok(Progress::Fetch(wait)) => {
+                    wait.wait();
+                    if budget_rows < i64::MAX {
+                        budget_rows -= FETCH_ROWS;
+                    }
+                    if budget_rows <= 0 {
+                        return Reply::Yields;
                     }
                 }
                 Ok(Progress::Sleep(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),

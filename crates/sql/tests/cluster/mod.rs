@@ -133,6 +133,7 @@ impl Cluster for InMemory {
             user: user.into(),
             application_name: "test".into(),
             client: None,
+            encryption: None,
             state: SessionState::Active,
             waits_for: None,
             query: format!("SELECT 'secret of {user}'"),

@@ -122,6 +122,6 @@ fn look(engine: &Arc<Engine>, acknowledged: &[Vec<i64>], what: &str) -> i64 {
 fn check(engine: &Engine, what: &str) {
     let (findings, none) = (engine.check().unwrap(), Vec::<String>::new());
     assert_eq!(findings, none, "{what}");
-    let report = engine.store().database().check().unwrap();
+    let report = engine.local_store().unwrap().database().check().unwrap();
     assert!(report.is_clean(), "{what}: {report:?}");
 }

@@ -142,7 +142,7 @@ fn look(wreck: &Wreck, states: &[Vec<String>], durability: Durability, rng: &mut
     check(&engine, what);
     let after = contents(&mut session);
     if !matches!(durability, Durability::Sync | Durability::SyncNoLog) {
-        engine.store().database().sync().unwrap();
+        engine.local_store().unwrap().database().sync().unwrap();
     }
     let again = SimDisk::of_wreck(&disk.durable(), rng.random());
     let engine = Engine::open(again.open(&options(durability)).expect("the database opens")).unwrap();
@@ -157,7 +157,7 @@ fn crash_and_look(seed: u64, durability: Durability, transactions: usize, left_o
     let engine: Arc<Engine> = Engine::open(disk.open(&options(durability)).unwrap()).unwrap();
     let mut session = Session::new(&engine, "postgres");
     session.run(SETUP).unwrap();
-    engine.store().database().sync().unwrap();
+    engine.local_store().unwrap().database().sync().unwrap();
     drop(disk.take_wrecks());
     disk.leave_out(left_out);
     let mut states = vec![contents(&mut session)];
@@ -167,7 +167,7 @@ fn crash_and_look(seed: u64, durability: Durability, transactions: usize, left_o
         let is_sync = matches!(durability, Durability::Sync | Durability::SyncNoLog);
         let is_steady = !is_sync && rng.random_bool(0.2);
         if is_steady {
-            engine.store().database().sync().unwrap();
+            engine.local_store().unwrap().database().sync().unwrap();
         }
         // The crashes that came before it was acknowledged, and one behind that.
         let mut wrecks = disk.take_wrecks();

@@ -16,8 +16,8 @@ sessions, and so on through TURNS below. --kind chooses one kind alone.
 Mixed statements: the queries of generate.py over tables of integers, numerics and
 text; expressions of every type, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
-table; queries within queries; random changes; changes of keys that foreign keys
-with all actions refer to. Texts (texts.py): regular expressions, dates,
+table; queries within queries, whole rows among them; random changes; changes of keys
+that foreign keys with all actions refer to; assignments to parts of arrays. Texts (texts.py): regular expressions, dates,
 intervals, pictures, blanks. Sessions, in which a statement changes what later
 ones mean: settings (settings.py), zones and styles (zones.py), sequences
 (sequences.py). Privileges (../rights/random.py) need roles, and so the test
@@ -355,6 +355,12 @@ class Nested(generate.Gen):
             s = s + own
         return text, s
 
+    def row(self, text, s):
+        """The name of a table in FROM, if there is one. (Of a query under an outer join a row of NULLs counts as missing: see docs/SQL.md.)"""
+        tables = "|".join(generate.TABLES)
+        names = sorted({c.split(".")[0] for c, _ in s})
+        return self.r.choice([name for name in names if re.search(rf"\b({tables}) {name}\b", text)] or [None])
+
     def q_nested(self):
         r = self.r
         text, s = self.joined(r.choice([1, 2, 2, 3, 4]), 2)
@@ -364,6 +370,10 @@ class Nested(generate.Gen):
             outs.append(self.expr(s, r.choice("itb"), 1))
         if r.random() < 0.2:
             outs.append(f"({self.condition(s, 1)})")
+        if r.random() < 0.2:
+            row = self.row(text, s)
+            outs += [] if row is None else [r.choice([f"{row}::text", f"row_to_json({row})::text", f"{row} IS NULL", f"{row} IS NOT NULL", f"{row}.*", f"{row} = {row}",
+                                  f"({row} IS DISTINCT FROM {row})", f"ROW({row}.*, 1)::text", f"coalesce({row}, NULL)::text"])]
         distinct = r.choice(["", "", "DISTINCT "])
         order = ", ".join(str(i + 1) + r.choice(["", " DESC", " NULLS FIRST"]) for i in range(len(outs)))
         return f"SELECT {distinct}{', '.join(outs)} FROM {text}{where} ORDER BY {order} LIMIT {r.randrange(1, 25)}"
@@ -374,6 +384,9 @@ class Nested(generate.Gen):
         where = f" WHERE {self.condition(s, 1)}" if r.random() < 0.5 else ""
         keys = [self.column(s, "it") for _ in range(r.randrange(0, 3))]
         aggs = [self.aggregate(s, r.choice([0, 1])) for _ in range(r.randrange(1, 3))]
+        if r.random() < 0.2:
+            row = self.row(text, s)
+            aggs += [] if row is None else [r.choice([f"count({row})", f"count(DISTINCT {row})", f"json_agg({row} ORDER BY {row})::text", f"array_agg({row} ORDER BY {row})::text"])]
         if keys and r.random() < 0.4:
             other, own = self.source("g", 1)
             aggs.append(f"(SELECT count(*) FROM {other} WHERE {self.column(own, 'i')} = {next((k for k in keys if dict(s)[k] == 'i'), '1')})")
@@ -414,6 +427,57 @@ class Nested(generate.Gen):
         if k == 0:
             return self.change()
         return [self.q_nested() if k < 6 else self.q_nested_group() if k < 9 else self.q_distinct_on()]
+
+
+# --- parts of arrays --------------------------------------------------------------
+
+class Parts:
+    """Assignments to elements and slices of arrays, of which many fail; each answers with what it has made."""
+
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+
+    @staticmethod
+    def tables():
+        return ["CREATE TABLE parts (id int PRIMARY KEY, v int[], t varchar(3)[] DEFAULT '{p,q}');",
+                "INSERT INTO parts VALUES (1, '{1,2,3}'), (2, NULL), (3, '{}'), (4, '{{1,2},{3,4}}'), (5, '[0:1]={8,9}');"]
+
+    def bound(self):
+        return self.r.choice(["1", "2", "3", "0", "-1", "4", "6", "id", "NULL", "length('ab')"])
+
+    def subscripts(self):
+        r = self.r
+        def one():
+            k = r.randrange(8)
+            if k < 4: return f"[{self.bound()}]"
+            if k < 7: return f"[{self.bound()}:{self.bound()}]"
+            return r.choice(["[:2]", "[2:]", "[:]"])
+        return "".join(one() for _ in range(r.choice([1, 1, 1, 2, 2, 3])))
+
+    def assignment(self):
+        r = self.r
+        column, at = r.choice(["v", "v", "t"]), self.subscripts()
+        if ":" in at:
+            value = r.choice(["'{7,8,9}'", "'{{5,6},{7,8}}'", "NULL", "'{}'", f"{column}[1:2]", column, "'{1}'", "7"])
+        elif column == "v":
+            value = r.choice(["7", "NULL", "v[1]", "v[2] + 1", "1.6", "'5'", "'x'", "id", "'{1}'::int[]"])
+        else:
+            value = r.choice(["'abc'", "'abcd'", "NULL", "t[1]", "id::text", "7"])
+        return f"{column}{at}", value
+
+    def statements(self):
+        r = self.r
+        drawn = [self.assignment() for _ in range(r.choice([1, 1, 2]))]
+        k = r.randrange(6)
+        if k < 4:
+            sets = ", ".join(f"{target} = {value}" for target, value in drawn)
+            change = f"UPDATE parts SET {sets} WHERE id = {r.randrange(1, 6)} RETURNING *"
+        else:
+            values = [value if not re.search(r"[vt]\[|\bid\b|^[vt]$", value) else "NULL" for _, value in drawn]
+            targets = [re.sub(r"\bid\b", "2", target) for target, _ in drawn]
+            rows = f"VALUES (9, {', '.join(values)})" if k == 4 else f"SELECT 9, {', '.join(values)}"
+            change = f"INSERT INTO parts (id, {', '.join(targets)}) {rows} RETURNING *"
+        return ["BEGIN", change, "ROLLBACK"]
 
 
 # --- foreign keys ----------------------------------------------------------------
@@ -511,14 +575,16 @@ TURNS = ["mixed", "mixed", "mixed", "settings", "regexp", "sequences", "texts", 
 
 def mixed(seed, count):
     """Statements with their kinds."""
-    drawn, gen, typed, nested, folded, family = texts.Texts(seed), generate.Gen(seed), Typed(seed), Nested(seed), Folded(seed), Family(seed)
-    for sql in gen.tables() + typed.table() + Folded.TABLES + family.tables():
+    drawn, gen, typed, nested, folded, family, parts = texts.Texts(seed), generate.Gen(seed), Typed(seed), Nested(seed), Folded(seed), Family(seed), Parts(seed)
+    for sql in gen.tables() + typed.table() + Folded.TABLES + family.tables() + parts.tables():
         yield "tables", sql
     kinds = generate.RANDOM["random_mixed"][2]
     for _ in range(count):
         k = typed.r.random()
         if k < 0.03:
             yield from (("references", f"%{sql};") for sql in family.statements())
+        elif k < 0.05:
+            yield from (("parts", f"%{sql};") for sql in parts.statements())
         elif k < 0.1:
             kind = drawn.r.choice(TEXTS)
             yield kind, f"%{drawn.statement(kind)};"
@@ -549,6 +615,11 @@ def statements(seed, count, kind):
         yield from mixed(seed, count)
     elif kind == "privileges":
         yield from privileges(seed, count)
+    elif kind == "parts":
+        parts = Parts(seed)
+        yield from (("tables", sql) for sql in parts.tables())
+        for _ in range(count // 3):
+            yield from (("parts", f"%{sql};") for sql in parts.statements())
     elif kind == "references":
         family = Family(seed)
         yield from (("tables", sql) for sql in family.tables())
@@ -589,9 +660,10 @@ def write_file(path, seed, count, conn, kind):
     """Writes one file; says how many statements of each kind are in it."""
     found = list(records_of(seed, count, conn, kind, path))
     pg.write(path, [record for _, record in found])
-    if kind in ("mixed", "references"):
+    if kind in ("mixed", "references", "parts"):
         tables = [*generate.TABLES, "ty", "one", "none", "few"] if kind == "mixed" else []
-        for table in tables + Family.TABLES:
+        own = {"mixed": [*Family.TABLES, "parts"], "references": Family.TABLES, "parts": ["parts"]}
+        for table in tables + own[kind]:
             conn.run(f"DROP TABLE {table} CASCADE")
     return collections.Counter(own for own, _ in found)
 
@@ -650,7 +722,7 @@ def main():
     ap.add_argument("--statements", type=int, help="end after so many statements")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--count", type=int, default=3000, help="statements of one file")
-    ap.add_argument("--kind", choices=["mixed", "texts", "references", "privileges", *SESSIONS, *TEXTS], help="only statements of this kind")
+    ap.add_argument("--kind", choices=["mixed", "texts", "references", "parts", "privileges", *SESSIONS, *TEXTS], help="only statements of this kind")
     ap.add_argument("--keep", help="where files go that do not agree")
     a = ap.parse_args()
     if a.seconds is None and a.statements is None:

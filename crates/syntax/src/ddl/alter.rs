@@ -1,18 +1,19 @@
-//! ALTER TABLE and ALTER INDEX.
+//! ALTER TABLE, and OWNER TO and RENAME TO of other relations and of schemas.
 
 use colibri_types::Result;
-use sqlparser::ast::{
-    self, AlterColumnOperation, AlterTableOperation as Operation, ObjectName, RenameTableNameKind, ReplicaIdentity,
-    Statement,
-};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation as Operation, ReplicaIdentity};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
+use crate::tree::{Admin, Object, ObjectKind, Statement, fold};
 
 impl Parser<'_> {
     pub(crate) fn alter(&mut self) -> Result<Statement> {
         let token = self.expect(K::Alter)?;
+        if let Some(word) = self.eat_role() {
+            return self.alter_role(word).map(Statement::from);
+        }
         match self.kind() {
             Kind::Key(K::Table) => {
                 self.next();
@@ -20,28 +21,69 @@ impl Parser<'_> {
             }
             Kind::Key(K::Index) => {
                 self.next();
-                self.alter_index(token)
+                self.alter_index(token).map(Statement::from)
             }
-            _ => self.other_kind(token, "ALTER"),
+            Kind::Key(K::View | K::Sequence | K::Schema) => self.alter_object(token).map(Statement::from),
+            Kind::Key(K::Database) => {
+                self.next();
+                self.alter_database().map(Statement::from)
+            }
+            _ => Err(self.other_kind(token, "ALTER")),
         }
     }
 
-    fn alter_index(&mut self, token: Token) -> Result<Statement> {
-        let at = self.peek();
+    fn alter_index(&mut self, token: Token) -> Result<Admin> {
         if self.is_next(K::All) {
             return Err(self.refuse_statement(token, "ALTER INDEX ALL"));
         }
-        if self.if_exists()? {
-            self.not_supported(at, "ALTER INDEX IF EXISTS");
+        let if_exists = self.if_exists()?;
+        let name = self.qualified()?;
+        let object = Object { kind: ObjectKind::Index, name };
+        if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
+            return Ok(change);
         }
-        let name = self.object_name()?;
-        if !self.eat_all(&[K::Rename, K::To]) {
-            let Kind::Key(_) = self.kind() else { return Err(self.wrong()) };
-            let what = format!("ALTER INDEX {}", self.token_text(self.peek()).to_ascii_uppercase());
-            return Err(self.refuse_statement(token, &what));
+        let Kind::Key(_) = self.kind() else { return Err(self.wrong()) };
+        let what = format!("ALTER INDEX {}", self.token_text(self.peek()).to_ascii_uppercase());
+        Err(self.refuse_statement(token, &what))
+    }
+
+    /// `ALTER {VIEW | SEQUENCE | SCHEMA} …`
+    fn alter_object(&mut self, token: Token) -> Result<Admin> {
+        let word = self.next();
+        let kind = match word.kind {
+            Kind::Key(K::View) => ObjectKind::View,
+            Kind::Key(K::Sequence) => ObjectKind::Sequence,
+            _ => ObjectKind::Schema,
+        };
+        let if_exists = self.if_exists()?;
+        let object = Object { kind, name: self.qualified()? };
+        if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
+            return Ok(change);
         }
-        let index_name = ObjectName::from(vec![self.name()?]);
-        Ok(Statement::AlterIndex { name, operation: ast::AlterIndexOperation::RenameIndex { index_name } })
+        if kind == ObjectKind::Sequence {
+            let options = self.sequence_change()?;
+            return Ok(Admin::AlterSequence { name: object.name, if_exists, options });
+        }
+        if self.is_over() {
+            return Err(self.wrong());
+        }
+        let what = format!("ALTER {}", self.token_text(word).to_ascii_uppercase());
+        Err(self.refuse_statement(token, &what))
+    }
+
+    /// `OWNER TO role` and `RENAME TO name`, if one of them comes next.
+    fn owner_or_name(&mut self, token: Token, object: &Object, if_exists: bool) -> Result<Option<Admin>> {
+        let object = object.clone();
+        if object.kind != ObjectKind::Schema && self.eat_all(&[K::Rename, K::To]) {
+            return Ok(Some(Admin::RenameRelation { object, if_exists, to: self.folded()? }));
+        }
+        if object.kind == ObjectKind::View && self.is_next(K::Rename) {
+            return Err(self.refuse_statement(token, "renaming a view's column"));
+        }
+        if self.eat_all(&[K::Owner, K::To]) {
+            return Ok(Some(Admin::Owner { object, if_exists, to: self.role_name()? }));
+        }
+        Ok(None)
     }
 
     fn alter_table(&mut self, token: Token) -> Result<Statement> {
@@ -51,12 +93,21 @@ impl Parser<'_> {
         let if_exists = self.if_exists()?;
         let only = self.is_next(K::Only);
         let name = self.relation_name()?;
+        // More changes may follow an owner.
+        let is_alone = !self.is_next(K::Owner) || matches!(self.behind_role(), Kind::Semicolon | Kind::End);
+        if is_alone {
+            let parts = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
+            let object = Object { kind: ObjectKind::Relation, name: parts };
+            if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
+                return Ok(change.into());
+            }
+        }
         let operations = match self.kind() {
             Kind::Key(K::Rename) => vec![self.rename()?],
             _ => self.list(Self::alter_operation)?,
         };
         let end_token = self.attached(self.last());
-        Ok(Statement::AlterTable(ast::AlterTable {
+        let altered = ast::Statement::AlterTable(ast::AlterTable {
             name,
             if_exists,
             only,
@@ -65,15 +116,18 @@ impl Parser<'_> {
             on_cluster: None,
             table_type: None,
             end_token,
-        }))
+        });
+        Ok(altered.into())
+    }
+
+    /// What follows `OWNER TO role`.
+    fn behind_role(&self) -> Kind {
+        let is_unicode = self.kind_behind(2) == Kind::UnicodeName && self.kind_behind(3) == Kind::Key(K::Uescape);
+        self.kind_behind(if is_unicode { 5 } else { 3 })
     }
 
     fn rename(&mut self) -> Result<Operation> {
         self.expect(K::Rename)?;
-        if self.eat(K::To) {
-            let name = ObjectName::from(vec![self.name()?]);
-            return Ok(Operation::RenameTable { table_name: RenameTableNameKind::To(name) });
-        }
         if self.eat(K::Constraint) {
             let old_name = self.name()?;
             self.expect(K::To)?;
@@ -121,8 +175,31 @@ impl Parser<'_> {
             }
             Kind::Key(K::Replica) => self.replica_identity(),
             Kind::Key(K::Set) => self.set_of_table(token),
+            Kind::Key(K::Reset) => {
+                self.next();
+                self.storage_parameters()?;
+                Ok(Operation::SetLogged)
+            }
+            // There are no triggers but those of foreign keys, which stay.
+            Kind::Key(K::Enable)
+                if self.kind_behind(1) == Kind::Key(K::Trigger)
+                    && matches!(self.kind_behind(2), Kind::Key(K::User | K::All)) =>
+            {
+                self.nothing_to_do(3)
+            }
+            Kind::Key(K::Disable)
+                if self.kind_behind(1) == Kind::Key(K::Trigger) && self.kind_behind(2) == Kind::Key(K::User) =>
+            {
+                self.nothing_to_do(3)
+            }
             _ => self.unknown_operation(token),
         }
+    }
+
+    /// Takes words that change nothing here.
+    fn nothing_to_do(&mut self, words: usize) -> Result<Operation> {
+        (0..words).for_each(|_| _ = self.next());
+        Ok(Operation::SetLogged)
     }
 
     fn replica_identity(&mut self) -> Result<Operation> {
@@ -153,6 +230,7 @@ impl Parser<'_> {
                 self.next();
                 Ok(Operation::SetUnlogged)
             }
+            Kind::Key(K::Without) if self.kind_behind(1) == Kind::Key(K::Cluster) => self.nothing_to_do(2),
             Kind::Key(K::Schema | K::Tablespace | K::Without | K::Access) => self.unknown_operation(token),
             _ => Err(self.wrong()),
         }
@@ -267,9 +345,7 @@ impl Parser<'_> {
                 let using = if self.eat(K::Using) { Some(self.expr()?) } else { None };
                 AlterColumnOperation::SetDataType { data_type, using, had_set }
             }
-            (Kind::Key(K::Set), Kind::LeftParen | Kind::Key(K::Statistics | K::Storage | K::Compression))
-            | (Kind::Key(K::Reset), Kind::LeftParen)
-            | (Kind::Key(K::Drop), Kind::Key(K::Expression)) => return self.unknown_operation(token),
+            (Kind::Key(K::Drop), Kind::Key(K::Expression)) => return self.unknown_operation(token),
             (Kind::Key(K::Set | K::Drop | K::Reset), _) => {
                 self.next();
                 return Err(self.wrong());

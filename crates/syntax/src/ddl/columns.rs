@@ -131,11 +131,7 @@ impl Parser<'_> {
             let sequence_options = match self.kind() {
                 Kind::LeftParen => {
                     let taken = self.taken();
-                    if self.kind_behind(1) == Kind::RightParen {
-                        self.next();
-                        return Err(self.wrong());
-                    }
-                    self.skip_parens()?;
+                    self.identity_options()?;
                     vec![self.kept_as_text(taken)]
                 }
                 _ => Vec::new(),
@@ -177,7 +173,8 @@ impl Parser<'_> {
         ast::SequenceOptions::StartWith(Expr::Value(ast::ValueWithSpan { value, span: Span::empty() }), false)
     }
 
-    /// `ALTER COLUMN a SET GENERATED …` and its like, if it comes next.
+    /// `ALTER COLUMN a SET GENERATED …` and its like, if it comes next; also what is said of how a
+    /// column is stored.
     pub(super) fn identity_change(&mut self) -> Result<Option<ast::AlterColumnOperation>> {
         let behind = self.kind_behind(1);
         let is_change = match self.kind() {
@@ -199,19 +196,29 @@ impl Parser<'_> {
                         | K::Cycle
                         | K::Owned
                         | K::Sequence
-                )
+                        | K::Statistics
+                        | K::Storage
+                        | K::Compression
+                ) | Kind::LeftParen
             ),
+            Kind::Key(K::Reset) => behind == Kind::LeftParen,
             _ => false,
         };
         if !is_change {
             return Ok(None);
         }
+        let is_stored =
+            behind == Kind::LeftParen || matches!(behind, Kind::Key(K::Statistics | K::Storage | K::Compression));
         let taken = self.taken();
-        while !matches!(self.kind(), Kind::End | Kind::Bad | Kind::Semicolon | Kind::Comma) {
-            match self.kind() {
-                Kind::LeftParen => self.skip_parens()?,
-                _ => _ = self.next(),
+        if is_stored {
+            while !matches!(self.kind(), Kind::End | Kind::Bad | Kind::Semicolon | Kind::Comma) {
+                match self.kind() {
+                    Kind::LeftParen => self.skip_parens()?,
+                    _ => _ = self.next(),
+                }
             }
+        } else {
+            self.changed_identity()?;
         }
         let sequence_options = Some(vec![self.kept_as_text(taken)]);
         Ok(Some(ast::AlterColumnOperation::AddGenerated { generated_as: None, sequence_options }))

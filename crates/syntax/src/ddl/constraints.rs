@@ -1,8 +1,9 @@
 //! Constraints of tables.
 
-use colibri_types::{Error, Result};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast::{self, ConstraintCharacteristics, DeferrableInitial, Ident, ReferentialAction, TableConstraint};
 
+use crate::DELETE_COLUMNS_MARK;
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
@@ -52,6 +53,15 @@ impl Parser<'_> {
         let mut found = ConstraintCharacteristics { deferrable: None, initially: None, enforced: None };
         loop {
             if self.eat_all(&[K::Not, K::Valid]) {
+                let kind = match &constraint {
+                    TableConstraint::Check(_) | TableConstraint::ForeignKey(_) => None,
+                    TableConstraint::PrimaryKey(_) | TableConstraint::PrimaryKeyUsingIndex(_) => Some("PRIMARY KEY"),
+                    _ => Some("UNIQUE"),
+                };
+                if let Some(kind) = kind {
+                    let message = format!("{kind} constraints cannot be marked NOT VALID");
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
                 not_valid = true;
             } else if self.is_next(K::No) && self.kind_behind(1) == Kind::Key(K::Inherit) {
                 let TableConstraint::Check(check) = &mut constraint else { return Err(self.wrong()) };
@@ -165,19 +175,34 @@ impl Parser<'_> {
             self.storage_parameters()?;
             self.not_supported(token, "options of a constraint's index");
         }
-        let token = self.peek();
         if self.eat_all(&[K::Using, K::Index, K::Tablespace]) {
-            self.name()?;
-            self.not_supported(token, "TABLESPACE");
+            self.tablespace()?;
         }
         Ok(include)
+    }
+
+    /// The name of a tablespace: there is one.
+    pub(super) fn tablespace(&mut self) -> Result<()> {
+        let name = self.name()?;
+        match &*name.value {
+            "pg_default" => {}
+            "pg_global" => {
+                let message = "only shared relations can be placed in pg_global tablespace";
+                self.note_error(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+            other => {
+                let message = format!("tablespace \"{other}\" does not exist");
+                self.note_error(Error::new(SqlState::NO_SUCH_OBJECT, message));
+            }
+        }
+        Ok(())
     }
 
     /// `REFERENCES …`
     pub(super) fn references(&mut self, name: Option<Ident>, columns: Vec<Ident>) -> Result<ast::ForeignKeyConstraint> {
         self.expect(K::References)?;
         let foreign_table = self.object_name()?;
-        let referred_columns = self.maybe_in_parens(Self::name)?;
+        let mut referred_columns = self.maybe_in_parens(Self::name)?;
         let match_kind = match self.eat(K::Match) {
             true => Some(match self.next().kind {
                 Kind::Key(K::Full) => ast::ConstraintReferenceMatchKind::Full,
@@ -189,6 +214,7 @@ impl Parser<'_> {
         };
         let (mut on_delete, mut on_update) = (None, None);
         while self.is_next(K::On) {
+            let (on, is_delete) = (self.peek(), self.kind_behind(1) == Kind::Key(K::Delete));
             let action = match self.kind_behind(1) {
                 Kind::Key(K::Delete) if on_delete.is_none() => &mut on_delete,
                 Kind::Key(K::Update) if on_update.is_none() => &mut on_update,
@@ -199,7 +225,22 @@ impl Parser<'_> {
             };
             self.next();
             self.next();
-            *action = Some(self.referential_action()?);
+            let found = self.referential_action()?;
+            let set = match found {
+                ReferentialAction::SetNull => Some("NULL"),
+                ReferentialAction::SetDefault => Some("DEFAULT"),
+                _ => None,
+            };
+            *action = Some(found);
+            if let (Some(set), Kind::LeftParen) = (set, self.kind()) {
+                let columns = self.column_names()?;
+                if !is_delete {
+                    let message = format!("a column list with SET {set} is only supported for ON DELETE actions");
+                    return Err(self.error_at(on, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
+                }
+                referred_columns.push(Self::mark(DELETE_COLUMNS_MARK, on.span()));
+                referred_columns.extend(columns);
+            }
         }
         Ok(ast::ForeignKeyConstraint {
             name,
@@ -235,12 +276,6 @@ impl Parser<'_> {
             _ => return Err(self.wrong()),
         };
         self.next();
-        let is_set = matches!(action, ReferentialAction::SetNull | ReferentialAction::SetDefault);
-        if is_set && self.kind() == Kind::LeftParen {
-            let token = self.peek();
-            self.column_names()?;
-            self.not_supported(token, "a column list of SET NULL or SET DEFAULT");
-        }
         Ok(action)
     }
 }

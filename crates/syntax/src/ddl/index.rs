@@ -24,10 +24,8 @@ impl Parser<'_> {
         let include = if self.eat(K::Include) { self.included()? } else { Vec::new() };
         let nulls_distinct = self.nulls_distinct()?;
         let with = if self.eat(K::With) { self.index_options()? } else { Vec::new() };
-        let token = self.peek();
         if self.eat(K::Tablespace) {
-            self.name()?;
-            self.not_supported(token, "TABLESPACE");
+            self.tablespace()?;
         }
         let predicate = if self.eat(K::Where) { Some(self.expr()?) } else { None };
         Ok(Statement::CreateIndex(ast::CreateIndex {

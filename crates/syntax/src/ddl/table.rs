@@ -96,10 +96,8 @@ impl Parser<'_> {
                 }
                 table.like = Some(ast::CreateTableLikeKind::Parenthesized(like));
             } else if self.is_constraint_next() {
-                let (constraint, not_valid) = self.table_constraint()?;
-                if not_valid {
-                    self.not_supported(token, "NOT VALID");
-                }
+                // There are no rows that would not be checked.
+                let (constraint, _) = self.table_constraint()?;
                 table.constraints.push(constraint);
             } else {
                 table.columns.push(self.column_definition()?);
@@ -193,10 +191,8 @@ impl Parser<'_> {
                 self.expect(K::Rows)?;
             }
         }
-        let token = self.peek();
         if self.eat(K::Tablespace) {
-            self.name()?;
-            self.not_supported(token, "TABLESPACE");
+            self.tablespace()?;
         }
         Ok(())
     }

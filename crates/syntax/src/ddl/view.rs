@@ -67,7 +67,7 @@ impl Parser<'_> {
             self.storage_options()?;
         }
         if self.eat(K::Tablespace) {
-            self.name()?;
+            self.tablespace()?;
         }
         if !matches!(self.kind(), Kind::Key(K::As)) {
             return Err(self.wrong_at(if self.kind() == Kind::End { self.peek() } else { at }));

@@ -72,9 +72,15 @@ impl Parser<'_> {
     }
 
     pub(crate) fn argument(&mut self) -> Result<FunctionArg> {
-        let token = self.peek();
-        if self.eat(K::Variadic) {
-            self.not_supported(token, "VARIADIC");
+        if self.is_next(K::Variadic) {
+            let token = self.next();
+            let prefix = ast::Ident::with_span(token.span(), crate::VARIADIC_MARK);
+            let value = Box::new(self.expr()?);
+            if self.kind() == Kind::Comma {
+                // Nothing stands behind it.
+                return Err(self.wrong());
+            }
+            return Ok(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Prefixed { prefix, value })));
         }
         let operator = match self.kind_behind(1) {
             Kind::Assign => Some(ast::FunctionArgOperator::Assignment),
@@ -92,8 +98,5 @@ impl Parser<'_> {
 }
 
 fn argument_of(expr: Expr) -> FunctionArgExpr {
-    match expr {
-        Expr::QualifiedWildcard(name, _) => FunctionArgExpr::QualifiedWildcard(name),
-        other => FunctionArgExpr::Expr(other),
-    }
+    FunctionArgExpr::Expr(expr)
 }

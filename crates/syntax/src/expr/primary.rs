@@ -165,7 +165,7 @@ impl Parser<'_> {
                     let token = self.peek();
                     self.next();
                     self.next();
-                    self.not_supported(token, "the fields of a row");
+                    chain.push(AccessExpr::Dot(Expr::Wildcard(self.attached(token))));
                 }
                 Kind::Period => {
                     self.next();

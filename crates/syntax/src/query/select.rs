@@ -79,11 +79,25 @@ impl Parser<'_> {
             self.next();
             return Ok(SelectItem::Wildcard(self.wildcard(token)));
         }
-        let expr = self.expr()?;
+        let mut expr = self.expr()?;
+        // Parentheses around `t.*` and `(row).*` mean nothing here.
+        while let Expr::Nested(inner) = &mut expr
+            && is_star(inner)
+        {
+            expr = std::mem::replace(&mut **inner, Expr::Value(ast::Value::Null.with_empty_span()));
+        }
+        // As PostgreSQL does, a name behind all columns is read and means nothing.
+        if is_star(&expr) && self.eat(K::As) {
+            self.label()?;
+        }
         if let Expr::QualifiedWildcard(name, star) = expr {
             let kind = ast::SelectItemQualifiedWildcardKind::ObjectName(name);
             let options = ast::WildcardAdditionalOptions { wildcard_token: star, ..Default::default() };
             return Ok(SelectItem::QualifiedWildcard(kind, options));
+        }
+        if is_star(&expr) {
+            let kind = ast::SelectItemQualifiedWildcardKind::Expr(row_of_star(expr));
+            return Ok(SelectItem::QualifiedWildcard(kind, self.wildcard(token)));
         }
         if self.eat(K::As) {
             return Ok(SelectItem::ExprWithAlias { expr, alias: self.label()? });
@@ -172,5 +186,31 @@ impl Parser<'_> {
             Expr::Nested(inner) => vec![*inner],
             other => vec![other],
         })
+    }
+}
+
+/// Whether an expression, in parentheses or not, is `t.*` or `(row).*`.
+fn is_star(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_star(inner),
+        Expr::QualifiedWildcard(..) => true,
+        Expr::CompoundFieldAccess { access_chain, .. } => {
+            matches!(access_chain.last(), Some(ast::AccessExpr::Dot(Expr::Wildcard(_))))
+        }
+        _ => false,
+    }
+}
+
+/// The row of `(row).*`.
+fn row_of_star(expr: Expr) -> Expr {
+    match expr {
+        Expr::CompoundFieldAccess { root, mut access_chain } => {
+            access_chain.pop();
+            match access_chain.is_empty() {
+                true => *root,
+                false => Expr::CompoundFieldAccess { root, access_chain },
+            }
+        }
+        other => other,
     }
 }

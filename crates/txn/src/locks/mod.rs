@@ -44,6 +44,7 @@ use smallvec::SmallVec;
 pub use self::session::SessionLocks;
 use self::shard::{ByName, Shard, Wanted};
 use crate::error::{Error, Result};
+use crate::outcome::Interruption;
 use crate::store::{IfLocked, LockMode, SpaceId};
 use crate::sync::{Condvar, Mutex};
 
@@ -356,7 +357,7 @@ impl Locks {
             {
                 self.waiting = Some(waiting);
                 return match if_locked {
-                    IfLocked::Wait => Err(Error::Wait(LockWait(given))),
+                    IfLocked::Wait => Err(Error::Interrupted(Interruption::Wait(LockWait(given)))),
                     IfLocked::Refuse => Err(Error::NotAvailable),
                 };
             }
@@ -386,7 +387,7 @@ impl Locks {
                 let given = Arc::new(WaitHandle { table: Arc::clone(&self.table), waiter: Arc::clone(&waiter) });
                 self.waiting = Some(Waiting { waiter, given: Arc::downgrade(&given) });
                 self.has_waited = true;
-                Err(Error::Wait(LockWait(given)))
+                Err(Error::Interrupted(Interruption::Wait(LockWait(given))))
             }
         }
     }

@@ -44,7 +44,8 @@ impl SessionLocks {
     /// Takes a lock, or more of one that is held.
     ///
     /// # Errors
-    /// [`Error::Wait`](crate::Error::Wait), [`Error::NotAvailable`](crate::Error::NotAvailable),
+    /// [`Interruption::Wait`](crate::Interruption::Wait),
+    /// [`Error::NotAvailable`](crate::Error::NotAvailable),
     /// [`Error::Deadlock`](crate::Error::Deadlock), as of a transaction's locks.
     pub fn take(&mut self, space: SpaceId, number: u64, mode: LockMode, if_locked: IfLocked) -> Result<()> {
         self.locks.take_named(LockName::of_number(space, number), space, mode, if_locked).map(drop)
@@ -123,6 +124,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
+    use crate::outcome::Interruption;
 
     const SPACE: SpaceId = SpaceId(u32::MAX);
 
@@ -148,7 +150,10 @@ mod tests {
         assert!(matches!(a.take(SPACE, 1, LockMode::Exclusive, IfLocked::Refuse), Err(Error::NotAvailable)));
         b.release(SPACE, 1);
         a.take(SPACE, 1, LockMode::Exclusive, IfLocked::Refuse).unwrap();
-        let Err(Error::Wait(wait)) = b.take(SPACE, 1, LockMode::Share, IfLocked::Wait) else { panic!("it is held") };
+        let Err(Error::Interrupted(Interruption::Wait(wait))) = b.take(SPACE, 1, LockMode::Share, IfLocked::Wait)
+        else {
+            panic!("it is held")
+        };
         a.weaken(SPACE, 1, LockMode::Share);
         assert!(wait.is_over());
         b.take(SPACE, 1, LockMode::Share, IfLocked::Refuse).unwrap();
@@ -168,7 +173,7 @@ mod tests {
         a.take(SPACE, 1, LockMode::Exclusive, IfLocked::Wait).unwrap();
         in_b.take(SpaceId(5), b"row", LockMode::Exclusive, IfLocked::Wait).unwrap();
         let waits = b.take(SPACE, 1, LockMode::Exclusive, IfLocked::Wait);
-        assert!(matches!(waits, Err(Error::Wait(_))));
+        assert!(matches!(waits, Err(Error::Interrupted(Interruption::Wait(_)))));
         let circle = in_a.take(SpaceId(5), b"row", LockMode::Exclusive, IfLocked::Wait);
         assert!(matches!(circle, Err(Error::Deadlock)));
     }

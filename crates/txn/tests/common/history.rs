@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, Direction, Error, LocalStore, LocalTransaction, LockMode, LockWait, Result, Savepoint,
-    Transaction,
+    Begin, ColumnSet, Direction, Error, Interruption, LocalStore, LocalTransaction, LockMode, LockWait, Result,
+    Savepoint, Transaction,
 };
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -227,11 +227,11 @@ impl Session {
         match self.call() {
             Ok(true) => Step::Ended,
             Ok(false) => Step::Running,
-            Err(Error::Wait(wait)) => {
+            Err(Error::Interrupted(Interruption::Wait(wait))) => {
                 self.restart = true;
                 Step::Parked(wait)
             }
-            Err(Error::Stale) => {
+            Err(Error::Interrupted(Interruption::Stale)) => {
                 self.restart = true;
                 Step::Running
             }
@@ -309,7 +309,7 @@ fn perform(txn: &mut LocalTransaction, op: &Op, savepoints: &mut Vec<Savepoint>)
         Op::Scan { low, high, backward, columns, limit } => {
             let direction = if backward { Direction::Backward } else { Direction::Forward };
             let mut found = Vec::new();
-            txn.scan(&rows(), &span(low, high), direction, columns, &mut |key, row| {
+            txn.scan(&rows(), &span(low, high), direction, columns, usize::MAX, &mut |key, row| {
                 found.push((u16::from_be_bytes(key.try_into().unwrap()), Row::decode(row).masked(columns)));
                 if found.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
@@ -408,7 +408,7 @@ pub fn stored(store: &LocalStore) -> Model {
     let mut txn = super::begin(store, Begin { newest: true, ..super::read_only() });
     let mut found = Model::new();
     let all = &colibri_txn::KeyRange::all();
-    txn.scan(&rows(), all, Direction::Forward, ColumnSet::ALL, &mut |key, row| {
+    txn.scan(&rows(), all, Direction::Forward, ColumnSet::ALL, usize::MAX, &mut |key, row| {
         found.insert(u16::from_be_bytes(key.try_into().unwrap()), Row::decode(row));
         ControlFlow::Continue(())
     })

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use colibri_storage::{Database, Durability, Options};
 use colibri_txn::{
     Begin, ColumnSet, Direction, IfLocked, Isolation, Key, KeyRange, LocalStore, LocalTransaction, LockMode, Patch,
-    PatchError, Result, RowLayout, Space, SpaceId, Store, Transaction,
+    PatchError, Result, RowLayout, Space, SpaceId, Transaction,
 };
 
 pub const A: ColumnSet = ColumnSet::one(0);
@@ -166,7 +166,7 @@ pub trait Short: Transaction + Sized {
 
     fn list(&mut self, range: &KeyRange) -> Result<Vec<(u16, i64)>> {
         let mut found = Vec::new();
-        self.scan(&rows(), range, Direction::Forward, ColumnSet::ALL, &mut |key, row| {
+        self.scan(&rows(), range, Direction::Forward, ColumnSet::ALL, usize::MAX, &mut |key, row| {
             found.push((u16::from_be_bytes(key.try_into().unwrap()), Row::decode(row).a));
             ControlFlow::Continue(())
         })?;

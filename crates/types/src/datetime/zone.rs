@@ -72,6 +72,16 @@ impl Zone {
         }
     }
 
+    /// The same with a zone's rules for an abbreviation that is one zone's alone, as `date_trunc`
+    /// takes it.
+    pub fn with_rules(name: &str) -> Result<Self> {
+        match words::abbreviation(name) {
+            Some(Abbreviation::Offset(seconds, _)) => Ok(Self::Fixed(seconds)),
+            Some(Abbreviation::Zone(zone)) => Self::named(zone),
+            None => Self::named(name),
+        }
+    }
+
     /// Seconds east of Greenwich that an abbreviation of this zone meant at a local time: as of its last use until then,
     /// or of its first one afterwards; the zone's own offset if it never was one of its abbreviations.
     pub fn offset_of_abbreviation(&self, name: &str, local_us: i64) -> i32 {

@@ -2,6 +2,7 @@
 //!
 //! A function of `anyarray` takes any array; the binder gives its result the type of the array at hand.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -14,7 +15,7 @@ use crate::operators;
 use crate::pieces::{self, Pace};
 use crate::pulse;
 use crate::text_io;
-use crate::types::Type::{self, AnyArray, AnyElement, Bool, Int4, Record, Text};
+use crate::types::Type::{self, AnyArray, AnyElement, Bool, Int4, Oid, Text};
 use crate::value::Datum;
 
 /// What dealing with a value of an array takes, in units of work.
@@ -337,12 +338,57 @@ fn shape(args: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(if bounds.is_empty() { Datum::Null } else { Datum::text(&bounds) })
 }
 
+/// `a[1][2] = value`: the array, the number of the type of its values, the value, the subscripts.
+pub static WITH_VALUE: Function = f("[]=", &[AnyArray, Oid, AnyElement, Int4], AnyArray, |a, _| {
+    let mut subscripts = Vec::with_capacity(a.len() - 3);
+    for subscript in &a[3..] {
+        subscripts.push(written_subscript(subscript)?);
+    }
+    Ok(made(written(a)?.with_value(&subscripts, a[2].clone())?))
+})
+.variadic()
+.called_on_null();
+
+/// `a[1:2][3:4] = values`: the array, the number of the type of its values, the values, which of the
+/// bounds are missing, a bit for each, and the bounds.
+pub static WITH_SLICE: Function = f("[:]=", &[AnyArray, Oid, AnyArray, Int4, Int4], AnyArray, |a, _| {
+    let missing = int(a[3])?;
+    let bound = |at: usize| match missing >> at & 1 {
+        0 => written_subscript(a[4 + at]).map(Some),
+        _ => Ok(None),
+    };
+    let pairs = (0..(a.len() - 4) / 2).map(|at| Ok((bound(2 * at)?, bound(2 * at + 1)?)));
+    let pairs = pairs.collect::<Result<Vec<_>>>()?;
+    let whole = written(a)?;
+    match a[2] {
+        Datum::Null => Ok(made(whole.into_owned())),
+        source => Ok(made(whole.with_slice(&pairs, array(source)?)?)),
+    }
+})
+.variadic()
+.called_on_null();
+
+/// The array that is written to; NULL is an empty one.
+fn written<'a>(args: &[&'a Datum]) -> Result<Cow<'a, Array>> {
+    match args[0] {
+        Datum::Null => {
+            let element = u32::try_from(int(args[1])?).ok().and_then(Type::from_oid);
+            Ok(Cow::Owned(Array::new(element.unwrap_or(Type::Unknown), Vec::new())))
+        }
+        whole => array(whole).map(Cow::Borrowed),
+    }
+}
+
+fn written_subscript(subscript: &Datum) -> Result<i64> {
+    match subscript {
+        Datum::Null => Err(Error::new(SqlState::NULL_NOT_ALLOWED, "array subscript in assignment must not be null")),
+        subscript => int(subscript),
+    }
+}
+
 pub(super) const TABLE: &[Function] = &[
     f("[]", &[AnyArray, Int4], AnyElement, subscript).variadic(),
     f("[:]", &[AnyArray, Int4, Int4], AnyArray, sliced).variadic(),
-    // The parts of what _pg_expandarray gives.
-    f(".x", &[Record], Int4, |a, _| Ok(array(a[0])?.get(&[1]).cloned().unwrap_or_default())),
-    f(".n", &[Record], Int4, |a, _| Ok(array(a[0])?.get(&[2]).cloned().unwrap_or_default())),
     f("array_length", &[AnyArray, Int4], Int4, |a, _| dimension(a, |one| one.length as i64)),
     f("array_lower", &[AnyArray, Int4], Int4, |a, _| dimension(a, |one| one.lower.into())),
     f("array_upper", &[AnyArray, Int4], Int4, |a, _| dimension(a, |one| one.upper())),

@@ -344,7 +344,7 @@ pub(super) const TABLE: &[Function] = &[
         if dt::is_infinite_timestamp(instant) {
             return at(instant);
         }
-        at(dt::truncate_timestamptz(text(a[0])?, instant, &Zone::at(text(a[2])?, instant)?)?)
+        at(dt::truncate_timestamptz(text(a[0])?, instant, &Zone::with_rules(text(a[2])?)?)?)
     }),
     f("date_trunc", &[Text, SPAN], SPAN, |a, _| span(dt::truncate_interval(text(a[0])?, interval(a[1])?)?)),
     f("date_bin", &[SPAN, TS, TS], TS, |a, _| at(dt::bin(interval(a[0])?, timestamp(a[1])?, timestamp(a[2])?)?)),

@@ -220,6 +220,17 @@ fn format(a: &[&Datum]) -> Result<Datum> {
     Ok(Datum::Text(CompactString::from(out)))
 }
 
+/// `format(text, VARIADIC array)`: of no array it is as of an empty one.
+pub static FORMAT_OF_ARRAY: Function = f("format", &[Text, Text.array_of()], Text, |a, _| {
+    let values = match a[1] {
+        Datum::Array(array) => array.values(),
+        _ => &[],
+    };
+    format(&a[..1].iter().copied().chain(values).collect::<Vec<_>>())
+})
+.called_on_null()
+.stable();
+
 pub(super) const TABLE: &[Function] = &[
     f("quote_ident", &[Text], Text, |a, _| identifier(text(a[0])?).map(Datum::Text)),
     f("quote_literal", &[Text], Text, |a, _| literal(text(a[0])?).map(Datum::Text)),

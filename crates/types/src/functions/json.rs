@@ -5,13 +5,15 @@
 
 use super::{Function, check_length, f, text};
 use crate::array::Array;
+use crate::cast;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::pieces::{self, Pace};
 use crate::pulse;
+use crate::row::Row;
 use crate::text_io;
 use crate::types::Type::{
-    self, AnyArray, Bool, Date, Float4, Float8, Int8, Json, Numeric, Text, Timestamp, TimestampTz,
+    self, AnyArray, Bool, Date, Float4, Float8, Int8, Json, Numeric, Record, Text, Timestamp, TimestampTz,
 };
 use crate::value::Datum;
 
@@ -56,6 +58,7 @@ fn write_value(ty: Type, value: &Datum, env: &Env, out: &mut String) -> Result<(
         (Json, Datum::Text(json)) => out.push_str(json),
         (Date | Timestamp | TimestampTz, _) => write_quoted(&iso(ty, value, env), out)?,
         (_, Datum::Array(array)) => write_array(array, "", env, out)?,
+        (_, Datum::Row(row)) => write_row(row, "", env, out)?,
         (_, Datum::Text(text)) => write_quoted(text, out)?,
         _ => {
             let mut text = String::new();
@@ -88,6 +91,36 @@ fn write_array(array: &Array, between: &str, env: &Env, out: &mut String) -> Res
         out.extend(std::iter::repeat_n(']', closed));
     }
     Ok(())
+}
+
+/// Appends a row as an object. `between` stands behind the commas.
+fn write_row(row: &Row, between: &str, env: &Env, out: &mut String) -> Result<()> {
+    out.push('{');
+    for (index, (name, ty, value)) in row.fields().enumerate() {
+        if index > 0 {
+            out.push(',');
+            out.push_str(between);
+        }
+        write_quoted(name, out)?;
+        out.push(':');
+        match ty.ty {
+            Type::Char => write_value(ty.ty, &cast::pad_char(value, ty.modifier), env, out)?,
+            _ => write_value(ty.ty, value, env, out)?,
+        }
+    }
+    out.push('}');
+    Ok(())
+}
+
+/// `row_to_json(row [, pretty])`
+fn row_to_json(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let between = if matches!(args.get(1), Some(Datum::Bool(true))) { "\n " } else { "" };
+    let Datum::Row(row) = args[0] else {
+        return Err(Error::internal(format_args!("a row is {:?}", args[0])));
+    };
+    let mut out = String::new();
+    write_row(row, between, env, &mut out)?;
+    Ok(Datum::Text(out.into()))
 }
 
 fn of_type(ty: Type, args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -166,6 +199,8 @@ fn list_of_rows(args: &[&Datum], env: &Env) -> Result<Datum> {
     for (index, value) in values.values().iter().enumerate() {
         if index > 0 {
             out.push_str(", ");
+            // Rows and arrays begin lines of their own.
+            out.push_str(if matches!(value, Datum::Row(_) | Datum::Array(_)) { "\n " } else { "" });
         }
         write_value(values.element(), value, env, &mut out)?;
     }
@@ -212,6 +247,9 @@ pub(super) const TABLE: &[Function] = &[
     f("to_json", &[Timestamp], Json, |a, env| of_type(Timestamp, a, env)),
     f("to_json", &[TimestampTz], Json, |a, env| of_type(TimestampTz, a, env)).stable(),
     f("to_json", &[AnyArray], Json, array_to_json).stable(),
+    f("to_json", &[Record], Json, row_to_json).stable(),
+    f("row_to_json", &[Record], Json, row_to_json).stable(),
+    f("row_to_json", &[Record, Bool], Json, row_to_json).stable(),
     f("array_to_json", &[AnyArray], Json, array_to_json).stable(),
     f("array_to_json", &[AnyArray, Bool], Json, array_to_json).stable(),
     f("json_build_object", &[Json], Json, object).variadic().called_on_null(),

@@ -26,13 +26,16 @@ mod json;
 mod math;
 mod number_picture;
 mod regular;
+mod rows;
 mod session;
 mod spellings;
 mod strings;
 
-pub use format::quote_identifier;
+pub use arrays::{WITH_SLICE, WITH_VALUE};
+pub use format::{FORMAT_OF_ARRAY, quote_identifier};
 pub use json::{LIST_OF_ROWS, OBJECT_OF_ROWS};
 pub use regular::{all_matches, split};
+pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -58,26 +58,30 @@ const COMPILED_MAX: usize = 32;
 
 /// A pattern, compiled.
 fn compiled(pattern: &str, flags: Flags) -> Result<Rc<Regular>> {
-    COMPILED.with_borrow_mut(|compiled| {
-        if let Some(at) = compiled.iter().rposition(|(known, with, _)| known == pattern && *with == flags) {
-            let found = compiled[at].2.clone();
-            if at + 1 != compiled.len() {
-                let entry = compiled.remove(at);
-                compiled.push(entry);
-            }
-            return Ok(found);
+    let known = COMPILED.with_borrow_mut(|compiled| {
+        let at = compiled.iter().rposition(|(known, with, _)| known == pattern && *with == flags)?;
+        if at + 1 != compiled.len() {
+            let entry = compiled.remove(at);
+            compiled.push(entry);
         }
-        let regular = Rc::new(Regular::new(pattern, flags)?);
+        compiled.last().map(|(_, _, regular)| regular.clone())
+    });
+    if let Some(regular) = known {
+        return Ok(regular);
+    }
+    // It polls, so nothing is borrowed meanwhile.
+    let regular = Rc::new(Regular::new(pattern, flags)?);
+    COMPILED.with_borrow_mut(|compiled| {
         if compiled.len() == COMPILED_MAX {
             compiled.remove(0);
         }
         compiled.push((pattern.to_owned(), flags, regular.clone()));
-        Ok(regular)
-    })
+    });
+    Ok(regular)
 }
 
 fn is_match(value: &str, pattern: &str, options: Options) -> Result<bool> {
-    compiled(pattern, options.flags)?.search(value).is_match()
+    compiled(pattern, options.flags)?.search(value)?.is_match()
 }
 
 fn insensitive() -> Options {
@@ -95,8 +99,8 @@ struct Matches<'a> {
 }
 
 impl<'a> Matches<'a> {
-    fn new(regular: &'a Regular, value: &'a str, from: usize) -> Self {
-        Self { search: regular.search(value), at: from }
+    fn new(regular: &'a Regular, value: &'a str, from: usize) -> Result<Self> {
+        Ok(Self { search: regular.search(value)?, at: from })
     }
 
     fn next(&mut self) -> Result<Option<(Span, Found)>> {
@@ -126,7 +130,7 @@ impl<'a> Matches<'a> {
 /// The part that a pattern matches, or its first group if it has one.
 fn substring(value: &str, pattern: &str) -> Result<Datum> {
     let regular = compiled(pattern, Flags::default())?;
-    let mut matches = Matches::new(&regular, value, 0);
+    let mut matches = Matches::new(&regular, value, 0)?;
     let Some((_, found)) = matches.next()? else { return Ok(Datum::Null) };
     Ok(matches.part(found.get(1).copied().unwrap_or(found[0])))
 }
@@ -136,7 +140,7 @@ fn first_match(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
     let options = Options::parse_once(letters, "regexp_match")
         .map_err(|error| error.hint("Use the regexp_matches function instead."))?;
     let regular = compiled(pattern, options.flags)?;
-    let mut matches = Matches::new(&regular, value, 0);
+    let mut matches = Matches::new(&regular, value, 0)?;
     Ok(matches.next()?.map_or(Datum::Null, |(_, found)| matches.array(&found)))
 }
 
@@ -144,7 +148,7 @@ fn first_match(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
 pub fn all_matches(value: &str, pattern: &str, letters: &str) -> Result<Vec<Datum>> {
     let options = Options::parse(letters)?;
     let regular = compiled(pattern, options.flags)?;
-    let mut matches = Matches::new(&regular, value, 0);
+    let mut matches = Matches::new(&regular, value, 0)?;
     let mut out = Vec::new();
     while let Some((_, found)) = matches.next()? {
         out.push(matches.array(&found));
@@ -159,7 +163,7 @@ pub fn all_matches(value: &str, pattern: &str, letters: &str) -> Result<Vec<Datu
 pub fn split(value: &str, pattern: &str, letters: &str, function: &str) -> Result<Vec<Datum>> {
     let options = Options::parse_once(letters, function)?;
     let regular = compiled(pattern, options.flags)?;
-    let mut matches = Matches::new(&regular, value, 0);
+    let mut matches = Matches::new(&regular, value, 0)?;
     let length = matches.search.len();
     let mut out = Vec::new();
     let (mut done, mut last_end) = (0, 0);
@@ -184,7 +188,7 @@ fn split_to_array(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
 /// parts.
 fn replace(value: &str, from: usize, pattern: &str, new: &str, nth: usize, flags: Flags) -> Result<Datum> {
     let regular = compiled(pattern, flags)?;
-    let mut matches = Matches::new(&regular, value, from);
+    let mut matches = Matches::new(&regular, value, from)?;
     let mut out = String::with_capacity(value.len() + new.len());
     let (mut done, mut count) = (0, 0);
     while let Some(((from, to), found)) = matches.next()? {
@@ -246,7 +250,7 @@ fn count_matches(value: &str, pattern: &str, start: i64, letters: &str) -> Resul
     let from = start_place(start)?;
     let options = Options::parse_once(letters, "regexp_count")?;
     let regular = compiled(pattern, options.flags)?;
-    let mut matches = Matches::new(&regular, value, from);
+    let mut matches = Matches::new(&regular, value, from)?;
     let mut count = 0;
     while matches.next()?.is_some() {
         count += 1;
@@ -284,7 +288,7 @@ impl<'a> Sought<'a> {
         if group > regular.groups() {
             return Ok(None);
         }
-        let mut matches = Matches::new(&regular, self.value, self.from);
+        let mut matches = Matches::new(&regular, self.value, self.from)?;
         for _ in 1..self.nth {
             if matches.next()?.is_none() {
                 return Ok(None);

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
+
 use super::{Function, f, text};
 use crate::array::Array;
 use crate::error::{Error, Result, SqlState};
+use crate::pieces::{self, Pace};
 use crate::pulse;
 use crate::types::Type::{Bool, Text};
 use crate::value::Datum;
@@ -82,32 +85,56 @@ fn is_of_name(c: char) -> bool {
     starts_name(c) || c == '$' || c.is_ascii_digit()
 }
 
-const BLANKS: [char; 5] = [' ', '\t', '\n', '\r', '\x0c'];
+/// Blanks between the parts of a name.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c')
+}
 
-/// Takes a name off the front: with its quotes and as it is, or plain and then in lower case.
-fn take_name(rest: &str) -> std::result::Result<(String, &str), &'static str> {
-    if let Some(quoted) = rest.strip_prefix('"') {
-        let mut name = String::new();
-        let mut rest = quoted;
-        loop {
-            let end = rest.find('"').ok_or("String has unclosed double quotes.")?;
-            name.push_str(&rest[..end]);
-            rest = &rest[end + 1..];
-            match rest.strip_prefix('"') {
-                Some(behind) => {
-                    name.push('"');
-                    rest = behind;
-                }
-                None if name.is_empty() => return Err("Quoted identifier must not be empty."),
-                None => return Ok((name, rest)),
+/// Parts a text where its characters are no longer of a kind.
+fn split_after(text: &str, is_of_kind: impl Fn(char) -> bool) -> Result<(&str, &str)> {
+    let mut at = 0;
+    for piece in pieces::of_text(text, Pace::Computed) {
+        let piece = piece?;
+        if let Some(end) = piece.find(|c| !is_of_kind(c)) {
+            return Ok(text.split_at(at + end));
+        }
+        at += piece.len();
+    }
+    Ok((text, ""))
+}
+
+fn without_blanks_ahead(text: &str) -> Result<&str> {
+    Ok(split_after(text, is_blank)?.1)
+}
+
+/// Takes a name off the front: with its quotes and as it is, or plain and then in lower case. If
+/// there is none, gives why.
+fn take_name(rest: &str) -> Result<std::result::Result<(Datum, &str), &'static str>> {
+    let Some(quoted) = rest.strip_prefix('"') else {
+        if !rest.starts_with(starts_name) {
+            return Ok(Err(""));
+        }
+        let (name, behind) = split_after(rest, is_of_name)?;
+        return Ok(Ok((Datum::Text(pieces::map(name, |c| Some(c.to_ascii_lowercase()))?), behind)));
+    };
+    let mut name = CompactString::default();
+    let mut rest = quoted;
+    loop {
+        pulse::work(16)?;
+        let Some(end) = pieces::find(rest.as_bytes(), b"\"", 0)? else {
+            return Ok(Err("String has unclosed double quotes."));
+        };
+        pieces::push(&mut name, &rest[..end])?;
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(behind) => {
+                name.push('"');
+                rest = behind;
             }
+            None if name.is_empty() => return Ok(Err("Quoted identifier must not be empty.")),
+            None => return Ok(Ok((Datum::Text(name), rest))),
         }
     }
-    if !rest.starts_with(starts_name) {
-        return Err("");
-    }
-    let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
-    Ok((rest[..end].to_ascii_lowercase(), &rest[end..]))
 }
 
 /// The parts of a qualified name. What follows them is ignored unless the text has to be a name and
@@ -119,18 +146,18 @@ fn parse_ident(text: &str, is_strict: bool) -> Result<Datum> {
         if why.is_empty() { error } else { error.detail(why) }
     };
     let mut names = Vec::new();
-    let mut rest = text.trim_start_matches(BLANKS);
+    let mut rest = without_blanks_ahead(text)?;
     loop {
         pulse::work(16)?;
-        let (name, behind) = take_name(rest).map_err(|why| match why {
+        let (name, behind) = take_name(rest)?.map_err(|why| match why {
             "" if rest.starts_with('.') => wrong("No valid identifier before \".\"."),
             "" if !names.is_empty() => wrong("No valid identifier after \".\"."),
             why => wrong(why),
         })?;
-        names.push(Datum::text(&name));
-        rest = behind.trim_start_matches(BLANKS);
+        names.push(name);
+        rest = without_blanks_ahead(behind)?;
         match rest.strip_prefix('.') {
-            Some(behind) => rest = behind.trim_start_matches(BLANKS),
+            Some(behind) => rest = without_blanks_ahead(behind)?,
             None if rest.is_empty() || !is_strict => break,
             None => return Err(wrong("")),
         }

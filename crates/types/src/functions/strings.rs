@@ -265,7 +265,8 @@ fn character(number: i64) -> Result<Datum> {
         return Err(Error::new(SqlState::BAD_PARAMETER, "character number must be positive"));
     }
     let c = u32::try_from(number).ok().and_then(char::from_u32).ok_or_else(|| {
-        Error::new(SqlState::PROGRAM_LIMIT, format!("requested character too large for encoding: {number}"))
+        let why = if number > i64::from(u32::from(char::MAX)) { "too large" } else { "not valid" };
+        Error::new(SqlState::PROGRAM_LIMIT, format!("requested character {why} for encoding: {number}"))
     })?;
     Ok(Datum::Text(CompactString::from_iter([c])))
 }

@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use super::sets::{CharSet, Class};
 use super::tree::{Ast, Place};
+use crate::error::Result;
+use crate::pieces::{self, Pace};
 
 /// Which characters a pattern tells apart.
 #[derive(Debug)]
@@ -122,14 +124,25 @@ pub(super) struct Subject<'text> {
 }
 
 impl<'text> Subject<'text> {
-    pub(super) fn new(text: &'text str, classes: &Classes) -> Self {
-        let ids: Vec<u16> = text.chars().map(|c| classes.of(c)).collect();
-        let marks = if ids.len() == text.len() {
-            Vec::new()
-        } else {
-            text.char_indices().step_by(64).map(|(byte, _)| byte).collect()
-        };
-        Self { text, classes: ids, marks }
+    pub(super) fn new(text: &'text str, classes: &Classes) -> Result<Self> {
+        let is_ascii = text.is_ascii();
+        let mut ids: Vec<u16> = Vec::with_capacity(text.len());
+        let (mut marks, mut piece_at) = (Vec::new(), 0);
+        for piece in pieces::of_text(text, Pace::Computed) {
+            let piece = piece?;
+            if is_ascii {
+                ids.extend(piece.bytes().map(|byte| classes.ascii[usize::from(byte)]));
+                continue;
+            }
+            for (byte, c) in piece.char_indices() {
+                if ids.len().is_multiple_of(64) {
+                    marks.push(piece_at + byte);
+                }
+                ids.push(classes.of(c));
+            }
+            piece_at += piece.len();
+        }
+        Ok(Self { text, classes: ids, marks })
     }
 
     /// How many characters it has.

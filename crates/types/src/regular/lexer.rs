@@ -96,11 +96,11 @@ const BOUND_MAX: u32 = 255;
 
 impl Lexer {
     /// Reads the director (`***=`, `***:`) and the options (`(?i)`) before a pattern.
-    pub(super) fn new(pattern: &str, mut flags: Flags) -> Lexed<Self> {
+    pub(super) fn new(pattern: Vec<char>, mut flags: Flags) -> Lexed<Self> {
         if flags.quote && (flags.extended || flags.expanded || flags.newline_stops || flags.newline_anchors) {
             return Err(Fault::Argument);
         }
-        let mut lexer = Self { chars: pattern.chars().collect(), at: 0, flags, groups: 0, last: Token::Start };
+        let mut lexer = Self { chars: pattern, at: 0, flags, groups: 0, last: Token::Start };
         if flags.quote {
             return Ok(lexer);
         }

@@ -26,6 +26,7 @@ use lexer::Fault;
 use tree::{Ast, Op, Sub, Traits};
 
 use crate::error::{Error, Result, SqlState};
+use crate::pieces::{self, Pace};
 use crate::pulse;
 
 /// The flags of a pattern.
@@ -147,7 +148,11 @@ fn collect_looks(ast: &Rc<Ast>, out: &mut Vec<(bool, Rc<Ast>)>) {
 impl Regular {
     /// Reads and compiles a pattern.
     pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Self> {
-        let parsed = parse::parse(pattern, flags).map_err(report)?;
+        let mut chars = Vec::with_capacity(pattern.len());
+        for piece in pieces::of_text(pattern, Pace::Computed) {
+            chars.extend(piece?.chars());
+        }
+        let parsed = parse::parse(chars, flags).map_err(report)?;
         let root = parsed.root;
         let mut inner = Vec::new();
         collect_looks(&root.ast, &mut inner);
@@ -183,8 +188,8 @@ impl Regular {
     }
 
     /// Prepares for searches in a text.
-    pub(crate) fn search<'a>(&'a self, text: &'a str) -> Search<'a> {
-        let subject = Subject::new(text, &self.classes);
+    pub(crate) fn search<'a>(&'a self, text: &'a str) -> Result<Search<'a>> {
+        let subject = Subject::new(text, &self.classes)?;
         let mut looks = vec![0u64; if self.looks.is_empty() { 0 } else { subject.len() + 1 }];
         for (number, look) in self.looks.iter().enumerate() {
             let mut held = Vec::new();
@@ -196,7 +201,7 @@ impl Regular {
             });
             held.into_iter().for_each(|at| looks[at] |= 1 << number);
         }
-        Search { pattern: self, subject, looks, fuel: FUEL, begins: None }
+        Ok(Search { pattern: self, subject, looks, fuel: FUEL, begins: None })
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Parsed {
 }
 
 /// Reads a pattern.
-pub(super) fn parse(pattern: &str, flags: Flags) -> Lexed<Parsed> {
+pub(super) fn parse(pattern: Vec<char>, flags: Flags) -> Lexed<Parsed> {
     let mut lexer = Lexer::new(pattern, flags)?;
     let token = lexer.next()?;
     let mut parser = Parser { lexer, token, groups: vec![None], depth: 0 };

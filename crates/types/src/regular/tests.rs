@@ -4,7 +4,7 @@ use super::{Flags, Regular, Span};
 use crate::error::Result;
 
 fn found(pattern: &str, text: &str) -> Result<Option<Vec<Option<Span>>>> {
-    Regular::new(pattern, Flags::default())?.search(text).find(0)
+    Regular::new(pattern, Flags::default())?.search(text)?.find(0)
 }
 
 /// Bug: alternatives were tried in the order in which they stand, so `.|...` matched one character. Consequence:
@@ -41,9 +41,9 @@ fn back_references_run_out_of_steps_and_not_of_time() -> Result<()> {
     let regular = Regular::new(r"^(a*)(a*)(a*)(a*)\1\2\3\4b$", Flags::default())?;
     let text = format!("{}cb", "a".repeat(400));
     // The automaton knows already that nothing matches.
-    assert_eq!(regular.search(&text).find(0)?, None);
+    assert_eq!(regular.search(&text)?.find(0)?, None);
     let text = format!("{}b", "a".repeat(401));
-    let mut search = regular.search(&text);
+    let mut search = regular.search(&text)?;
     search.fuel = 100_000;
     assert!(search.find(0).is_err_and(|error| error.state() == crate::error::SqlState::PROGRAM_LIMIT));
     Ok(())

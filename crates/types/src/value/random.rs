@@ -8,6 +8,7 @@ use super::Datum;
 use crate::array::Array;
 use crate::interval::Interval;
 use crate::numeric::Numeric;
+use crate::row::{Row, RowType};
 use crate::types::Type;
 
 /// Whether two values are the same in value and form (1.0 and 1.00 are not).
@@ -26,7 +27,7 @@ pub fn same(a: &Datum, b: &Datum) -> bool {
 /// An array of up to three values.
 fn random_array(ty: Type, random: &mut fastrand::Rng) -> Datum {
     let element = ty.element().unwrap_or(Type::Int4);
-    let count = if ty == Type::Record { 2 } else { random.usize(..4) };
+    let count = random.usize(..4);
     // Dates beyond the calendar are refused when an array is read.
     let good = |value: &Datum| {
         let mut bytes = Vec::new();
@@ -54,7 +55,17 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         (0..random.usize(..6)).map(|_| *random.choice(b"\0\x01\x02ab\xfe\xff").unwrap()).collect()
     };
     match ty.base() {
-        Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray | Type::Record => random_array(ty, random),
+        Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray => random_array(ty, random),
+        Type::Record => {
+            let fields = [Type::Int4, Type::Text];
+            let values = fields.iter().map(|&field| match random.u8(..4) {
+                0 => Datum::Null,
+                _ => random_datum(field, random),
+            });
+            let values = values.collect();
+            let ty = RowType::of_values(fields.into_iter().map(Into::into));
+            Datum::Row(Arc::new(Row::new(Arc::new(ty), values)))
+        }
         Type::Bool => Datum::Bool(random.bool()),
         Type::Int2 => Datum::Int(int(random, 16)),
         Type::Int4 => Datum::Int(int(random, 32)),

@@ -20,7 +20,8 @@ struct Colibri {
     database: Database,
     table: Table,
     durability: Durability,
-    /// Behind the database, so that it prints its summary once that is closed.
+    /// Declared after the database, so that it is dropped, and prints its summary, once the
+    /// database is closed.
     _printer: Option<Arc<Printer>>,
 }
 

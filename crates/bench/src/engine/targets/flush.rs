@@ -1,5 +1,5 @@
-//! The `flush` target: no database, but the disk. A commit writes its changes as one record to the
-//! next place of a file that has its full length already, and in sync mode flushes the file. No
+//! The `flush` target: the disk without a database. A commit writes its changes as one record to
+//! the next place of a file that has its full length already, and in sync mode flushes the file. No
 //! durable commit can do less, so the figures of one writer show how many flushes the machine can
 //! do.
 //!
@@ -22,8 +22,8 @@ use crate::measure::{Error, Result};
 /// The length of a file. It is written whole before the clock starts, so that a flush is one of
 /// data alone, without anything that the file system has to note about the file.
 const FILE_BYTES: usize = 4 << 20;
-/// It is written in steps of this size. What is written at once the kernel keeps, and counts when a
-/// byte of it is written again, at once, too: up to 2 MiB.
+/// The file is filled in writes of this size. The kernel may keep one large write as one unit of up
+/// to 2 MiB, and count all of it as written when one byte of it changes.
 const BLOCK_BYTES: usize = 4096;
 
 struct Flush {
@@ -154,7 +154,7 @@ mod tests {
         session.set(b"last", &vec![3; FILE_BYTES - 104]).unwrap();
         let bytes = std::fs::read(dir.path().join("session-0")).unwrap();
         assert_eq!(bytes.len(), FILE_BYTES);
-        // The last four bytes of the third record went over the start of the first.
+        // The last four bytes of the third record overwrote the start of the first.
         assert_eq!(bytes[..4], [3; 4]);
         assert_eq!(bytes[4..100], [2; 96]);
         assert_eq!(bytes[100..108], *b"gonelast");

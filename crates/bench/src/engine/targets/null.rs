@@ -16,7 +16,7 @@ pub(super) fn open(config: &Config) -> Box<dyn Target> {
     Box::new(Null(*config))
 }
 
-/// What answers reads, of this target and of others that keep nothing.
+/// Answers reads, for this target and for others that store nothing.
 pub(super) fn session(config: &Config) -> NullSession {
     let mut key = vec![0; config.key_bytes];
     KeySpace::new(config.key_bytes, 0).write_key(0, &mut key);

@@ -21,7 +21,7 @@ const DELETE: &str = "DELETE FROM kv WHERE k = ?1";
 const GET: &str = "SELECT v FROM kv WHERE k = ?1";
 const WALK: &str = "SELECT k, v FROM kv ORDER BY k";
 
-/// How long a writer waits for another: longer than any checkpoint.
+/// How long a writer waits for another writer. It is longer than any checkpoint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(600);
 
 struct Sqlite {

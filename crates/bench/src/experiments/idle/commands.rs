@@ -6,13 +6,14 @@
 //! ```
 //!
 //! Invariants
-//! - Each is in a process group of its own. Nobody waits for its leader before all are ended, so
-//!   the group's number cannot be used again, and no signal goes to another process.
+//! - Each is in a process group of its own. Its leader is waited for only when all processes of the
+//!   group have ended. So the group's number is not used again, and no signal goes to another
+//!   process.
 //! - A descendant that lost its parent becomes a child of this process, and ends with the others.
 //!   It follows that this process has no other children while it measures.
 //! - SIGINT and SIGTERM end all of them, and then this process with 128 and the signal's number.
 //!
-//! Not here: SIGKILL, which nobody can handle. The control group then ends by itself; commands do
+//! Not here: SIGKILL, which cannot be handled. The control group then ends by itself; commands do
 //! not.
 
 use std::io;
@@ -32,13 +33,13 @@ use crate::measure::output::tell;
 use crate::measure::process_tree::Machine;
 use crate::measure::{Error, Result};
 
-/// What is to end with this process.
+/// The processes that have to end with this process.
 static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
-/// How long they may take to end by themselves.
+/// How long they may take to end after SIGTERM.
 const END_WAIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take to end them.
 const KILL_WAIT: Duration = Duration::from_secs(5);
-/// Between two looks for those that are left.
+/// The pause between two looks for processes that are left.
 const END_PAUSE: Duration = Duration::from_millis(10);
 
 /// The processes that were started. They end with it, at the latest.
@@ -77,9 +78,9 @@ impl Drop for Commands {
 
 /// How a process that was started ended, if it has.
 pub(super) fn outcome(pid: u32) -> Option<String> {
-    // While a signal's handler ends all, nobody is told that one has ended.
+    // While a signal handler ends all processes, the end of one is not reported.
     let _no_signal = lock();
-    // The process stays as it is, so that its number does.
+    // The process is not waited for, so that its number stays reserved.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = waitid(WaitId::Pid(number(pid)?), options).ok()??;
     match (status.exit_status(), status.terminating_signal()) {
@@ -93,7 +94,7 @@ fn lock() -> MutexGuard<'static, Vec<Child>> {
     STARTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number as the system calls have it.
+/// A process number in the type that system calls take.
 pub(super) fn number(pid: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(pid).ok()?)
 }
@@ -122,7 +123,7 @@ fn end_all(started: &mut Vec<Child>) {
             let _all_that_it_used_is_known = child.wait();
         }
     }
-    // Those that came from others.
+    // Descendants that were adopted because their parent ended.
     while let Ok(Some(_)) = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {}
 }
 
@@ -160,7 +161,7 @@ fn handle_signals() -> Result<()> {
         let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.kind())?;
         let wait = move || {
             if let Some(signal) = signals.forever().next() {
-                // Nothing is started from here on, and nobody reports that what is ended has ended.
+                // From here on no process is started, and the end of a process is not reported.
                 let mut started = lock();
                 tell!("interrupted");
                 end_all(&mut started);

@@ -65,7 +65,7 @@ impl Control {
         Ok(command)
     }
 
-    /// Is this member of the group until standard input ends.
+    /// Runs as this member of the group until standard input ends.
     pub(super) fn run(self) -> Result<()> {
         let failed = |error| Error::io("cannot start", self.name(), error);
         let thread = std::thread::Builder::new().name("control".into());
@@ -78,22 +78,21 @@ impl Control {
             }),
         }
         .map_err(failed)?;
-        // Whatever comes, it is over when nothing more does.
+        // Data on standard input are ignored; its end is the end.
         while !matches!(stdin().lock().read(&mut [0; 64]), Ok(0) | Err(_)) {}
         Ok(())
     }
 }
 
 fn tick(period: Duration) -> ! {
-    // By default the kernel takes 50 µs more, which is most of 64.
+    // By default the kernel may wake a thread 50 µs late, which is most of 64 µs.
     let _fewer_ticks_then = set_current_timer_slack(NonZeroU64::new(1));
     let period_ns = u64::try_from(period.as_nanos()).expect("less than centuries");
     let mut due_ns = now_ns();
     loop {
         due_ns = next_tick_ns(due_ns, now_ns(), period_ns);
         let due = Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as i64 };
-        // A signal's interruption is looked at like any other moment: the deadline stays until it
-        // has passed.
+        // A signal may interrupt the sleep. The thread then sleeps again until the same deadline.
         let _interrupted = clock_nanosleep_absolute(ClockId::Monotonic, &due);
     }
 }
@@ -103,7 +102,8 @@ fn now_ns() -> u64 {
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).expect("a clock that starts at zero")
 }
 
-/// The first tick after `now` in the rhythm of `due`; `due` itself as long as it is to come.
+/// The first tick after `now`, in multiples of the period from `due`; `due` itself if it is in the
+/// future.
 fn next_tick_ns(due_ns: u64, now_ns: u64, period_ns: u64) -> u64 {
     match now_ns.checked_sub(due_ns) {
         None => due_ns,

@@ -1,7 +1,7 @@
 //! The time in which targets are measured, all at once: settle, look, wait, look.
 //!
 //! Invariants
-//! - There are two looks only: between them the benchmark sleeps, unless a target ends.
+//! - The accounts are read twice only. In between the benchmark sleeps, unless a target ends.
 //! - A target that ends before its window does is an error that says how, never a figure.
 //!
 //! Not here: what a look sees (`measure::process_tree`), and which targets share a window (the
@@ -32,10 +32,10 @@ pub(super) struct Target {
     end: Option<OwnedFd>,
 }
 
-/// Where a target comes from.
+/// How a target came to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It was there.
+    /// It was running before.
     Pid,
     /// It was started to be measured.
     Command,
@@ -49,7 +49,7 @@ pub(super) struct Measured {
     pub(super) used: Used,
     pub(super) census: Census,
     pub(super) memory: Memory,
-    /// Of the whole machine, in the whole window.
+    /// Energy of the whole machine in the whole window.
     pub(super) energy: Option<Energy>,
 }
 
@@ -63,7 +63,8 @@ impl Target {
         };
         let end = number(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let target = Self { kind, name: name_or(&stat.command), pid, start_ticks: stat.start_ticks, end };
-        // What was started just now has ended while it settled, as if it had taken longer.
+        // A process that was started just now and has ended already is reported as one that ended
+        // while it settled.
         if stat.is_dead() && kind == Kind::Pid {
             return Err(target.ended("before it was looked at"));
         }
@@ -130,7 +131,7 @@ fn looks(targets: &[Target], machine: &Machine, before: &[Look], when: &str) -> 
     targets.iter().enumerate().map(|(index, target)| target.look(machine, before.get(index), when)).collect()
 }
 
-/// Sleeps for so long, or until a target ends.
+/// Sleeps for this time, or until a target ends.
 fn wait(targets: &[Target], time: Duration, when: &str) -> Result<()> {
     let begun = Instant::now();
     let watched: Vec<(&Target, &OwnedFd)> = targets.iter().filter_map(|t| Some((t, t.end.as_ref()?))).collect();
@@ -147,7 +148,7 @@ fn wait(targets: &[Target], time: Duration, when: &str) -> Result<()> {
                 let ended = ends.iter().zip(&watched).find(|(end, _)| !end.revents().is_empty());
                 return ended.map_or(Ok(()), |(_, (target, _))| Err(target.ended(when)));
             }
-            // The looks find out who ended.
+            // The next look finds out which target ended.
             Err(_) => std::thread::sleep(left),
         }
     }
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_missing_process_is_an_error_that_names_it() {
-        // Beyond the largest number that Linux gives.
+        // Beyond the largest process number of Linux.
         let error = Target::new(Kind::Pid, None, 1 << 23).unwrap_err().to_string();
         assert_eq!(error, "cannot measure process 8388608: there is no such process");
     }

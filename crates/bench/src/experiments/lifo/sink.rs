@@ -5,7 +5,7 @@ use colibri::{WriteKind, WriteTrace};
 use super::cache::WriteBackCache;
 use super::{CACHE_MB, PAGE_BYTES};
 
-/// Whose block it is. To the caches, blocks of different files are different blocks.
+/// The file that a block belongs to. To the caches, blocks of different files are different blocks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     Data,

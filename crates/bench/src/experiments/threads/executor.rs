@@ -20,7 +20,7 @@ use colibri_runtime::{Builder, Handle, Pool, Runtime, budget};
 use crate::experiments::threads::simulator::Threads;
 use crate::measure::{Error, Result};
 
-/// Who serves which pools.
+/// Which threads serve which pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
     /// Every thread serves every pool, by priority.

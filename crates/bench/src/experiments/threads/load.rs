@@ -29,14 +29,14 @@ use crate::experiments::threads::executor::{Executor, Spawner};
 use crate::experiments::threads::simulator::{BATCH, FAN_OUT, INTERCONNECT, SYSTEM, USER};
 use crate::measure::schedule::wake_up_punctually;
 
-/// Of a run, this part is for warming up, and not counted.
+/// The part of a run that is a warm-up and does not count.
 const WARM_UP: f64 = 0.1;
-/// Nobody waits longer for sequences that are late.
+/// The longest wait for late sequences.
 const LATE_MAX: Duration = Duration::from_secs(5);
-/// More sequences that are not over mean that there is no end to it.
+/// With more unfinished sequences than this the system is overloaded.
 const OPEN_MAX: usize = 20_000;
 
-/// How to keep a thread busy for so long, as found out once.
+/// How to keep a thread busy for a given time, measured once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
     rounds_per_us: f64,
@@ -53,8 +53,8 @@ fn rounds(count: u64) {
 }
 
 impl Work {
-    /// Finds out how fast this machine is: its best of several attempts, when nobody else had the
-    /// CPU.
+    /// Measures the speed of this machine: the best of several attempts, in which no other process
+    /// had the CPU.
     pub(super) fn calibrate() -> Self {
         const ROUNDS: u64 = 1_000_000;
         let attempt = || {

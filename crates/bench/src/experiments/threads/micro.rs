@@ -44,7 +44,7 @@ impl Micro {
         }
     }
 
-    /// How often it is done, of `n` for what is fastest.
+    /// The number of repetitions: `n` for the fastest kind, fewer for slower ones.
     fn times(self, n: u64) -> u64 {
         match self {
             Self::Spawn => n.next_multiple_of(SPAWNED_AT_ONCE),

@@ -36,10 +36,11 @@ const SHARE_PERCENT: i64 = 5;
 /// Ticks of all tasks of a sequence.
 pub(super) const SEQUENCE: u64 = USER + FAN_OUT as u64 * (SYSTEM + INTERCONNECT);
 
-/// Who serves which pools.
+/// Which threads serve which pools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Threads {
-    /// All threads serve all pools: the first first, but for the shares, and batch on all but one.
+    /// All threads serve all pools. The first pool goes first, except for the shares of the others;
+    /// batch runs on all threads but one.
     Shared(usize),
     /// Groups of threads, each with pools of its own whose tasks it takes in the order of their
     /// arrival.
@@ -57,7 +58,7 @@ struct Task {
 pub(super) struct Simulated {
     /// Of each sequence, in ticks.
     pub(super) sequence: Vec<u64>,
-    /// Batch tasks that were over by the end.
+    /// Batch tasks that ended before the last sequence did.
     pub(super) batch_tasks: u64,
     /// Ticks until the last sequence was over.
     pub(super) ticks: u64,
@@ -113,7 +114,7 @@ pub(super) fn simulate(threads: &Threads, arrivals: &[u64], batch: bool) -> Simu
         simulation.at(at, Event::Arrive(sequence));
     }
     if batch {
-        // As many as there are threads, and each is followed by another.
+        // One batch task for each thread; each is followed by another one.
         for _ in 0..simulation.running.len() {
             simulation.put(Task { pool: Pool::Batch, sequence: 0 });
         }
@@ -185,7 +186,7 @@ impl Simulation<'_> {
             let Some(Reverse((tick, _, event))) = self.events.pop() else { return };
             now = tick;
             self.handle(now, event);
-            // All that happens at this tick happens before anybody takes a task.
+            // All events of this tick come before any thread takes a task.
             while let Some(Reverse((tick, ..))) = self.events.peek()
                 && *tick == now
                 && let Some(Reverse((_, _, event))) = self.events.pop()
@@ -258,7 +259,7 @@ mod tests {
         let result = simulate(&Threads::Shared(2), &arrivals, true);
         let part = (result.batch_tasks * BATCH) as f64 / (2 * result.ticks) as f64;
         assert!((0.045..0.055).contains(&part), "{part}");
-        // And none: batch has one of two threads, but for what sequences take.
+        // Almost without load: batch has one of the two threads.
         let result = simulate(&Threads::Shared(2), &[0, 1_000_000], true);
         let part = (result.batch_tasks * BATCH) as f64 / result.ticks as f64;
         assert!((0.99..1.01).contains(&part), "{part}");

@@ -164,8 +164,8 @@ impl SessionPool {
     }
 
     /// The target takes no more connections: the client that had permission waits for a session
-    /// like all others. `false` if there is no session; then the connections belong to somebody
-    /// else, who may go.
+    /// like all others. `false` if there is no session; then the connections belong to others, and
+    /// may become free.
     pub(crate) fn withhold_permit(&self) -> bool {
         let mut state = self.state.lock();
         if state.open == 0 {
@@ -369,8 +369,8 @@ mod tests {
         assert!(pool.withhold_permit() && poll(&mut pool.take()).is_pending());
         pool.put_broken();
         assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)) && pool.withhold_permit());
-        // A connection that breaks may be made again at once; without any, who waits goes on
-        // asking.
+        // A broken connection may be made again at once. Without any connection, waiting clients go
+        // on asking.
         pool.put_broken();
         assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)) && !pool.withhold_permit());
     }

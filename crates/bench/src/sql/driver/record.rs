@@ -287,7 +287,7 @@ impl Recorder {
                 record.record(sample);
                 part.intervals[place].record(nanoseconds(sample.scheduled));
                 part.tally.iter_mut().zip(tally).for_each(|(sum, more)| *sum += u64::from(more));
-                // What was taken back is not kept.
+                // The changes of a transaction that was rolled back are not recorded.
                 part.row_bytes += if rolled_back { 0 } else { sample.row_bytes };
             }
             Ended::Failed(failure) => {

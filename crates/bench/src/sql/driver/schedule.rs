@@ -1,4 +1,5 @@
-//! Arrivals in open loop: when each transaction is due, however those before it went.
+//! Arrivals in open loop: when each transaction is due, independent of how long the ones before it
+//! take.
 //!
 //! Clients take turns: a free client takes the next arrival, waits until it is due, and runs it. So
 //! one queue forms in front of all clients, as in front of a server, and not behind a client that
@@ -53,7 +54,8 @@ struct Next {
 }
 
 impl Schedule {
-    /// So many a second from `start` on; the measured time is from and until so long after it.
+    /// `rate` arrivals a second from `start` on. The measured time begins and ends at the given
+    /// times after it.
     pub(crate) fn new(
         rate: f64,
         arrivals: Arrivals,
@@ -77,15 +79,15 @@ impl Schedule {
         self.start + Duration::try_from_secs_f64(next.due).unwrap_or(Duration::from_secs(u32::MAX.into()))
     }
 
-    /// Arrivals before `now` that nobody has taken, about, and how long ago the first of them was
-    /// due.
+    /// About how many arrivals before `now` no client has taken, and how long ago the first of them
+    /// was due.
     pub(crate) fn outstanding(&self, now: Instant) -> (u64, Duration) {
         let oldest = (self.seconds(now) - self.next.lock().due).max(0.0);
         ((oldest / self.spacing) as u64, Duration::from_secs_f64(oldest))
     }
 
-    /// Arrivals that were due in the measured time, or in what of it has passed by `now`; of those
-    /// that nobody has taken, about.
+    /// The number of arrivals that were due in the measured time, or in the part of it before
+    /// `now`. It is estimated for arrivals that no client has taken.
     pub(crate) fn due_in_measured_time(&self, now: Instant) -> u64 {
         let next = self.next.lock();
         let untaken = self.seconds(now).min(self.measured.1) - next.due.max(self.measured.0);

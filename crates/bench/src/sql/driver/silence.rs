@@ -1,23 +1,23 @@
-//! Silences: times in which clients waited and nobody was answered, because the target stood still
+//! Silences: times in which clients waited and none got an answer, because the target stood still
 //! or was not there.
 //!
 //! Invariants
-//! 1. Only time counts in which the generator checked: a generator that had no CPU itself says
-//!    nothing about the target.
+//! 1. Only time in which the generator checked counts: a generator without CPU knows nothing about
+//!    the target.
 //! 2. How long a silence has to be depends on how long answers take. If each takes seconds, seconds
 //!    between answers are no silence.
 
 use std::time::{Duration, Instant};
 
-/// Shorter silences are not kept.
+/// The shortest silence that is recorded.
 const KEPT_MIN: Duration = Duration::from_secs(1);
 /// A silence is long if it lasts for this multiple of the median transaction.
 const TYPICAL: u32 = 4;
 
-/// Stretches of a run in which nobody was answered.
+/// The times of a run in which no client got an answer.
 #[derive(Debug)]
 pub(super) struct Silences {
-    /// The longest time between two checks that counts.
+    /// The longest time between two checks that counts as silence.
     step_max: Duration,
     looked: Instant,
     answers: u64,

@@ -9,7 +9,8 @@ use crate::sql::target::{
 };
 use crate::sql::workload::{Choice, Client, Done, Finding, TALLIES, Totals, TransactionKind, load};
 
-/// Asks once, and notes its random number, so that a test sees what was asked again.
+/// Sends one call and records its random number, so that a test sees which transactions were
+/// repeated.
 struct Asking;
 
 const KINDS: [TransactionKind; 1] = [TransactionKind::new("ask", true)];
@@ -89,7 +90,7 @@ impl Workload for Asking {
     }
 }
 
-/// What a target does with the batch of a number.
+/// What a target does with the batch of a given number.
 type Behaviour = dyn Fn(u64, &Batch) -> Does + Send + Sync;
 
 enum Does {
@@ -107,7 +108,7 @@ struct Acting {
     connections: AtomicU64,
     connections_max: u64,
     place: Place,
-    /// What whoever is one too many hears.
+    /// The error for a client beyond the limit of connections.
     refusal: Failure,
 }
 
@@ -258,8 +259,8 @@ fn threads_that_nothing_is_due_for_interrupt_no_server() {
 
 /// Bug: a client that kept its session looked whether the run was over, let others run, and began a
 /// transaction then. Consequence: on a busy machine a run was judged before its last transactions
-/// had ended, and those were commits that nobody had acknowledged. Fix: a client looks when it has
-/// said that it is at work.
+/// had ended, and their commits counted as not acknowledged. Fix: a client first announces that it
+/// is at work, and then looks.
 #[test]
 fn nothing_begins_once_a_run_was_found_to_have_ended() {
     for _ in 0..100 {
@@ -345,8 +346,8 @@ fn an_open_loop_keeps_its_rate_and_latency_runs_from_when_something_was_due() {
     let measured = run_on(&target, &plan(Pacing::Open(500.0, schedule::Arrivals::Even), 8, 1_000));
     assert!((400..=501).contains(&measured.ended()), "{}", measured.ended());
 
-    // One connection that is stuck for a while: what was due meanwhile waited, and all of it says
-    // so.
+    // One connection that is stuck for a while: what was due meanwhile waited, and its latency
+    // contains the wait.
     let target = Acting::new(|number, _| {
         if number == 20 {
             std::thread::sleep(Duration::from_millis(200));
@@ -360,7 +361,7 @@ fn an_open_loop_keeps_its_rate_and_latency_runs_from_when_something_was_due() {
     assert!(measured.kinds[0].wire.count_between(50_000_000, u64::MAX) == 1, "only one was slow itself");
 }
 
-/// A generator whose only thread is busy with something else finds out late what was due, and says
+/// A generator whose only thread is busy with something else starts transactions late, and reports
 /// by how much.
 #[test]
 fn a_generator_that_is_late_knows_it() {
@@ -371,8 +372,8 @@ fn a_generator_that_is_late_knows_it() {
         Does::Answer
     });
     let plan = RunPlan { threads: 1, ..plan(Pacing::Open(500.0, Arrivals::Even), 32, 1_000) };
-    // Of those that wait for their time, 15 are due in the first 30 ms of each of the ten times
-    // that the thread stands still.
+    // The thread stands still ten times for 30 ms. Fifteen of the waiting transactions are due in
+    // each of these times.
     let late = run_on(&target, &plan).lag.count_between(10_000_000, u64::MAX);
     assert!(late >= 50, "{late}");
 }
@@ -403,7 +404,7 @@ fn who_waits_for_a_session_gets_one_in_turn_and_waiting_counts() {
 
 /// Bug: clients of a server that was gone waited for a connection until the run was over.
 /// Consequence: each had failed once, which is less than one in a hundred, and the result was
-/// valid. Fix: it is told for how long nobody was answered.
+/// valid. Fix: the result contains the longest time without an answer.
 #[test]
 fn a_target_that_goes_away_before_the_end_was_not_reachable() {
     let target = Acting::with_connections(2, |number, _| if number > 500 { Does::Die } else { Does::Answer });
@@ -416,8 +417,8 @@ fn a_target_that_goes_away_before_the_end_was_not_reachable() {
 }
 
 /// Bug: what was under way at the end of the measured time was left out. Consequence: a target that
-/// stopped in the middle had the percentiles of its first half. Fix: it is part of the latency with
-/// what it came to.
+/// stopped in the middle had the percentiles of its first half. Fix: it counts with the latency
+/// that it had at its end.
 #[test]
 fn a_target_that_stops_in_the_middle_has_the_latency_of_those_who_wait() {
     let target = Acting::new(|number, _| if number > 500 { Does::Hang } else { Does::Answer });
@@ -458,8 +459,8 @@ fn in_open_loop_all_that_was_due_is_part_of_the_latency() {
 }
 
 /// Bug: each of many clients went on trying to connect to a server that took no more connections.
-/// Consequence: the generator did nothing else. Fix: whoever is refused waits for a connection that
-/// there is, and one and then asks for another.
+/// Consequence: the generator did nothing else. Fix: a client that is refused waits for an existing
+/// connection, and only one client asks for a new one now and then.
 #[test]
 fn clients_of_a_target_that_takes_no_more_connections_share_those_there_are() {
     let refusal = Failure::sql("53300", "sorry, too many clients already");
@@ -477,9 +478,9 @@ fn clients_of_a_target_that_takes_no_more_connections_share_those_there_are() {
     assert!(waited > 10_000_000, "a hundred clients share a session: {waited} ns");
 }
 
-/// Bug: a target that is slow to tell what it counts was measured meanwhile. Consequence: more was
-/// due than in the measured time, and more was left over. Fix: a run is over before the target is
-/// asked.
+/// Bug: the run went on while the target's counts were read, which may be slow. Consequence: more
+/// was due than in the measured time, and more was left over. Fix: a run is over before the target
+/// is asked.
 #[test]
 fn a_target_that_is_slow_to_tell_its_counts_is_not_measured_for_longer() {
     struct Slow(Arc<Acting>, AtomicU64);
@@ -494,7 +495,7 @@ fn a_target_that_is_slow_to_tell_its_counts_is_not_measured_for_longer() {
             self.0.place()
         }
         fn connect<'a>(&'a self, statements: &'a [String]) -> Boxed<'a, Result<Session, Failure>> {
-            // Of the first two connections it also says that they are too many.
+            // It also refuses the first two connections.
             if self.1.fetch_add(1, Ordering::Relaxed) < 2 {
                 return Box::pin(async { Err(Failure::sql("53300", "sorry, too many clients already")) });
             }
@@ -530,7 +531,7 @@ fn a_shard_runs_its_clients_only() {
         });
         run_on(&target, &RunPlan { shard, ..plan(Pacing::Closed, 4, 100) });
         let asked = asked.lock();
-        // The first draw of each client, which nobody else has.
+        // The first draw of each client, which no other client has.
         let first = |number: u32| {
             let mut client = Asking.client(number, 42);
             Asking.choose(&mut client);

@@ -341,7 +341,7 @@ fn user_of(org: i64, scale: Scale, random: &mut Random) -> i64 {
 fn user(key: i64, count: i64, scale: Scale, random: &mut Random, out: &mut TableRows) {
     let org = (key - 1) % scale.keys(Keys::Orgs) + 1;
     out.int(key).int(org).text(email(key).as_bytes()).text(words(2, random).as_bytes());
-    // Who is new has mostly not answered yet.
+    // Most new users have not answered yet.
     let is_invited = random.chance(if key > count * 9 / 10 { 6 } else { 1 }, 10);
     out.text(if is_invited { b"invited" } else { b"active" });
     if random.chance(3, 10) {

@@ -8,13 +8,13 @@ const TEXT: &str = include_str!("shapes.sql");
 /// A statement as applications send it.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
-    /// Who writes statements like it: `django`, `report`.
+    /// The kind of software that sends such statements: `django`, `report`.
     pub(super) source: &'static str,
     /// What it does.
     pub(super) name: &'static str,
     /// The order of its rows is a part of the answer.
     pub(super) is_ordered: bool,
-    /// It runs in a transaction that is taken back.
+    /// Whether it runs in a transaction that is rolled back.
     pub(super) writes: bool,
     pub(super) template: Template,
 }

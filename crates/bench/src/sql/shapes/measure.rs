@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - Both servers get the same values in the same order.
-//! - What a statement changes is taken back before the next one; only the statement is timed.
+//! - The changes of a statement are rolled back before the next one; only the statement is timed.
 //! - A statement that takes too long on one server is not run there again.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,9 +18,9 @@ use crate::sql::target::{
     self, Answer, BEGIN, Cell, FIRST, Failure, Isolation, ROLLBACK, Session, StatementId, Target,
 };
 
-/// So many answers of a shape are compared.
+/// The number of answers of a shape that are compared.
 const ANSWERS_COMPARED: usize = 50;
-/// Runs of a shape in a round, whatever time is left.
+/// Runs of a shape in a round even if its time is over.
 const RUNS_MAX: usize = 2_000;
 
 /// How much is measured.
@@ -28,7 +28,7 @@ const RUNS_MAX: usize = 2_000;
 pub(super) struct Plan {
     pub(super) protocol: Protocol,
     pub(super) scale: data::Scale,
-    /// Of a shape in a round on a server.
+    /// The time for a shape in a round on a server.
     pub(super) time: Duration,
     pub(super) rounds: u32,
     /// What a statement may take.
@@ -36,12 +36,12 @@ pub(super) struct Plan {
     pub(super) seed: u64,
 }
 
-/// What a shape came to on one server.
+/// The result of a shape on one server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     /// What each run took, in order of time.
     pub(super) took: Vec<Duration>,
-    /// Of the first answers of the first round.
+    /// Hashes of the first answers of the first round.
     answers: Vec<u64>,
     /// Why there are no more runs.
     pub(super) failure: Option<String>,
@@ -67,7 +67,7 @@ pub(super) async fn measure(shape: &Shape, targets: &[Arc<dyn Target>], plan: &P
     let mut outcomes = vec![Outcome::default(); targets.len()];
     for round in 0..plan.rounds {
         for turn in 0..targets.len() {
-            // Who comes first changes from round to round.
+            // The server that goes first changes from round to round.
             let at = (turn + round as usize) % targets.len();
             if outcomes[at].failure.is_some() {
                 continue;
@@ -156,7 +156,8 @@ async fn run_once(
     Ok(done)
 }
 
-/// A number that answers share which are alike: of all rows, in their order if that counts.
+/// A hash that equal answers share. It covers all rows, and their order if the order is part of the
+/// answer.
 fn hash(answer: Answer<'_>, is_ordered: bool) -> u64 {
     let mut sum = answer.affected();
     for row in 0..answer.rows() {

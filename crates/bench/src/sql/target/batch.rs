@@ -235,7 +235,7 @@ pub(crate) struct AnswerWriter<'b> {
 }
 
 impl AnswerWriter<'_> {
-    /// Adds a cell to the row at hand.
+    /// Adds a cell to the current row.
     pub(crate) fn cell(&mut self, cell: Cell) {
         self.values.cells.push(cell);
     }

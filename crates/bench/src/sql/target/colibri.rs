@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use colibri::sql::engine::{
-    Completion, Copy, CopyFrom, Datum, Env, Numeric, Prepared, Progress, Rows, Running, Type, in_sql, rows_of_tag, wire,
+    Awaited, Completion, Copy, CopyFrom, Datum, Env, Numeric, Prepared, Progress, Rows, Running, Type, in_sql,
+    rows_of_tag, wire,
 };
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};
@@ -77,11 +78,11 @@ impl Target for Colibri {
     }
 }
 
-/// Where the call at hand stands.
+/// The state of the current call.
 enum Step {
     Idle,
     Running(Running),
-    /// For a lock, or for others who commit.
+    /// Waits for a lock, or for commits of others.
     Waiting(Running, Boxed<'static, ()>),
     /// It is done. Holds the number of rows, and the ticket that says when it may be told of.
     Telling(u64, CommitTicket),
@@ -174,6 +175,10 @@ impl InProcess {
             match progress {
                 Ok(Progress::Rows) => {}
                 Ok(Progress::Wait(wait)) => {
+                    let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
+                    self.step = Step::Waiting(running, Box::pin(wait));
+                }
+                Ok(Progress::Fetch(wait)) => {
                     let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
                     self.step = Step::Waiting(running, Box::pin(wait));
                 }
@@ -272,7 +277,10 @@ impl Connection for InProcess {
             while let Some(wait) =
                 self.connection.session().copy_push(copy, mem::take(&mut bytes)).map_err(|e| failure(&e))?
             {
-                wait.await;
+                match wait {
+                    Awaited::Lock(lock) => lock.await,
+                    Awaited::Fetch(fetch) => fetch.await,
+                }
             }
             Ok(())
         })
@@ -284,6 +292,7 @@ impl Connection for InProcess {
             loop {
                 match self.connection.session().copy_finish(&mut copy).map_err(|e| failure(&e))? {
                     Progress::Wait(wait) => wait.await,
+                    Progress::Fetch(wait) => wait.await,
                     Progress::Sleep(until) => colibri_runtime::sleep_until(until).await,
                     Progress::Commits(turn) => turn.await,
                     Progress::Rows | Progress::Yield => {}

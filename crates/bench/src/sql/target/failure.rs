@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The state of what had no answer in time.
+/// The code of a call that had no answer in time.
 const TIMEOUT: &str = "timeout";
 
 /// What a failure means for the caller.
@@ -10,7 +10,7 @@ const TIMEOUT: &str = "timeout";
 pub(crate) enum Kind {
     /// Another transaction was in the way: the same one may succeed if it is tried again.
     Conflict,
-    /// The target refused, and will again.
+    /// The target refused, and would refuse it again.
     Refused,
     /// The connection is gone; nothing was committed.
     Disconnected,
@@ -34,12 +34,12 @@ struct Parts {
 }
 
 impl Failure {
-    /// What a target says with a code of SQLSTATE.
+    /// The failure for an error of the target with an SQLSTATE code.
     pub(crate) fn sql(state: &str, message: impl Into<String>) -> Self {
         let kind = match state {
             "40001" | "40P01" => Kind::Conflict,
             "40003" => Kind::Unknown,
-            // The server is going down, or not yet up.
+            // The server is shutting down or starting.
             "57P01" | "57P02" | "57P03" => Kind::Disconnected,
             _ if state.starts_with("08") => Kind::Disconnected,
             _ => Kind::Refused,
@@ -60,7 +60,7 @@ impl Failure {
         Self(Box::new(Parts { kind, state: TIMEOUT.to_owned(), message }))
     }
 
-    /// No answer in time, and nobody else got one.
+    /// No answer in time, and no other connection got one either.
     pub(crate) fn hangs(limit: std::time::Duration) -> Self {
         let message = format!(
             "the server hangs: it has said nothing for {:.1} s, and did not answer another connection either",
@@ -69,12 +69,12 @@ impl Failure {
         Self(Box::new(Parts { kind: Kind::TimedOut, state: TIMEOUT.to_owned(), message }))
     }
 
-    /// An answer that the workload cannot make sense of.
+    /// An answer that the workload cannot interpret.
     pub(crate) fn answer(message: impl Into<String>) -> Self {
         Self(Box::new(Parts { kind: Kind::Refused, state: "answer".to_owned(), message: message.into() }))
     }
 
-    /// The same, and what was being done.
+    /// The same failure, with what was being done.
     pub(crate) fn doing(mut self, what: &str) -> Self {
         let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
         let shown: String = what.chars().take(120).collect();
@@ -82,7 +82,7 @@ impl Failure {
         self
     }
 
-    /// The same, when a commit was under way.
+    /// The same failure, if a commit was under way.
     pub(crate) fn while_committing(mut self) -> Self {
         if matches!(self.0.kind, Kind::Disconnected | Kind::TimedOut) {
             self.0.kind = Kind::Unknown;
@@ -90,8 +90,7 @@ impl Failure {
         self
     }
 
-    /// The same, when a part of what was asked for has been committed before, and the rest will not
-    /// be.
+    /// The same failure, if a part of the work has been committed and the rest will not be.
     pub(crate) fn half_way(mut self) -> Self {
         self.0.kind = Kind::Unknown;
         self
@@ -106,12 +105,12 @@ impl Failure {
         self.0.state == TIMEOUT
     }
 
-    /// Whether the target has said something, and the connection goes on.
+    /// Whether the target has reported an error and the connection can be used again.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self.0.kind, Kind::Conflict | Kind::Refused)
     }
 
-    /// Whether the target has as many connections as it takes.
+    /// Whether the target has reached its limit of connections.
     pub(crate) fn is_full(&self) -> bool {
         self.0.state == "53300"
     }

@@ -1,5 +1,5 @@
-//! The control group: answers at once, with rows such as a database would give. What a run against
-//! it costs is the generator's.
+//! The control group: answers at once, with rows such as a database would give. All costs of a run
+//! against it are those of the generator.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use crate::sql::target::{Batch, Boxed, Connection, FIRST, Failure, Place, Session, Table, Target};
 use crate::sql::workload::Workload;
 
-/// Keeps nothing.
+/// A target that stores nothing.
 pub(crate) struct Null {
     workload: Arc<dyn Workload>,
 }

@@ -118,8 +118,8 @@ async fn open_unhurried(address: &Arc<Address>, patience: Duration, statements: 
     Ok(server)
 }
 
-/// Whether the server says anything to somebody else within that time: also that it takes nobody
-/// more.
+/// Whether the server answers another connection within that time. A refusal of the connection
+/// counts as an answer.
 async fn answers(address: &Arc<Address>, within: Duration) -> bool {
     let connecting = open_unhurried(address, within, &[]);
     match timeout(within, connecting).await {
@@ -194,7 +194,7 @@ enum Stage {
     Idle,
     /// Calls are out, and answers come.
     Calls,
-    /// A call failed, and what is open is being taken back.
+    /// A call failed, and the open transaction is being rolled back.
     TakingBack,
     /// Nothing can come of it any more.
     Broken,
@@ -208,9 +208,9 @@ struct Server {
     reader: Reader,
     prepared: Vec<Prepared>,
     stage: Stage,
-    /// The first error of the run at hand.
+    /// The first error of the current run.
     failure: Option<Failure>,
-    /// The run at hand commits something.
+    /// Whether the current run commits something.
     commits: bool,
     /// Where the transaction stood when the server was ready last.
     status: u8,

@@ -1,4 +1,4 @@
-//! SQLite in process: the embedded database of SQL that everybody has.
+//! SQLite in process: the most widespread embedded SQL database.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -165,7 +165,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Those that every connection has, which say nothing of isolation here: there is one.
+    /// The statements that every connection has. They name no isolation level, as SQLite has one
+    /// only.
     fn control(statement: StatementId) -> Option<Self> {
         let (text, effect) = match statement {
             BEGIN => ("BEGIN IMMEDIATE", Effect::Begins),
@@ -224,7 +225,7 @@ fn bind(statement: &mut CachedStatement<'_>, cells: &[Cell], values: &Values) ->
     for (place, &cell) in cells.iter().enumerate() {
         let value = match cell {
             Cell::Null => ToSqlOutput::Owned(Value::Null),
-            // What has a scale is kept as a whole number of its column's smallest unit.
+            // A value with a scale is stored as a whole number of the column's smallest unit.
             Cell::Int(value) | Cell::Decimal { mantissa: value, .. } | Cell::Time(value) => {
                 ToSqlOutput::Owned(Value::Integer(value))
             }
@@ -242,7 +243,7 @@ fn write(value: ValueRef<'_>, kind: Kind, out: &mut AnswerWriter<'_>) {
         (ValueRef::Integer(mantissa), Kind::Decimal(scale)) => out.cell(Cell::Decimal { mantissa, scale }),
         (ValueRef::Integer(micros), Kind::Time) => out.cell(Cell::Time(micros)),
         (ValueRef::Text(text) | ValueRef::Blob(text), _) => out.text(text),
-        // Not exact, so it is nothing that could be compared.
+        // A float is not exact, so it cannot be compared.
         (ValueRef::Real(value), _) => out.text(value.to_string().as_bytes()),
     }
 }
@@ -272,7 +273,7 @@ fn run(
 }
 
 impl InProcess {
-    /// Waits until nobody else writes, if this is about to.
+    /// Waits for the turn to write, if this statement begins a writing transaction.
     fn poll_turn(&mut self, cx: &mut Context<'_>, effect: Effect) -> Poll<()> {
         let is_in_transaction = !self.connection.is_autocommit();
         let wants = match effect {
@@ -290,7 +291,7 @@ impl InProcess {
         Poll::Ready(())
     }
 
-    /// The next writer may begin, if this one is done.
+    /// Gives the turn to the next writer if this transaction has ended.
     fn pass_turn(&mut self) {
         if self.connection.is_autocommit() {
             self.turn = None;

@@ -49,9 +49,9 @@ pub(crate) trait Data: Send + Sync {
     fn generate(&self, part: u32, rows: &mut PartRows);
 }
 
-/// Who has data, under a name.
+/// The owner of loaded data.
 pub(crate) trait Dataset: Send + Sync {
-    /// By which `bench_data` knows them.
+    /// Its name in `bench_data`.
     fn name(&self) -> &str;
 
     fn data(&self) -> Box<dyn Data + '_>;
@@ -349,7 +349,7 @@ async fn begin<D: Dataset + ?Sized>(session: &mut Session, workload: &D) -> std:
     Ok(There::Parts(parts))
 }
 
-/// Whether another workload, or somebody else, has made a table that this one needs.
+/// Whether a table that this workload needs was made by another workload or by other means.
 async fn foreign(session: &mut Session, data: &dyn Data) -> std::result::Result<Option<There>, Failure> {
     for table in data.table_names() {
         match session.query(&format!("SELECT 1 FROM {table} LIMIT 1")).await {

@@ -117,7 +117,7 @@ impl Letter {
 pub enum Distribution {
     /// Few keys often, most hardly ever; the popular ones are anywhere.
     Zipfian,
-    /// All alike.
+    /// Every key is as likely as any other.
     Uniform,
     /// A fifth of the keys in four fifths of the operations.
     Hotspot,
@@ -136,7 +136,7 @@ pub(crate) struct Ycsb {
     /// The number of the first record that this run inserts.
     first_insert: AtomicU64,
     inserted: Inserted,
-    /// Which part of the clients is asked for here.
+    /// The part of the clients that this process runs.
     shard: (u32, u32),
 }
 
@@ -167,7 +167,7 @@ impl Ycsb {
 
     /// Lets inserts begin at a number that is another for each run, as long as the one before has
     /// inserted something, and for each shard, even if one finds what another has inserted already:
-    /// anywhere in 2^62, where two are in each other's way as good as never.
+    /// anywhere in 2^62, where two runs practically never overlap.
     fn begin_inserts(&self, there: u64) {
         let (shard, shards) = self.shard;
         let first = [u64::from(shard), u64::from(shards)].into_iter().fold(mix(there), |all, of| mix(all ^ of));

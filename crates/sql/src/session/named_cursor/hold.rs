@@ -1,7 +1,8 @@
-//! Cursors WITH HOLD: what their queries give is there before their block commits, and outlives it.
+//! Cursors WITH HOLD: the rows of their queries are computed before their block commits, and
+//! outlive it.
 //!
-//! Invariants: a cursor that is held has nothing at work. It ends with CLOSE, with DISCARD ALL, and
-//! with its session; no block's end touches it.
+//! Invariants: a held cursor runs no query. It ends with CLOSE, with DISCARD ALL, and with its
+//! session, but not with a block.
 
 use colibri_types::Result;
 
@@ -26,7 +27,7 @@ impl Session {
         self.list_cursors();
     }
 
-    /// A cursor WITH HOLD that was declared without a block is there.
+    /// Whether there is a cursor WITH HOLD that was declared without a block.
     pub(in crate::session) fn held_alone(&mut self, running: &Running) -> Completion {
         let mut ticket = None;
         if let Command::Cursor(CursorStatement::Declare { name, .. }) = &running.prepared.command

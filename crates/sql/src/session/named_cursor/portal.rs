@@ -1,13 +1,16 @@
 //! Portals of the protocol as cursors: FETCH, MOVE, CLOSE and `pg_cursors` know them by their names, ROLLBACK TO ends those that
 //! are younger than its savepoint, and what they see is as of when they were bound.
 //!
-//! Only what has a plan can be such a portal; of others their names are known, which CLOSE and
-//! `pg_cursors` ask for. The unnamed portal has the empty name, which no statement can say.
+//! Only what gives rows, or has a plan, can be such a portal; of others their names are known,
+//! which CLOSE and `pg_cursors` ask for. What gives rows without a plan (SHOW, EXPLAIN, EXECUTE,
+//! FETCH) runs to its end when it is first asked for rows. The unnamed portal has the empty name,
+//! which no statement can say.
 
 use std::sync::Arc;
 
+use colibri_syntax::tree::{Discard, Statement};
 use colibri_types::{Datum, Error, Result, SqlState};
-use compact_str::CompactString;
+use compact_str::{CompactString, format_compact};
 
 use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
 use crate::session::plans::{Command, Kind};
@@ -25,6 +28,24 @@ impl Session {
     #[must_use]
     pub fn cursor_statement_of(&self, name: &str) -> Option<&Arc<Prepared>> {
         self.cursors.get(name).map(|cursor| &cursor.prepared)
+    }
+
+    /// Tells of a portal that the session cannot run: its name is taken, and nothing can be fetched
+    /// from it.
+    ///
+    /// # Errors
+    /// 42P03 if there is one of that name.
+    pub fn list_portal(&mut self, name: &str, statement: &str) -> Result<()> {
+        let recipe = Arc::new(self.bare(statement, Command::Empty));
+        let prepared = Arc::new(self.adopt(recipe));
+        self.open_portal(name, &prepared, None)
+    }
+
+    /// The command tag of a portal that has given all of its rows.
+    pub fn set_portal_tag(&mut self, name: &str, tag: &str) {
+        if let Some(cursor) = self.cursors.get_mut(name) {
+            cursor.tag = tag.into();
+        }
     }
 
     /// Makes a statement that is bound a portal of the block at hand. Nothing of it runs yet. `None` for the parameters: it
@@ -84,17 +105,29 @@ impl OpenCursor {
     /// The command tag of an Execute that has given the last rows there were; how many it gave.
     pub(super) fn portal_tag(&self, given: u64) -> CompactString {
         match self.prepared.columns() {
-            Some(_) => self.prepared.completed(given),
+            Some(_) if self.has_plan() => self.prepared.completed(given),
+            Some(_) => with_count(&self.tag, given),
             None => self.tag.clone(),
         }
     }
+}
+
+/// A command tag with another number of rows, if it has one.
+#[must_use]
+pub fn with_count(tag: &str, rows: u64) -> CompactString {
+    let verb = tag.trim_end_matches(|last: char| last.is_ascii_digit());
+    if verb.len() == tag.len() { tag.into() } else { format_compact!("{verb}{rows}") }
 }
 
 impl Prepared {
     /// Whether it can be a portal that the session knows: see [`Session::open_portal`].
     #[must_use]
     pub fn can_be_cursor(&self) -> bool {
-        matches!(self.command, Command::Plan { .. })
+        match self.command {
+            Command::Plan { .. } => true,
+            Command::Set(_) | Command::Utility(_) | Command::Cursor(_) => self.columns().is_some(),
+            Command::Control(_) | Command::Admin(_) | Command::Copy | Command::Empty => false,
+        }
     }
 
     /// Whether what it gives follows from another statement by name, a cursor's or a prepared one: which that is, is known
@@ -103,7 +136,7 @@ impl Prepared {
     pub fn is_bound_late(&self) -> bool {
         match &self.command {
             Command::Cursor(CursorStatement::Fetch { .. }) => true,
-            Command::Utility(statement) => matches!(&**statement, sqlparser::ast::Statement::Execute { .. }),
+            Command::Utility(statement) => matches!(&**statement, Statement::Execute(_)),
             _ => false,
         }
     }
@@ -126,12 +159,9 @@ impl Prepared {
     /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes behind it.
     #[must_use]
     pub fn runs_alone(&self) -> bool {
-        use sqlparser::ast::{DiscardObject, Statement};
         match &self.command {
-            Command::Admin(statement) => statement.runs_alone(),
-            Command::Control(statement) => {
-                matches!(&**statement, Statement::Discard { object_type: DiscardObject::ALL })
-            }
+            Command::Admin(statement) => crate::admin::runs_alone(statement),
+            Command::Control(statement) => matches!(&**statement, Statement::Discard(Discard::All)),
             _ => false,
         }
     }

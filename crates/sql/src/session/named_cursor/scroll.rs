@@ -1,7 +1,7 @@
-//! Cursors that go back, and those that do not.
+//! Scrolling: cursors that can move backwards, and those that cannot.
 //!
 //! Without SCROLL and NO SCROLL a cursor can go back if its plan could be run backwards, as in
-//! PostgreSQL. Here its rows are kept for that; once they take too much memory, the offer ends.
+//! PostgreSQL. Here its rows are kept for that, until they take too much memory.
 
 use colibri_types::{Error, Result, SqlState};
 
@@ -9,17 +9,17 @@ use super::{Goal, OpenCursor};
 use crate::expr::Expr;
 use crate::plan::Node;
 
-/// Whether a cursor goes back.
+/// Whether a cursor can move backwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::session) enum Scroll {
     No,
-    /// It was not asked for.
+    /// Neither SCROLL nor NO SCROLL was given.
     Offered,
     Asked,
 }
 
 impl Scroll {
-    /// What a declaration comes to.
+    /// The scrolling of a declaration.
     pub(super) fn of(asked: Option<bool>, locks: bool, plan: &Node) -> Self {
         match asked {
             Some(true) => Self::Asked,
@@ -40,14 +40,14 @@ fn runs_backwards(node: &Node) -> bool {
         Node::Scan(_) | Node::System { .. } | Node::Series { .. } | Node::Shared { .. } | Node::Sort { .. } => true,
         // One row is computed, not read.
         Node::Values { rows } => rows.len() > 1,
-        Node::Filter { condition: Expr::Const(_), .. } => false,
+        Node::Filter { condition, .. } if matches!(**condition, Expr::Const(_)) => false,
         Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => runs_backwards(input),
         Node::Append { inputs } => inputs.iter().all(runs_backwards),
         _ => false,
     }
 }
 
-/// Refuses what a cursor that locks rows cannot be.
+/// Refuses options that a cursor that locks rows cannot have.
 pub(super) fn check_locks(hold: bool, scroll: Scroll, insensitive: bool) -> Result<()> {
     let refuse = |state, message: &str, detail: &str| Err(Error::new(state, message).detail(detail));
     let unsupported = SqlState::FEATURE_NOT_SUPPORTED;
@@ -67,8 +67,8 @@ pub(super) fn check_locks(hold: bool, scroll: Scroll, insensitive: bool) -> Resu
 }
 
 impl OpenCursor {
-    /// The goal, counted from where the cursor is now. One that does not go back is refused what
-    /// PostgreSQL would go back for.
+    /// The target position, relative to the present one. A cursor without scrolling is refused all
+    /// moves for which PostgreSQL would move backwards.
     pub(super) fn reachable(&self, goal: Goal, moves: bool) -> Result<Goal> {
         let at = self.at as i64;
         let is_on_row = self.at > 0 && self.at <= self.count();

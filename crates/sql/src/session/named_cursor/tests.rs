@@ -112,7 +112,7 @@ fn a_cursor_reads_no_further_than_it_is_fetched() {
     session.run("BEGIN; DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 1000000000000) AS g").unwrap();
     check(&mut session, &[("FETCH 3 FROM c", "1 2 3 FETCH 3"), ("FETCH c", "4 FETCH 1")]);
     assert!(session.cursors["c"].rows.len() <= 4_096, "a batch of rows at the most");
-    // Its end would be a long way off.
+    // The query would run for very long.
     session.run("CLOSE c; COMMIT").unwrap();
 }
 
@@ -240,7 +240,7 @@ fn the_row_that_a_cursor_is_on_can_be_changed() {
                 ("FETCH 2 FROM c", "6 7 FETCH 2"),
                 ("DELETE FROM t WHERE CURRENT OF c RETURNING a", "7 DELETE 1"),
                 ("DELETE FROM t WHERE CURRENT OF c", "DELETE 0"),
-                // Far behind the first batch.
+                // A position far beyond the first batch.
                 ("MOVE 2000 FROM c", "MOVE 2000"),
                 ("UPDATE t SET a = -a WHERE CURRENT OF c RETURNING a", "-2007 UPDATE 1"),
                 ("MOVE ALL FROM c", "MOVE 493"),
@@ -317,8 +317,9 @@ fn a_bound_query_with_effects_has_none_before_it_is_asked_for_rows() {
 
 #[test]
 fn directions_are_read_as_postgresql_reads_them() {
-    let goal = |text: &str| match parse(text).unwrap() {
-        Some(Parsed::Fetch { goal, name, .. }) => (goal, name.to_string()),
+    use crate::statement::parse;
+    let goal = |text: &str| match parse(text).unwrap().pop() {
+        Some(Statement::Fetch(fetch)) => (fetch.goal, fetch.name.to_string()),
         other => panic!("{text}: {other:?}"),
     };
     let c = || "c".to_owned();
@@ -334,8 +335,8 @@ fn directions_are_read_as_postgresql_reads_them() {
     {
         assert_eq!(parse(wrong).unwrap_err().state().0, "42601", "{wrong}");
     }
-    assert_eq!(parse("SELECT 1").unwrap(), None);
     let text = "/* x */ DECLARE c BINARY CURSOR FOR SELECT 'ä'";
-    let Some(Parsed::Declare { query, binary: true, scroll: None, .. }) = parse(text).unwrap() else { panic!() };
-    assert_eq!(&text[query..], "SELECT 'ä'");
+    let Some(Statement::Declare(declare)) = parse(text).unwrap().pop() else { panic!() };
+    assert_eq!((declare.binary, declare.scroll), (true, None));
+    assert_eq!(&text[declare.query.bytes.clone()], "SELECT 'ä'");
 }

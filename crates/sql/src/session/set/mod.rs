@@ -1,21 +1,22 @@
-//! SET, RESET, SHOW and BEGIN at work: settings of the session, and what its transaction is like.
+//! Running SET, RESET, SHOW and BEGIN: settings of the session, and modes of its transaction.
 //!
-//! These statements need no transaction and begin none: what it is like can still be chosen behind them.
+//! These statements need no transaction and begin none, so the modes of the transaction can still
+//! be set after them.
 //!
 //! Invariants
-//! - Who the session is, and as whom statements run, follow from the settings `session_authorization` and `role`. So they
-//!   are taken back with the others ([`Session::heed_roles`]).
-//! - What a transaction is like is in its [`Block`](super::block::Block); the functions of the session see a copy of it.
-
-mod parse;
+//! - The session's user, and the role that statements run as, follow from the settings
+//!   `session_authorization` and `role`. So they are rolled back with the other settings
+//!   ([`Session::heed_roles`]).
+//! - The modes of a transaction are in its [`Block`](super::block::Block); the functions of the
+//!   session see a copy of them.
 
 use colibri_catalog::{Catalog, cluster::RoleId};
+use colibri_syntax::tree::{self, Given, Setting, To};
 use colibri_types::{Datum, Error, Result, SqlState, Type, functions::quote_identifier};
 use compact_str::CompactString;
 
 use super::settings::{self, Modes};
 use super::{Completion, ResultColumn, Rows, Session, Severity, TransactionState};
-pub(crate) use parse::{Given, Mode, SetStatement, To, parse};
 
 fn active(message: &str) -> Error {
     Error::new(SqlState::ACTIVE_TRANSACTION, message)
@@ -24,7 +25,7 @@ fn active(message: &str) -> Error {
 /// The text of values that were given for a setting.
 ///
 /// # Errors
-/// 22023 for several values of a setting that has one; 42704 and 42602 for what is no setting.
+/// 22023 for several values of a setting that has one; 42704 and 42602 if there is no such setting.
 pub(crate) fn flatten(name: &str, values: &[Given]) -> Result<String> {
     let (is_list, quotes) = settings::takes_list(&name.to_ascii_lowercase())?;
     if values.len() > 1 && !is_list {
@@ -37,45 +38,63 @@ pub(crate) fn flatten(name: &str, values: &[Given]) -> Result<String> {
     Ok(values.iter().map(part).collect::<Vec<_>>().join(", "))
 }
 
-impl SetStatement {
-    /// The columns of what it gives.
-    pub(super) fn columns(&self, session: &Session) -> Vec<ResultColumn> {
-        let column = |name: &str| ResultColumn { name: name.into(), ty: Type::Text.into(), origin: None };
-        match self {
-            Self::ShowAll => ["name", "setting", "description"].map(column).into(),
-            Self::Show(name) => vec![column(&session.own.settings.shown_name(name))],
-            _ => Vec::new(),
-        }
+/// What a transaction is told to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Level(settings::Level),
+    ReadOnly(bool),
+    Deferrable(bool),
+}
+
+impl Mode {
+    fn of(written: &[tree::Mode]) -> Result<Vec<Self>> {
+        let mode = |mode: &tree::Mode| {
+            Ok(match *mode {
+                tree::Mode::Level(level) => Self::Level(settings::Level::named(level.name())?),
+                tree::Mode::ReadOnly(read_only) => Self::ReadOnly(read_only),
+                tree::Mode::Deferrable(deferrable) => Self::Deferrable(deferrable),
+            })
+        };
+        written.iter().map(mode).collect()
+    }
+}
+
+/// The columns of what a statement about settings gives.
+pub(super) fn columns(statement: &Setting, session: &Session) -> Vec<ResultColumn> {
+    let column = |name: &str| ResultColumn { name: name.into(), ty: Type::Text.into(), origin: None };
+    match statement {
+        Setting::ShowAll => ["name", "setting", "description"].map(column).into(),
+        Setting::Show(name) => vec![column(&session.own.settings.shown_name(name))],
+        _ => Vec::new(),
     }
 }
 
 impl Session {
     /// Runs a statement; the rows of SHOW.
-    pub(super) fn set_statement(&mut self, statement: &SetStatement) -> Result<(Rows, Completion)> {
+    pub(super) fn set_statement(&mut self, statement: &Setting) -> Result<(Rows, Completion)> {
         let mut rows = Rows::default();
         match statement {
-            SetStatement::Show(name) => rows.push([Datum::text(&self.own.show(name)?)].into_iter()),
-            SetStatement::ShowAll => {
+            Setting::Show(name) => rows.push([Datum::text(&self.own.show(name)?)].into_iter()),
+            Setting::ShowAll => {
                 for (name, value) in self.own.settings.all(&self.own.around()) {
                     rows.push([Datum::text(name), Datum::text(&value), Datum::text("")].into_iter());
                 }
             }
-            SetStatement::Set { name, to, local } => self.set(name, to, *local)?,
-            SetStatement::Reset(name) => self.reset(name)?,
-            SetStatement::ResetAll => {
+            Setting::Set { name, to, local } => self.set(name, to, *local)?,
+            Setting::Reset(name) => self.reset(name)?,
+            Setting::ResetAll => {
                 self.own.settings.reset_all();
                 self.settings_set();
             }
-            SetStatement::Begin { modes, .. } => self.begin(modes)?,
-            SetStatement::Transaction { modes } => {
+            Setting::Transaction(modes) => {
                 self.warn_outside_block("SET TRANSACTION");
                 if self.state == TransactionState::Open {
-                    self.modes(modes)?;
+                    self.modes(&Mode::of(modes)?)?;
                 }
             }
-            SetStatement::Characteristics { modes, local } => self.set_characteristics(modes, *local)?,
-            SetStatement::Constraints { names, deferred } => self.set_constraints(names.as_deref(), *deferred)?,
-            SetStatement::Snapshot => {
+            Setting::Characteristics { modes, local } => self.set_characteristics(&Mode::of(modes)?, *local)?,
+            Setting::Constraints { names, deferred } => self.set_constraints(names.as_deref(), *deferred)?,
+            Setting::Snapshot => {
                 self.warn_outside_block("SET TRANSACTION");
                 return Err(Error::unsupported("SET TRANSACTION SNAPSHOT"));
             }
@@ -114,8 +133,8 @@ impl Session {
         self.set_value(name, None, false)
     }
 
-    /// Sets a setting to a text, or to its default. Local to a statement that is a transaction by itself it is checked, and
-    /// nothing comes of it.
+    /// Sets a setting to a text, or to its default. SET LOCAL outside of a block checks the value
+    /// and has no effect.
     fn set_value(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         if let Some(mode) = self.mode_named(name, value)? {
             return if self.state == TransactionState::Open { self.modes(&[mode]) } else { Ok(()) };
@@ -129,7 +148,7 @@ impl Session {
         set
     }
 
-    /// What a setting says that is a mode of the transaction at hand.
+    /// The value of a setting that is a mode of the current transaction.
     fn mode_named(&self, name: &str, value: Option<&str>) -> Result<Option<Mode>> {
         let default = self.own.settings.hot().modes();
         let flag = |name: &str, default: bool| match value.map(settings::parse_bool) {
@@ -169,7 +188,8 @@ impl Session {
 
     // ---- transactions ----
 
-    fn begin(&mut self, modes: &[Mode]) -> Result<()> {
+    pub(super) fn begin(&mut self, modes: &[tree::Mode]) -> Result<()> {
+        let modes = Mode::of(modes)?;
         if self.state == TransactionState::Idle {
             let default = self.own.settings.hot().modes();
             self.open_block(default);
@@ -177,7 +197,7 @@ impl Session {
             let message = "there is already a transaction in progress";
             self.notice(Severity::Warning, SqlState::ACTIVE_TRANSACTION, message);
         }
-        let begun = self.modes(modes);
+        let begun = self.modes(&modes);
         if begun.is_err() {
             self.fail_block();
         }
@@ -193,8 +213,8 @@ impl Session {
         self.state = TransactionState::Open;
     }
 
-    /// Has the transaction at hand be otherwise, as far as it may still be: in all of the modes, or
-    /// in none.
+    /// Changes modes of the current transaction, as far as they may still change: all of them, or
+    /// none.
     pub(super) fn modes(&mut self, modes: &[Mode]) -> Result<()> {
         let before = self.block.modes;
         let taken = self.take_modes(modes);
@@ -219,7 +239,8 @@ impl Session {
                 Mode::Level(level) => {
                     self.block.modes.level = level;
                     self.block.modes.level_is_asked = true;
-                    // What a savepoint that is released has begun is of the other kind, and empty.
+                    // A transaction that a released savepoint has begun is of the other kind, and
+                    // empty.
                     self.txn = None;
                 }
                 Mode::ReadOnly(read_only) => self.set_read_only(read_only)?,
@@ -250,16 +271,16 @@ impl Session {
         Ok(())
     }
 
-    /// Has the transaction at hand only read, or not.
+    /// Makes the current transaction read-only or read-write.
     pub(super) fn be_read_only(&mut self, read_only: bool) {
         self.block.modes.read_only = read_only;
         self.own.modes = Some(self.block.modes);
         if let Some(txn) = &mut self.txn {
-            colibri_txn::Transaction::set_read_only(txn, read_only);
+            txn.set_read_only(read_only);
         }
     }
 
-    /// Heeds what `set_config` has said of the transaction at hand.
+    /// Applies the modes of the current transaction that `set_config` has set.
     pub(super) fn heed_modes(&mut self) {
         if let (Some(modes), true) = (self.own.modes, self.state != TransactionState::Idle)
             && modes.read_only != self.block.modes.read_only
@@ -268,7 +289,7 @@ impl Session {
         }
     }
 
-    /// No constraint waits for the end of a transaction here; those that are named have to be there.
+    /// No constraint is deferrable here; SET CONSTRAINTS checks that the named ones exist.
     fn set_constraints(&mut self, names: Option<&[Vec<CompactString>]>, deferred: bool) -> Result<()> {
         self.warn_outside_block("SET CONSTRAINTS");
         self.see_catalog()?;
@@ -283,7 +304,7 @@ impl Session {
                 None => &*self.own.search_path,
             };
             let (state, wrong) = match has_constraint(catalog, schemas, constraint) {
-                // They all are.
+                // All constraints are immediate.
                 true if !deferred => continue,
                 true => (SqlState::WRONG_OBJECT_TYPE, "is not deferrable"),
                 false => (SqlState::NO_SUCH_OBJECT, "does not exist"),
@@ -295,13 +316,13 @@ impl Session {
 
     // ---- kept for those who log in ----
 
-    /// Refuses a value that a setting cannot have, or that the user may not give it.
+    /// Refuses a wrong value of a setting, and a setting that the user may not set.
     pub(crate) fn expect_setting(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         if self.mode_named(name, value)?.is_some() {
             let message = format!("parameter \"{name}\" cannot be set for those who log in");
             return Err(Error::new(SqlState("55P02"), message).hint("Set default_transaction_… instead."));
         }
-        // Tried on settings that nobody has.
+        // Checked on a copy of the settings.
         let before = self.own.settings.clone();
         let tried = self.own.set(name, value, true);
         self.own.settings.go_back_to(before);
@@ -313,8 +334,8 @@ impl Session {
         self.own.settings.shown_name(name)
     }
 
-    /// Begins with the settings that the server keeps for the session's role and database. Those that cannot be any more are
-    /// warned of and left out.
+    /// Applies the settings that the server stores for the session's role and database. Values that
+    /// are no longer possible give a warning and are left out.
     pub(super) fn heed_kept_settings(&mut self, database: u32, role: RoleId) {
         let Some(cluster) = self.cluster() else { return };
         let kept = cluster.kept_settings();
@@ -332,7 +353,7 @@ impl Session {
 
     // ---- who the session is ----
 
-    /// Makes the session one of whom the settings say, and runs statements as whom they say.
+    /// Makes the session's user, and the role that statements run as, those of the settings.
     pub(super) fn heed_roles(&mut self) {
         let login = (self.own.login_role, self.own.login.clone());
         let named = CompactString::new(self.own.settings.text("session_authorization"));
@@ -390,7 +411,7 @@ impl super::own::Own {
         Ok(())
     }
 
-    /// The roles there are; without a server, the user alone.
+    /// All roles; without a server, the user alone.
     fn roles(&self) -> std::sync::Arc<colibri_catalog::cluster::Roles> {
         match &self.cluster {
             Some(cluster) => cluster.roles(),
@@ -398,7 +419,8 @@ impl super::own::Own {
         }
     }
 
-    /// The number of a role, as the session has looked it up: another role of that name is not meant.
+    /// The number of a role as the session looked it up before, not that of a later role with the
+    /// same name.
     fn known_role(&mut self, name: &str) -> Option<RoleId> {
         if name.is_empty() {
             return None;
@@ -411,7 +433,8 @@ impl super::own::Own {
         Some(number)
     }
 
-    /// Looks up a role that the session wants to be, and whether it may.
+    /// Looks up the role of a SET ROLE or SET SESSION AUTHORIZATION, and checks that the session
+    /// may become it.
     fn look_up_role(&mut self, name: &str, session: bool) -> Result<()> {
         let roles = self.roles();
         let Some(role) = roles.named(name) else {

@@ -1,12 +1,13 @@
-//! Which settings there are, what each may be, and what it is unless somebody says otherwise.
+//! The table of settings: the possible values of each, and its default.
 //!
-//! Many of them do nothing here: programs written for PostgreSQL set them, above all those of its planner. They are
-//! taken, and their values checked, so that such a program gets the answer that it expects. A value that would change
-//! what statements mean, and that Colibri has not, is refused.
+//! Many of them have no effect here: programs written for PostgreSQL set them, above all those of
+//! its planner. They are accepted, and their values checked, so that such a program gets the answer
+//! that it expects. A value is refused if it would change what statements mean and Colibri does not
+//! support it.
 //!
 //! Invariant: the table is in the order of the names, which are in lower case.
 
-/// A setting that there is.
+/// A known setting.
 pub(super) struct Known {
     /// In lower case: names are the same in whatever case they are written.
     pub(super) name: &'static str,
@@ -16,19 +17,19 @@ pub(super) struct Known {
     pub(super) default: &'static str,
     /// How a value is checked and brought into its usual form.
     pub(super) kind: Kind,
-    /// Only superusers set it.
+    /// Only superusers may set it.
     pub(super) of_superusers: bool,
 }
 
 pub(super) enum Kind {
     Text,
     Bool,
-    /// One that is never the other way.
+    /// A boolean with one possible value.
     OnlyBool(bool),
-    /// From the one to the other, in a unit.
+    /// A number from the first to the second, in a unit.
     Integer(i64, i64, Unit),
     Real(f64, f64, Unit),
-    /// Words that there are, and words that PostgreSQL has besides.
+    /// Words that are accepted, and words that only PostgreSQL has.
     OneOf(&'static [&'static str], &'static [&'static str]),
     /// A list of names.
     Names,
@@ -37,11 +38,11 @@ pub(super) enum Kind {
     Zone,
     /// A role, which the session looks up.
     Role,
-    /// Of the transaction at hand, and the session's to set.
+    /// A mode of the current transaction, which the session sets.
     Mode,
     /// Cannot be set.
     Fixed,
-    /// Likewise, and there is none of it without a server.
+    /// Cannot be set, and is missing without a server.
     OfServer,
 }
 
@@ -76,7 +77,7 @@ impl Known {
         Self { of_superusers: true, ..self }
     }
 
-    /// The one of a name in lower case.
+    /// The setting of a name in lower case.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         KNOWN.binary_search_by(|known| known.name.cmp(name)).ok().map(|at| &KNOWN[at])
     }
@@ -86,7 +87,7 @@ impl Known {
         matches!(self.kind, Kind::Names | Kind::Dates)
     }
 
-    /// RESET ALL leaves it alone.
+    /// Whether RESET ALL does not change it.
     pub(super) fn outlives_reset_all(&self) -> bool {
         matches!(self.kind, Kind::Role | Kind::Mode)
     }

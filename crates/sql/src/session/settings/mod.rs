@@ -1,14 +1,16 @@
-//! Settings of a session: what SET and SET LOCAL say, defaults, and the lists of settings.
+//! Settings of a session: values of SET and SET LOCAL, defaults, and the lists of settings.
 //!
-//! A setting is what SET LOCAL says in the transaction at hand, else what was SET, else the session's default, else the
-//! server's, else that of the table ([`known`]). SHOW, `current_setting` and `pg_settings` all ask `Settings::given`.
+//! The value of a setting is that of SET LOCAL in the current transaction, else that of SET, else
+//! the session's default, else the server's, else that of the table ([`known`]). SHOW,
+//! `current_setting` and `pg_settings` all ask `Settings::given`.
 //!
-//! Savepoints and transactions keep copies, which share their maps with the settings they come from. So whatever takes
-//! a transaction back takes settings back by putting a copy in place ([`Settings::go_back_to`]), and a commit forgets
-//! what was local ([`Settings::forget_local`]): a RELEASE has nothing to do.
+//! Savepoints and transactions keep copies, which share their maps with the settings they come
+//! from. A rollback puts a copy back in place ([`Settings::go_back_to`]), and a commit drops local
+//! values ([`Settings::forget_local`]). RELEASE has nothing to do.
 //!
-//! Invariants: `hot` says what the values say. A name that a program has made up is known until the session ends,
-//! whatever becomes of the transaction: as in PostgreSQL it is empty then, and no error.
+//! Invariants: `hot` agrees with the values. A name that a program has made up is known until the
+//! session ends, even after a rollback: as in PostgreSQL its value is empty then, and reading it is
+//! no error.
 
 mod known;
 mod shared_map;
@@ -29,40 +31,40 @@ use shared_map::SharedMap;
 
 pub(crate) use value::{names, parse_bool};
 
-/// What taking a name into the search path takes, in units of [`pulse`].
+/// The cost of resolving a name of the search path, in units of [`pulse`].
 const UNITS_PER_NAME: usize = 20;
 
 /// The values of all settings that are not at their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     values: SharedMap<String>,
-    /// What SET LOCAL says; `None` is the default.
+    /// Values of SET LOCAL; `None` is the default.
     local: Option<SharedMap<Option<String>>>,
     /// Defaults of this session: what RESET goes back to.
     defaults: Option<SharedMap<SessionDefault>>,
-    /// Names that were made up, and as they were first written.
+    /// Names that programs made up, in lower case, each with its first spelling.
     custom: Option<SharedMap<CompactString>>,
     hot: Hot,
 }
 
-/// What settings are read with that are not the session's to keep.
+/// The context for settings whose values are kept elsewhere.
 pub(crate) struct Around<'a> {
     pub(crate) server: Option<&'a dyn Cluster>,
     /// Whether statements run as a superuser.
     pub(crate) is_superuser: bool,
-    /// The modes of the transaction at hand; between transactions, `None`.
+    /// The modes of the current transaction; `None` between transactions.
     pub(crate) modes: Option<Modes>,
-    /// As whom the session is.
+    /// The session's user.
     pub(crate) session_user: &'a str,
 }
 
-/// What a transaction is like, as SET TRANSACTION says it.
+/// The modes of a transaction, as SET TRANSACTION names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Modes {
     pub(crate) level: Level,
     pub(crate) read_only: bool,
     pub(crate) deferrable: bool,
-    /// Somebody has asked for the level, rather than the program knowing of none.
+    /// Whether the client chose the level, so that it is not only the default.
     pub(crate) level_is_asked: bool,
 }
 
@@ -72,7 +74,7 @@ pub(crate) struct Level(u8);
 
 impl Level {
     /// # Errors
-    /// 22023 for what is no level.
+    /// 22023 if there is no such level.
     pub(crate) fn named(name: &str) -> Result<Self> {
         let at = known::ISOLATIONS.iter().position(|level| level.eq_ignore_ascii_case(name));
         at.map(|at| Self(at as u8)).ok_or_else(|| {
@@ -90,10 +92,11 @@ impl Level {
         self == Self::default()
     }
 
-    /// What it comes to here.
+    /// The isolation that it stands for here.
     pub(crate) fn isolation(self) -> Isolation {
         match self.name() {
             "read committed" | "read uncommitted" => Isolation::ReadCommitted,
+            "repeatable read" => Isolation::Snapshot,
             _ => Isolation::Serializable,
         }
     }
@@ -106,7 +109,7 @@ impl Default for Level {
     }
 }
 
-/// What a session's setting is unless it is SET.
+/// The session's default of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SessionDefault {
     value: String,
@@ -137,14 +140,14 @@ impl Source {
     }
 }
 
-/// What every statement asks for, read once.
+/// Values that each statement needs, parsed once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Hot {
     /// `default_transaction_isolation`
     pub(crate) level: Level,
-    /// The same, as what it comes to.
+    /// The same, as an isolation.
     pub(crate) isolation: Isolation,
-    /// Somebody has set it.
+    /// Whether it was set.
     pub(crate) level_is_asked: bool,
     /// `default_transaction_read_only`
     pub(crate) is_read_only: bool,
@@ -157,7 +160,7 @@ pub(crate) struct Hot {
 }
 
 impl Hot {
-    /// What a transaction is like that says nothing of it.
+    /// The default modes of a transaction.
     pub(crate) fn modes(&self) -> Modes {
         Modes {
             level: self.level,
@@ -198,10 +201,12 @@ fn is_custom(name: &str) -> Result<bool> {
     Err(Error::new(SqlState::BAD_NAME, message).detail(detail))
 }
 
-/// A value as it is kept, of a setting in lower case that whoever sets it may set.
+/// Checks a value of a setting, whose name is in lower case, and whether the user may set it. Gives
+/// the value as it is stored.
 ///
 /// # Errors
-/// 42704 if there is no such setting, 42602 for what cannot be the name of one, 42501, and those of [`value::usual`].
+/// 42704 if there is no such setting, 42602 for an impossible name, 42501, and those of
+/// [`value::usual`].
 pub(crate) fn checked(name: &str, value: &str, is_superuser: bool) -> Result<String> {
     match Known::find(name) {
         Some(known) => {
@@ -216,7 +221,7 @@ pub(crate) fn checked(name: &str, value: &str, is_superuser: bool) -> Result<Str
     }
 }
 
-/// Whether SET takes several values for a setting, and quotes those that are no plain names.
+/// Whether SET takes several values for a setting. Values that are no plain names are then quoted.
 ///
 /// # Errors
 /// As [`checked`], of the name.
@@ -260,7 +265,7 @@ impl Settings {
         }
     }
 
-    /// What the session itself knows of a setting.
+    /// The value of a setting that the session itself keeps.
     fn raw(&self, name: &str) -> Option<&str> {
         match self.own(name) {
             Some((value, _)) => Some(value),
@@ -285,7 +290,7 @@ impl Settings {
         Some((&default.value, Source::By(default.by)))
     }
 
-    /// A value as it is kept, and where it comes from; `None` if there is no such setting.
+    /// A value as it is stored, and its source; `None` if there is no such setting.
     fn given(&self, name: &str, around: &Around<'_>) -> Option<(String, Source)> {
         if let Some(modes) = mode_shown(name, around.modes.unwrap_or_else(|| self.hot.modes())) {
             return Some((modes.to_owned(), Source::Default));
@@ -341,7 +346,8 @@ impl Settings {
                 Kind::OneOf(..) => ("enum", None),
                 Kind::Mode if known.name == "transaction_isolation" => ("enum", None),
                 Kind::Mode => ("bool", None),
-                // What cannot be set has no rule for its values: they tell.
+                // A setting that cannot be set has no rule for its values, so its type is that of
+                // its value.
                 Kind::Fixed | Kind::OfServer if matches!(&*value, "on" | "off") => ("bool", None),
                 Kind::Fixed | Kind::OfServer if value.parse::<i64>().is_ok() => ("integer", None),
                 _ => ("string", None),
@@ -351,12 +357,21 @@ impl Settings {
                 _ if known.of_superusers => "superuser",
                 _ => "user",
             };
-            Some(Listed { name: known.shown, value, default, source, unit, kind, context })
+            let (min, max) = match known.kind {
+                Kind::Integer(min, max, _) => (Some(min.to_string()), Some(max.to_string())),
+                Kind::Real(min, max, _) => (Some(value::general(min)), Some(value::general(max))),
+                _ => (None, None),
+            };
+            let words = match known.kind {
+                Kind::OneOf(here, _) => Some(value::told(known, here)),
+                _ => None,
+            };
+            Some(Listed { name: known.shown, value, default, source, unit, kind, context, min, max, words })
         };
         KNOWN.iter().filter(|known| !matches!(known.kind, Kind::Role)).filter_map(list).collect()
     }
 
-    /// Sets a value that was found good; `None` for the default. `local`: until the transaction ends.
+    /// Sets a checked value; `None` for the default. `local`: until the transaction ends.
     pub(crate) fn put(&mut self, name: &str, value: Option<String>, local: bool) {
         let lower = CompactString::new(name.to_ascii_lowercase());
         if Known::find(&lower).is_none() && !self.is_made_up(&lower) {
@@ -365,7 +380,7 @@ impl Settings {
         if local {
             self.local.get_or_insert_default().insert(lower, value);
         } else {
-            // What SET says counts from now on, whatever was local.
+            // SET replaces a local value.
             self.forget_local_of(&lower);
             match value {
                 Some(value) => self.values.insert(lower, value),
@@ -387,9 +402,13 @@ impl Settings {
     /// As [`checked`].
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>, local: bool, is_superuser: bool) -> Result<()> {
         let lower = name.to_ascii_lowercase();
+        if Known::find(&lower).is_none() {
+            // What is no name is told as it was written.
+            is_custom(name)?;
+        }
         let value = match value {
             Some(value) => Some(checked(&lower, value, is_superuser)?),
-            // What cannot be set cannot be RESET.
+            // A setting that cannot be set cannot be RESET.
             None => match Known::find(&lower) {
                 Some(known) if known.of_superusers || matches!(known.kind, Kind::Fixed | Kind::OfServer) => {
                     checked(&lower, known.default, is_superuser).map(|_| None)?
@@ -403,7 +422,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets what RESET goes back to, unless somebody says so who counts more.
+    /// Sets the session's default, unless it was set from a source of higher rank.
     pub(crate) fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
         let lower = CompactString::new(name.to_ascii_lowercase());
         let value = checked(&lower, value, true)?;
@@ -418,7 +437,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets all to their defaults, but for who the session is and what its transaction is like.
+    /// Sets all to their defaults, except the session's user and the modes of its transaction.
     pub(crate) fn reset_all(&mut self) {
         let stays = |name: &str| Known::find(name).is_some_and(Known::outlives_reset_all);
         self.values.retain(stays);
@@ -428,7 +447,7 @@ impl Settings {
         self.read_hot();
     }
 
-    /// Whether nothing was set since these were cloned from others, or others from these.
+    /// Whether no value was set in either since one was cloned from the other.
     pub(crate) fn are_still(&self, other: &Self) -> bool {
         fn is_still<V: Clone>(one: &Option<SharedMap<V>>, other: &Option<SharedMap<V>>) -> bool {
             match (one, other) {
@@ -442,14 +461,14 @@ impl Settings {
             && is_still(&self.local, &other.local)
     }
 
-    /// Takes back what was set since a copy was made.
+    /// Undoes the changes since a copy was made.
     pub(crate) fn go_back_to(&mut self, before: Self) {
         let custom = self.custom.take();
         *self = before;
         self.custom = custom;
     }
 
-    /// Forgets what SET LOCAL says: its transaction has ended. Whether there was anything.
+    /// Drops the values of SET LOCAL at the end of the transaction. Gives whether there were any.
     pub(crate) fn forget_local(&mut self) -> bool {
         let had = self.local.take().is_some();
         if had {
@@ -458,7 +477,7 @@ impl Settings {
         had
     }
 
-    /// Whether SET LOCAL says anything.
+    /// Whether there are values of SET LOCAL.
     pub(crate) fn has_local(&self) -> bool {
         self.local.is_some()
     }
@@ -475,7 +494,7 @@ impl Settings {
         }
     }
 
-    /// The schemas looked through, for a user.
+    /// The schemas of the search path, for a user.
     pub(crate) fn search_path(&self, user: &str) -> SearchPath {
         let mut path = Vec::new();
         let mut known = HashSet::new();
@@ -504,7 +523,7 @@ fn mode_shown(name: &str, modes: Modes) -> Option<&'static str> {
     }
 }
 
-/// What a setting is that no session has changed.
+/// The default of a setting.
 fn of_surroundings(name: &str, around: &Around<'_>) -> Option<(String, Source)> {
     let known = Known::find(name)?;
     match known.name {
@@ -525,17 +544,22 @@ fn of_surroundings(name: &str, around: &Around<'_>) -> Option<(String, Source)> 
 pub(crate) struct Listed {
     pub(crate) name: &'static str,
     pub(crate) value: String,
-    /// What RESET goes back to.
+    /// The value that RESET goes back to.
     pub(crate) default: String,
     pub(crate) source: Source,
     pub(crate) unit: Option<&'static str>,
     /// `bool`, `integer`, `real`, `enum` or `string`
     pub(crate) kind: &'static str,
-    /// Who may set it: `internal` is nobody.
+    /// Who may set it; `internal` means that it cannot be set.
     pub(crate) context: &'static str,
+    /// The least and the greatest number that it may be.
+    pub(crate) min: Option<String>,
+    pub(crate) max: Option<String>,
+    /// The words that it may be.
+    pub(crate) words: Option<Vec<&'static str>>,
 }
 
-/// All settings of the session around, for `pg_settings`.
+/// All settings of the current session, for `pg_settings`.
 pub(crate) fn for_catalog(env: &colibri_types::Env) -> Vec<Listed> {
     let names = env.names();
     let is_superuser = names.authority.as_ref().is_none_or(|authority| authority.is_superuser());

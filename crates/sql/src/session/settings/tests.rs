@@ -91,8 +91,8 @@ fn who_counts_more_says_what_a_default_is_in_whatever_order_they_speak() {
     }
 }
 
-/// What SET says and what SET LOCAL says, each with what they were before, savepoint by savepoint: as PostgreSQL
-/// describes it, and not as it is done here.
+/// What SET says and what SET LOCAL says, each with what they were before, savepoint by savepoint:
+/// as PostgreSQL describes it, and not as it is done here.
 #[derive(Clone, Default)]
 struct Model {
     session: BTreeMap<&'static str, String>,

@@ -1,6 +1,8 @@
-//! Values of settings: checked as PostgreSQL checks them, brought into the form in which they are kept, and shown.
+//! Values of settings: checked as PostgreSQL does, converted to the form in which they are stored,
+//! and shown.
 //!
-//! Kept are numbers in their setting's unit, words as the table has them, and whatever else as SHOW gives it.
+//! Numbers are stored in their setting's unit, words as the table has them, and other values as
+//! SHOW gives them.
 
 use colibri_types::{
     Error, Result, SqlState,
@@ -15,17 +17,19 @@ fn invalid(known: &Known, value: &str) -> Error {
     Error::new(SqlState::BAD_PARAMETER, message)
 }
 
-/// What PostgreSQL has and Colibri has not.
+/// The error for a value that only PostgreSQL supports.
 fn unsupported(known: &Known, value: &str) -> Error {
     Error::unsupported(format_args!("{} {value}", known.shown))
 }
 
-/// Checks a value, and brings it into the form in which it is kept.
+/// Checks a value, and converts it to the form in which it is stored.
 ///
 /// # Errors
-/// 22023 for what it cannot be, 0A000 for what it cannot be here, 55P02 if it cannot be set.
+/// 22023 for a wrong value, 0A000 for one that Colibri does not support, 55P02 if the setting
+/// cannot be set.
 pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
     Ok(match &known.kind {
+        Kind::Text if known.name == "application_name" => in_ascii(value),
         Kind::Text | Kind::Role | Kind::Mode => value.to_owned(),
         Kind::Bool | Kind::OnlyBool(_) => {
             let on = parse_bool(value).ok_or_else(|| {
@@ -54,13 +58,15 @@ pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
             Err(ZoneFault::Interval(error)) => return Err(error),
         },
         Kind::Fixed | Kind::OfServer => {
-            let message = format!("parameter \"{}\" cannot be changed", known.shown);
+            let of_start = ["listen_addresses", "max_connections", "port", "unix_socket_directories"];
+            let until = if of_start.contains(&known.name) { " without restarting the server" } else { "" };
+            let message = format!("parameter \"{}\" cannot be changed{until}", known.shown);
             return Err(Error::new(SqlState("55P02"), message));
         }
     })
 }
 
-/// A kept value as SHOW gives it.
+/// A stored value as SHOW gives it.
 pub(super) fn show(known: &Known, kept: &str) -> String {
     match known.kind {
         Kind::Integer(_, _, unit) if unit != Unit::None => {
@@ -88,7 +94,7 @@ pub(super) fn show(known: &Known, kept: &str) -> String {
 }
 
 /// Like C's `%g`: six digits, and an exponent if there are many zeros.
-fn general(number: f64) -> String {
+pub(super) fn general(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return if number.is_finite() { "0".to_owned() } else { number.to_string() };
     }
@@ -132,7 +138,17 @@ fn one_of(known: &Known, value: &str, here: &[&str], elsewhere: &[&str]) -> Resu
     if let Some(choice) = elsewhere.iter().find(|choice| choice.eq_ignore_ascii_case(alias)) {
         return Err(unsupported(known, choice));
     }
-    Err(invalid(known, value).hint(format!("Available values: {}.", here.join(", "))))
+    Err(invalid(known, value).hint(format!("Available values: {}.", told(known, here).join(", "))))
+}
+
+/// The words that a setting is said to know: PostgreSQL hides this one.
+pub(super) fn told<'a>(known: &Known, words: &[&'a str]) -> Vec<&'a str> {
+    words.iter().copied().filter(|&word| known.name != "client_min_messages" || word != "info").collect()
+}
+
+/// A name that goes into logs: each byte that is no visible letter of ASCII is a question mark.
+fn in_ascii(name: &str) -> String {
+    name.bytes().map(|byte| if (b' '..=b'~').contains(&byte) { char::from(byte) } else { '?' }).collect()
 }
 
 // ---- numbers ----
@@ -145,7 +161,7 @@ const SIZES_KB: &[(&str, f64)] =
     &[("B", 1.0 / 1024.0), ("kB", 1.0), ("MB", 1024.0), ("GB", 1_048_576.0), ("TB", 1_073_741_824.0)];
 
 impl Unit {
-    /// The units that a value may be written in, and how much each is.
+    /// The units that a value may be written in, and their factors.
     fn names(self) -> &'static [(&'static str, f64)] {
         match self {
             Self::None => &[],
@@ -160,7 +176,7 @@ impl Unit {
         if self == Self::Blocks { 8.0 } else { 1.0 }
     }
 
-    /// As `pg_settings` has it.
+    /// The unit as `pg_settings` shows it.
     pub(super) fn shown(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -309,7 +325,7 @@ pub(crate) fn names(text: &str) -> Option<Vec<String>> {
 fn date_style(known: &Known, value: &str) -> Result<String> {
     let words = names(value).ok_or_else(|| invalid(known, value).detail("List syntax is invalid."))?;
     for word in &words {
-        // PostgreSQL looks at as many letters as make the difference.
+        // PostgreSQL compares only as many letters as tell the words apart.
         let begins = |name: &str| word.to_ascii_lowercase().starts_with(name);
         match word.to_ascii_lowercase().as_str() {
             "iso" | "mdy" | "us" | "default" => {}
@@ -410,7 +426,7 @@ const OTHER_ENCODINGS: &[&str] = &[
 fn encoding(known: &Known, value: &str) -> Result<String> {
     let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
     match plain.to_ascii_lowercase().as_str() {
-        // PostgreSQL leaves this one as it was written.
+        // PostgreSQL shows this name as it was written.
         "unicode" if value == "UNICODE" => Ok("UNICODE".to_owned()),
         "utf8" | "unicode" => Ok("UTF8".to_owned()),
         "sqlascii" => Ok("SQL_ASCII".to_owned()),

@@ -1,8 +1,8 @@
-//! What clients ask of the catalogue and the server: `pg_get_indexdef`, `format_type`, `has_table_privilege` and their kin.
+//! Functions with which clients read the catalogue and the server: `pg_get_indexdef`,
+//! `format_type`, `has_table_privilege` and the like.
 //!
-//! They know the catalogue as the statement's transaction sees it (see
-//! [`crate::surroundings::Surroundings`]). Who asks about what is not there gets NULL, as in
-//! PostgreSQL.
+//! They use the catalogue as the statement's transaction sees it (see
+//! [`crate::surroundings::Surroundings`]). For a missing object they give NULL, as in PostgreSQL.
 
 use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority};
 use colibri_types::{
@@ -79,7 +79,8 @@ fn view_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     text_or_null(names.catalog.view(id).map(|view| describe::view_definition(view)))
 }
 
-/// `obj_description`: of the object that has a number in a system table; of any, where the table is not said.
+/// `obj_description`: of the object that has a number in a system table; of any, where the table is
+/// not said.
 fn comment(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (names, id) = (env.names(), number(args[0])?);
     let parts = [0, CONSTRAINT_COMMENT];
@@ -149,7 +150,8 @@ fn array(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
 
 // ---- other sessions ----
 
-/// The session of a number, if the user may end it: their own, or of a role that they have.
+/// The session of a number, if the user may end it: it has to be of the user, or of a role that the
+/// user is a member of.
 fn others_session(
     args: &[&Datum],
     env: &Env,
@@ -190,7 +192,7 @@ fn is_user_table(args: &[&Datum], env: &Env) -> Result<Datum> {
         .map_or(Datum::Null, |found| Datum::Bool(matches!(found, Found::User { relation: Relation::Table(_), .. }))))
 }
 
-/// Which changes a relation takes: the bits of UPDATE, INSERT and DELETE.
+/// The changes that a relation supports: the bits of UPDATE, INSERT and DELETE.
 fn updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(Datum::Int(if is_user_table(args, env)? == Datum::Bool(true) { 4 | 8 | 16 } else { 0 }))
 }

@@ -1,4 +1,4 @@
-//! A test that goes through all functions and operators there are, with long values: each gives others a chance, and ends
+//! A test of all functions and operators with long values: each lets others run in time, and ends
 //! when it is cancelled. See [`colibri_types::pulse`].
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -13,16 +13,17 @@ use colibri_types::{
 
 use crate::registry::FUNCTIONS;
 
-/// Bytes of a long text: 8 ns a byte, which is little for a build without optimizations, are more than [`GAP_MAX`].
+/// Bytes of a long text: 8 ns a byte, which is little for a build without optimizations, are more
+/// than [`GAP_MAX`].
 const BYTES: usize = 16 << 20;
 /// Values of a long array.
 const VALUES: usize = 1 << 20;
-/// CPU time between two chances.
+/// The longest CPU time between two polls.
 const GAP_MAX: Duration = Duration::from_millis(100);
-/// After so long a function has shown what it does.
+/// A function that runs for this time is cancelled.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
-/// The matcher of regular expressions is tested where it is.
+/// The matcher of regular expressions has tests of its own.
 const ELSEWHERE: &[&str] = &["~", "!~", "~*", "!~*", "substring"];
 
 fn is_elsewhere(function: &Function) -> bool {
@@ -73,7 +74,7 @@ fn every_function_gives_others_a_chance_and_can_be_ended() {
         move || {
             let now = cpu_time();
             longest.fetch_max(now - last.swap(now, Ordering::Relaxed), Ordering::Relaxed);
-            // Some would go on for hours.
+            // Some would run for hours.
             if now - begun.load(Ordering::Relaxed) > TIME_MAX.as_nanos() as u64 {
                 cancel.store(true, Ordering::Relaxed);
             }

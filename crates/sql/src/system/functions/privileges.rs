@@ -1,8 +1,9 @@
-//! `has_table_privilege` and its kin: whether a role may do something to an object.
+//! `has_table_privilege` and the like: whether a role has privileges on an object.
 //!
-//! A name that means nothing is an error, and a number that nothing has gives NULL, since numbers come from reading the
-//! catalogue, and what they meant may be gone by now. The names of schemas, databases, languages, roles and columns are
-//! taken as they are; those of relations, functions and types are read as SQL reads them.
+//! An unknown name is an error. An unknown number gives NULL, since numbers come from reading the
+//! catalogue, and their objects may have been dropped since. The names of schemas, databases,
+//! languages, roles and columns are taken as they are; those of relations, functions and types are
+//! read as SQL reads them.
 
 use colibri_catalog::{
     ObjectId, Relation,
@@ -32,7 +33,7 @@ fn role_of(names: &Surroundings, value: &Datum) -> Result<RoleId> {
     }
 }
 
-/// What looking at a role and what it is a member of takes, in units of [`pulse`].
+/// The cost of looking up a role and its memberships, in units of [`pulse`].
 const UNITS_PER_ROLE: usize = 20;
 
 fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
@@ -48,7 +49,7 @@ fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
     authority
 }
 
-/// Who, if it is said, and the rest of the arguments, which are `count`.
+/// The role, if the first argument names one, and the other arguments, which are `count`.
 fn who<'a, 'd>(names: &Surroundings, args: &'a [&'d Datum], count: usize) -> Result<(Authority, &'a [&'d Datum])> {
     if args.len() == count {
         let authority = names.authority.as_deref().cloned().unwrap_or_else(Authority::superuser);
@@ -70,7 +71,8 @@ fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|item| item.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']))
 }
 
-/// What a list of privileges asks for, any of which will do: each with whether the right to grant it is meant.
+/// The privileges of a list, any of which is enough: each with whether its grant option is asked
+/// for.
 fn wanted(list: &str, known: Privileges) -> Result<Vec<(Privileges, bool)>> {
     const OPTION: &str = " WITH GRANT OPTION";
     let one = |item: &str| {
@@ -81,7 +83,7 @@ fn wanted(list: &str, known: Privileges) -> Result<Vec<(Privileges, bool)>> {
         };
         match Privileges::named(name) {
             Some(privilege) if privilege.without(known).is_empty() => Ok((privilege, option)),
-            // What there was for rules; nobody has it, and asking for it is no mistake.
+            // RULE is an old privilege: no role has it, and asking for it is no error.
             None if known == ObjectKind::Table.all() && name.eq_ignore_ascii_case("RULE") => {
                 Ok((Privileges::NONE, option))
             }
@@ -99,7 +101,8 @@ fn allowed(
     acl: Option<&Acl>,
 ) -> Datum {
     let (may, may_grant) = (authority.privileges(kind, owner, acl), authority.grantable(kind, owner, acl));
-    // Sequences have fewer than the tables that they are asked about as; superusers have whatever there is.
+    // A sequence has fewer privileges than the table that the function takes it for; superusers
+    // have all of them.
     let has = |&(privilege, option): &(Privileges, bool)| {
         let has = if option { may_grant } else { may };
         let is_any = !privilege.is_empty();
@@ -108,7 +111,7 @@ fn allowed(
     Datum::Bool(wanted.iter().any(has))
 }
 
-/// On what everybody may use, and only superusers may grant.
+/// Of objects that all roles may use, and only superusers may grant.
 fn allowed_to_all(authority: &Authority, wanted: &[(Privileges, bool)], everybodys: Privileges) -> Datum {
     let has = |&(privilege, option): &(Privileges, bool)| !option && privilege.without(everybodys).is_empty();
     Datum::Bool(authority.is_superuser() || wanted.iter().any(has))
@@ -118,13 +121,13 @@ fn allowed_to_all(authority: &Authority, wanted: &[(Privileges, bool)], everybod
 
 fn relation_id(names: &Surroundings, value: &Datum) -> Result<ObjectId> {
     match value {
-        // It is a name even if it looks like a number.
+        // It is a name, even if it consists of digits.
         Datum::Text(name) => names.named(Type::RegClass, name),
         other => Ok(int(other)? as u32),
     }
 }
 
-/// Whether any of the privileges is there on a relation; NULL if there is no such relation.
+/// Whether the role has any of the privileges on a relation; NULL if there is no such relation.
 fn on_relation(names: &Surroundings, authority: &Authority, id: ObjectId, wanted: &[(Privileges, bool)]) -> Datum {
     match names.relation(id) {
         None => Datum::Null,
@@ -291,8 +294,8 @@ fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
 
 // ---- what is the system's own ----
 
-/// Of something that everybody may use; `find` gives its number, or the error that there is none, for a text, and
-/// `is_there` whether a number is one.
+/// For objects that all roles may use. `find` gives the number for a name, or an error; `is_there`
+/// says whether a number exists.
 fn system_privilege(
     args: &[&Datum],
     env: &Env,
@@ -355,7 +358,7 @@ fn foreign_privilege(args: &[&Datum], env: &Env, what: &str) -> Result<Datum> {
     }
 }
 
-/// `acldefault`: what holds for an object of a kind where nothing was granted or revoked.
+/// `acldefault`: the privileges of an object before any GRANT or REVOKE.
 fn default_list(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (kind, roles) = (text(args[0])?, env.names().roles());
     let owner = int(args[1])? as u32;

@@ -24,9 +24,8 @@ const GLOBAL_TABLESPACE: i64 = 1664;
 /// Bytes of the pages of spaces.
 fn space_bytes(names: &Surroundings, space: u32) -> Result<i64> {
     let Some(engine) = &names.engine else { return Ok(0) };
-    let page_bytes = u64::from(engine.store().database().page_size());
-    let stat = engine.store().space_stat(colibri_txn::SpaceId(space)).in_sql()?;
-    Ok(stat.map_or(0, |stat| (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes) as i64)
+    let size = engine.store().space_size(colibri_txn::SpaceId(space)).in_sql()?;
+    Ok(size.map_or(0, |size| size.bytes) as i64)
 }
 
 /// Bytes of a relation's own pages, and of its indexes'.
@@ -70,7 +69,8 @@ fn total_size(args: &[&Datum], env: &Env) -> Result<Datum> {
 fn bytes_of(names: &Surroundings, database: &str) -> i64 {
     match (&names.engine, &names.cluster) {
         (Some(engine), _) if engine.name() == database => {
-            let data = engine.store().database().path().join("data");
+            let Some(store) = engine.local_store() else { return 0 };
+            let data = store.database().path().join("data");
             std::fs::metadata(data).map_or(0, |data| data.len() as i64)
         }
         (_, Some(cluster)) => cluster.database_bytes(database) as i64,

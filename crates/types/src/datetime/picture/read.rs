@@ -143,7 +143,9 @@ impl Reader<'_> {
         });
         let Some(index) = found else {
             let shown: String = rest.chars().take_while(|&c| !crate::letters::is_blank_char(c)).collect();
-            let name = field.case.apply(field.keyword.name);
+            // As the picture writes it.
+            let (first, rest) = field.keyword.name.split_at(1);
+            let name = field.case.apply(&format!("{first}{}", rest.to_ascii_lowercase()));
             return Err(bad(format!("invalid value \"{shown}\" for \"{name}\""))
                 .detail("The given value did not match any of the allowed values for this field."));
         };
@@ -252,10 +254,9 @@ impl Found {
                 self.weekday += 1;
             }
             "TZ" | "OF" => {
-                return Err(Error::unsupported(format_args!(
-                    "formatting field \"{}\" in anything but to_char",
-                    field.case.apply(name)
-                )));
+                let name = field.case.apply(name);
+                let message = format!("formatting field \"{name}\" is only supported in to_char");
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             "TZH" => {
                 self.zone_sign = match reader.first() {

@@ -1,4 +1,5 @@
-//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE?host=DIR`: where a server is, and who one is there.
+//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE?host=DIR`: the address of a server, and the user
+//! and database there.
 //!
 //! A host that begins with `/`, here or behind `?host=`, is a directory with a Unix socket. What is
 //! left out is taken from `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD` and `PGDATABASE`, as other
@@ -18,7 +19,7 @@ pub(crate) struct Address {
     pub(super) database: String,
 }
 
-/// Takes `%20` and its like back.
+/// Decodes `%20` and the like.
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,11 +1,11 @@
-//! What a server says: frames, and what is in them, read where they lie.
+//! Messages of a server: frames and their contents, read in place.
 //!
 //! ```text
 //! frame   tag u8 │ length u32, itself included │ body
 //! ```
 //!
 //! Invariants
-//! - Bytes of a server are never trusted: what does not fit is an error, or nothing.
+//! - Bytes of a server are not trusted: malformed ones give an error or `None`.
 
 use super::{BINARY_FORMAT, format_of, read_cell};
 use crate::sql::target::batch::AnswerWriter;
@@ -28,13 +28,13 @@ pub(super) struct Message {
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     buffer: Vec<u8>,
-    /// What has been taken, and what has come.
+    /// The end of the frames that were taken, and the end of the bytes that have come.
     taken: usize,
     filled: usize,
 }
 
 impl Reader {
-    /// The next frame that is there as a whole.
+    /// The next frame that has arrived completely.
     pub(super) fn next(&mut self) -> Result<Option<Message>, String> {
         let there = &self.buffer[self.taken..self.filled];
         let [tag, a, b, c, d, ..] = *there else { return Ok(None) };
@@ -55,7 +55,7 @@ impl Reader {
         &self.buffer[message.start..message.end]
     }
 
-    /// Room to read into. Frames that were taken are gone then.
+    /// Space to read into. It removes the frames that were taken.
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.taken > 0 {
             self.buffer.copy_within(self.taken..self.filled, 0);

@@ -20,7 +20,7 @@ impl Stream {
             return Ok(Self::Unix(UnixStream::connect(path)?));
         }
         let (host, port) = (address.host.clone(), address.port);
-        // Names are looked up by the C library, which takes its time.
+        // The C library looks names up, and blocks meanwhile.
         let found = spawn_blocking(move || (host.as_str(), port).to_socket_addrs()).await;
         let found: Vec<_> = found.map_err(|e| io::Error::other(e.to_string()))??.collect();
         let mut result = Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));

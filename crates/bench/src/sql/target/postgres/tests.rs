@@ -38,8 +38,8 @@ fn a_parameter_that_does_not_fit_is_an_error_and_not_another_number() {
     assert_eq!(out.to_vec(), (-2_i16).to_be_bytes());
 }
 
-/// Lets everybody in, and answers the first statement after so long; `is_alone` if it looks at
-/// nobody else meanwhile.
+/// A server that accepts every client and answers the first statement after this time. With
+/// `is_alone` it serves no other connection meanwhile.
 fn slow_server(dir: &std::path::Path, answers_after: Duration, is_alone: bool) -> Postgres {
     use std::io::{Read, Write};
     const LET_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
@@ -61,8 +61,7 @@ fn slow_server(dir: &std::path::Path, answers_after: Duration, is_alone: bool) -
                 std::thread::sleep(answers_after);
                 _ = first.write_all(DONE);
             });
-            // Nobody can say how many will come: as many as the thread that is waited for lets
-            // through.
+            // The number of connections is unknown: it depends on the thread that is waited for.
             (0..if is_alone { 0 } else { 3 }).map(|_| let_in()).collect::<Vec<_>>()
         });
         drop(others);
@@ -84,7 +83,7 @@ fn a_statement_may_take_as_long_as_it_needs_while_the_server_answers_others() {
 }
 
 /// Bug: nothing but transactions had a limit. Consequence: loading waited for ever for a server
-/// that had stopped. Fix: silence has one, too, if nobody else is answered.
+/// that had stopped. Fix: silence has a limit, too, if no other connection is answered either.
 #[test]
 fn a_statement_fails_if_the_server_answers_nobody() {
     let dir = tempfile::tempdir().unwrap();
@@ -124,7 +123,7 @@ fn other_user() -> Option<(u32, u32)> {
 }
 
 impl TestServer {
-    /// `None`, visibly, where there is no PostgreSQL.
+    /// `None` if there is no PostgreSQL, which is printed.
     fn start() -> Option<Self> {
         use std::os::unix::process::CommandExt;
         let Some(programs) = programs() else {
@@ -190,7 +189,7 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // At once, and in order: backends are told as well.
+        // A fast shutdown, which ends the backends, too.
         self.signal(rustix::process::Signal::INT);
         let _ended = self.process.wait();
     }

@@ -8,7 +8,7 @@
 //! | `int PRIMARY KEY` | `INTEGER PRIMARY KEY`, which is the key of the table's own tree |
 //! | any other primary key | `WITHOUT ROWID`, clustered, if rows are short; else an index beside the table |
 //! | `$1` | `?1` |
-//! | `FOR UPDATE` | nothing: who will write has begun with `BEGIN IMMEDIATE` |
+//! | `FOR UPDATE` | nothing: a transaction that writes has begun with `BEGIN IMMEDIATE` |
 //! | `VACUUM table` | nothing: new data have no holes |
 //!
 //! A result of an expression has the type of the first column that the expression names: sums and

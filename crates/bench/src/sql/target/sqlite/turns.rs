@@ -1,8 +1,8 @@
 //! Writers, one after the other, in the order in which they came.
 //!
 //! Invariants
-//! - At most one [`Turn`] has come, and one has if there are any.
-//! - A turn that is dropped, waited for or not, is the next one's.
+//! - If there are any [`Turn`]s, exactly one is active.
+//! - When a turn is dropped, active or not, the next one moves up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Those who want to write. The first is the one that may.
+/// The queue of writers. The first one may write.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     queue: Mutex<Queue>,
@@ -18,7 +18,7 @@ pub(super) struct Turns {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Numbers of turns, and who waits for them.
+    /// Numbers of turns, and the wakers of the tasks that wait for them.
     waiting: VecDeque<(u64, Option<Waker>)>,
     next: u64,
 }
@@ -42,7 +42,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Ready when it has come.
+    /// Ready when the turn is active.
     pub(super) fn poll_come(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut queue = self.of.queue.lock();
         let place =

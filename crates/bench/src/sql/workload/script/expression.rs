@@ -54,7 +54,7 @@ impl Expression {
         }
     }
 
-    /// The value; nothing if it is too large, of a division by zero, or of an empty range.
+    /// The value; `None` if it is too large, divides by zero, or has an empty range.
     pub(super) fn value(&self, values: &[i64], client: &mut Client) -> Option<i64> {
         Some(match self {
             Self::Number(number) => *number,

@@ -81,7 +81,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// How long what is quoted here is, if something is, and if it has an end.
+/// The length of the quoted text that begins here, if one does and if it is closed.
 #[expect(clippy::option_option, reason = "no quote, and a quote without an end")]
 fn quoted_length(text: &str, before: [char; 2]) -> Option<Option<usize>> {
     let quote = text.chars().next()?;
@@ -92,7 +92,8 @@ fn quoted_length(text: &str, before: [char; 2]) -> Option<Option<usize>> {
             while let Some((at, character)) = characters.next() {
                 match character {
                     '\\' if has_escapes => _ = characters.next(),
-                    // One that is doubled begins another quote at once, which comes to the same.
+                    // A doubled quote character begins another quoted text at once, which has the
+                    // same effect.
                     character if character == quote => return Some(Some(at + 1)),
                     _ => {}
                 }

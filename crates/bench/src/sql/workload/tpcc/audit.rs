@@ -1,5 +1,5 @@
-//! What has to be true of a run (clauses 5.2.3, 5.2.5, 5.5): the mix, the shares of what is rare,
-//! and how long things took.
+//! Requirements on a run (clauses 5.2.3, 5.2.5, 5.5): the mix, the shares of rare cases, and
+//! response times.
 
 use super::{
     DELIVERED, KINDS, LINES, NEW_ORDER, PAYMENT, PAYMENTS_BY_NAME, REMOTE_LINES, REMOTE_PAYMENTS, SKIPPED, Tpcc,

@@ -121,8 +121,8 @@ const CONDITIONS: [(&str, &str); 12] = [
     ),
 ];
 
-/// Asks for all conditions, and first whether the rows are there that they are about: of nothing,
-/// everything holds.
+/// Checks all conditions. It first checks that the rows exist that the conditions are about, since
+/// without rows every condition holds.
 pub(super) async fn check(
     scale: Scale,
     target: &dyn Target,

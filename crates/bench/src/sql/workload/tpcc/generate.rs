@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Invariants
-//! - Each part has a stream of random numbers of its own, so it does not matter who makes it, and
-//!   when.
+//! - Each part has a stream of random numbers of its own, so any loader may make it, at any time.
 
 use super::schema::{INDEXES, TABLE_NAMES, TABLES};
 use super::{DISTRICTS, Scale, c_load, last_name};

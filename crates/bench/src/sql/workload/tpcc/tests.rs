@@ -75,7 +75,7 @@ impl Bed {
     }
 }
 
-/// Breaks loaded data, and expects these conditions to tell.
+/// Breaks loaded data, and expects that these conditions fail.
 fn break_and_find(statements: &[&str], expected: &[usize]) {
     let bed = Bed::new(SMALL);
     assert_eq!(bed.broken(), [0; 0], "freshly loaded");
@@ -203,7 +203,7 @@ fn a_load_that_was_interrupted_goes_on_and_one_that_is_complete_does_nothing() {
     let sum = "SELECT sum(ol_i_id) + sum(ol_quantity) FROM order_line";
     let (rows, lines) = (bed.count(sum), bed.count("SELECT count(*) FROM order_line"));
     assert_eq!(bed.load(), 0);
-    // As if it had been interrupted: a part, and the mark that all is there, are gone.
+    // As after an interrupted load: a part, and the mark of a complete load, are missing.
     bed.sql(&[
         "DELETE FROM customer WHERE c_d_id = 3",
         "DELETE FROM history WHERE h_d_id = 3",
@@ -447,7 +447,7 @@ fn homes_are_all_terminals_once() {
     assert_eq!(others, HashSet::from([1, 2, 4, 5, 6, 7]));
 }
 
-/// So many transactions against nobody, with all warehouses of the specification's size.
+/// A number of transactions against the control group, with warehouses of full size.
 fn audited(warehouses: u32, count: u32) -> (Vec<Finding>, Totals) {
     let workload: Arc<dyn Workload> = Arc::new(Tpcc::new(Scale::new(warehouses), 42));
     let target: Arc<dyn Target> = Arc::new(Null::new(&workload));

@@ -8,9 +8,9 @@
 //! StockLevel   district's number                                   │ count, COMMIT
 //! ```
 //!
-//! Rows that many want (district, warehouse) are changed in the last exchange where that is
-//! possible, so that nobody holds them over a network. Stock is taken in the order of its key, so
-//! two orders never wait for each other.
+//! Contended rows (district, warehouse) are changed in the last exchange where that is possible, so
+//! that their locks are not held over a round trip. Stock is taken in the order of its key, so two
+//! orders never wait for each other.
 //!
 //! Not here: formatting for a screen.
 
@@ -30,8 +30,8 @@ use crate::sql::workload::{Client, Done, TALLIES};
 const LINES_MAX: usize = 15;
 /// Seconds from 1970 to 2000.
 const EPOCH_SECONDS: u64 = 946_684_800;
-/// A district in which no order was found is asked again so often: another delivery may have taken
-/// what was there.
+/// How often a district without an order is looked at again: another delivery may have taken its
+/// oldest order.
 const DELIVERY_TRIES: usize = 3;
 
 /// Microseconds since 2000-01-01.
@@ -97,7 +97,7 @@ impl NewOrder {
         }
         lines[..count].sort_unstable_by_key(|line| (line.supply, line.item));
         if rolls_back {
-            // An item that nobody has.
+            // The number of an item that does not exist.
             lines[count - 1].item = tpcc.scale.items + 1;
         }
         Self { customer, lines, count, remote, rolls_back }
@@ -230,8 +230,8 @@ pub(super) async fn payment(tpcc: &Tpcc, client: &mut Client, session: &mut Sess
     session.call(BEGIN);
     session.call(S::WarehouseAddress.id()).int(home);
     session.call(S::DistrictAddress.id()).int(home).int(district);
-    // Without the balance, which is told when it is changed: nobody else's payment is in the way
-    // then.
+    // Without the balance, which the update returns. So this read does not conflict with other
+    // payments.
     who.ask(session, [S::CustomerById, S::CustomersByName], warehouse_of, district_of);
     session.run().await?;
 

@@ -48,8 +48,8 @@ const TERMS: u64 = 1_000;
 /// The sum of 1/i^θ for i from 1 to n.
 ///
 /// By Euler and Maclaurin: ζ(n) = c + n^(1−θ)/(1−θ) + n^−θ/2 − θ·n^(−θ−1)/12 + …, where c depends
-/// on θ alone. So the distribution over a number of items that grows costs two powers, and no sum
-/// that somebody would have to keep.
+/// on θ alone. So a distribution over a growing number of items costs two powers, and needs no
+/// stored sum.
 fn zeta(n: u64) -> f64 {
     let sum = |n: u64| (1..=n).rev().map(|i| (i as f64).powf(-THETA)).sum::<f64>();
     if n <= TERMS {

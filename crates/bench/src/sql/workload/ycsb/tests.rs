@@ -203,9 +203,9 @@ fn what_is_generated_stays_the_same() {
 }
 
 /// Bug: the first insert of a run had the number of records that were there. Consequence: a shard
-/// that began when another had inserted some inserted the same, and records that only others knew
-/// of, or nobody, were taken to be the latest. Fix: each run and each shard has numbers of its own,
-/// far from all others.
+/// that began when another had inserted some inserted the same records, and took records of others,
+/// or records that did not exist, for the latest ones. Fix: each run and each shard has numbers of
+/// its own, far from all others.
 #[test]
 fn shards_and_runs_insert_different_records() {
     const FAR: u64 = 1 << 40;
@@ -224,7 +224,7 @@ fn shards_and_runs_insert_different_records() {
 }
 
 /// Two shards of D, the second of which begins when the first has inserted some, and then a third
-/// run: none is in another's way.
+/// run: they do not conflict.
 #[test]
 fn shards_of_d_that_begin_one_after_the_other_find_what_they_ask_for() {
     let dir = tempfile::tempdir().unwrap();

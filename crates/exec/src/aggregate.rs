@@ -1,0 +1,587 @@
+//! Grouping and aggregates.
+//!
+//! Groups get numbers in the order they first appear; each has the states of all calls side by
+//! side. A batch is grouped first, and then goes through one call after the other.
+//!
+//! What an aggregate wants only once (`count(DISTINCT x)`) goes through a table of what each group
+//! has seen. What it wants in order (`string_agg(x, ',' ORDER BY y)`) is kept, sorted by group and
+//! order, and handed to the states when their group goes out.
+//!
+//! ```text
+//! memory is full: no group is new any more, no table of what was seen grows
+//!   rows of groups that are there ──► their states; what is kept, or may have been seen
+//!                                     before, is sorted on disk
+//!   rows of other groups          ──► put away, and grouped in later passes
+//! ```
+//! Invariants: without keys there is exactly one group, even for no input. What is evaluated for a
+//! row is evaluated once: rows that are put away are the values of keys, conditions and arguments.
+//! Within a group rows keep their order.
+
+use std::sync::Arc;
+
+use colibri_types::{Datum, Result, aggregates::State, pulse};
+use smallvec::SmallVec;
+
+use super::group::{Groups, equal_keys, hash_values};
+use super::memory::{Reservation, Use};
+use super::operator::{Operator, Run};
+use super::row_store::RowStore;
+use super::sorter::{KeyOrder, Sorter};
+use super::spill::Leftover;
+use super::{Batch, Exec, Scope, Statement, Step, datum_bytes, row_bytes};
+use crate::eval::Evaluate as _;
+use crate::explain::{Spilled, Usage};
+use crate::expr::Expr;
+use crate::plan::{AggregateCall, Exprs};
+
+/// An estimate of a state's bytes, with what it may hold elsewhere.
+const STATE_BYTES: usize = size_of::<State>() + 16;
+/// Of a row whose group is not there.
+const NO_GROUP: u32 = u32::MAX;
+/// Rows that are dealt with between two looks at the budget.
+const ROWS_PER_LOOK: usize = 256;
+
+/// Values of a row for one call: the group's number, arguments, and keys of the order.
+type Values = SmallVec<[Datum; 4]>;
+
+/// Grouping.
+pub(super) struct Aggregate {
+    keys: Exprs,
+    calls: Arc<[AggregateCall]>,
+    run: AggregateRun,
+}
+
+/// Grouping at work.
+struct AggregateRun {
+    input: Run,
+    fresh: Batch,
+    groups: Groups,
+    /// The calls' states, a row for each group.
+    states: RowStore<State>,
+    extras: Vec<Extra>,
+    /// Of the batch at hand: each row's group.
+    numbers: Vec<u32>,
+    phase: Phase,
+    /// The next group to give, and the next of its calls.
+    at: usize,
+    call_at: usize,
+    /// Memory is full: see above.
+    is_full: bool,
+    /// What keys and states hold besides their places.
+    in_texts: usize,
+    memory: Reservation,
+    leftover: Leftover,
+    /// A row that was put away.
+    row: Vec<Datum>,
+    disk_bytes_max: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Start,
+    /// Rows of the input, or of a part that was put away, are taken in.
+    Input,
+    Part,
+    /// What is kept for a call goes to disk; whether rows of the input are to follow.
+    Spilling {
+        place: usize,
+        is_input: bool,
+    },
+    /// What is kept for a call is put in order.
+    Sorting {
+        place: usize,
+    },
+    Giving,
+    Done,
+}
+
+/// What a call needs besides its states.
+struct Extra {
+    /// Group and arguments seen.
+    seen: Option<Groups>,
+    /// Group, arguments and order keys of rows that are handed to the states later.
+    later: Option<Sorter>,
+    /// The states grow with each row.
+    grows: bool,
+    /// Group and arguments of the row that was handed over last, if none is to be handed over
+    /// twice.
+    last: Values,
+}
+
+impl Extra {
+    fn new(call: &AggregateCall) -> Self {
+        let grows = matches!((call.aggregate.start)(), State::Text(_) | State::Bytes(_) | State::Array(_));
+        let seen = call.distinct.then(|| Groups::new(1 + call.args.len()));
+        Self { seen, later: None, grows, last: Values::new() }
+    }
+
+    /// Keeps a row for later.
+    fn keep(&mut self, call: &AggregateCall, groups: bool, values: Values) {
+        let later = self.later.get_or_insert_with(|| {
+            let args_end = 1 + call.args.len();
+            let mut order = Vec::new();
+            if groups {
+                order.push(KeyOrder::ascending(0));
+            }
+            order.extend(call.order.iter().enumerate().map(|(at, key)| KeyOrder::new(args_end + at, key)));
+            if call.distinct {
+                order.extend((1..args_end).map(KeyOrder::ascending));
+            }
+            Sorter::new(args_end + call.order.len(), order)
+        });
+        later.push(values);
+    }
+}
+
+impl Aggregate {
+    pub(super) fn new(mut input: Run, keys: &Exprs, calls: &Arc<[AggregateCall]>) -> Self {
+        // An array is made in the order in which rows come.
+        let is_free = |call: &AggregateCall| !call.order.is_empty() || call.distinct || !Extra::new(call).grows;
+        if calls.iter().all(is_free) {
+            input.forget_order();
+        }
+        Self { keys: Arc::clone(keys), calls: Arc::clone(calls), run: AggregateRun::new(input) }
+    }
+}
+
+impl Operator for Aggregate {
+    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        self.run.step(&self.keys, &self.calls, ex, out)
+    }
+
+    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
+        self.run.forget();
+        self.run.input.rewind(ex);
+    }
+
+    fn reset(&mut self) {
+        self.run.forget();
+        self.run.input.reset();
+    }
+
+    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        let run = &mut self.run;
+        run.input.give_back(ex);
+        run.memory.release();
+        run.leftover = Leftover::default();
+        run.extras.clear();
+    }
+
+    fn usage(&self, _: &Statement) -> Option<Usage> {
+        Some(self.run.usage())
+    }
+}
+
+impl AggregateRun {
+    fn new(input: Run) -> Self {
+        Self {
+            input,
+            fresh: Batch::new(),
+            groups: Groups::new(0),
+            states: RowStore::new(0),
+            extras: Vec::new(),
+            numbers: Vec::new(),
+            phase: Phase::Start,
+            at: 0,
+            call_at: 0,
+            is_full: false,
+            in_texts: 0,
+            memory: Reservation::default(),
+            leftover: Leftover::default(),
+            row: Vec::new(),
+            disk_bytes_max: 0,
+        }
+    }
+
+    /// Back to the start, but for the input.
+    fn forget(&mut self) {
+        *self = Self::new(self.input.take());
+    }
+
+    fn usage(&self) -> Usage {
+        let (batches, disk_bytes) = self.leftover.usage();
+        let disk_bytes = disk_bytes + self.disk_bytes_max.max(self.later_on_disk());
+        Usage::Groups(Spilled { memory_bytes: self.memory.peak() as u64, disk_bytes, batches })
+    }
+
+    fn later_on_disk(&self) -> u64 {
+        self.extras.iter().filter_map(|extra| extra.later.as_ref()).map(Sorter::bytes_on_disk).sum()
+    }
+
+    fn step(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        loop {
+            self.phase = match self.phase {
+                Phase::Start => {
+                    self.begin_pass(keys, calls);
+                    Phase::Input
+                }
+                Phase::Input => match self.input.step(ex, &mut self.fresh)? {
+                    Step::Yield => return Ok(Step::Yield),
+                    Step::Rows => {
+                        self.take(keys, calls, ex)?;
+                        self.heed_memory(calls, true, ex)
+                    }
+                    Step::Done => {
+                        self.input.give_back(ex);
+                        Phase::Sorting { place: 0 }
+                    }
+                },
+                Phase::Part => {
+                    if ex.is_used_up() {
+                        return Ok(Step::Yield);
+                    }
+                    match self.take_from_part(keys, calls, ex)? {
+                        true => self.heed_memory(calls, false, ex),
+                        false => Phase::Sorting { place: 0 },
+                    }
+                }
+                Phase::Spilling { place, is_input } => match self.extras.get_mut(place) {
+                    None => {
+                        self.memory.hold(ex.cx.memory, self.bytes(calls), Use::Hash);
+                        if is_input { Phase::Input } else { Phase::Part }
+                    }
+                    Some(Extra { later: Some(later), .. }) if later.rows_in_memory() > 0 => {
+                        if !later.spill(ex, Use::Hash.bytes_max(ex.cx.memory))? {
+                            return Ok(Step::Yield);
+                        }
+                        Phase::Spilling { place: place + 1, is_input }
+                    }
+                    Some(_) => Phase::Spilling { place: place + 1, is_input },
+                },
+                Phase::Sorting { place } => match self.extras.get_mut(place) {
+                    None => Phase::Giving,
+                    Some(Extra { later: Some(later), .. }) => {
+                        if !later.finish(ex, Use::Hash.bytes_max(ex.cx.memory))? {
+                            return Ok(Step::Yield);
+                        }
+                        Phase::Sorting { place: place + 1 }
+                    }
+                    Some(_) => Phase::Sorting { place: place + 1 },
+                },
+                Phase::Giving => {
+                    let step = self.give(keys, calls, ex, out)?;
+                    if step != Step::Done {
+                        return Ok(step);
+                    }
+                    if self.leftover.next_pass()? {
+                        self.begin_pass(keys, calls);
+                        Phase::Part
+                    } else {
+                        Phase::Done
+                    }
+                }
+                Phase::Done => return Ok(Step::Done),
+            }
+        }
+    }
+
+    /// Without groups, for the input or a part of it.
+    fn begin_pass(&mut self, keys: &[Expr], calls: &[AggregateCall]) {
+        self.disk_bytes_max = self.disk_bytes_max.max(self.later_on_disk());
+        self.groups = Groups::new(keys.len());
+        self.extras = calls.iter().map(Extra::new).collect();
+        self.states = RowStore::new(calls.len());
+        (self.at, self.call_at, self.in_texts, self.is_full) = (0, 0, 0, false);
+        if keys.is_empty() {
+            self.groups.find_or_add(&[]);
+            self.states.push(calls.iter().map(|call| (call.aggregate.start)()));
+        }
+    }
+
+    /// Bytes in memory.
+    fn bytes(&self, calls: &[AggregateCall]) -> usize {
+        self.bytes_of_groups(calls) + self.bytes_of_later()
+    }
+
+    fn bytes_of_groups(&self, calls: &[AggregateCall]) -> usize {
+        let seen: usize = self.extras.iter().filter_map(|extra| extra.seen.as_ref()).map(Groups::bytes).sum();
+        self.groups.bytes() + self.states.len() * calls.len() * STATE_BYTES + seen + self.in_texts
+    }
+
+    fn bytes_of_later(&self) -> usize {
+        self.extras.iter().filter_map(|extra| extra.later.as_ref()).map(Sorter::bytes).sum()
+    }
+
+    /// What to go on with behind a batch: if memory is full, with putting on disk what can be put
+    /// there.
+    fn heed_memory(&mut self, calls: &[AggregateCall], is_input: bool, ex: &mut Exec<'_, '_>) -> Phase {
+        let (of_groups, of_later) = (self.bytes_of_groups(calls), self.bytes_of_later());
+        let go_on = if is_input { Phase::Input } else { Phase::Part };
+        if self.memory.hold(ex.cx.memory, of_groups + of_later, Use::Hash) {
+            return go_on;
+        }
+        let was_full = std::mem::replace(&mut self.is_full, true);
+        // What the groups leave is for rows that are kept; something there has to be.
+        let bytes_max = Use::Hash.bytes_max(ex.cx.memory);
+        let for_later = bytes_max.saturating_sub(of_groups).max(bytes_max / 4);
+        if of_later > 0 && (!was_full || of_later > for_later) { Phase::Spilling { place: 0, is_input } } else { go_on }
+    }
+
+    /// Gives groups; `Step::Done` after the last one that is in memory.
+    fn give(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        if ex.is_used_up() {
+            return Ok(Step::Yield);
+        }
+        out.reset(keys.len() + calls.len());
+        while self.at < self.groups.len() && !out.is_full() {
+            if !self.update_later(calls, ex)? {
+                return Ok(if out.is_empty() { Step::Yield } else { Step::Rows });
+            }
+            let row = out.push();
+            row[..keys.len()].clone_from_slice(self.groups.key(self.at));
+            for (value, state) in row[keys.len()..].iter_mut().zip(self.states.row_mut(self.at)) {
+                *value = state.finish()?;
+            }
+            (self.at, self.call_at) = (self.at + 1, 0);
+        }
+        ex.spend(out.rows());
+        Ok(if out.is_empty() { Step::Done } else { Step::Rows })
+    }
+
+    /// Hands the group at hand what was kept for it; `false` if the budget is used up before.
+    fn update_later(&mut self, calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<bool> {
+        while let Some(extra) = self.extras.get_mut(self.call_at) {
+            let Some(later) = &mut extra.later else {
+                self.call_at += 1;
+                continue;
+            };
+            let (call, state) = (&calls[self.call_at], &mut self.states.row_mut(self.at)[self.call_at]);
+            let mut looked_at = 0;
+            while let Some(row) = later.peek()? {
+                if !matches!(row[0], Datum::Int(number) if number as usize == self.at) {
+                    break;
+                }
+                let values = &row[..1 + call.args.len()];
+                if !call.distinct || extra.last.is_empty() || !equal_keys(&extra.last, values) {
+                    let args: SmallVec<[&Datum; 4]> = values[1..].iter().collect();
+                    state.update(&args, ex.cx.env)?;
+                    if call.distinct {
+                        extra.last = values.iter().cloned().collect();
+                    }
+                }
+                later.skip()?;
+                pulse::work(pulse::UNITS_PER_ROW)?;
+                looked_at += 1;
+                if looked_at % ROWS_PER_LOOK == 0 {
+                    ex.spend(ROWS_PER_LOOK);
+                    ex.check_cancel()?;
+                    if ex.is_used_up() {
+                        return Ok(false);
+                    }
+                }
+            }
+            self.call_at += 1;
+        }
+        Ok(true)
+    }
+
+    /// Takes the batch at hand in.
+    fn take(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<()> {
+        self.find_groups(keys, calls, ex)?;
+        let mut scope = ex.scope();
+        for (place, call) in calls.iter().enumerate() {
+            self.update(place, call, keys, &mut scope)?;
+        }
+        Ok(())
+    }
+
+    /// Finds each row's group; puts rows away whose groups there is no memory for.
+    fn find_groups(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.numbers.clear();
+        let memory = ex.cx.memory;
+        let mut scope = ex.scope();
+        let mut buffer: SmallVec<[Datum; 4]> = SmallVec::new();
+        for row in self.fresh.iter() {
+            let mut scratch = Datum::Null;
+            let key = if let [key] = keys {
+                std::slice::from_ref(key.eval(&mut scope, row, &mut scratch)?)
+            } else {
+                buffer.clear();
+                for key in keys {
+                    buffer.push(key.eval_owned(&mut scope, row)?);
+                }
+                &buffer
+            };
+            if self.is_full {
+                let number = self.groups.find(key);
+                if number.is_none() {
+                    let values = row_values(calls, row, &mut scope)?;
+                    self.leftover.push(memory, hash_values(key.iter()), key.iter().chain(&values))?;
+                }
+                self.numbers.push(number.map_or(NO_GROUP, |number| number as u32));
+                continue;
+            }
+            let (number, new) = self.groups.find_or_add(key);
+            if new {
+                self.in_texts += row_bytes(key) - size_of_val(key);
+                self.states.push(calls.iter().map(|call| (call.aggregate.start)()));
+            }
+            self.numbers.push(number as u32);
+        }
+        Ok(())
+    }
+
+    /// Hands the batch to one call.
+    fn update(&mut self, place: usize, call: &AggregateCall, keys: &[Expr], scope: &mut Scope<'_>) -> Result<()> {
+        let grouped = !keys.is_empty();
+        let extra = &self.extras[place];
+        let grows = extra.grows;
+        let is_plain = extra.seen.is_none() && call.order.is_empty() && !(grows && self.is_full);
+        let fresh = std::mem::take(&mut self.fresh);
+        for (index, row) in fresh.iter().enumerate() {
+            let number = if grouped { self.numbers[index] } else { 0 };
+            if number == NO_GROUP {
+                continue;
+            }
+            if let Some(filter) = &call.filter
+                && !filter.eval_condition(scope, row)?
+            {
+                continue;
+            }
+            let state = &mut self.states.row_mut(number as usize)[place];
+            match call.args.as_slice() {
+                [] if is_plain => state.update(&[], scope.env)?,
+                [arg] if is_plain => {
+                    let mut scratch = Datum::Null;
+                    let value = arg.eval(scope, row, &mut scratch)?;
+                    if grows {
+                        self.in_texts += datum_bytes(value);
+                    }
+                    state.update(&[value], scope.env)?;
+                }
+                args => {
+                    let mut values: Values = SmallVec::new();
+                    values.push(Datum::Int(number.into()));
+                    for arg in args {
+                        values.push(arg.eval_owned(scope, row)?);
+                    }
+                    let mut order: Values = SmallVec::new();
+                    if self.is_wanted(place, &values) {
+                        for key in &call.order {
+                            order.push(key.expr.eval_owned(scope, row)?);
+                        }
+                        self.hand_over(place, call, grouped, values, order, scope.env)?;
+                    }
+                }
+            }
+        }
+        self.fresh = fresh;
+        Ok(())
+    }
+
+    /// Whether a call that wants rows only once may want this one.
+    fn is_wanted(&mut self, place: usize, values: &Values) -> bool {
+        let Some(seen) = &mut self.extras[place].seen else { return true };
+        if self.is_full {
+            return seen.find(values).is_none();
+        }
+        let (_, new) = seen.find_or_add(values);
+        if new {
+            self.in_texts += row_bytes(values) - size_of_val(&values[..]);
+        }
+        new
+    }
+
+    /// Hands a row to a call, now or later.
+    fn hand_over(
+        &mut self,
+        place: usize,
+        call: &AggregateCall,
+        grouped: bool,
+        mut values: Values,
+        order: Values,
+        env: &colibri_types::Env,
+    ) -> Result<()> {
+        let extra = &mut self.extras[place];
+        let may_wait = self.is_full && (extra.grows || extra.seen.is_some());
+        if may_wait || !call.order.is_empty() {
+            values.extend(order);
+            extra.keep(call, grouped, values);
+            if let Some(later) = &mut extra.later {
+                later.sort_full()?;
+            }
+            return Ok(());
+        }
+        if extra.grows {
+            self.in_texts += row_bytes(&values[1..]);
+        }
+        let Datum::Int(number) = values[0] else { return Ok(()) };
+        let args: SmallVec<[&Datum; 4]> = values[1..].iter().collect();
+        self.states.row_mut(number as usize)[place].update(&args, env)
+    }
+
+    /// Takes rows of a part in; `false` if there are no more.
+    fn take_from_part(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<bool> {
+        let mut row = std::mem::take(&mut self.row);
+        row.resize(keys.len() + calls.iter().map(values_of_call).sum::<usize>(), Datum::Null);
+        let mut looked_at = 0;
+        while looked_at < ROWS_PER_LOOK && self.leftover.read(&mut row)? {
+            looked_at += 1;
+            let (key, mut values) = row.split_at(keys.len());
+            let number = if self.is_full {
+                match self.groups.find(key) {
+                    Some(number) => number,
+                    None => {
+                        self.leftover.push(ex.cx.memory, hash_values(key.iter()), &row)?;
+                        continue;
+                    }
+                }
+            } else {
+                let (number, new) = self.groups.find_or_add(key);
+                if new {
+                    self.in_texts += row_bytes(key) - size_of_val(key);
+                    self.states.push(calls.iter().map(|call| (call.aggregate.start)()));
+                }
+                number
+            };
+            for (place, call) in calls.iter().enumerate() {
+                let own;
+                (own, values) = values.split_at(values_of_call(call));
+                let own = match (&call.filter, own) {
+                    (Some(_), [Datum::Bool(true), own @ ..]) => own,
+                    (Some(_), _) => continue,
+                    (None, own) => own,
+                };
+                let (args, order) = own.split_at(call.args.len());
+                let mut given: Values = SmallVec::new();
+                given.push(Datum::Int(number as i64));
+                given.extend(args.iter().cloned());
+                if self.is_wanted(place, &given) {
+                    self.hand_over(place, call, true, given, order.iter().cloned().collect(), ex.cx.env)?;
+                }
+            }
+        }
+        self.row = row;
+        ex.spend(looked_at);
+        ex.check_cancel()?;
+        Ok(looked_at > 0)
+    }
+}
+
+/// How many values a row that is put away has for a call.
+fn values_of_call(call: &AggregateCall) -> usize {
+    usize::from(call.filter.is_some()) + call.args.len() + call.order.len()
+}
+
+/// What calls want to know of a row: whether it is wanted, where there is a condition, arguments,
+/// keys of the order.
+fn row_values(calls: &[AggregateCall], row: &[Datum], scope: &mut Scope<'_>) -> Result<SmallVec<[Datum; 8]>> {
+    let mut values = SmallVec::new();
+    for call in calls {
+        let is_wanted = match &call.filter {
+            None => true,
+            Some(filter) => {
+                let is_wanted = filter.eval_condition(scope, row)?;
+                values.push(Datum::Bool(is_wanted));
+                is_wanted
+            }
+        };
+        for expr in call.args.iter().chain(call.order.iter().map(|key| &key.expr)) {
+            values.push(if is_wanted { expr.eval_owned(scope, row)? } else { Datum::Null });
+        }
+    }
+    Ok(values)
+}

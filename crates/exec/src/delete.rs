@@ -1,0 +1,112 @@
+//! DELETE.
+//!
+//! As with UPDATE, rows are collected first unless they come from a plain scan of the table; each is locked, then it goes
+//! with its entries. What refers to it is dealt with at the end of the statement.
+
+use std::sync::Arc;
+
+use colibri_catalog::{Table, record, store_error::InSql as _};
+use colibri_txn::{IfLocked, Key, LockMode, Space};
+use colibri_types::{Datum, Result, pulse};
+
+use super::constraints::references::{Effects, Mark};
+use super::constraints::{has_query, is_plain_scan};
+use super::key_set::KeySet;
+use super::operator::Run;
+use super::writing::{ChangeRun, Changes, Outcome};
+use super::{Batch, Exec};
+use crate::plan::{Delete, TableRules};
+
+/// Deletes a row whose lock is held. `row` has the columns of all indexes and of foreign keys that refer to the table.
+#[inline]
+pub(super) fn delete_row(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    table: &Arc<Table>,
+    space: &Space,
+    rules: &Arc<TableRules>,
+    key: &Key,
+    row: &[Datum],
+) -> Result<()> {
+    ex.txn.delete(space, key).in_sql()?;
+    for index in &table.indexes {
+        let entry = record::index_entry(table, index, row, key)?;
+        let space = index.space();
+        debug_assert!(ex.txn.peek(&space, &entry).in_sql()?.is_some(), "the source reads the columns of all indexes");
+        ex.txn.delete(&space, &entry).in_sql()?;
+    }
+    if !rules.referenced_by.is_empty() {
+        effects.note_deleted(ex, table, rules, row)?;
+    }
+    Ok(())
+}
+
+/// DELETE at work.
+pub(super) type DeleteRun = ChangeRun<(Arc<Delete>, Deletions)>;
+
+/// What deleting rows needs from one to the next.
+pub(super) struct Deletions {
+    /// Keys of rows deleted, if a row may come more than once.
+    seen: Option<KeySet>,
+    space: Space,
+    effects: Effects,
+}
+
+impl DeleteRun {
+    pub(super) fn new(delete: &Arc<Delete>, input: Run) -> Self {
+        let Delete { table, source, returning, .. } = &**delete;
+        let is_plain = is_plain_scan(source, table, &|_| false);
+        let deletions =
+            Deletions { seen: (!is_plain).then(KeySet::default), space: table.space(), effects: Effects::default() };
+        let streams = is_plain && !returning.iter().flatten().any(has_query);
+        Self::over(input, streams, (Arc::clone(delete), deletions))
+    }
+}
+
+impl Changes for (Arc<Delete>, Deletions) {
+    #[inline]
+    fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, at: usize, outcome: &mut Outcome) -> Result<()> {
+        self.1.delete(&self.0, ex, rows.row(at), outcome)
+    }
+
+    fn mark(&self) -> Mark {
+        self.1.effects.mark()
+    }
+
+    fn take_back(&mut self, mark: Mark) {
+        self.1.effects.take_back(mark);
+    }
+
+    fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        self.1.effects.finish(ex)
+    }
+
+    fn forget(&mut self) {
+        let Deletions { seen, space: _, effects } = &mut self.1;
+        if let Some(seen) = seen {
+            *seen = KeySet::default();
+        }
+        effects.again();
+    }
+}
+
+impl Deletions {
+    fn delete(&mut self, delete: &Delete, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
+        let Delete { table, returning, rules, .. } = delete;
+        let key = record::row_key(table, row)?;
+        if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) {
+            return Ok(());
+        }
+        ex.txn.lock(&self.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
+        delete_row(ex, &mut self.effects, table, &self.space, rules, &key, row)?;
+        if let Some(exprs) = returning {
+            outcome.returned.push(ex, exprs, row)?;
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.insert(key);
+        }
+        outcome.affected += 1;
+        Ok(())
+    }
+}

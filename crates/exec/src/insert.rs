@@ -1,0 +1,380 @@
+//! INSERT, with ON CONFLICT.
+//!
+//! Rows are written as the source gives them, unless it reads the table: then they are collected first. A row's life:
+//! NOT NULL and CHECK; its key and its values in unique indexes are locked and must not be there yet; row and entries
+//! are written; what it refers to must be there.
+//!
+//! ON CONFLICT looks for rows that are in the way before it writes. DO NOTHING takes no lock for rows that are there. DO
+//! UPDATE locks the row in the way and changes it as UPDATE does.
+//!
+//! Invariants: rows of RETURNING are given when all has been written.
+
+use std::sync::Arc;
+
+use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSql as _};
+use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
+
+use super::constraints::references::{Effects, Mark, put_entry};
+use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
+use super::key_set::KeySet;
+use super::operator::Run;
+use super::row_patch::Addition;
+use super::update::{ChangePlan, assign, change_row};
+use super::writing::{ChangeRun, Changes, Outcome};
+use super::{Batch, Exec, operator_cache};
+use crate::eval::Evaluate as _;
+use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
+
+/// Writes new rows into a table: for INSERT and COPY.
+pub struct RowWriter {
+    table: Arc<Table>,
+    rules: Arc<TableRules>,
+    space: Space,
+    effects: Effects,
+    buffer: Vec<u8>,
+}
+
+impl RowWriter {
+    pub fn new(table: &Arc<Table>, rules: &Arc<TableRules>) -> Self {
+        Self {
+            space: table.space(),
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+            effects: Effects::default(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The hidden number for a new row, if the table's rows have one.
+    #[inline]
+    pub fn new_number(&self, ex: &mut Exec<'_, '_>) -> Result<Option<Datum>> {
+        if self.table.primary_key.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(Datum::Int(ex.cx.session.next_row_number(ex.txn, &self.table)?)))
+    }
+
+    /// NOT NULL and CHECK.
+    #[inline]
+    fn check(&self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+        check_not_null(&self.table, row, ex.cx.env)?;
+        for check in 0..self.rules.checks.len() {
+            check_condition(ex, &self.table, &self.rules, check, row)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a row of all the table's columns, followed by its hidden number, that was checked.
+    #[inline]
+    fn put(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum], key: &Key) -> Result<()> {
+        let Self { table, rules, space, effects, buffer } = self;
+        claim_key(ex, table, space, key, row)?;
+        buffer.clear();
+        record::encode_row(table, row, buffer)?;
+        ex.txn.put(space, key, buffer).in_sql()?;
+        for index in 0..table.indexes.len() {
+            put_entry(ex, table, index, row, key)?;
+        }
+        for rule in 0..rules.foreign_keys.len() {
+            effects.check_reference(ex, (table, rules), rule, key, row)?;
+        }
+        Ok(())
+    }
+
+    /// Checks and writes a row of all the table's columns, followed by its hidden number.
+    #[inline]
+    pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+        self.check(ex, row)?;
+        let key = record::row_key(&self.table, row)?;
+        self.put(ex, row, &key)
+    }
+
+    /// Takes over what another writer of the same table has yet to check.
+    pub fn absorb(&mut self, other: Self) {
+        self.effects.absorb(other.effects);
+    }
+
+    /// What is left to do at the end of a statement; `false` if the budget is used up and there is more.
+    pub fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        self.effects.finish(ex)
+    }
+}
+
+/// INSERT at work.
+pub(super) type InsertRun = ChangeRun<(Arc<Insert>, Insertions)>;
+
+/// What inserting rows needs from one to the next.
+pub(super) struct Insertions {
+    writer: RowWriter,
+    conflict: Option<Box<Conflict>>,
+    /// The row at hand with its hidden number.
+    row: Vec<Datum>,
+}
+
+/// What ON CONFLICT needs.
+struct Conflict {
+    /// For DO UPDATE.
+    plan: Option<ChangePlan>,
+    reader: RowReader,
+    /// Keys of rows written by this statement, if there are several.
+    written: Option<KeySet>,
+    /// The row in the way followed by the proposed one.
+    pair: Vec<Datum>,
+    old: Vec<Datum>,
+    new: Vec<Datum>,
+    additions: Vec<Addition>,
+}
+
+impl Conflict {
+    fn new(insert: &Insert, on_conflict: &OnConflict) -> Self {
+        let Insert { table, source, rules, .. } = insert;
+        let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
+        let plan = match &on_conflict.action {
+            ConflictAction::Nothing => None,
+            ConflictAction::Update { assignments, .. } => Some(ChangePlan::of(table, rules, assignments)),
+        };
+        let is_single = matches!(source, Node::Values { rows } if rows.len() <= 1);
+        Self {
+            written: (plan.is_some() && !is_single).then(KeySet::default),
+            plan,
+            reader: RowReader::new(table, &columns),
+            pair: Vec::new(),
+            old: Vec::new(),
+            new: Vec::new(),
+            additions: Vec::new(),
+        }
+    }
+}
+
+impl InsertRun {
+    pub(super) fn new(insert: &Arc<Insert>, input: Run) -> Self {
+        let Insert { table, source, on_conflict, rules, .. } = &**insert;
+        let insertions = Insertions {
+            writer: RowWriter::new(table, rules),
+            conflict: on_conflict.as_ref().map(|on_conflict| Box::new(Conflict::new(insert, on_conflict))),
+            row: Vec::new(),
+        };
+        Self::over(input, !reads_table(source, table), (Arc::clone(insert), insertions))
+    }
+}
+
+impl Changes for (Arc<Insert>, Insertions) {
+    #[inline]
+    fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, at: usize, outcome: &mut Outcome) -> Result<()> {
+        self.1.insert_row(&self.0, ex, rows, at, outcome)
+    }
+
+    fn mark(&self) -> Mark {
+        self.1.writer.effects.mark()
+    }
+
+    fn take_back(&mut self, mark: Mark) {
+        self.1.writer.effects.take_back(mark);
+    }
+
+    fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        self.1.writer.finish(ex)
+    }
+
+    fn forget(&mut self) {
+        let Insertions { writer, conflict, row } = &mut self.1;
+        writer.effects.again();
+        operator_cache::empty(&mut writer.buffer);
+        operator_cache::empty(row);
+        if let Some(conflict) = conflict {
+            conflict.again();
+        }
+    }
+}
+
+impl Insertions {
+    #[inline]
+    fn insert_row(
+        &mut self,
+        insert: &Insert,
+        ex: &mut Exec<'_, '_>,
+        batch: &mut Batch,
+        at: usize,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if batch.width() != insert.table.columns.len() {
+            return Err(Error::internal("a row to be inserted has a wrong number of columns"));
+        }
+        if insert.table.primary_key.is_some() {
+            return self.insert(insert, ex, batch.row(at), outcome);
+        }
+        let mut row = std::mem::take(&mut self.row);
+        row.clear();
+        match ex.txn.fetches() {
+            true => row.extend_from_slice(batch.row(at)),
+            false => row.extend(batch.row_mut(at).iter_mut().map(std::mem::take)),
+        }
+        row.extend(self.writer.new_number(ex)?);
+        self.insert(insert, ex, &row, outcome)?;
+        self.row = row;
+        Ok(())
+    }
+
+    #[inline]
+    fn insert(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
+        self.writer.check(ex, row)?;
+        let key = record::row_key(&insert.table, row)?;
+        if let (Some(conflict), Some(on_conflict)) = (&mut self.conflict, &insert.on_conflict) {
+            let (effects, space) = (&mut self.writer.effects, &self.writer.space);
+            match conflict.resolve(insert, on_conflict, ex, (effects, space), row, &key)? {
+                Resolved::Free => {}
+                Resolved::Skipped => return Ok(()),
+                Resolved::Updated => {
+                    if let Some(exprs) = &insert.returning {
+                        outcome.returned.push(ex, exprs, &conflict.new[..insert.table.columns.len()])?;
+                    }
+                    if let Some(written) = &mut conflict.written {
+                        written.insert(record::row_key(&insert.table, &conflict.new)?);
+                    }
+                    outcome.affected += 1;
+                    return Ok(());
+                }
+            }
+        }
+        self.writer.put(ex, row, &key)?;
+        if let Some(exprs) = &insert.returning {
+            outcome.returned.push(ex, exprs, row)?;
+        }
+        if let Some(written) = self.conflict.as_mut().and_then(|conflict| conflict.written.as_mut()) {
+            written.insert(key);
+        }
+        outcome.affected += 1;
+        Ok(())
+    }
+}
+
+/// What came of looking for a row in the way.
+enum Resolved {
+    /// There is none.
+    Free,
+    /// There is one, and it stays as it is.
+    Skipped,
+    /// There was one, and it has been changed: `new` is the row now.
+    Updated,
+}
+
+impl Conflict {
+    fn again(&mut self) {
+        if let Some(written) = &mut self.written {
+            *written = KeySet::default();
+        }
+        operator_cache::empty(&mut self.pair);
+        operator_cache::empty(&mut self.old);
+        operator_cache::empty(&mut self.new);
+        operator_cache::empty(&mut self.additions);
+    }
+
+    fn resolve(
+        &mut self,
+        insert: &Insert,
+        on_conflict: &OnConflict,
+        ex: &mut Exec<'_, '_>,
+        (effects, space): (&mut Effects, &Space),
+        row: &[Datum],
+        key: &Key,
+    ) -> Result<Resolved> {
+        let table = &insert.table;
+        let found = self.find(table, on_conflict, ex, space, row, key)?;
+        let (assignments, condition) = match (&on_conflict.action, &found) {
+            (_, None) => return Ok(Resolved::Free),
+            (ConflictAction::Nothing, Some(_)) => return Ok(Resolved::Skipped),
+            (ConflictAction::Update { assignments, condition }, Some(_)) => (assignments, condition),
+        };
+        let (Some(key), Some(plan)) = (found, &self.plan) else { return Ok(Resolved::Skipped) };
+        ex.txn.lock(space, &key, plan.lock_mode_of_any(), IfLocked::Wait).in_sql()?;
+        let width = table.columns.len();
+        self.old.resize(width + usize::from(table.primary_key.is_none()), Datum::Null);
+        match ex.txn.get(space, &key, ColumnSet::ALL).in_sql()? {
+            Some(value) => self.reader.read(&key, value, &mut self.old)?,
+            None => return Err(Error::internal("an entry of a unique index leads to a row that is not there")),
+        }
+        if self.written.as_ref().is_some_and(|written| written.contains(&key)) {
+            return Err(second_time());
+        }
+        self.pair.clear();
+        self.pair.extend_from_slice(&self.old[..width]);
+        self.pair.extend_from_slice(&row[..width]);
+        if let Some(condition) = condition
+            && !condition.eval_condition(&mut ex.scope(), &self.pair)?
+        {
+            return Ok(Resolved::Skipped);
+        }
+        self.new.clear();
+        self.new.extend_from_slice(&self.old);
+        assign(ex, assignments, &self.pair, &mut self.new, &mut self.additions)?;
+        change_row(ex, effects, plan, &key, &self.old, &self.new, &self.additions)?;
+        // Rows that come next have to meet this one.
+        effects.put_moved(ex)?;
+        Ok(Resolved::Updated)
+    }
+
+    /// The key of a row that is in the way of a new one.
+    fn find(
+        &self,
+        table: &Table,
+        on_conflict: &OnConflict,
+        ex: &mut Exec<'_, '_>,
+        space: &Space,
+        row: &[Datum],
+        key: &Key,
+    ) -> Result<Option<Key>> {
+        let by_index = |ex: &mut Exec<'_, '_>, index: &Index| -> Result<Option<Key>> {
+            if record::has_null(index, row) {
+                return Ok(None);
+            }
+            let values = record::index_values(table, index, row)?;
+            if self.plan.is_some() {
+                ex.txn.lock(&index.space(), &values, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
+            }
+            match find_entry(ex.txn, &index.space(), &values)? {
+                Some(entry) => Ok(Some(Key::from_slice(record::split_index_entry(table, index, &entry)?))),
+                None => Ok(None),
+            }
+        };
+        let by_key = |ex: &mut Exec<'_, '_>| -> Result<Option<Key>> {
+            if table.primary_key.is_none() {
+                return Ok(None);
+            }
+            // Two that would insert the row exclude each other, and one that only refers to it
+            // neither.
+            if let Some(plan) = &self.plan {
+                ex.txn.lock(space, key, plan.lock_mode_of_any(), IfLocked::Wait).in_sql()?;
+            }
+            Ok(ex.txn.get(space, key, ColumnSet::NONE).in_sql()?.is_some().then(|| key.clone()))
+        };
+        if on_conflict.arbiters.is_empty() {
+            if let Some(found) = by_key(ex)? {
+                return Ok(Some(found));
+            }
+            for index in table.indexes.iter().filter(|index| index.unique) {
+                if let Some(found) = by_index(ex, index)? {
+                    return Ok(Some(found));
+                }
+            }
+            return Ok(None);
+        }
+        for arbiter in &on_conflict.arbiters {
+            let found = match arbiter {
+                Arbiter::Key => by_key(ex)?,
+                Arbiter::Index(index) => by_index(ex, index)?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cold]
+fn second_time() -> Error {
+    Error::new(SqlState::CARDINALITY_VIOLATION, "ON CONFLICT DO UPDATE command cannot affect row a second time")
+        .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values.")
+}

@@ -1,0 +1,377 @@
+//! Operators that hand rows through: Filter, Project, Limit, Append.
+//!
+//! Invariants: Project and Limit ask their input for no more rows than are asked of them; Filter reads ahead, 16 rows at
+//! first, unless its condition is the same for all of them. A Limit that has given all its rows does not touch its input again, and one of 0 rows never does.
+
+use std::sync::Arc;
+
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
+
+use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::operator::{Operator, Run};
+use super::{Batch, Exec, Step};
+use crate::eval::Evaluate as _;
+use crate::expr::Expr;
+use crate::expr::walk;
+use crate::plan::Exprs;
+
+/// A filter at work.
+pub(super) struct FilterRun {
+    input: Run,
+    condition: Arc<Expr>,
+    gate: Gate,
+    rows: Batch,
+    at: usize,
+    ahead: usize,
+}
+
+/// What is known of a condition that depends on no row: it is looked at once, before the input is touched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    /// The condition depends on the rows.
+    None,
+    /// Nobody has looked yet.
+    Unknown,
+    Open,
+    Closed,
+}
+
+impl FilterRun {
+    pub(super) fn new(input: Run, condition: &Arc<Expr>) -> Self {
+        let gate = if walk::depends_on_no_row(condition) { Gate::Unknown } else { Gate::None };
+        let condition = Arc::clone(condition);
+        Self { input, condition, gate, rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
+    }
+
+    fn forget(&mut self) {
+        if self.gate != Gate::None {
+            self.gate = Gate::Unknown;
+        }
+        self.rows.reset(0);
+        self.at = 0;
+        self.ahead = BATCH_ROWS_FIRST;
+    }
+}
+
+impl Operator for FilterRun {
+    fn reset(&mut self) {
+        self.forget();
+        self.rows = std::mem::take(&mut self.rows).kept();
+        self.input.reset();
+    }
+
+    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
+        self.input.rewind(ex);
+        self.forget();
+    }
+
+    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.input.give_back(ex);
+    }
+
+    fn forget_order(&mut self) {
+        self.input.forget_order();
+    }
+
+    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        if self.gate == Gate::Unknown {
+            let is_open = match self.condition.eval_condition(&mut ex.scope(), &[]) {
+                Ok(is_open) => is_open,
+                Err(error) => return ex.interrupted(error, out),
+            };
+            self.gate = if is_open { Gate::Open } else { Gate::Closed };
+        }
+        match self.gate {
+            Gate::Closed => return Ok(Step::Done),
+            Gate::Open => return self.input.step(ex, out),
+            Gate::None | Gate::Unknown => {}
+        }
+        loop {
+            out.reset(self.rows.width());
+            let mut scope = ex.scope();
+            while self.at < self.rows.rows() && !out.is_full() {
+                let row = self.rows.row_mut(self.at);
+                match self.condition.eval_condition(&mut scope, row) {
+                    Ok(true) => out.push_taken(row),
+                    Ok(false) => {}
+                    Err(error) => return ex.interrupted(error, out),
+                }
+                self.at += 1;
+            }
+            if !out.is_empty() {
+                return Ok(Step::Rows);
+            }
+            self.at = 0;
+            self.rows.want(self.ahead);
+            self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+            match self.input.step(ex, &mut self.rows)? {
+                Step::Rows => {}
+                other => {
+                    self.rows.reset(0);
+                    return Ok(other);
+                }
+            }
+        }
+    }
+}
+
+/// A projection at work.
+pub(super) struct ProjectRun {
+    input: Run,
+    exprs: Exprs,
+    rows: Batch,
+    /// Rows of those that are done.
+    at: usize,
+    /// Values of the next one, if the statement could not go on in the middle of it.
+    begun: Vec<Datum>,
+    /// It only puts values elsewhere, each to one place.
+    moves: bool,
+}
+
+/// Whether a projection gives constants and columns, none of them twice.
+fn only_moves(exprs: &[Expr]) -> bool {
+    let mut given = Vec::new();
+    exprs.iter().all(|expr| match expr {
+        Expr::Const(_) => true,
+        Expr::Column(column) => {
+            if given.len() <= *column {
+                given.resize(*column + 1, false);
+            }
+            !std::mem::replace(&mut given[*column], true)
+        }
+        _ => false,
+    })
+}
+
+impl ProjectRun {
+    pub(super) fn new(input: Run, exprs: &Exprs) -> Self {
+        let moves = only_moves(exprs);
+        Self { input, exprs: Arc::clone(exprs), rows: Batch::new(), at: 0, begun: Vec::new(), moves }
+    }
+}
+
+impl Operator for ProjectRun {
+    fn reset(&mut self) {
+        self.rows = std::mem::take(&mut self.rows).kept();
+        self.at = 0;
+        self.begun = Vec::new();
+        self.input.reset();
+    }
+
+    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
+        self.rows.reset(0);
+        self.at = 0;
+        self.begun.clear();
+        self.input.rewind(ex);
+    }
+
+    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.input.give_back(ex);
+    }
+
+    fn forget_order(&mut self) {
+        self.input.forget_order();
+    }
+
+    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        if self.at >= self.rows.rows() {
+            self.at = 0;
+            self.rows.want(out.rows_max());
+            match self.input.step(ex, &mut self.rows)? {
+                Step::Rows => {}
+                other => {
+                    self.rows.reset(0);
+                    return Ok(other);
+                }
+            }
+        }
+        out.reset(self.exprs.len());
+        let mut scope = ex.scope();
+        while self.at < self.rows.rows() && !out.is_full() {
+            let row = self.rows.row_mut(self.at);
+            let values = out.push();
+            let begun = take_up(&mut self.begun, values);
+            for (place, expr) in self.exprs.iter().enumerate().skip(begun) {
+                let value = &mut values[place];
+                match expr {
+                    Expr::Column(column) if self.moves => std::mem::swap(value, &mut row[*column]),
+                    Expr::Const(Datum::Null) => *value = Datum::Null,
+                    _ => {
+                        match expr.eval_owned(&mut scope, row) {
+                            Ok(computed) => *value = computed,
+                            Err(error) => {
+                                put_aside(&mut self.begun, place, out);
+                                return ex.interrupted(error, out);
+                            }
+                        }
+                        if pulse::is_to_sleep() {
+                            return Ok(put_aside(&mut self.begun, place + 1, out));
+                        }
+                    }
+                }
+            }
+            self.at += 1;
+        }
+        Ok(Step::Rows)
+    }
+}
+
+/// Goes on with a row in the middle of which the statement had to sleep: how many of its values are
+/// there.
+#[inline]
+pub(super) fn take_up(begun: &mut Vec<Datum>, values: &mut [Datum]) -> usize {
+    let count = begun.len();
+    if count > 0 {
+        values.iter_mut().zip(begun.drain(..)).for_each(|(value, begun)| *value = begun);
+    }
+    count
+}
+
+/// Puts the first `count` values of the last row aside, as the statement cannot go on in the middle
+/// of it now. The rows before it may be told.
+#[cold]
+pub(super) fn put_aside(begun: &mut Vec<Datum>, count: usize, out: &mut Batch) -> Step {
+    let last = out.rows() - 1;
+    begun.extend(out.row_mut(last)[..count].iter_mut().map(std::mem::take));
+    out.truncate(last);
+    if out.is_empty() { Step::Yield } else { Step::Rows }
+}
+
+/// LIMIT and OFFSET at work.
+pub(super) struct LimitRun {
+    input: Run,
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+    /// Rows still to be left out, and still to be given.
+    left: Option<(u64, u64)>,
+}
+
+impl LimitRun {
+    pub(super) fn new(input: Run, limit: Option<&Expr>, offset: Option<&Expr>) -> Self {
+        Self { input, limit: limit.cloned(), offset: offset.cloned(), left: None }
+    }
+}
+
+impl Operator for LimitRun {
+    fn reset(&mut self) {
+        self.left = None;
+        self.input.reset();
+    }
+
+    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
+        self.input.rewind(ex);
+        self.left = None;
+    }
+
+    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.input.give_back(ex);
+    }
+
+    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let (limit, offset) = (self.limit.as_ref(), self.offset.as_ref());
+        let (mut skip, mut left) = match self.left {
+            Some(counts) => counts,
+            None => {
+                let counts = count(offset, SqlState::BAD_OFFSET, "OFFSET", ex)
+                    .and_then(|skip| Ok((skip, count(limit, SqlState::BAD_LIMIT, "LIMIT", ex)?)));
+                match counts {
+                    Ok((skip, left)) => (skip.unwrap_or(0), left.unwrap_or(u64::MAX)),
+                    Err(error) => return ex.interrupted(error, out),
+                }
+            }
+        };
+        self.left = Some((skip, left));
+        if left == 0 {
+            return Ok(Step::Done);
+        }
+        let wanted = out.rows_max();
+        while skip > 0 {
+            out.want(skip.min(BATCH_ROWS_MAX as u64) as usize);
+            let step = self.input.step(ex, out);
+            let skipped = out.rows() as u64;
+            out.want(wanted);
+            out.truncate(0);
+            match step? {
+                Step::Rows => skip -= skipped,
+                other => return Ok(other),
+            }
+            self.left = Some((skip, left));
+        }
+        out.want((wanted as u64).min(left) as usize);
+        let step = self.input.step(ex, out);
+        out.want(wanted);
+        let step = step?;
+        left -= if step == Step::Rows { out.rows() as u64 } else { 0 };
+        self.left = Some((0, left));
+        Ok(step)
+    }
+}
+
+/// `None`: all, as NULL says.
+fn count(expr: Option<&Expr>, state: SqlState, what: &str, ex: &mut Exec<'_, '_>) -> Result<Option<u64>> {
+    let Some(expr) = expr else { return Ok(None) };
+    match expr.eval_owned(&mut ex.scope(), &[])? {
+        Datum::Null => Ok(None),
+        Datum::Int(count) => match u64::try_from(count) {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => Err(Error::new(state, format!("{what} must not be negative"))),
+        },
+        _ => Err(Error::internal(format!("{what} is not an integer"))),
+    }
+}
+
+/// UNION ALL at work.
+pub(super) struct AppendRun {
+    inputs: Vec<Run>,
+    /// How many of them have given all their rows.
+    done: usize,
+}
+
+impl AppendRun {
+    pub(super) fn new(inputs: Vec<Run>) -> Self {
+        Self { inputs, done: 0 }
+    }
+
+    /// The inputs that may have run.
+    fn begun(&mut self) -> impl Iterator<Item = &mut Run> {
+        self.inputs.iter_mut().take(self.done + 1)
+    }
+}
+
+impl Operator for AppendRun {
+    fn reset(&mut self) {
+        self.begun().for_each(Run::reset);
+        self.done = 0;
+    }
+
+    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
+        self.begun().for_each(|input| input.rewind(ex));
+        self.done = 0;
+    }
+
+    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.begun().for_each(|input| input.give_back(ex));
+    }
+
+    fn forget_order(&mut self) {
+        self.inputs.iter_mut().for_each(Run::forget_order);
+    }
+
+    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        while let Some(input) = self.inputs.get_mut(self.done) {
+            match input.step(ex, out)? {
+                Step::Done => {
+                    input.give_back(ex);
+                    self.done += 1;
+                    // Inputs without rows count as well: there may be thousands of them.
+                    ex.spend(1);
+                    if ex.is_used_up() {
+                        return Ok(Step::Yield);
+                    }
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(Step::Done)
+    }
+}

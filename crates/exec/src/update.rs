@@ -1,0 +1,440 @@
+//! UPDATE.
+//!
+//! Rows are collected first, so that the statement does not meet its own changes, unless they come from a plain scan of
+//! the table whose order the changes do not touch. A row found several times (by a join) is changed once. Each row is
+//! locked; then, if its key stays, the columns assigned are patched, and of the indexes only those are touched that have
+//! such a column. If its key changes, the old row goes at once and the new one comes when all old ones are away: so
+//! `SET k = k + 1` works whatever the order of the rows. (PostgreSQL checks row by row and refuses that, unless the
+//! constraint is deferrable; here uniqueness counts at the end of the statement.) New entries of unique indexes wait
+//! likewise.
+
+use std::sync::Arc;
+
+use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSql as _};
+use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use colibri_types::{Datum, Error, Result, pulse};
+use smallvec::SmallVec;
+
+use super::constraints::references::{Effects, Mark, differ};
+use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation, takes_no_null};
+use super::key_set::KeySet;
+use super::operator::Run;
+use super::row_patch::{Addition, RowPatch};
+use super::writing::{ChangeRun, Changes, Outcome};
+use super::{Batch, Exec, operator_cache};
+use crate::eval::Evaluate as _;
+use crate::plan::{AssignedValue, Assignment, TableRules, Update};
+
+/// What changing given columns of a table's rows involves: worked out once a plan.
+#[derive(Debug)]
+pub(super) struct ChangePlan {
+    pub(super) table: Arc<Table>,
+    pub(super) rules: Arc<TableRules>,
+    pub(super) space: Space,
+    /// Columns set, and their places in the newest format; `None` for those that the key holds alone.
+    sets: SmallVec<[(usize, Option<usize>); 4]>,
+    /// Columns added to, with their places.
+    adds: SmallVec<[(usize, usize); 1]>,
+    adds_set: ColumnSet,
+    sets_key: bool,
+    /// It sets columns that are unique, to which others may refer.
+    sets_unique: SmallVec<[usize; 2]>,
+    indexes: SmallVec<[usize; 4]>,
+    checks: SmallVec<[usize; 2]>,
+    foreign_keys: SmallVec<[usize; 2]>,
+    references: SmallVec<[usize; 2]>,
+}
+
+fn numbers_of<T, const N: usize>(items: &[T], is_meant: impl Fn(&T) -> bool) -> SmallVec<[usize; N]>
+where
+    [usize; N]: smallvec::Array<Item = usize>,
+{
+    items.iter().enumerate().filter(|(_, item)| is_meant(item)).map(|(number, _)| number).collect()
+}
+
+impl ChangePlan {
+    pub(super) fn new(table: &Arc<Table>, rules: &Arc<TableRules>, sets: &[usize], adds: &[usize]) -> Self {
+        let stored = table.layout().stored.last().map_or(&[][..], Vec::as_slice);
+        let place = |column: usize| stored.iter().position(|&stored| stored == column);
+        let is_changed = |column: usize| sets.contains(&column) || adds.contains(&column);
+        let any_changed = |columns: &[usize]| columns.iter().any(|&column| is_changed(column));
+        Self {
+            sets: sets.iter().map(|&column| (column, place(column))).collect(),
+            adds: adds.iter().filter_map(|&column| Some((column, place(column)?))).collect(),
+            adds_set: adds.iter().copied().collect(),
+            sets_key: any_changed(table.key_columns()),
+            sets_unique: sets.iter().chain(adds).copied().filter(|&column| is_unique(table, column)).collect(),
+            indexes: numbers_of(&table.indexes, |index| index.columns.iter().any(|part| is_changed(part.column))),
+            checks: numbers_of(&rules.checks, |(name, condition)| {
+                looks_at(condition, &is_changed) || table.is_not_valid(name)
+            }),
+            foreign_keys: numbers_of(&rules.foreign_keys, |rule| any_changed(&rule.columns)),
+            references: numbers_of(&rules.referenced_by, |rule| any_changed(&rule.columns)),
+            space: table.space(),
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+        }
+    }
+
+    /// Of assignments.
+    pub(super) fn of(table: &Arc<Table>, rules: &Arc<TableRules>, assignments: &[Assignment]) -> Self {
+        let (mut sets, mut adds) = (SmallVec::<[usize; 8]>::new(), SmallVec::<[usize; 4]>::new());
+        for assignment in assignments {
+            match assignment.value {
+                AssignedValue::Expr(_) => sets.push(assignment.column),
+                AssignedValue::Add { .. } => adds.push(assignment.column),
+            }
+        }
+        Self::new(table, rules, &sets, &adds)
+    }
+
+    /// How strongly a row is locked before it is known what it will be: others may count on keys
+    /// that are not set.
+    pub(super) fn lock_mode_of_any(&self) -> LockMode {
+        if self.sets_unique.is_empty() { LockMode::NoKeyUpdate } else { LockMode::Exclusive }
+    }
+
+    /// How strongly a row is locked for a change: others may count on its keys if these stay.
+    fn lock_mode(&self, old: &[Datum], new: &[Datum], adds_alone: bool) -> LockMode {
+        if differ(&self.sets_unique, old, new) {
+            LockMode::Exclusive
+        } else if self.sets.is_empty() && !self.adds.is_empty() && !adds_alone {
+            LockMode::Add
+        } else {
+            LockMode::NoKeyUpdate
+        }
+    }
+}
+
+pub(super) fn is_unique(table: &Table, column: usize) -> bool {
+    let in_index = |index: &Arc<Index>| index.unique && index.columns.iter().any(|part| part.column == column);
+    table.key_columns().contains(&column) || table.indexes.iter().any(in_index)
+}
+
+/// Evaluates assignments on a row: what is set goes into `new`, what is added to `additions`.
+#[inline]
+pub(super) fn assign(
+    ex: &mut Exec<'_, '_>,
+    assignments: &[Assignment],
+    row: &[Datum],
+    new: &mut [Datum],
+    additions: &mut Vec<Addition>,
+) -> Result<()> {
+    additions.clear();
+    for Assignment { column, value } in assignments {
+        match value {
+            AssignedValue::Expr(expr) => new[*column] = expr.eval_owned(&mut ex.scope(), row)?,
+            AssignedValue::Add { amount, function } => {
+                let amount = amount.eval_owned(&mut ex.scope(), row)?;
+                additions.push(Addition { column: *column, amount, function });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes a row whose lock is held. `old` and `new` are the row before and after, as far as it was read; `additions`
+/// are not in `new`.
+#[inline]
+pub(super) fn change_row(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    plan: &ChangePlan,
+    key: &Key,
+    old: &[Datum],
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<()> {
+    let ChangePlan { table, rules, .. } = plan;
+    if let Some(column) = first_null(plan, new, additions) {
+        let mut row = whole_row(ex, plan, key, new, &[])?;
+        row[column] = Datum::Null;
+        return Err(null_violation(table, column, &row, ex.cx.env));
+    }
+    for &check in &plan.checks {
+        if let Err(error) = check_condition(ex, table, rules, check, new) {
+            // The error shows the row, of which not all was read.
+            let row = whole_row(ex, plan, key, new, &[])?;
+            check_condition(ex, table, rules, check, &row)?;
+            return Err(error);
+        }
+    }
+    let new_key = if plan.sets_key { Some(record::row_key(table, new)?).filter(|new| new != key) } else { None };
+    match &new_key {
+        Some(new_key) => {
+            move_row(ex, effects, plan, key, new_key, new, additions)?;
+            effects.check_moved(ex, (table, rules), &plan.foreign_keys, new_key, new)?;
+        }
+        None => {
+            patch_row(ex, plan, key, new, additions)?;
+            if !plan.indexes.is_empty() {
+                change_entries(ex, effects, plan, key, old, new)?;
+            }
+        }
+    }
+    for &rule in &plan.foreign_keys {
+        if differ(&rules.foreign_keys[rule].columns, old, new) {
+            effects.check_reference(ex, (table, rules), rule, new_key.as_ref().unwrap_or(key), new)?;
+        }
+    }
+    for &rule in &plan.references {
+        effects.note_changed(ex, (table, rules), rule, old, new)?;
+    }
+    Ok(())
+}
+
+/// The first column that may not be NULL and becomes so.
+#[inline]
+fn first_null(plan: &ChangePlan, new: &[Datum], additions: &[Addition]) -> Option<usize> {
+    let set = plan.sets.iter().map(|&(column, _)| column).filter(|&column| new[column].is_null());
+    let added = additions.iter().filter(|addition| addition.amount.is_null()).map(|addition| addition.column);
+    set.chain(added).filter(|&column| takes_no_null(&plan.table, column)).min()
+}
+
+#[inline]
+fn patch_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key, new: &[Datum], additions: &[Addition]) -> Result<()> {
+    let sets: SmallVec<[(usize, Datum); 2]> =
+        plan.sets.iter().filter_map(|&(column, place)| Some((place?, new[column].clone()))).collect();
+    let adds: SmallVec<[(usize, Addition); 3]> = additions
+        .iter()
+        .zip(&plan.adds)
+        .map(|(&Addition { column, ref amount, function }, &(_, place))| {
+            (place, Addition { column, amount: amount.clone(), function })
+        })
+        .collect();
+    if sets.is_empty() && adds.is_empty() {
+        return Ok(());
+    }
+    let patch = RowPatch { table: Arc::clone(&plan.table), sets, adds };
+    ex.txn.patch(&plan.space, key, plan.adds_set, Arc::new(patch)).in_sql()?;
+    Ok(())
+}
+
+/// Removes the entries whose columns have changed, and writes new ones: those of unique indexes when all old ones are
+/// away.
+fn change_entries(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    plan: &ChangePlan,
+    key: &Key,
+    old: &[Datum],
+    new: &[Datum],
+) -> Result<()> {
+    let table = &plan.table;
+    let mut waiting = SmallVec::new();
+    for &number in &plan.indexes {
+        let index = &table.indexes[number];
+        let (before, after) =
+            (record::index_entry(table, index, old, key)?, record::index_entry(table, index, new, key)?);
+        if before == after {
+            continue;
+        }
+        let space = index.space();
+        debug_assert!(
+            ex.txn.peek(&space, &before).in_sql()?.is_some(),
+            "the source reads the columns of indexes touched"
+        );
+        ex.txn.delete(&space, &before).in_sql()?;
+        if index.unique && !record::has_null(index, new) {
+            waiting.push(number);
+        } else {
+            ex.txn.put(&space, &after, &[]).in_sql()?;
+        }
+    }
+    if !waiting.is_empty() {
+        let row = new[..table.columns.len()].to_vec();
+        effects.push_moved(ex, (table, &plan.space), (key, row), false, waiting)?;
+    }
+    Ok(())
+}
+
+/// Takes away a row whose key changes, and keeps the new one for later.
+fn move_row(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    plan: &ChangePlan,
+    key: &Key,
+    new_key: &Key,
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<()> {
+    let ChangePlan { table, space, .. } = plan;
+    let old = stored_row(ex, plan, key)?;
+    let row = overlay(plan, old.clone(), new, additions)?;
+    ex.txn.delete(space, key).in_sql()?;
+    for index in &table.indexes {
+        ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?).in_sql()?;
+    }
+    let indexes = (0..table.indexes.len()).collect();
+    effects.push_moved(ex, (table, space), (new_key, row), true, indexes)
+}
+
+/// All columns of a row as it is stored.
+fn stored_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key) -> Result<Vec<Datum>> {
+    let table = &plan.table;
+    let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
+    let mut row = vec![Datum::Null; columns.len()];
+    let value = ex.txn.get(&plan.space, key, ColumnSet::ALL).in_sql()?;
+    let value = value.ok_or_else(|| Error::internal("a row that is locked is not there"))?;
+    RowReader::new(table, &columns).read(key, value, &mut row)?;
+    Ok(row)
+}
+
+/// A stored row with what is assigned.
+fn overlay(plan: &ChangePlan, mut row: Vec<Datum>, new: &[Datum], additions: &[Addition]) -> Result<Vec<Datum>> {
+    for &(column, _) in &plan.sets {
+        row[column] = new[column].clone();
+    }
+    for addition in additions {
+        row[addition.column] = addition.apply(&plan.table, &row[addition.column])?;
+    }
+    Ok(row)
+}
+
+#[cold]
+fn whole_row(
+    ex: &mut Exec<'_, '_>,
+    plan: &ChangePlan,
+    key: &Key,
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<Vec<Datum>> {
+    let row = stored_row(ex, plan, key)?;
+    overlay(plan, row, new, additions)
+}
+
+/// UPDATE at work.
+pub(super) type UpdateRun = ChangeRun<(Arc<Update>, UpdateWay, Updates)>;
+
+/// What changing rows needs from one to the next.
+pub(super) struct Updates {
+    /// Keys of rows changed, if a row may come more than once.
+    seen: Option<KeySet>,
+    effects: Effects,
+    /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join has more columns.
+    /// `is_assigned`: the first two are there, and something had to be fetched since.
+    is_assigned: bool,
+    new: Vec<Datum>,
+    additions: Vec<Addition>,
+    returning: Vec<Datum>,
+}
+
+/// How an UPDATE goes about it: the same in all runs of a plan.
+#[derive(Debug)]
+pub(super) struct UpdateWay {
+    plan: ChangePlan,
+    /// Rows are changed as they come.
+    streams: bool,
+    /// No row comes twice.
+    is_plain: bool,
+}
+
+impl UpdateWay {
+    fn new(update: &Update) -> Self {
+        let Update { table, source, assignments, rules, .. } = update;
+        let plan = ChangePlan::of(table, rules, assignments);
+        let is_assigned = |column: usize| assignments.iter().any(|assignment| assignment.column == column);
+        let refers_to_itself = plan.references.iter().any(|&rule| rules.referenced_by[rule].source.id == table.id);
+        let streams = !refers_to_itself && is_plain_scan(source, table, &is_assigned) && are_plain(update);
+        Self { plan, streams, is_plain: is_plain_scan(source, table, &|_| false) }
+    }
+}
+
+impl UpdateRun {
+    pub(super) fn new(update: &Arc<Update>, source: Run) -> Self {
+        let way = UpdateWay::new(update);
+        let updates = Updates {
+            seen: (!way.is_plain).then(KeySet::default),
+            effects: Effects::default(),
+            is_assigned: false,
+            new: Vec::new(),
+            additions: Vec::new(),
+            returning: Vec::new(),
+        };
+        Self::over(source, way.streams, (Arc::clone(update), way, updates))
+    }
+}
+
+impl Changes for (Arc<Update>, UpdateWay, Updates) {
+    #[inline]
+    fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, at: usize, outcome: &mut Outcome) -> Result<()> {
+        self.2.update(&self.0, &self.1.plan, ex, rows.row(at), outcome)
+    }
+
+    fn mark(&self) -> Mark {
+        self.2.effects.mark()
+    }
+
+    fn take_back(&mut self, mark: Mark) {
+        self.2.effects.take_back(mark);
+    }
+
+    fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        self.2.effects.finish(ex)
+    }
+
+    fn forget(&mut self) {
+        let Updates { seen, effects, is_assigned, new, additions, returning } = &mut self.2;
+        *is_assigned = false;
+        if let Some(seen) = seen {
+            *seen = KeySet::default();
+        }
+        effects.again();
+        operator_cache::empty(new);
+        operator_cache::empty(additions);
+        operator_cache::empty(returning);
+    }
+}
+
+impl Updates {
+    fn update(
+        &mut self,
+        update: &Update,
+        plan: &ChangePlan,
+        ex: &mut Exec<'_, '_>,
+        row: &[Datum],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
+        let table = &update.table;
+        let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
+        let key = record::row_key(table, row)?;
+        if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) {
+            return Ok(());
+        }
+        if !self.is_assigned {
+            self.new.clear();
+            self.new.extend_from_slice(&row[..own_width]);
+            assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+            self.is_assigned = true;
+        }
+        let mode = plan.lock_mode(row, &self.new, ex.statement.adds_alone);
+        ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait).in_sql()?;
+        change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
+        if let Some(exprs) = &update.returning {
+            let row = if row.len() == own_width {
+                &self.new
+            } else {
+                self.returning.clear();
+                self.returning.extend_from_slice(&self.new);
+                self.returning.extend_from_slice(&row[own_width..]);
+                &self.returning
+            };
+            outcome.returned.push(ex, exprs, row)?;
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.insert(key);
+        }
+        self.is_assigned = false;
+        outcome.affected += 1;
+        Ok(())
+    }
+}
+
+/// Whether what is evaluated beside the source has no queries, which could see the statement's own changes.
+fn are_plain(update: &Update) -> bool {
+    let assigned = update.assignments.iter().map(|assignment| match &assignment.value {
+        AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => expr,
+    });
+    !assigned.chain(update.returning.iter().flatten()).any(super::constraints::has_query)
+}

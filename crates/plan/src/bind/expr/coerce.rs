@@ -1,0 +1,231 @@
+//! Types of expressions: casts, the common type of several, queries whose columns are to have others.
+
+use colibri_types::{
+    Category, ColumnType, Datum, Error, Modifier, Result, SqlState, Type, cast, cast::CastContext, resolve, text_io,
+};
+use sqlparser::ast::Spanned;
+use sqlparser::ast::{self, Value};
+use sqlparser::tokenizer::Span;
+
+use super::Bound;
+use crate::bind::logical::Column;
+use crate::bind::{Binder, logical};
+use crate::expr::Expr;
+
+/// A type with the modifier that all of the types it was chosen for have.
+pub(in crate::bind) fn common_modifier(types: impl Iterator<Item = ColumnType>, ty: Type) -> ColumnType {
+    // What literals say of `character(n)` is left out: values know their blanks by the type only. Of
+    // rows NULL says nothing.
+    let mut types = types.filter(|other| !(matches!(ty, Type::Char | Type::Record) && other.ty == Type::Unknown));
+    let Some(first) = types.next() else { return ty.into() };
+    if first.ty == ty && types.all(|other| other == first) { first } else { ty.into() }
+}
+
+/// Text, where nothing else told the type.
+pub(in crate::bind) fn known(ty: Type) -> Type {
+    if ty == Type::Unknown { Type::Text } else { ty }
+}
+
+/// Whether what a text means as a value of a type may depend on when it is read, on settings, roles or the search path. Types of
+/// which nobody has made sure count as such.
+fn depends_on_session(text: &str, ty: Type) -> bool {
+    match ty {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,
+        Type::Bool | Type::Bytea | Type::Uuid | Type::Interval => false,
+        // Words (now, epoch) and zones may.
+        Type::Date | Type::Time | Type::Timestamp => {
+            !text.bytes().all(|byte| byte.is_ascii_digit() || b"-/:. ".contains(&byte))
+        }
+        ty if ty.is_text() => false,
+        ty => ty.element().is_none_or(|element| depends_on_session(text, element)),
+    }
+}
+
+impl Binder<'_> {
+    /// The type that all can be cast to, text if none has a type.
+    pub(in crate::bind) fn common_type(&mut self, construct: &str, types: &[Type], span: Span) -> Result<Type> {
+        match resolve::common_type(types) {
+            Some(Type::Unknown) => Ok(Type::Text),
+            Some(ty) => Ok(ty),
+            None => {
+                let first = types.iter().copied().find(|&ty| ty != Type::Unknown).unwrap_or(Type::Unknown);
+                let other = types.iter().copied().find(|&ty| ty != Type::Unknown && ty.category() != first.category());
+                let message =
+                    format!("{construct} types {first} and {} cannot be matched", other.unwrap_or(Type::Unknown));
+                let state = if other.is_some() { SqlState::TYPE_MISMATCH } else { SqlState::CANNOT_COERCE };
+                Err(self.place(span, Error::new(state, message)))
+            }
+        }
+    }
+
+    pub(super) fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
+        // A number too long for us is read as the type that it is wanted in.
+        if let (ast::Expr::Value(value), Type::Float4 | Type::Float8) = (input, to.ty)
+            && let Value::Number(text, _) = &value.value
+        {
+            let value = self.at(value.span, text_io::parse(to.ty, Modifier::NONE, text, self.env))?;
+            return Ok(Bound { expr: Expr::Const(value), ty: to });
+        }
+        if let (ast::Expr::Array(array), Type::Array(element)) = (input, to.ty) {
+            let element = element.ty();
+            return self.array_as(&array.elem, to, element);
+        }
+        let mut bound = self.expr(input)?;
+        if to.ty == Type::Bytea && cast::cast_context(bound.ty.ty, to.ty).is_some() {
+            bound = crate::bind::functions::with_blanks(bound);
+        }
+        let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
+        Ok(Bound { expr, ty: to })
+    }
+
+    /// `ARRAY[…]::type[]`: each value in the type.
+    fn array_as(&mut self, elements: &[ast::Expr], to: ColumnType, element: Type) -> Result<Bound> {
+        let mut values = Vec::with_capacity(elements.len());
+        for value in elements {
+            values.push(match value {
+                ast::Expr::Array(inner) => self.array_as(&inner.elem, to, element)?.expr,
+                value => {
+                    let bound = self.expr(value)?;
+                    let target = if matches!(bound.ty.ty, Type::Array(_)) { to.ty } else { element };
+                    self.coerce(bound, target.into(), CastContext::Explicit, value.span())?
+                }
+            });
+        }
+        Ok(Bound { expr: Expr::Array { element, values }, ty: to })
+    }
+
+    /// Casts to a type, if the context allows it. Literals are read, parameters get the type.
+    pub fn coerce(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
+        let from = bound.ty.ty;
+        match (from, bound.expr) {
+            (Type::Unknown, Expr::Param(index)) => {
+                let ty = *self.params[index].get_or_insert(to.ty);
+                if ty == to.ty && to.modifier == Modifier::NONE {
+                    return Ok(Expr::Param(index));
+                }
+                self.coerce(Bound::new(Expr::Param(index), ty), to, context, span)
+            }
+            (Type::Unknown, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
+            (Type::Unknown, Expr::Const(Datum::Text(text))) => {
+                // What these mean depends on when and where the statement runs.
+                let lower = text.to_ascii_lowercase();
+                let relative = ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word));
+                if to.ty == Type::TimestampTz {
+                    self.at(span, text_io::parse(to.ty, Modifier::NONE, &text, self.env))?;
+                }
+                if to.ty == Type::TimestampTz || (relative && to.ty.category() == Category::DateTime) {
+                    let input = Box::new(Expr::Const(Datum::Text(text)));
+                    return Ok(Expr::Cast { input, from: Type::Text, to, context: CastContext::Explicit });
+                }
+                self.is_personal |= depends_on_session(&text, to.ty);
+                // What a number of an interval is, its type's fields say.
+                let reads_modifier = context != CastContext::Assignment || to.ty == Type::Interval;
+                let modifier = if reads_modifier { to.modifier } else { Modifier::NONE };
+                let value = if context == CastContext::Explicit && to.modifier != Modifier::NONE && to.ty.is_text() {
+                    // An explicit cast cuts, input would refuse.
+                    let text = Datum::Text(text);
+                    self.at(span, cast::cast(&text, Type::Text, to.ty, to.modifier, context, self.env))?
+                } else {
+                    self.at(span, text_io::parse(to.ty, modifier, &text, self.env))?
+                };
+                if modifier == to.modifier {
+                    return Ok(Expr::Const(value));
+                }
+                let input = Box::new(Expr::Const(value));
+                Ok(Expr::Cast { input, from: to.ty, to, context })
+            }
+            (Type::Unknown, Expr::Array { .. }) => {
+                let message = "cannot determine type of empty array";
+                let error = Error::new(SqlState::INDETERMINATE_TYPE, message)
+                    .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[].");
+                Err(self.place(span, error))
+            }
+            (_, expr) if from == to.ty => {
+                if to.modifier == Modifier::NONE || to.modifier == bound.ty.modifier {
+                    return Ok(expr);
+                }
+                Ok(Expr::Cast { input: Box::new(expr), from, to, context })
+            }
+            (_, expr) => {
+                let allowed =
+                    if from == Type::Unknown { Some(CastContext::Implicit) } else { cast::cast_context(from, to.ty) };
+                match allowed {
+                    Some(weakest) if weakest <= context => {
+                        let from = if from == Type::Unknown { Type::Text } else { from };
+                        Ok(Expr::Cast { input: Box::new(expr), from, to, context })
+                    }
+                    _ => {
+                        let message = format!("cannot cast type {from} to {}", to.ty);
+                        Err(self.place(span, Error::new(SqlState::CANNOT_COERCE, message)))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a query's columns other types.
+    pub fn retype(&mut self, query: &mut logical::Query, types: &[Type]) -> Result<()> {
+        if query.columns.iter().zip(types).all(|(column, &ty)| column.ty.ty == ty) {
+            return Ok(());
+        }
+        if let logical::Body::Select(select) = &mut query.body
+            && query.order.is_empty()
+            && select.distinct == logical::Distinct::No
+        {
+            for ((output, column), &ty) in select.output.iter_mut().zip(&mut query.columns).zip(types) {
+                let expr = std::mem::replace(output, Expr::Const(Datum::Null));
+                let bound = Bound { expr, ty: column.ty };
+                *output = self.coerce(bound, ty.into(), CastContext::Implicit, Span::empty())?;
+                if column.ty.ty != ty {
+                    column.ty = ty.into();
+                }
+            }
+            return Ok(());
+        }
+        if let logical::Body::Values(rows) = &mut query.body {
+            for row in rows {
+                for ((value, column), &ty) in row.iter_mut().zip(&query.columns).zip(types) {
+                    let expr = std::mem::replace(value, Expr::Const(Datum::Null));
+                    let bound = Bound { expr, ty: column.ty };
+                    *value = self.coerce(bound, ty.into(), CastContext::Implicit, Span::empty())?;
+                }
+            }
+            for (column, &ty) in query.columns.iter_mut().zip(types) {
+                if column.ty.ty != ty {
+                    column.ty = ty.into();
+                }
+            }
+            return Ok(());
+        }
+        self.wrap(query, types)
+    }
+
+    /// Puts a query into FROM of another, whose output casts its columns.
+    fn wrap(&mut self, query: &mut logical::Query, types: &[Type]) -> Result<()> {
+        let width = query.columns.len();
+        let mut output = Vec::with_capacity(width);
+        let mut columns = query.columns.clone();
+        for (index, (column, &ty)) in columns.iter_mut().zip(types).enumerate() {
+            let bound = Bound { expr: Expr::Column(index), ty: column.ty };
+            output.push(self.coerce(bound, ty.into(), CastContext::Implicit, Span::empty())?);
+            if column.ty.ty != ty {
+                *column = Column { ty: ty.into(), origin: None, ..column.clone() };
+            }
+        }
+        let empty = logical::Query::plain(logical::Body::Values(Vec::new()), Vec::new());
+        let inner = std::mem::replace(query, empty);
+        let relation = logical::Relation::new(0, width, logical::Source::Query(Box::new(inner)), "cast".into());
+        query.columns = columns;
+        query.body = logical::Body::Select(Box::new(logical::Select {
+            relations: vec![relation],
+            from: Some(logical::From::Relation(0)),
+            filter: Vec::new(),
+            group: None,
+            grouped_rows: Vec::new(),
+            extras: Vec::new(),
+            output,
+            distinct: logical::Distinct::No,
+        }));
+        Ok(())
+    }
+}

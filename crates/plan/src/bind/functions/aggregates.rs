@@ -1,0 +1,242 @@
+//! Calls of aggregates: which query one belongs to, what it is called on, and how its value reaches
+//! the place where it was written.
+
+use colibri_types::{ColumnType, Error, Result, SqlState, Type, cast::CastContext, resolve};
+use sqlparser::ast;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::Span;
+
+use super::{Args, no_such_function};
+use crate::bind::expr::{Bound, known};
+use crate::bind::query::sort_key_options;
+use crate::bind::types::expect_comparable;
+use crate::bind::{Binder, collation, rewrite};
+use crate::expr::Expr;
+use crate::plan::{AggregateCall, SortKey};
+
+impl Binder<'_> {
+    /// A call of an aggregate, which belongs to the innermost query that its arguments take columns from, or to the one at
+    /// hand if they take none.
+    pub(super) fn aggregate(
+        &mut self,
+        name: &str,
+        args: &Args<'_>,
+        filter: Option<&ast::Expr>,
+        span: Span,
+    ) -> Result<Bound> {
+        if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
+            let message = "aggregate functions are not allowed here";
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        }
+        if self.scope().in_call {
+            return Err(self.place(span, nested_aggregate()));
+        }
+        let args_before: Vec<usize> = self.frames.iter().map(|frame| frame.args.len()).collect();
+        let rows_calls = self.rows_calls();
+        self.scope().in_call = true;
+        let bound = self.aggregate_call(name, args, filter, span);
+        self.scope().in_call = false;
+        let (mut call, first, is_open) = bound?;
+        let message = "aggregate function calls cannot contain set-returning function calls";
+        self.refuse_rows(rows_calls, message, span)?;
+        if exprs_of_call(&call).any(|expr| !rewrite::extras_in(expr).is_empty()) {
+            let message = "aggregate function calls cannot contain window function calls";
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        }
+        let here = self.frames.len() - 1;
+        let level = exprs_of_call(&call).filter_map(|expr| self.level_of(expr, here)).max().unwrap_or(here);
+        self.lift_call(&mut call, level, &args_before);
+        let Some(scope) = self.frames[level].scopes.last_mut() else {
+            return Err(self.place(span, Error::internal("an aggregate of a query without names")));
+        };
+        if scope.in_call {
+            return Err(self.place(span, nested_aggregate()));
+        }
+        let no_calls = scope.no_calls;
+        let Some(calls) = &mut scope.calls else {
+            let message = match no_calls {
+                "FROM" => "aggregate functions are not allowed in FROM clause of their own query level".to_owned(),
+                place => format!("aggregate functions are not allowed in {place}"),
+            };
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        };
+        // The blanks of character(n) are told by the length.
+        let result = match (call.aggregate.result, name, first) {
+            (Type::Char, "min" | "max", Some(first)) => first,
+            (result, ..) => result.into(),
+        };
+        let mut place = |call: AggregateCall| {
+            let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
+            same.unwrap_or_else(|| {
+                calls.push(call);
+                calls.len() - 1
+            })
+        };
+        let count = match resolve::resolve_aggregate("count", &[Type::Text]) {
+            Some(Ok(count)) if is_open && matches!(name, "min" | "max") => {
+                Some(place(AggregateCall { aggregate: count, ..call.clone() }))
+            }
+            _ => None,
+        };
+        let index = place(call);
+        let mut value = self.handed_down(Expr::Aggregate(index), level);
+        if let Some(count) = count {
+            let count = self.handed_down(Expr::Aggregate(count), level);
+            value = collation::open_extreme(value, count);
+        }
+        if result.ty == Type::AnyArray {
+            let Some(to) = first.and_then(|first| known(first.ty).array()) else {
+                return Err(self.place(span, Error::unsupported("array_agg of arrays")));
+            };
+            let cast = Expr::Cast {
+                input: Box::new(value),
+                from: Type::AnyArray,
+                to: to.into(),
+                context: CastContext::Implicit,
+            };
+            return Ok(Bound::new(cast, to));
+        }
+        Ok(Bound::new(value, result))
+    }
+
+    /// The frame of the innermost query that an expression of the frame `at` takes columns from.
+    pub(super) fn level_of(&self, expr: &Expr, at: usize) -> Option<usize> {
+        match expr {
+            Expr::Column(_) | Expr::Aggregate(_) | Expr::Extra(_) => Some(at),
+            Expr::Arg(slot) => self.level_of(self.frames[at].args.get(*slot)?, at.checked_sub(1)?),
+            _ => {
+                let mut level = None;
+                rewrite::for_each_child(expr, &mut |child| level = level.max(self.level_of(child, at)));
+                level
+            }
+        }
+    }
+
+    /// Turns a call over the row at hand into one over the row of the frame `level`. What it alone took from outside is not
+    /// taken any more: it is looked at there.
+    pub(super) fn lift_call(&mut self, call: &mut AggregateCall, level: usize, args_before: &[usize]) {
+        for at in (level + 1..self.frames.len()).rev() {
+            let args = std::mem::take(&mut self.frames[at].args);
+            for expr in exprs_of_call_mut(call) {
+                rewrite::substitute_slots(expr, &|slot| args[slot].clone());
+            }
+            self.frames[at].args = args;
+            self.frames[at].args.truncate(args_before[at]);
+        }
+    }
+
+    /// An expression of the frame `from` as one of the frame at hand.
+    pub(in crate::bind) fn handed_down(&mut self, expr: Expr, from: usize) -> Expr {
+        let mut expr = expr;
+        for frame in &mut self.frames[from + 1..] {
+            let same = frame.args.iter().position(|arg| super::rewrite::same(arg, &expr));
+            let slot = same.unwrap_or_else(|| {
+                frame.args.push(expr);
+                frame.args.len() - 1
+            });
+            expr = Expr::Arg(slot);
+        }
+        expr
+    }
+
+    pub(super) fn aggregate_call(
+        &mut self,
+        name: &str,
+        args: &Args<'_>,
+        filter: Option<&ast::Expr>,
+        span: Span,
+    ) -> Result<(AggregateCall, Option<ColumnType>, bool)> {
+        if args.star && args.distinct {
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")));
+        }
+        if args.star && name != "count" {
+            return Err(self.place(span, no_such_function(&format!("{name}(*)"))));
+        }
+        if args.exprs.is_empty() && !args.star {
+            let error = match name {
+                "count" => Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    "count(*) must be used to call a parameterless aggregate function",
+                ),
+                _ => no_such_function(&format!("{name}()")),
+            };
+            return Err(self.place(span, error));
+        }
+        let mut bounds = Vec::with_capacity(args.exprs.len());
+        let mut is_open = false;
+        for expr in &args.exprs {
+            self.take_collation();
+            let bound = self.apart(|binder| binder.expr(expr))?;
+            let own = self.take_collation();
+            is_open |= own.is_open() && collation::is_collatable(bound.ty.ty);
+            bounds.push(bound);
+            self.meet(own, expr.span())?;
+        }
+        if args.distinct {
+            let collation = self.collation.clone().unwrap_or_default();
+            self.at(span, collation.expect_one())?;
+            for bound in &bounds {
+                self.at(span, expect_comparable(bound.ty.ty, false))?;
+            }
+        }
+        // As they were written: what ORDER BY says is compared with these.
+        let written: Vec<Expr> = bounds.iter().map(|bound| bound.expr.clone()).collect();
+        let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
+        let Some(found) = resolve::resolve_aggregate(name, &types) else {
+            return Err(self.place(span, no_such_function(name)));
+        };
+        let aggregate = self.at(span, found)?;
+        let first = bounds.first().map(|bound| bound.ty);
+        let mut typed = Vec::with_capacity(bounds.len());
+        for (bound, &ty) in bounds.into_iter().zip(aggregate.args) {
+            // An argument of any type keeps its own.
+            typed.push(self.argument(bound, ty, span)?);
+        }
+        let filter = match filter {
+            Some(filter) => {
+                let extras = self.scope().extras.take();
+                let no_calls = std::mem::replace(&mut self.scope().no_calls, "FILTER");
+                let bound = self.condition(filter, "FILTER");
+                (self.scope().extras, self.scope().no_calls) = (extras, no_calls);
+                Some(bound?)
+            }
+            None => None,
+        };
+        let mut order = Vec::with_capacity(args.order.len());
+        for key in args.order {
+            let bound = self.ordered_by(&key.expr)?;
+            let ty = known(bound.ty.ty);
+            // An argument that was converted by itself is sorted by as it is then.
+            let argument =
+                written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
+            let expr = match argument.and_then(|at| typed.get(at)) {
+                Some(argument) => argument.clone(),
+                None if args.distinct => {
+                    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                    return Err(self.place(key.expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+                }
+                None => self.coerce(bound, ty.into(), CastContext::Implicit, span)?,
+            };
+            let (descending, nulls_first) = sort_key_options(&key.options)?;
+            order.push(SortKey { expr, descending, nulls_first });
+        }
+        // Values that are distinct come in their order, as from PostgreSQL, which sorts to find them.
+        if args.distinct && order.is_empty() && matches!(aggregate.name, "array_agg" | "string_agg") {
+            let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
+            order.extend(typed.iter().map(key));
+        }
+        Ok((AggregateCall { aggregate, args: typed, distinct: args.distinct, filter, order }, first, is_open))
+    }
+}
+
+fn nested_aggregate() -> Error {
+    Error::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested")
+}
+
+fn exprs_of_call(call: &AggregateCall) -> impl Iterator<Item = &Expr> {
+    call.args.iter().chain(&call.filter).chain(call.order.iter().map(|key| &key.expr))
+}
+
+fn exprs_of_call_mut(call: &mut AggregateCall) -> impl Iterator<Item = &mut Expr> {
+    call.args.iter_mut().chain(&mut call.filter).chain(call.order.iter_mut().map(|key| &mut key.expr))
+}

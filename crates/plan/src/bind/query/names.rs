@@ -1,0 +1,100 @@
+//! The names that PostgreSQL gives to the columns of a SELECT list that are given none.
+
+use colibri_types::Type;
+use compact_str::CompactString;
+use sqlparser::ast;
+
+use crate::bind::{bind_type, fold, qualified};
+
+/// The name of an unnamed expression, as PostgreSQL chooses it.
+pub(in crate::bind) fn name_of(expr: &ast::Expr) -> CompactString {
+    name_if_any(expr).map_or_else(|| UNNAMED.into(), |(name, _)| name)
+}
+
+/// The name of what has none.
+pub(super) const UNNAMED: &str = "?column?";
+
+/// How much a name says: a type's, or that something is a CASE, makes way for what stands around it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strength {
+    Weak,
+    Strong,
+}
+
+fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
+    use ast::Expr as E;
+    let strong = |found: &Option<(CompactString, Strength)>| matches!(found, Some((_, Strength::Strong)));
+    let name: CompactString = match expr {
+        E::Nested(inner) | E::Collate { expr: inner, .. } => return name_if_any(inner),
+        E::Cast { expr: inner, data_type, .. } => {
+            let inner = name_if_any(inner);
+            return if strong(&inner) { inner } else { type_name(data_type).map(|name| (name, Strength::Weak)) };
+        }
+        E::TypedString(typed) => return type_name(&typed.data_type).map(|name| (name, Strength::Weak)),
+        E::Interval(_) => return Some(("interval".into(), Strength::Weak)),
+        E::Case { else_result, .. } => {
+            let otherwise = else_result.as_deref().and_then(name_if_any);
+            return if strong(&otherwise) { otherwise } else { Some(("case".into(), Strength::Weak)) };
+        }
+        E::Identifier(ident) => fold(ident),
+        E::CompoundIdentifier(parts) => fold(parts.last()?),
+        E::QualifiedWildcard(name, _) => qualified(name).ok()?.1,
+        E::Function(function) => qualified(&function.name).ok()?.1,
+        E::Exists { negated: false, .. } => "exists".into(),
+        E::Array(_) => "array".into(),
+        E::Tuple(_) => "row".into(),
+        E::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(E::Identifier(field)) => Some(fold(field)),
+                _ => None,
+            });
+            match field {
+                Some(field) => field,
+                None => return name_if_any(root),
+            }
+        }
+        E::BinaryOp { op: ast::BinaryOperator::Overlaps, .. } => "overlaps".into(),
+        E::Extract { .. } => "extract".into(),
+        E::Ceil { .. } => "ceil".into(),
+        E::Floor { .. } => "floor".into(),
+        E::Position { .. } => "position".into(),
+        E::Substring { shorthand, .. } => if *shorthand { "substr" } else { "substring" }.into(),
+        E::Overlay { .. } => "overlay".into(),
+        E::Trim { trim_where, .. } => match trim_where {
+            None | Some(ast::TrimWhereField::Both) => "btrim".into(),
+            Some(ast::TrimWhereField::Leading) => "ltrim".into(),
+            Some(ast::TrimWhereField::Trailing) => "rtrim".into(),
+        },
+        E::AtTimeZone { .. } => "timezone".into(),
+        E::Subquery(query) => first_name(&query.body)?,
+        _ => return None,
+    };
+    Some((name, Strength::Strong))
+}
+
+/// The name of a query's first column, where that does not take looking at tables.
+fn first_name(body: &ast::SetExpr) -> Option<CompactString> {
+    match body {
+        ast::SetExpr::Query(inner) => first_name(&inner.body),
+        ast::SetExpr::SetOperation { left, .. } => first_name(left),
+        ast::SetExpr::Values(_) => Some("column1".into()),
+        ast::SetExpr::Select(select) => match select.projection.first()? {
+            ast::SelectItem::UnnamedExpr(expr) => Some(name_of(expr)),
+            ast::SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What PostgreSQL calls a type inside, which is how a cast without another name is named.
+fn type_name(data_type: &ast::DataType) -> Option<CompactString> {
+    let ty = bind_type(data_type).ok()?.ty;
+    // The name of an array's type is one of its own.
+    if let (Type::Array(_), ast::DataType::Custom(name, _)) = (ty, data_type) {
+        return qualified(name).ok().map(|(_, name)| name);
+    }
+    // Brackets are no part of the name.
+    let named = if matches!(ty, Type::Array(_)) { ty.element().unwrap_or(ty) } else { ty };
+    Some(named.inner_name().into())
+}

@@ -1,0 +1,809 @@
+//! Binding INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use colibri_catalog::{Identity, Index, Table, cluster::Privileges};
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
+use sqlparser::ast;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::Span;
+
+use super::elements::Target;
+use super::expr::Bound;
+use super::from::table_columns;
+use super::logical::{Body, Column, Query, Relation, Source};
+use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
+use crate::expr::Expr;
+use crate::plan::{Arbiter, ConflictAction, OnConflict};
+
+/// `INSERT`
+pub struct BoundInsert {
+    pub table: Arc<Table>,
+    /// What gives the rows. `None`: one row of defaults.
+    pub source: Option<Query>,
+    /// For each of the table's columns, what it gets, over the source's row.
+    pub values: Vec<Expr>,
+    pub on_conflict: Option<OnConflict>,
+    pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+}
+
+/// `UPDATE`: of the first relation.
+pub struct BoundUpdate {
+    pub table: Arc<Table>,
+    pub relations: Vec<Relation>,
+    pub from: logical::From,
+    pub filter: Vec<Expr>,
+    /// Over the wide row.
+    pub assignments: Vec<(usize, BoundValue)>,
+    pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+}
+
+/// What becomes of values given for identity columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overriding {
+    No,
+    /// They are taken.
+    System,
+    /// They are ignored.
+    User,
+}
+
+/// What a column is set to.
+pub struct BoundValue {
+    /// Whether parts of the column's array are written, and not all of it.
+    is_part: bool,
+    pub expr: Expr,
+}
+
+/// `DELETE`: from the first relation.
+pub struct BoundDelete {
+    pub table: Arc<Table>,
+    pub relations: Vec<Relation>,
+    pub from: logical::From,
+    pub filter: Vec<Expr>,
+    pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+}
+
+fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+impl Binder<'_> {
+    /// The default of a column, cast to its type.
+    pub fn column_default(&mut self, table: &Table, column: usize) -> Result<Expr> {
+        let Some(text) = &table.columns[column].default else {
+            return Ok(Expr::Const(colibri_types::Datum::Null));
+        };
+        // An identity's sequence is the table's own.
+        let by = if table.columns[column].identity.is_some() { self.by.replace(table.owner) } else { self.by };
+        let bound = self.stored_expr(text, None, table.columns[column].ty);
+        self.by = by;
+        bound
+    }
+
+    /// An expression that the catalogue holds as text, over a row of all the table's columns if a table is given.
+    pub fn stored_expr(&mut self, text: &str, table: Option<&Table>, ty: colibri_types::ColumnType) -> Result<Expr> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        let old_text = std::mem::take(&mut self.text);
+        let scope = Scope { no_calls: "stored expressions", ..Scope::default() };
+        self.frame().scopes.push(scope);
+        if let Some(table) = table {
+            self.scope_for_table(table, &table.name.clone(), false);
+        }
+        let bound = self.expr(&parsed);
+        self.frame().scopes.pop();
+        self.text = old_text;
+        self.coerce(bound?, ty, CastContext::Assignment, Span::empty())
+    }
+
+    /// A column's default, as it is about to be stored.
+    pub fn default_expr(&mut self, text: &str, column: &str, ty: colibri_types::ColumnType) -> Result<Expr> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "DEFAULT expressions", ..Scope::default() });
+        let bound = self.expr(&parsed);
+        self.frame().scopes.pop();
+        let bound = match bound {
+            Err(error) if error.state() == SqlState::NO_SUCH_COLUMN => {
+                return Err(Error::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "cannot use column reference in DEFAULT expression",
+                ));
+            }
+            bound => self.without_queries(bound?, "DEFAULT expression")?,
+        };
+        let from = bound.ty.ty;
+        self.coerce(bound, ty, CastContext::Assignment, Span::empty()).map_err(|error| {
+            if error.state() != SqlState::CANNOT_COERCE {
+                return error;
+            }
+            let message = format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.ty);
+            Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.")
+        })
+    }
+
+    /// A CHECK condition over a table's rows.
+    pub fn check_expr(&mut self, text: &str, table: &Table) -> Result<Expr> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "check constraints", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.condition(&parsed, "CHECK");
+        self.frame().scopes.pop();
+        Ok(self.without_queries(Bound::new(bound?, Type::Bool), "check constraint")?.expr)
+    }
+
+    /// A condition on the rows of a COPY FROM.
+    pub fn copy_condition(&mut self, condition: &ast::Expr, table: &Table) -> Result<Expr> {
+        const PLACE: &str = "COPY FROM WHERE condition";
+        self.frame().scopes.push(Scope { no_calls: "COPY FROM WHERE conditions", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.condition(condition, "WHERE");
+        self.frame().scopes.pop();
+        let bound = bound?;
+        if rewrite::any(&bound, &|expr| matches!(expr, Expr::Subquery(_))) {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot use subquery in {PLACE}")));
+        }
+        Ok(bound)
+    }
+
+    /// An expression over a table's rows.
+    pub fn table_expr(&mut self, expr: &ast::Expr, table: &Table) -> Result<Bound> {
+        self.frame().scopes.push(Scope { no_calls: "transform expressions", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.expr(expr);
+        self.frame().scopes.pop();
+        self.without_queries(bound?, "transform expression")
+    }
+
+    /// The values that EXECUTE gives.
+    pub fn execute_parameter(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        self.frame().scopes.push(Scope { no_calls: "EXECUTE parameters", ..Scope::default() });
+        let bound = self.expr(expr);
+        self.frame().scopes.pop();
+        self.without_queries(bound?, "EXECUTE parameter")
+    }
+
+    /// Refuses queries inside an expression.
+    fn without_queries(&self, bound: Bound, place: &str) -> Result<Bound> {
+        if rewrite::any(&bound.expr, &|expr| matches!(expr, Expr::Subquery(_))) {
+            let message = format!("cannot use subquery in {place}");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok(bound)
+    }
+
+    /// Brings a table's columns into the scope at hand.
+    fn scope_for_table(&mut self, table: &Table, name: &str, hidden_name: bool) {
+        let (columns, hidden) = table_columns(table);
+        let scope = self.scope();
+        let base = scope.width;
+        scope.width += columns.len();
+        scope.tables.push(ScopeTable {
+            name: name.into(),
+            schema: Some(table.schema.clone()),
+            base,
+            columns,
+            hidden,
+            visible: !hidden_name,
+            oid: Some(table.id),
+            marker: super::from::marker(table).map(|place| base + place),
+            row_name: table.name.clone(),
+            is_scalar: false,
+            is_nullable: false,
+        });
+    }
+
+    pub(super) fn target_column(&mut self, table: &Table, ident: &ast::Ident) -> Result<usize> {
+        let name = fold(ident);
+        table.column(&name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            self.place(ident.span, Error::new(SqlState::NO_SUCH_COLUMN, message))
+        })
+    }
+
+    /// Casts a value to what a column takes.
+    pub(super) fn assign(&mut self, table: &Table, column: usize, bound: Bound, span: Span) -> Result<Expr> {
+        let column = &table.columns[column];
+        let (from, to) = (bound.ty.ty, column.ty);
+        let allowed = from == Type::Unknown
+            || from == to.ty
+            || colibri_types::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
+        if !allowed {
+            let message = format!("column \"{}\" is of type {} but expression is of type {from}", column.name, to.ty);
+            let error =
+                Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.");
+            return Err(self.place(span, error));
+        }
+        self.coerce(bound, to, CastContext::Assignment, span)
+    }
+
+    fn refuse_cursor_on_view(&mut self, has_cursor: bool, target: &ast::TableFactor) -> Result<()> {
+        if let (true, ast::TableFactor::Table { name, .. }) = (has_cursor, target)
+            && let Some(colibri_catalog::Relation::View(_)) = self.relation(name)?
+        {
+            return Err(Error::unsupported("WHERE CURRENT OF on a view"));
+        }
+        Ok(())
+    }
+
+    fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
+        if let Some(colibri_catalog::Relation::View(view)) = self.relation(name)? {
+            let error =
+                Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
+                    .hint("Write to the tables that it reads.");
+            return Err(self.place(super::name_span(name), error));
+        }
+        if let Some(system) = self.system_relation(name)?.filter(|system| system.is_view) {
+            let message = format!("cannot {verb} view \"{}\"", system.name);
+            let error = Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
+                .detail("Views that do not select from a single table or view are not automatically updatable.");
+            return Err(self.place(super::name_span(name), error));
+        }
+        self.table(name)
+    }
+
+    /// Binds INSERT.
+    pub fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(Error::unsupported("INSERT into something other than a table"));
+        };
+        whole::insert(insert)?;
+        let table = self.written_table(name, "insert into")?;
+        self.need(table.id, &table.schema, Privileges::INSERT);
+        if insert.returning.is_some() {
+            self.need(table.id, &table.schema, Privileges::SELECT);
+        }
+        let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
+        let mut targets: Vec<(usize, Option<Target<'_>>)> = Vec::new();
+        for column in &insert.columns {
+            let target = Target::of(column)?;
+            let place = self.target_column(&table, target.column)?;
+            let is_again = |(other, before): &(usize, Option<Target<'_>>)| {
+                *other == place && !(target.is_part() && before.as_ref().is_some_and(Target::is_part))
+            };
+            if targets.iter().any(is_again) {
+                let message = format!("column \"{}\" specified more than once", table.columns[place].name);
+                return Err(self.place(target.column.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
+            self.expect_parts(&table, place, &target)?;
+            targets.push((place, Some(target)));
+        }
+        let explicit = !targets.is_empty();
+        if !explicit {
+            targets = table.live_columns().map(|(place, _)| (place, None)).collect();
+        }
+        let overriding = match (insert.has_table_keyword, insert.overwrite) {
+            (true, _) => Overriding::System,
+            (_, true) => Overriding::User,
+            _ => Overriding::No,
+        };
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (place, column) in table.columns.iter().enumerate() {
+            values.push(if column.dropped {
+                Expr::Const(colibri_types::Datum::Null)
+            } else {
+                self.column_default(&table, place)?
+            });
+        }
+        // What parts are written into is NULL, whatever the default.
+        for (place, _) in targets.iter().filter(|(_, target)| target.as_ref().is_some_and(Target::is_part)) {
+            values[*place] = Expr::Const(colibri_types::Datum::Null);
+        }
+        let source = match &insert.source {
+            None => None,
+            Some(query) => {
+                let source = self.insert_source(&table, query, &targets, explicit, overriding, &mut values)?;
+                Some(source)
+            }
+        };
+        let on_conflict = match &insert.on {
+            None => None,
+            Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(&table, &alias, clause)?),
+            Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "ON DUPLICATE KEY is ON CONFLICT here")),
+        };
+        let returning = match &insert.returning {
+            None => None,
+            Some(items) => {
+                self.frame().scopes.push(Scope::default());
+                self.scope_for_table(&table, &alias, false);
+                let bound = self.returning(items);
+                self.frame().scopes.pop();
+                Some(bound?)
+            }
+        };
+        Ok(BoundInsert { table, source, values, on_conflict, returning })
+    }
+
+    fn insert_source(
+        &mut self,
+        table: &Arc<Table>,
+        query: &ast::Query,
+        targets: &[(usize, Option<Target<'_>>)],
+        explicit: bool,
+        overriding: Overriding,
+        values: &mut [Expr],
+    ) -> Result<Query> {
+        let rows = match &*query.body {
+            ast::SetExpr::Values(rows)
+                if query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() =>
+            {
+                Some(rows)
+            }
+            _ => None,
+        };
+        let too_many = |binder: &Self, span: Span| {
+            binder.place(span, Error::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"))
+        };
+        let too_few = |binder: &Self, span: Span| {
+            binder.place(span, Error::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
+        };
+        let Some(rows) = rows else {
+            let mut source = self.query(query)?;
+            let width = source.columns.len();
+            if width > targets.len() {
+                return Err(too_many(self, query.span()));
+            }
+            if width < targets.len() && explicit {
+                return Err(too_few(self, query.span()));
+            }
+            // Literals of the SELECT list take the columns' types.
+            let types: Vec<Type> =
+                source
+                    .columns
+                    .iter()
+                    .zip(targets)
+                    .map(|(column, (place, target))| {
+                        if column.ty.ty == Type::Unknown {
+                            self.type_of(table, *place, target).ty
+                        } else {
+                            column.ty.ty
+                        }
+                    })
+                    .collect();
+            self.retype(&mut source, &types)?;
+            for (index, (place, target)) in targets[..width].iter().enumerate() {
+                let place = *place;
+                if overriding == Overriding::User && table.columns[place].identity.is_some() {
+                    continue;
+                }
+                self.refuse_generated(table, place, overriding)?;
+                let bound = Bound { expr: Expr::Column(index), ty: source.columns[index].ty };
+                let value = self.value_for(table, place, target, bound, query.span())?;
+                self.put(table, place, target, value, values)?;
+            }
+            return Ok(source);
+        };
+        whole::values(rows)?;
+        let width = rows.rows.first().map_or(0, |row| row.content.len());
+        let mut bound_rows = Vec::with_capacity(rows.rows.len());
+        let mut extras_found = Vec::new();
+        // A row's own expressions are cast to the columns' types one by one.
+        for row in &rows.rows {
+            if row.content.len() != width {
+                let span = row.content.first().map_or(Span::empty(), Spanned::span);
+                let error = Error::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length");
+                return Err(self.place(span, error));
+            }
+            if width > targets.len() {
+                return Err(too_many(self, row.content[targets.len()].span()));
+            }
+            if width < targets.len() && explicit {
+                return Err(too_few(self, row.content.first().map_or(Span::empty(), Spanned::span)));
+            }
+            // A single row may have functions that give rows, as the list of a SELECT may.
+            let extras = (rows.rows.len() == 1).then(Vec::new);
+            self.frame().scopes.push(Scope { no_calls: "VALUES", extras, ..Scope::default() });
+            let mut exprs = Vec::with_capacity(width);
+            for (expr, (place, target)) in row.content.iter().zip(targets) {
+                let place = *place;
+                if let (true, Some(target)) = (is_default(expr), target.as_ref().filter(|target| target.is_part())) {
+                    return Err(self.default_of_part(target));
+                }
+                let ignored = overriding == Overriding::User && table.columns[place].identity.is_some();
+                if ignored || is_default(expr) {
+                    exprs.push(values[place].clone());
+                    continue;
+                }
+                self.refuse_generated(table, place, overriding)?;
+                let bound = self.expr(expr)?;
+                exprs.push(self.value_for(table, place, target, bound, expr.span())?);
+            }
+            extras_found = self.frame().scopes.pop().and_then(|scope| scope.extras).unwrap_or_default();
+            bound_rows.push(exprs);
+        }
+        let columns = targets[..width]
+            .iter()
+            .map(|(place, target)| Column {
+                name: table.columns[*place].name.clone(),
+                ty: self.type_of(table, *place, target),
+                origin: None,
+                collation: super::collation::Collation::Default,
+            })
+            .collect();
+        for (index, (place, target)) in targets[..width].iter().enumerate() {
+            self.put(table, *place, target, Expr::Column(index), values)?;
+        }
+        let body = if extras_found.is_empty() {
+            Body::Values(bound_rows)
+        } else {
+            Body::Select(Box::new(logical::Select {
+                relations: Vec::new(),
+                from: None,
+                filter: Vec::new(),
+                group: None,
+                grouped_rows: Vec::new(),
+                extras: extras_found,
+                output: bound_rows.pop().unwrap_or_default(),
+                distinct: logical::Distinct::No,
+            }))
+        };
+        Ok(Query::plain(body, columns))
+    }
+
+    fn type_of(&self, table: &Table, place: usize, target: &Option<Target<'_>>) -> colibri_types::ColumnType {
+        target.as_ref().map_or(table.columns[place].ty, |target| self.type_of_target(table, place, target))
+    }
+
+    fn value_for(
+        &mut self,
+        table: &Table,
+        place: usize,
+        target: &Option<Target<'_>>,
+        bound: Bound,
+        span: Span,
+    ) -> Result<Expr> {
+        match target {
+            Some(target) => self.value_for_target(table, place, target, bound, span),
+            None => self.assign(table, place, bound, span),
+        }
+    }
+
+    /// Puts what a target is given into the values of a row.
+    fn put(
+        &mut self,
+        table: &Table,
+        place: usize,
+        target: &Option<Target<'_>>,
+        value: Expr,
+        values: &mut [Expr],
+    ) -> Result<()> {
+        values[place] = match target.as_ref().filter(|target| target.is_part()) {
+            Some(target) => {
+                let whole = std::mem::replace(&mut values[place], Expr::Const(colibri_types::Datum::Null));
+                self.with_part(whole, table.columns[place].ty.ty, target, value)?
+            }
+            None => value,
+        };
+        Ok(())
+    }
+
+    fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding) -> Result<()> {
+        let column = &table.columns[column];
+        if column.identity == Some(Identity::Always) && overriding != Overriding::System {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+            let error = Error::new(SqlState("428C9"), message)
+                .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
+                .hint("Use OVERRIDING SYSTEM VALUE to override.");
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn on_conflict(&mut self, table: &Arc<Table>, alias: &str, clause: &ast::OnConflict) -> Result<OnConflict> {
+        whole::on_conflict(clause);
+        let arbiters = match &clause.conflict_target {
+            None => Vec::new(),
+            Some(ast::ConflictTarget::Columns(columns)) => {
+                let mut places = Vec::with_capacity(columns.len());
+                for column in columns {
+                    places.push(self.target_column(table, column)?);
+                }
+                let found = unique_on(table, &places);
+                if found.is_empty() {
+                    let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                    return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
+                }
+                found
+            }
+            Some(ast::ConflictTarget::OnConstraint(name)) => {
+                let name = fold(name_parts(name)?.last().expect("a name has parts"));
+                let key = table.primary_key.as_ref().filter(|key| key.name == name).map(|_| Arbiter::Key);
+                let index = || table.indexes.iter().find(|index| index.name == name && index.unique);
+                match key.or_else(|| index().map(|index| Arbiter::Index(Arc::clone(index)))) {
+                    Some(arbiter) => vec![arbiter],
+                    None => {
+                        let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                        return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+                    }
+                }
+            }
+        };
+        let action = match &clause.action {
+            ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
+            ast::OnConflictAction::DoUpdate(update) => {
+                self.need(table.id, &table.schema, Privileges::UPDATE.with(Privileges::SELECT));
+                if arbiters.is_empty() {
+                    let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    return Err(
+                        Error::new(SqlState::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name).")
+                    );
+                }
+                self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
+                self.scope_for_table(table, alias, false);
+                self.scope_for_excluded(table);
+                let bound = self.conflict_update(table, update);
+                self.frame().scopes.pop();
+                bound?
+            }
+        };
+        Ok(OnConflict { arbiters, action })
+    }
+
+    /// `excluded`: the proposed row, found only by its full name.
+    fn scope_for_excluded(&mut self, table: &Table) {
+        let (columns, hidden) = table_columns(table);
+        let columns: Vec<Column> = columns.into_iter().take(table.columns.len()).collect();
+        // The existing row comes with its hidden number, if it has one, in no place: both rows are the table's columns.
+        let scope = self.scope();
+        let base = table.columns.len();
+        scope.tables.push(ScopeTable {
+            name: "excluded".into(),
+            schema: None,
+            base,
+            hidden: hidden[..columns.len()].to_vec(),
+            columns,
+            visible: true,
+            oid: Some(table.id),
+            marker: None,
+            row_name: table.name.clone(),
+            is_scalar: false,
+            is_nullable: false,
+        });
+        scope.width = base * 2;
+    }
+
+    fn conflict_update(&mut self, table: &Arc<Table>, update: &ast::DoUpdate) -> Result<ConflictAction> {
+        let assignments = self.assignments(table, &update.assignments)?;
+        let condition = match &update.selection {
+            Some(condition) => Some(self.condition(condition, "WHERE")?),
+            None => None,
+        };
+        let assignments = assignments
+            .into_iter()
+            .map(|(column, value)| crate::plan::Assignment {
+                column,
+                value: crate::plan::AssignedValue::Expr(value.expr),
+            })
+            .collect();
+        Ok(ConflictAction::Update { assignments, condition })
+    }
+
+    fn assignments(&mut self, table: &Arc<Table>, list: &[ast::Assignment]) -> Result<Vec<(usize, BoundValue)>> {
+        let mut assignments: Vec<(usize, BoundValue)> = Vec::with_capacity(list.len());
+        for assignment in list {
+            match &assignment.target {
+                ast::AssignmentTarget::ColumnName(name) => {
+                    self.assigned(table, name, &assignment.value, &mut assignments)?;
+                }
+                ast::AssignmentTarget::Tuple(names) => {
+                    let values = self.source_of_row(&assignment.value, names.len())?;
+                    for (name, value) in names.iter().zip(&values) {
+                        self.assigned(table, name, value, &mut assignments)?;
+                    }
+                }
+            }
+        }
+        Ok(assignments)
+    }
+
+    /// What several columns are set to at once: a query's only row, or a row that is written out. A
+    /// value in parentheses is neither, so that one column alone is set to `ROW (value)`.
+    fn source_of_row(&mut self, value: &ast::Expr, count: usize) -> Result<Vec<ast::Expr>> {
+        let mut source = value;
+        while let ast::Expr::Nested(inner) = source {
+            source = inner;
+        }
+        let parts = match source {
+            ast::Expr::Subquery(query) => match self.subquery_query(query)?.0.columns.len() {
+                columns if columns == count && count > 1 => self.parts_of_row(query, count)?,
+                columns => vec![source.clone(); columns],
+            },
+            row => match super::expr::as_tuple(row) {
+                Some(parts) => parts.into_owned(),
+                None => {
+                    let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                    return Err(self.place(value.span(), Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
+                }
+            },
+        };
+        if parts.len() != count {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
+            return Err(self.place(value.span(), error));
+        }
+        Ok(parts)
+    }
+
+    /// The parts of a query's only row, each as a query of its own.
+    pub(super) fn parts_of_row(&self, query: &ast::Query, count: usize) -> Result<Vec<ast::Expr>> {
+        let names: Vec<String> = (0..count).map(|index| format!("c{index}")).collect();
+        let mut parts = Vec::with_capacity(count);
+        for name in &names {
+            let text = format!("SELECT {name} FROM (SELECT 1) AS \"row\"({})", names.join(", "));
+            let mut part = colibri_syntax::parse_query(&text)?;
+            if let ast::SetExpr::Select(select) = &mut *part.body
+                && let Some(ast::TableWithJoins { relation: ast::TableFactor::Derived { subquery, .. }, .. }) =
+                    select.from.first_mut()
+            {
+                **subquery = query.clone();
+            }
+            parts.push(ast::Expr::Subquery(Box::new(part)));
+        }
+        Ok(parts)
+    }
+
+    fn assigned(
+        &mut self,
+        table: &Arc<Table>,
+        name: &ast::ObjectName,
+        value: &ast::Expr,
+        before: &mut Vec<(usize, BoundValue)>,
+    ) -> Result<()> {
+        let target = Target::of(name)?;
+        let column = self.target_column(table, target.column)?;
+        self.expect_parts(table, column, &target)?;
+        let earlier = before.iter().position(|(other, _)| *other == column);
+        if earlier.is_some_and(|at| !(target.is_part() && before[at].1.is_part)) {
+            let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        if is_default(value) {
+            if target.is_part() {
+                return Err(self.default_of_part(&target));
+            }
+            let expr = self.column_default(table, column)?;
+            before.push((column, BoundValue { expr, is_part: false }));
+            return Ok(());
+        }
+        if table.columns[column].identity == Some(Identity::Always) {
+            let message = format!("column \"{}\" can only be updated to DEFAULT", table.columns[column].name);
+            let detail = "is an identity column defined as GENERATED ALWAYS.";
+            let detail = format!("Column \"{}\" {detail}", table.columns[column].name);
+            return Err(Error::new(SqlState("428C9"), message).detail(detail));
+        }
+        let bound = self.expr(value)?;
+        let mut expr = self.value_for_target(table, column, &target, bound, value.span())?;
+        if target.is_part() {
+            let whole = earlier.map_or(Expr::Column(column), |at| before.remove(at).1.expr);
+            expr = self.with_part(whole, table.columns[column].ty.ty, &target, expr)?;
+        }
+        before.push((column, BoundValue { expr, is_part: target.is_part() }));
+        Ok(())
+    }
+
+    fn target(
+        &mut self,
+        factor: &ast::TableFactor,
+        relations: &mut Vec<Relation>,
+    ) -> Result<(Arc<Table>, logical::From)> {
+        whole::factor(factor)?;
+        let ast::TableFactor::Table { name, alias, args: None, sample: None, .. } = factor else {
+            return Err(Error::unsupported("writing to something other than a table"));
+        };
+        if let Some(column) = alias.iter().flat_map(|alias| &alias.columns).next() {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"");
+            return Err(self.place(column.name.span, error));
+        }
+        let table = self.written_table(name, "update")?;
+        let visible_as = alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.name));
+        let base = self.scope().width;
+        self.scope_for_table(&table, &visible_as, false);
+        let width = self.scope().width - base;
+        relations.push(Relation::new(base, width, Source::Table(Arc::clone(&table)), visible_as));
+        Ok((table, logical::From::Relation(relations.len() - 1)))
+    }
+
+    /// Binds UPDATE.
+    pub fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+        whole::update(update)?;
+        if !update.table.joins.is_empty() {
+            return Err(Error::unsupported("UPDATE of a join"));
+        }
+        self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
+        let bound = self.update_in_scope(update);
+        self.frame().scopes.pop();
+        bound
+    }
+
+    fn update_in_scope(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+        let mut relations = Vec::new();
+        let cursor = current_of::cursor_of(update.selection.as_ref());
+        self.refuse_cursor_on_view(cursor.is_some(), &update.table.relation)?;
+        let (table, target) = self.target(&update.table.relation, &mut relations)?;
+        let reads =
+            update.selection.is_some() && cursor.is_none() || update.from.is_some() || update.returning.is_some();
+        let also = if reads { Privileges::SELECT } else { Privileges::NONE };
+        self.need(table.id, &table.schema, Privileges::UPDATE.with(also));
+        let others: &[ast::TableWithJoins] = match &update.from {
+            None => &[],
+            Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
+        };
+        let from = self.beside(target, others, &mut relations)?;
+        // In PostgreSQL's order: see `select_in_scope`.
+        self.scope().no_calls = "WHERE";
+        let mut filter = match &update.selection {
+            Some(condition) if cursor.is_none() => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            _ => Vec::new(),
+        };
+        let returning = update.returning.as_ref().map(|items| self.returning(items)).transpose()?;
+        self.scope().no_calls = "UPDATE";
+        let assignments = self.assignments(&table, &update.assignments)?;
+        filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
+        Ok(BoundUpdate { table, relations, from, filter, assignments, returning })
+    }
+
+    fn beside(
+        &mut self,
+        target: logical::From,
+        others: &[ast::TableWithJoins],
+        relations: &mut Vec<Relation>,
+    ) -> Result<logical::From> {
+        Ok(match self.from(others, relations)? {
+            None => target,
+            Some(right) => logical::From::Join {
+                kind: logical::Join::Inner,
+                left: Box::new(target),
+                right: Box::new(right),
+                on: Vec::new(),
+            },
+        })
+    }
+
+    /// Binds DELETE.
+    pub fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+        whole::delete(delete)?;
+        self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
+        let bound = self.delete_in_scope(delete);
+        self.frame().scopes.pop();
+        bound
+    }
+
+    fn delete_in_scope(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+        let (ast::FromTable::WithFromKeyword(tables) | ast::FromTable::WithoutKeyword(tables)) = &delete.from;
+        let [table] = &tables[..] else {
+            return Err(Error::unsupported("DELETE from several tables"));
+        };
+        if !table.joins.is_empty() {
+            return Err(Error::unsupported("DELETE from a join"));
+        }
+        let mut relations = Vec::new();
+        let cursor = current_of::cursor_of(delete.selection.as_ref());
+        self.refuse_cursor_on_view(cursor.is_some(), &table.relation)?;
+        let (table, target) = self.target(&table.relation, &mut relations)?;
+        let reads =
+            delete.selection.is_some() && cursor.is_none() || delete.using.is_some() || delete.returning.is_some();
+        let also = if reads { Privileges::SELECT } else { Privileges::NONE };
+        self.need(table.id, &table.schema, Privileges::DELETE.with(also));
+        let from = self.beside(target, delete.using.as_deref().unwrap_or_default(), &mut relations)?;
+        let mut filter = match &delete.selection {
+            Some(condition) if cursor.is_none() => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            _ => Vec::new(),
+        };
+        let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
+        filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
+        Ok(BoundDelete { table, relations, from, filter, returning })
+    }
+}
+
+/// What keeps a set of columns unique.
+pub fn unique_on(table: &Table, columns: &[usize]) -> Vec<Arbiter> {
+    let same = |of: &[usize]| of.len() == columns.len() && of.iter().all(|column| columns.contains(column));
+    let mut found = Vec::new();
+    if table.primary_key.is_some() && same(table.key_columns()) {
+        found.push(Arbiter::Key);
+    }
+    let unique = |index: &&Arc<Index>| {
+        let of_index: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+        index.unique && same(&of_index)
+    };
+    found.extend(table.indexes.iter().filter(unique).map(|index| Arbiter::Index(Arc::clone(index))));
+    found
+}

@@ -1,0 +1,249 @@
+//! Expressions with names and types resolved, ready to be evaluated on a row.
+//!
+//! Invariants: operands have the types that the operation wants, casts included; a column is a place in the row that the
+//! operator holding the expression works on; an argument is a slot that an operator further up fills (see
+//! [`crate::plan::Fragment`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use colibri_catalog::Sequence;
+use colibri_types::{ColumnType, Datum, Error, Result, Type, cast::CastContext, functions::Function};
+
+use crate::logical::Query;
+use crate::plan::Fragment;
+
+pub mod walk;
+
+/// `WHEN value THEN result`
+#[derive(Debug, Clone)]
+pub struct CaseArm {
+    /// Casts the operand to what it is compared in.
+    pub operand_as: Option<(Type, ColumnType)>,
+    pub value: Expr,
+    pub result: Expr,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub enum Expr {
+    /// A constant.
+    Const(Datum),
+    /// A column of the row at hand.
+    Column(usize),
+    /// What a call of an aggregate gives, by its place among the calls of the SELECT. Only until
+    /// operators are chosen: these find it in a column of the group's row.
+    Aggregate(usize),
+    /// What a window function, or a function that gives rows, stands for in a SELECT list: by its
+    /// place among the [`crate::logical::Extra`] of the SELECT. Only until operators are chosen.
+    Extra(usize),
+    /// A parameter of the statement, counted from 0.
+    Param(usize),
+    /// A slot filled by an operator outside: a value of the outer query's row, or of a nested loop's outer side.
+    Arg(usize),
+    /// A pure function.
+    Call { function: &'static Function, args: Vec<Expr> },
+    /// Functions of two arguments in a row, as in `a + b + c + …`: each takes what the one before
+    /// gave. Long rows are this, so that what walks through expressions does not go as deep as the
+    /// row is long.
+    Chain { first: Box<Expr>, links: Vec<(&'static Function, Expr)> },
+    /// `=`, `<`, …: NULL if a side is.
+    Compare { op: CompareOp, left: Box<Expr>, right: Box<Expr> },
+    /// `IS [NOT] DISTINCT FROM`
+    Distinct { left: Box<Expr>, right: Box<Expr>, negated: bool },
+    /// `(a, b) < (c, d)`
+    CompareRows { op: CompareOp, left: Vec<Expr>, right: Vec<Expr> },
+    /// All of them, by three-valued logic; stops at the first false.
+    And(Vec<Expr>),
+    /// One of them; stops at the first true.
+    Or(Vec<Expr>),
+    /// `NOT`
+    Not(Box<Expr>),
+    /// `IS [NOT] NULL`
+    IsNull { input: Box<Expr>, negated: bool },
+    /// `IS [NOT] TRUE`, `FALSE`, `UNKNOWN` (`None`)
+    IsBool { input: Box<Expr>, value: Option<bool>, negated: bool },
+    /// To another type, or to another modifier of the same type.
+    Cast { input: Box<Expr>, from: Type, to: ColumnType, context: CastContext },
+    /// The first arm whose condition is true. Later arms are not evaluated.
+    Case { arms: Vec<(Expr, Expr)>, otherwise: Box<Expr> },
+    /// `CASE operand WHEN …` of an operand that gives another value each time: it is evaluated
+    /// once.
+    CaseOf { operand: Box<Expr>, arms: Vec<CaseArm>, otherwise: Box<Expr> },
+    /// The first that is not NULL. Later ones are not evaluated.
+    Coalesce(Vec<Expr>),
+    /// NULL if both are equal, the first otherwise. The first is evaluated once, `left_as` casts it for comparing.
+    NullIf { left: Box<Expr>, left_as: Option<(Type, ColumnType)>, right: Box<Expr> },
+    /// The largest (smallest) that is not NULL.
+    Extreme { greatest: bool, args: Vec<Expr> },
+    /// `[NOT] IN (…)`
+    InList { input: Box<Expr>, list: Vec<Expr>, negated: bool, id: ListId },
+    /// `ARRAY[…]`: values of the element type, or arrays of it.
+    Array { element: Type, values: Vec<Expr> },
+    /// `left op ANY (array)`, `left op ALL (array)`
+    AnyOf { test: Test, left: Box<Expr>, array: Box<Expr>, all: bool },
+    /// A query inside the expression.
+    Subquery(Box<Subquery>),
+    /// Something that only the session can do or knows.
+    Session { function: SessionFunction, args: Vec<Expr> },
+}
+
+/// Numbers lists of `IN`, by which an execution finds what it has made of them. No two lists of a
+/// process have the same number: a copy has one of its own.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct ListId(u64);
+
+impl ListId {
+    #[expect(clippy::new_without_default, reason = "no two are the same")]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number itself.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Clone for ListId {
+    fn clone(&self) -> Self {
+        Self::new()
+    }
+}
+
+/// What a value is tried for with each value of an array.
+#[derive(Clone, Copy, Debug)]
+pub enum Test {
+    Compare(CompareOp),
+    /// A function that gives a boolean: `LIKE ANY`.
+    Call(&'static Function),
+}
+
+/// Comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl CompareOp {
+    /// With sides exchanged.
+    pub fn flipped(self) -> Self {
+        match self {
+            Self::Eq => Self::Eq,
+            Self::Ne => Self::Ne,
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+        }
+    }
+
+    /// Whether an ordering satisfies it.
+    #[inline]
+    pub fn holds(self, ordering: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Eq => ordering.is_eq(),
+            Self::Ne => ordering.is_ne(),
+            Self::Lt => ordering.is_lt(),
+            Self::Le => ordering.is_le(),
+            Self::Gt => ordering.is_gt(),
+            Self::Ge => ordering.is_ge(),
+        }
+    }
+
+    /// Its symbol.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Eq => "=",
+            Self::Ne => "<>",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+        }
+    }
+}
+
+/// A query inside an expression.
+#[derive(Clone, Debug)]
+pub struct Subquery {
+    /// Numbers the subqueries of a statement: where the execution keeps what this one gave, if it does not depend on
+    /// the outer row.
+    pub id: usize,
+    /// The query.
+    pub query: Inner,
+    /// What it takes from the outer row: these go to its slots 0, 1, …. Empty: it is run once.
+    pub args: Vec<Expr>,
+    /// What is done with its rows.
+    pub kind: SubqueryKind,
+    /// How it was written: two queries at one place that were written alike are the same.
+    pub text: Box<str>,
+}
+
+/// The query that an expression holds.
+#[derive(Clone, Debug)]
+pub enum Inner {
+    /// As it was bound.
+    Logical(Arc<Query>),
+    /// As it is run.
+    Planned(Arc<Fragment>),
+}
+
+impl Subquery {
+    /// The name of the only column of a query that stands for a value.
+    pub(crate) fn column_name(&self) -> Option<compact_str::CompactString> {
+        match (&self.kind, &self.query) {
+            (SubqueryKind::Scalar, Inner::Logical(query)) => query.columns.first().map(|column| column.name.clone()),
+            _ => None,
+        }
+    }
+
+    /// The query as it is run. The planner has made it of the bound one.
+    pub fn fragment(&self) -> Result<&Arc<Fragment>> {
+        match &self.query {
+            Inner::Planned(fragment) => Ok(fragment),
+            Inner::Logical(_) => Err(Error::internal("a query inside an expression was not planned")),
+        }
+    }
+}
+
+/// What is done with the rows of a query inside an expression.
+#[derive(Clone, Debug)]
+pub enum SubqueryKind {
+    /// Whether there is a row.
+    Exists,
+    /// The only column of the only row; NULL without a row, an error (21000) with two.
+    Scalar,
+    /// `left op ANY (…)`, `left op ALL (…)` by three-valued logic; `IN` is `= ANY`, `NOT IN` is `<> ALL`. With more than
+    /// one expression on the left, `op` is `Eq` or `Ne` on the whole row.
+    Quantified { left: Vec<Expr>, op: CompareOp, all: bool },
+    /// `ARRAY(…)`: the values of the only column.
+    Array(Type),
+}
+
+/// What only the session can do or knows.
+#[derive(Clone, Debug)]
+pub enum SessionFunction {
+    /// `nextval` of a sequence known when the statement was bound.
+    NextVal(Arc<Sequence>),
+    /// Any other, by name, with the evaluated arguments: `nextval(text)`, `currval`, `lastval`, `setval`,
+    /// `current_setting`, `set_config`, `pg_backend_pid`, …
+    Named(&'static str),
+}
+
+impl SessionFunction {
+    /// Whether it may give another value each time, or do something.
+    pub fn is_volatile(&self) -> bool {
+        match self {
+            Self::NextVal(_) => true,
+            Self::Named(name) => !matches!(*name, "current_setting" | "pg_backend_pid"),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is known of a text's collation while names are bound.
+
+use colibri_types::{Error, Result, SqlState};
+use compact_str::CompactString;
+
+/// What the parts of an expression say of its collation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Collation {
+    /// Nothing: it is the database's.
+    #[default]
+    Default,
+    /// That of a column.
+    Implicit(CompactString),
+    /// Columns of two different ones.
+    Conflict(CompactString, CompactString),
+    /// A column of a query that leaves it open.
+    Open,
+    /// One that COLLATE names.
+    Explicit(CompactString),
+}
+
+impl Collation {
+    /// What both sides of an operation say together.
+    pub fn with(self, other: Self) -> Result<Self> {
+        use Collation::{Conflict, Default, Explicit, Implicit, Open};
+        Ok(match (self, other) {
+            (Explicit(one), Explicit(other)) if one != other => {
+                let message = format!("collation mismatch between explicit collations \"{one}\" and \"{other}\"");
+                return Err(Error::new(SqlState("42P21"), message));
+            }
+            (Explicit(name), _) | (_, Explicit(name)) => Explicit(name),
+            (Conflict(one, other), _) | (_, Conflict(one, other)) => Conflict(one, other),
+            (Implicit(one), Implicit(other)) if one != other => Conflict(one, other),
+            (Implicit(name), _) | (_, Implicit(name)) => Implicit(name),
+            (Default | Open, Default | Open) => Default,
+        })
+    }
+
+    /// Fails for what cannot be put in order.
+    pub fn expect_one(&self) -> Result<()> {
+        match self {
+            Self::Conflict(one, other) => {
+                let message = format!("collation mismatch between implicit collations \"{one}\" and \"{other}\"");
+                Err(Error::new(SqlState("42P21"), message))
+            }
+            Self::Open => Err(undetermined("string comparison")),
+            Self::Default | Self::Implicit(_) | Self::Explicit(_) => Ok(()),
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Conflict(..) | Self::Open)
+    }
+
+    /// The one that a table's column keeps.
+    pub fn name(&self) -> Option<CompactString> {
+        match self {
+            Self::Implicit(name) | Self::Explicit(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+}
+
+pub fn undetermined(what: &str) -> Error {
+    let message = format!("could not determine which collation to use for {what}");
+    Error::new(SqlState("42P22"), message).hint("Use the COLLATE clause to set the collation explicitly.")
+}

@@ -1,0 +1,532 @@
+//! Plans: trees of operators, each giving rows to the one above.
+//!
+//! Rows are positional. A join's row is its left side's followed by its right side's. Slots ([`Expr::Arg`]) carry values
+//! from an outer row inwards: a query inside an expression finds the outer query's values in its first slots, and a
+//! nested loop puts its outer row's values into slots of its own before it runs its inner side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use colibri_catalog::{Index, ReferenceAction, Table, system_tables::SystemTable};
+use colibri_txn::{ColumnSet, Direction, Space};
+use colibri_types::{ColumnType, Error, aggregates::Aggregate, prefix::PatternKind};
+use compact_str::CompactString;
+
+use crate::expr::Expr;
+
+mod walk;
+
+/// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.
+#[derive(Debug)]
+pub struct Fragment {
+    /// The operators.
+    pub root: Node,
+    /// Slots that it uses, those of nested loops included.
+    pub slots: usize,
+    /// Names and types of the rows' columns. The root may give more columns than these: they are cut off.
+    pub columns: Vec<OutputColumn>,
+    /// They are not cut off: WHERE CURRENT OF finds a cursor's rows by them.
+    pub is_marked: bool,
+    /// What kept operators are found by.
+    pub id: FragmentId,
+    /// Why it fails whenever it is run, before anything is looked at: a constant of it cannot be computed.
+    pub fails: Option<Error>,
+    /// Functions were called on its constants while it was planned.
+    pub computes: bool,
+}
+
+/// A fragment's number, never used twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FragmentId(pub u64);
+
+impl Fragment {
+    pub fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = FragmentId(NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { root, slots, columns, is_marked: false, id, fails: None, computes: false }
+    }
+}
+
+/// A column of a result.
+#[derive(Debug, Clone)]
+pub struct OutputColumn {
+    pub name: CompactString,
+    pub ty: ColumnType,
+    /// The table and its column that it comes from unchanged: number and attribute number, as clients are told.
+    pub origin: Option<(u32, i16)>,
+}
+
+/// Expressions that an operator refers to for as long as it is kept.
+pub type Exprs = Arc<[Expr]>;
+
+/// An operator. What it evaluates is shared with whatever runs it, and never changes.
+#[derive(Debug)]
+pub enum Node {
+    /// Rows of expressions. One row without columns where a query has no FROM.
+    Values { rows: Arc<[Vec<Expr>]> },
+    /// `generate_series` and its like: rows that a function makes up, with their numbers behind if asked for.
+    Series { series: Series, args: Exprs, numbered: bool },
+    /// A table of the system, whose rows are made from the catalogue.
+    System { table: &'static SystemTable },
+    /// Each row as often as functions in the SELECT list give rows, with what they give behind it: the first of each, the
+    /// second, …, NULL for those that give no more.
+    Expand { input: Box<Node>, calls: Arc<[(Series, Vec<Expr>)]> },
+    /// `row_number()`: each row with its number among those that are equal in `partition`, which come side by side.
+    RowNumber { input: Box<Node>, partition: Exprs },
+    /// A table.
+    Scan(Arc<Scan>),
+    /// The number of entries in a range of a table, one row with one column: nothing is visited.
+    CountRange { table: Arc<Table>, access: Arc<Access> },
+    /// The rows for which the condition is true.
+    Filter { input: Box<Node>, condition: Arc<Expr> },
+    /// Expressions over each row.
+    Project { input: Box<Node>, exprs: Exprs },
+    /// For each outer row the inner side is run anew, with `args` of the outer row in the slots from `first_slot`.
+    NestedLoop {
+        kind: JoinKind,
+        outer: Box<Node>,
+        inner: Box<Node>,
+        first_slot: usize,
+        args: Exprs,
+        /// Over the joined row.
+        on: Option<Arc<Expr>>,
+        /// Columns of the inner side, for the NULLs of an outer join.
+        inner_width: usize,
+    },
+    /// The right side is kept in a hash table.
+    HashJoin {
+        kind: JoinKind,
+        left: Box<Node>,
+        right: Box<Node>,
+        left_keys: Exprs,
+        right_keys: Exprs,
+        /// Over the joined row.
+        on: Option<Arc<Expr>>,
+        left_width: usize,
+        right_width: usize,
+    },
+    /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no input.
+    Aggregate { input: Box<Node>, keys: Exprs, calls: Arc<[AggregateCall]> },
+    /// One row of those that are equal in the first `columns` columns. With `sorted` they come side by side, and the first
+    /// one stays (DISTINCT ON).
+    Distinct { input: Box<Node>, columns: usize, sorted: bool },
+    /// In order. With `top` (a LIMIT above, its OFFSET added) only the first `top` rows are kept.
+    Sort { input: Box<Node>, keys: Arc<[SortKey]>, top: Option<Expr> },
+    /// `OFFSET`, `LIMIT`.
+    Limit { input: Box<Node>, limit: Option<Expr>, offset: Option<Expr> },
+    /// `UNION ALL`: one after the other.
+    Append { inputs: Vec<Node> },
+    /// `INTERSECT [ALL]`, `EXCEPT [ALL]`. (`UNION` is a `Distinct` over an `Append`.)
+    SetOp { op: SetOp, all: bool, left: Box<Node>, right: Box<Node> },
+    /// Rows of a WITH query or another input that is read more than once: the first reader runs it, all read what it
+    /// gave. `id` numbers these in a statement.
+    Shared { id: usize, input: Arc<Node> },
+    /// A WITH query that refers to itself: the rows of `first`, then those that `again` makes of
+    /// them, then those that it makes of these, until there are no more. Without `all` no row is
+    /// given twice, nor looked at again.
+    Recursive { id: usize, name: CompactString, all: bool, columns: usize, first: Box<Node>, again: Box<Node> },
+    /// The rows that the query of this number gave in its last round.
+    Working { id: usize, name: CompactString, columns: Arc<[CompactString]> },
+    /// The rows of an input that depends on no row outside, computed once and found by keys:
+    /// columns of the input, each with what it is to be equal to. Fails when computing them looks
+    /// at more rows than `looked_at_max`.
+    Keyed { id: KeyedId, input: Arc<Node>, width: usize, keys: Arc<[(usize, Expr)]>, looked_at_max: u64 },
+    /// Two ways to the same rows: `by_key`, which has a `Keyed` in it, once `plain` has looked at
+    /// more rows than `after` in all its runs.
+    Switch { after: u64, plain: Box<Node>, by_key: Box<Node> },
+    /// Two ways to the same rows: `few`, which reads what `kept` (a `Keyed` without keys) gives, if
+    /// that is at most `few_max` rows, and `many` if it is more.
+    Choice { few_max: usize, kept: Box<Node>, few: Box<Node>, many: Box<Node> },
+    /// Locks the rows of tables that the input's rows come from, and gives the rows on.
+    LockRows { input: Box<Node>, targets: Arc<[LockTarget]>, mode: RowLock, if_locked: IfRowLocked },
+    /// `INSERT`
+    Insert(Arc<Insert>),
+    /// `UPDATE`
+    Update(Arc<Update>),
+    /// `DELETE`
+    Delete(Arc<Delete>),
+}
+
+/// Numbers rows that are kept by keys, never used twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyedId(u64);
+
+impl KeyedId {
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Functions that make rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Series {
+    /// `generate_series(start, stop [, step])` of integers (bigint or integer).
+    Ints,
+    /// Of numerics.
+    Numerics,
+    /// Of timestamps (with an interval as step).
+    Timestamps,
+    /// Of timestamps with time zone.
+    TimestampTzs,
+    /// `unnest(array)`: its values.
+    Unnest,
+    /// `generate_subscripts(array, dimension [, reverse])`
+    Subscripts,
+    /// `information_schema._pg_expandarray(array)`: its values and their places, from 1.
+    Expanded,
+    /// No rows: of what there is none of, partitions' ancestors say.
+    Nothing,
+    /// One row: the value of the argument, whatever it is.
+    One,
+    /// `regexp_matches(text, pattern [, flags])`: an array for each match.
+    Matches,
+    /// `regexp_split_to_table(text, pattern [, flags])`
+    Split,
+    /// `string_to_table(text, separator [, null])`
+    Pieces,
+}
+
+/// How rows of a table are found.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    pub table: Arc<Table>,
+    /// What a row consists of: places of the table's columns; `table.columns.len()` is the row's hidden number, where the
+    /// table has no primary key.
+    pub columns: Vec<usize>,
+    pub access: Access,
+    pub direction: Direction,
+    /// Over the row. Without subqueries and session functions.
+    pub filter: Option<Expr>,
+    /// The table's columns that the transaction comes to depend on.
+    pub depends: ColumnSet,
+    /// About how many rows it gives, for explaining.
+    pub rows: f64,
+}
+
+/// The way to a table's rows.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// By primary key, or all of it without ranges.
+    Key { ranges: KeyRanges },
+    /// By an index. `covering`: everything asked for is in the index' key, so that the row is not looked up.
+    Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
+    /// By the keys that any of several ways finds, none of which is a union itself.
+    Union { parts: Vec<Access> },
+}
+
+impl Access {
+    /// Where it looks first: a union, in the end, in the table.
+    pub fn space(&self, table: &Table) -> Space {
+        match self {
+            Self::Key { .. } | Self::Union { .. } => table.space(),
+            Self::Index { index, .. } => index.space(),
+        }
+    }
+
+    /// Whether columns of its key may have any value: its ranges are found one by one.
+    pub fn skips(&self) -> bool {
+        matches!(self, Self::Key { ranges } | Self::Index { ranges, .. } if ranges.skipped > 0)
+    }
+
+    /// Its ranges; of a union those of all its parts.
+    pub fn ranges(&self) -> impl Iterator<Item = &KeyRanges> {
+        let (one, parts): (_, &[Self]) = match self {
+            Self::Key { ranges } | Self::Index { ranges, .. } => (Some(ranges), &[]),
+            Self::Union { parts } => (None, parts),
+        };
+        one.into_iter().chain(parts.iter().filter_map(|part| match part {
+            Self::Key { ranges } | Self::Index { ranges, .. } => Some(ranges),
+            Self::Union { .. } => None,
+        }))
+    }
+}
+
+/// Ranges of keys: those that have given values in the first columns and lie between bounds in the
+/// next one. Or, with alternatives, those that lie in the ranges of one of these; nothing else is
+/// said then.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRanges {
+    /// How many of the key's first columns may have any value: what is said here is said of those
+    /// behind them. See `exec`'s `skip_scan`.
+    pub skipped: usize,
+    /// Values of the first columns, cast to the columns' types. A NULL value finds nothing, except for [`KeyPart::Null`].
+    pub prefix: Vec<KeyPart>,
+    /// The column behind the prefix is a text that begins with what all that matches a pattern
+    /// begins with. There are no bounds then. A NULL finds nothing.
+    pub starts: Option<(PatternKind, Expr)>,
+    /// In the sense of the column's values, whichever way the index orders them. NULL finds nothing.
+    pub low: Option<(Expr, Inclusive)>,
+    pub high: Option<(Expr, Inclusive)>,
+    /// For `(a = 1 AND b = 2) OR (a = 3 AND b > 4)`. They may overlap, and have no alternatives of
+    /// their own.
+    pub alternatives: Vec<KeyRanges>,
+}
+
+impl KeyRanges {
+    /// Whether all keys are meant.
+    pub fn is_everything(&self) -> bool {
+        self.prefix.is_empty() && self.is_unbounded() && self.alternatives.is_empty()
+    }
+
+    /// Whether nothing is said of the column behind the prefix.
+    pub fn is_unbounded(&self) -> bool {
+        self.starts.is_none() && self.low.is_none() && self.high.is_none()
+    }
+
+    /// Calls something for each value that keys are compared with.
+    pub fn for_each_value<'r>(&'r self, visit: &mut dyn FnMut(&'r Expr)) {
+        for part in &self.prefix {
+            match part {
+                KeyPart::Eq(value) | KeyPart::AnyOf(value) => visit(value),
+                KeyPart::In(values) => values.iter().for_each(&mut *visit),
+                KeyPart::Null => {}
+            }
+        }
+        self.starts.iter().for_each(|(_, pattern)| visit(pattern));
+        self.low.iter().chain(&self.high).for_each(|(value, _)| visit(value));
+        self.alternatives.iter().for_each(|ranges| ranges.for_each_value(visit));
+    }
+
+    /// The same, to change them.
+    pub fn for_each_value_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        for part in &mut self.prefix {
+            match part {
+                KeyPart::Eq(value) | KeyPart::AnyOf(value) => visit(value),
+                KeyPart::In(values) => values.iter_mut().for_each(&mut *visit),
+                KeyPart::Null => {}
+            }
+        }
+        self.starts.iter_mut().for_each(|(_, pattern)| visit(pattern));
+        self.low.iter_mut().chain(&mut self.high).for_each(|(value, _)| visit(value));
+        self.alternatives.iter_mut().for_each(|ranges| ranges.for_each_value_mut(visit));
+    }
+}
+
+/// Whether a bound itself belongs to the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inclusive(pub bool);
+
+/// What a column of a key is to be.
+#[derive(Debug, Clone)]
+pub enum KeyPart {
+    /// Equal to a value.
+    Eq(Expr),
+    /// Equal to one of these: the ranges are sorted, and each is visited once.
+    In(Vec<Expr>),
+    /// Equal to one of an array's values, in the same way.
+    AnyOf(Expr),
+    /// NULL.
+    Null,
+}
+
+/// Which rows a join gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinKind {
+    Inner,
+    Left,
+    /// Only of hash joins. Chosen by no rule yet: LEFT with its sides exchanged always does.
+    Right,
+    /// Only of hash joins.
+    Full,
+    /// Left rows that have a partner; only their columns.
+    Semi,
+    /// Left rows that have none; only their columns.
+    Anti,
+}
+
+/// A call of an aggregate, over the row that it is computed on.
+#[derive(Debug, Clone)]
+pub struct AggregateCall {
+    pub aggregate: &'static Aggregate,
+    pub args: Vec<Expr>,
+    pub distinct: bool,
+    pub filter: Option<Expr>,
+    /// Order of the input within the aggregate: `string_agg(x, ',' ORDER BY y)`.
+    pub order: Vec<SortKey>,
+}
+
+/// What rows are ordered by.
+#[derive(Debug, Clone)]
+pub struct SortKey {
+    pub expr: Expr,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// Set operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetOp {
+    Intersect,
+    Except,
+}
+
+/// A table whose rows are locked.
+#[derive(Debug)]
+pub struct LockTarget {
+    pub table: Arc<Table>,
+    /// Where the columns of its key are in the input's row; for a table without primary key, its hidden number.
+    pub key: Vec<usize>,
+}
+
+/// How strongly `SELECT … FOR` locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowLock {
+    Update,
+    NoKeyUpdate,
+    Share,
+    KeyShare,
+}
+
+impl RowLock {
+    /// As SQL writes it.
+    pub fn clause(self) -> &'static str {
+        match self {
+            Self::Update => "FOR UPDATE",
+            Self::NoKeyUpdate => "FOR NO KEY UPDATE",
+            Self::Share => "FOR SHARE",
+            Self::KeyShare => "FOR KEY SHARE",
+        }
+    }
+}
+
+/// What to do with rows that others have locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfRowLocked {
+    Wait,
+    NoWait,
+    Skip,
+}
+
+/// `INSERT`
+#[derive(Debug)]
+pub struct Insert {
+    pub table: Arc<Table>,
+    /// Gives a row of all the table's columns in order, defaults filled in and cast.
+    pub source: Node,
+    pub on_conflict: Option<OnConflict>,
+    /// Over the new row (all the table's columns).
+    pub returning: Option<Vec<Expr>>,
+    pub rules: Arc<TableRules>,
+}
+
+/// `ON CONFLICT`
+#[derive(Debug)]
+pub struct OnConflict {
+    /// Whose violation is meant. Empty: any.
+    pub arbiters: Vec<Arbiter>,
+    pub action: ConflictAction,
+}
+
+/// A unique constraint that ON CONFLICT speaks of.
+#[derive(Debug, Clone)]
+pub enum Arbiter {
+    /// The primary key.
+    Key,
+    /// A unique index.
+    Index(Arc<Index>),
+}
+
+/// What ON CONFLICT does.
+#[derive(Debug)]
+pub enum ConflictAction {
+    Nothing,
+    /// Assignments and condition are over the existing row followed by the proposed one.
+    Update {
+        assignments: Vec<Assignment>,
+        condition: Option<Expr>,
+    },
+}
+
+/// `column = expression`, cast to the column's type.
+#[derive(Debug)]
+pub struct Assignment {
+    pub column: usize,
+    pub value: AssignedValue,
+}
+
+/// What a column is set to.
+#[derive(Debug)]
+pub enum AssignedValue {
+    /// Computed from the source row.
+    Expr(Expr),
+    /// `c = c + x`: added to whatever the column is at commit (see [`colibri_txn::Patch`]). `x`, cast to the column's
+    /// type, is over the source row and does not depend on the column; `function` is the `+` of the column's type
+    /// (`subtract` for `c - x`). Chosen only where nothing else depends on the column: no index, check, foreign key,
+    /// RETURNING, and no other read of it in the statement.
+    Add { amount: Expr, function: &'static colibri_types::functions::Function },
+}
+
+/// `UPDATE`
+#[derive(Debug)]
+pub struct Update {
+    pub table: Arc<Table>,
+    /// Gives rows of all the table's columns (those that nothing needs are NULL), its hidden number if it has no
+    /// primary key, then whatever else the FROM clause brings, then what was evaluated ahead.
+    pub source: Node,
+    /// Over the source's row. Without queries.
+    pub assignments: Vec<Assignment>,
+    /// Over the source's row with the new values in place of the old. Without queries.
+    pub returning: Option<Vec<Expr>>,
+    pub rules: Arc<TableRules>,
+}
+
+/// `DELETE`
+#[derive(Debug)]
+pub struct Delete {
+    pub table: Arc<Table>,
+    /// As for [`Update`].
+    pub source: Node,
+    /// Over the source's row.
+    pub returning: Option<Vec<Expr>>,
+    pub rules: Arc<TableRules>,
+}
+
+/// What writing to a table has to obey, bound once per version of the catalogue.
+#[derive(Debug)]
+pub struct TableRules {
+    /// Name and condition over a row of all the table's columns. False is a violation, NULL is not.
+    pub checks: Vec<(CompactString, Expr)>,
+    /// Rows this table refers to.
+    pub foreign_keys: Vec<ForeignKeyRule>,
+    /// Tables that refer to rows of this one.
+    pub referenced_by: Vec<ReferenceRule>,
+    /// Rules of other tables, which this one's references lead to: kept here, found from there weakly, since tables may
+    /// refer to each other in circles.
+    pub others: std::sync::OnceLock<Vec<Arc<TableRules>>>,
+}
+
+/// A foreign key, from the side of the referring table.
+#[derive(Debug)]
+pub struct ForeignKeyRule {
+    pub name: CompactString,
+    /// The referring columns.
+    pub columns: Vec<usize>,
+    pub target: Arc<Table>,
+    /// Where they are unique, and for each column of that key which of `columns` it is compared with.
+    pub target_key: Arbiter,
+    pub key_order: Vec<usize>,
+}
+
+/// A foreign key, from the side of the table referred to.
+#[derive(Debug)]
+pub struct ReferenceRule {
+    pub name: CompactString,
+    /// This table's columns.
+    pub columns: Vec<usize>,
+    pub source: Arc<Table>,
+    /// The referring columns, in the same order.
+    pub source_columns: Vec<usize>,
+    /// The best way to find referring rows: ranges of the referring table's key or index whose prefix are slots 0, 1, …
+    /// (in the order of `columns`), and a filter over its row (all its columns) for what the access leaves open.
+    pub lookup: Access,
+    pub filter: Option<Expr>,
+    pub on_delete: ReferenceAction,
+    pub on_update: ReferenceAction,
+    /// Which of the referring columns `on_delete` sets; none says all of them.
+    pub delete_columns: Vec<usize>,
+    /// Defaults of the referring columns, for SET DEFAULT.
+    pub defaults: Vec<Expr>,
+    /// The referring table's own rules, for rows that an action changes; see [`TableRules::others`].
+    pub source_rules: std::sync::OnceLock<std::sync::Weak<TableRules>>,
+}

@@ -1,0 +1,730 @@
+//! The way to a table's rows: which key or index, and which range of it.
+
+use std::sync::Arc;
+
+use colibri_catalog::{Index, Table};
+use colibri_txn::{ColumnSet, Direction};
+use colibri_types::{Datum, Type, prefix::PatternKind};
+
+use super::{Layout, Ordered, Planned, Planner, Sampled, Sizes, filtered};
+use crate::bind::rewrite;
+use crate::expr::{CompareOp, Expr, Test};
+use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
+
+/// What finding a key costs, in rows looked at.
+pub(super) const SEEK_COST: f64 = 4.0;
+/// What looking up an index entry's row costs.
+pub(super) const LOOKUP_COST: f64 = 3.0;
+/// What finding the next value of a column that is skipped costs: a look for it, and one for what
+/// is below it.
+const VALUE_COST: f64 = 20.0;
+/// In tables of fewer rows nothing is skipped.
+const SKIPPED_ROWS_MIN: f64 = 1_000.0;
+/// What sorting a row costs, for each time that the rows can be halved.
+pub(super) const SORT_COST: f64 = 0.3;
+/// How many times as far as on average a scan in order is taken to go until it has found enough
+/// rows.
+const LATE: f64 = 10.0;
+/// What part of the rows a condition leaves that no key helps with.
+const FILTER_SELECTIVITY: f64 = 0.3;
+/// What part of the rows a range on one side leaves.
+const RANGE_SELECTIVITY: f64 = 0.3;
+/// What part of the rows a range between two values leaves.
+const BETWEEN_SELECTIVITY: f64 = 0.01;
+
+/// What a condition says about one column of a table.
+#[derive(Debug, Clone)]
+pub(super) enum Sarg {
+    Eq(Expr),
+    In(Vec<Expr>),
+    AnyOf(Expr),
+    Null,
+    Low(Expr, Inclusive),
+    High(Expr, Inclusive),
+    /// It begins with what all that matches a pattern begins with.
+    Starts(PatternKind, Expr),
+}
+
+/// A condition that a key can take over.
+#[derive(Debug, Clone)]
+pub(super) struct Sargable {
+    /// The table's column.
+    pub(super) column: usize,
+    pub(super) sarg: Sarg,
+    /// Which condition it is.
+    pub(super) condition: usize,
+}
+
+/// A way that was looked at.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// `None`: the primary key, or all rows.
+    pub(super) index: Option<Arc<Index>>,
+    pub(super) ranges: KeyRanges,
+    /// Several ways whose rows come together; there is neither an index nor a range then.
+    pub(super) union: Vec<Access>,
+    /// Conditions that the ranges take over.
+    pub(super) taken: Vec<usize>,
+    /// Conditions that the number of rows heeds: these, and those that ranges follow from.
+    pub(super) counted: Vec<usize>,
+    /// Rows that the ranges hold.
+    pub(super) rows: f64,
+    pub(super) cost: f64,
+    /// Everything asked for is in the index.
+    pub(super) covering: bool,
+    /// What the rows are ordered by, as columns of the table, read forward.
+    pub(super) order: Vec<Ordered>,
+    /// At most one row is found.
+    pub(super) unique: bool,
+    /// Columns of the table that have one value in all rows found.
+    pub(super) fixed: Vec<usize>,
+}
+
+impl Path {
+    /// The way as operators take it.
+    pub(super) fn access(self, covering: bool) -> Access {
+        let Self { index, ranges, union, .. } = self;
+        match index {
+            _ if !union.is_empty() => Access::Union { parts: union },
+            None => Access::Key { ranges },
+            Some(index) => Access::Index { index, ranges, covering },
+        }
+    }
+
+    /// What reading its keys alone costs.
+    fn gather_cost(&self) -> f64 {
+        SEEK_COST + self.rows
+    }
+}
+
+/// What is asked of a table.
+pub(super) struct Wanted<'w> {
+    pub(super) table: &'w Arc<Table>,
+    /// Where its columns begin in the wide row.
+    pub(super) base: usize,
+    /// Its columns that are needed above.
+    pub(super) columns: &'w [usize],
+    /// Conditions over the wide row, on this table's columns and on values known before.
+    pub(super) conditions: &'w [Expr],
+    /// Columns of the wide row that are known before: an outer side's.
+    pub(super) known: &'w dyn Fn(usize) -> bool,
+}
+
+/// About how many values an array has that is not known yet.
+const ARRAY_VALUES: f64 = 10.0;
+
+/// Whether a column of a type is found by the bytes of another type's value: `varchar` by `text`, `integer` by `bigint`.
+fn same_keys(column: Type, value: Type) -> bool {
+    column == value || (column.is_integer() && value.is_integer()) || (column.is_text() && value.is_text())
+}
+
+impl Wanted<'_> {
+    fn rows_of<'e>(&self, expr: &'e Expr) -> Option<(usize, &'e Expr)> {
+        let inner = match expr {
+            Expr::Cast { input, from, to, .. } if same_keys(*from, to.ty) && to.modifier.0 < 0 => &**input,
+            other => other,
+        };
+        let Expr::Column(place) = inner else { return None };
+        let column = place.checked_sub(self.base).filter(|&column| column < self.table.columns.len())?;
+        Some((column, inner))
+    }
+
+    /// Whether a value is known before the table is read: what queries and the session give is
+    /// asked for before the first row is.
+    fn is_known(&self, expr: &Expr) -> bool {
+        let mut known = !rewrite::is_volatile(expr) && rewrite::queries_depend_on_no_row(expr);
+        rewrite::for_each_column(expr, &mut |column| known = known && (self.known)(column));
+        known
+    }
+
+    pub(super) fn sargable(&self) -> Vec<Sargable> {
+        let mut found = Vec::new();
+        for (condition, expr) in self.conditions.iter().enumerate() {
+            let mut add = |column, sarg| found.push(Sargable { column, sarg, condition });
+            match expr {
+                Expr::Compare { op, left, right } => {
+                    let sides = [(*op, left, right), (op.flipped(), right, left)];
+                    for (op, column, value) in sides {
+                        let Some((column, _)) = self.rows_of(column) else { continue };
+                        if !self.is_known(value) {
+                            continue;
+                        }
+                        let value = (**value).clone();
+                        match op {
+                            CompareOp::Eq => add(column, Sarg::Eq(value)),
+                            CompareOp::Lt => add(column, Sarg::High(value, Inclusive(false))),
+                            CompareOp::Le => add(column, Sarg::High(value, Inclusive(true))),
+                            CompareOp::Gt => add(column, Sarg::Low(value, Inclusive(false))),
+                            CompareOp::Ge => add(column, Sarg::Low(value, Inclusive(true))),
+                            CompareOp::Ne => {}
+                        }
+                        break;
+                    }
+                }
+                Expr::InList { input, list, negated: false, .. } => {
+                    if let Some((column, _)) = self.rows_of(input)
+                        && list.iter().all(|item| self.is_known(item))
+                    {
+                        add(column, Sarg::In(list.clone()));
+                    }
+                }
+                Expr::AnyOf { test: Test::Compare(CompareOp::Eq), left, array, all: false } => {
+                    if let Some((column, _)) = self.rows_of(left)
+                        && self.is_known(array)
+                    {
+                        add(column, Sarg::AnyOf((**array).clone()));
+                    }
+                }
+                Expr::IsNull { input, negated: false } => {
+                    if let Some((column, _)) = self.rows_of(input) {
+                        add(column, Sarg::Null);
+                    }
+                }
+                Expr::Call { function, args } => {
+                    if let (Some(kind), [column, pattern]) = (PatternKind::of(function.name), &args[..])
+                        && let Some((column, _)) = self.rows_of(column)
+                        && matches!(self.table.columns[column].ty.ty, Type::Text | Type::Varchar)
+                        && self.is_known(pattern)
+                    {
+                        add(column, Sarg::Starts(kind, pattern.clone()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The path by a key's columns. `skipped`: how many values the first one has, which may be any of
+    /// them.
+    fn path(&self, index: Option<&Arc<Index>>, skipped: Option<f64>, sargable: &[Sargable], sizes: &dyn Sizes) -> Path {
+        let rows = sizes.rows(self.table).max(1.0);
+        let values = skipped.unwrap_or(1.0);
+        let skipped = usize::from(skipped.is_some());
+        let key = self.key(index).split_off(skipped);
+        let mut ranges = KeyRanges { skipped, ..KeyRanges::default() };
+        let (mut taken, mut counted) = (Vec::new(), Vec::new());
+        let mut equal = 0;
+        let mut fan_out = 1.0;
+        for &(column, ..) in &key {
+            let of_column = || sargable.iter().filter(|sargable| sargable.column == column);
+            let part = of_column()
+                .find_map(|found| match &found.sarg {
+                    Sarg::Eq(value) => Some((found, KeyPart::Eq(value.clone()))),
+                    _ => None,
+                })
+                .or_else(|| {
+                    of_column().find_map(|found| match &found.sarg {
+                        Sarg::In(list) => Some((found, KeyPart::In(list.clone()))),
+                        Sarg::AnyOf(array) => Some((found, KeyPart::AnyOf(array.clone()))),
+                        Sarg::Null if index.is_some() => Some((found, KeyPart::Null)),
+                        _ => None,
+                    })
+                });
+            let Some((found, part)) = part else { break };
+            fan_out *= match &part {
+                KeyPart::In(list) => list.len().max(1) as f64,
+                KeyPart::AnyOf(Expr::Const(Datum::Array(array))) => array.values().len().max(1) as f64,
+                KeyPart::AnyOf(_) => ARRAY_VALUES,
+                KeyPart::Eq(_) | KeyPart::Null => 1.0,
+            };
+            taken.push(found.condition);
+            ranges.prefix.push(part);
+            equal += 1;
+        }
+        let mut sides = 0;
+        if let Some(&(column, ..)) = key.get(equal) {
+            let starts = sargable.iter().find_map(|found| match &found.sarg {
+                Sarg::Starts(kind, pattern) if found.column == column => {
+                    counted.push(found.condition);
+                    Some((*kind, pattern.clone()))
+                }
+                _ => None,
+            });
+            // The pattern itself is still looked at for each row.
+            sides = if starts.is_some() { 2 } else { 0 };
+            ranges.starts = starts;
+        }
+        if let Some(&(column, ..)) = key.get(equal)
+            && ranges.starts.is_none()
+        {
+            for found in sargable.iter().filter(|sargable| sargable.column == column) {
+                match &found.sarg {
+                    Sarg::Low(value, inclusive) if ranges.low.is_none() => {
+                        ranges.low = Some((value.clone(), *inclusive))
+                    }
+                    Sarg::High(value, inclusive) if ranges.high.is_none() => {
+                        ranges.high = Some((value.clone(), *inclusive));
+                    }
+                    _ => continue,
+                }
+                sides += 1;
+                taken.push(found.condition);
+            }
+        }
+        let is_unique = skipped == 0 && index.is_none_or(|index| index.unique) && !key.is_empty();
+        let whole = equal == key.len() && !key.is_empty();
+        let mut found = match equal {
+            0 => rows,
+            _ if whole && is_unique => fan_out,
+            _ => {
+                let alike = sizes.rows_alike(self.table, index.map(|index| &**index), skipped + equal);
+                (alike.unwrap_or(1.0) * values * fan_out).min(rows)
+            }
+        };
+        found *= match sides {
+            0 => 1.0,
+            1 => RANGE_SELECTIVITY,
+            _ => BETWEEN_SELECTIVITY,
+        };
+        if !(ranges.is_everything() || whole && is_unique || skipped > 0) {
+            found = sizes.rows_in(self.table, index, &ranges, found).min(rows);
+        }
+        let is_list = |part: &KeyPart| matches!(part, KeyPart::In(_) | KeyPart::AnyOf(_));
+        let has_in = ranges.prefix.iter().any(is_list);
+        // The ranges are visited in the order of their keys, so several values of a column come in
+        // order, too.
+        let same = ranges.prefix.iter().take_while(|part| !is_list(part)).count();
+        let order = self.key_order(index).split_off(if skipped > 0 { 0 } else { same });
+        let covering = index.is_some_and(|index| self.is_covered_by(index));
+        let lookups = if index.is_none() || covering { 0.0 } else { LOOKUP_COST };
+        let seeks = match skipped {
+            0 => SEEK_COST * fan_out,
+            _ => values * (VALUE_COST + SEEK_COST * (fan_out - 1.0)),
+        };
+        let cost = seeks + found * (1.0 + lookups);
+        taken.sort_unstable();
+        taken.dedup();
+        counted.extend(&taken);
+        if skipped > 0 {
+            // What is left of the key behind very many values becomes one range.
+            taken.clear();
+        }
+        let fixed = key.iter().zip(&ranges.prefix);
+        let fixed = fixed.filter(|(_, part)| !is_list(part) && skipped == 0).map(|(key, _)| key.0).collect();
+        Path {
+            fixed,
+            index: index.cloned(),
+            union: Vec::new(),
+            unique: whole && is_unique && !has_in,
+            ranges,
+            taken,
+            counted,
+            rows: found,
+            cost,
+            covering,
+            order,
+        }
+    }
+
+    /// The path by a key whose first column may have any value, if the conditions say something about
+    /// the second one; they are still looked at for each row. `None` if there are many values of the
+    /// first one, or the conditions say something about it.
+    fn path_skipping(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], sizes: &dyn Sizes) -> Option<Path> {
+        let key = self.key(index);
+        let (&(first, ..), &(second, ..)) = (key.first()?, key.get(1)?);
+        let is_said_of = |column| sargable.iter().any(|sargable| sargable.column == column);
+        if is_said_of(first) || !is_said_of(second) {
+            return None;
+        }
+        let rows = sizes.rows(self.table);
+        let alike = sizes.rows_alike(self.table, index.map(|index| &**index), 1)?;
+        let values = (rows / alike.max(1.0)).max(1.0);
+        if values * VALUE_COST >= rows {
+            return None;
+        }
+        let path = self.path(index, Some(values), sargable, sizes);
+        let says_something = !path.ranges.prefix.is_empty() || !path.ranges.is_unbounded();
+        says_something.then_some(path)
+    }
+
+    /// Whether an index' entries give all columns asked for, exactly.
+    fn is_covered_by(&self, index: &Index) -> bool {
+        let in_entry = |column: usize| {
+            let ty = self.table.columns.get(column).map(|column| column.ty.ty);
+            let Some(ty) = ty else { return self.table.primary_key.is_none() };
+            let in_index = index.columns.iter().any(|of_index| of_index.column == column);
+            (in_index || self.table.key_columns().contains(&column)) && colibri_types::key::is_exact(ty)
+        };
+        let mut covered = self.columns.iter().all(|&column| in_entry(column));
+        for condition in self.conditions {
+            rewrite::for_each_column(condition, &mut |place| {
+                if let Some(column) = place.checked_sub(self.base).filter(|&column| column <= self.table.columns.len())
+                {
+                    covered = covered && ((self.known)(place) || in_entry(column));
+                }
+            });
+        }
+        covered
+    }
+
+    /// All ways, with what each costs.
+    pub(super) fn paths(&self, sizes: &dyn Sizes) -> Vec<Path> {
+        let sargable = self.sargable();
+        let keys = || std::iter::once(None).chain(self.table.indexes.iter().map(Some));
+        let mut paths: Vec<Path> = keys().map(|index| self.path(index, None, &sargable, sizes)).collect();
+        if sizes.rows(self.table) >= SKIPPED_ROWS_MIN {
+            paths.extend(keys().filter_map(|index| self.path_skipping(index, &sargable, sizes)));
+        }
+        for (at, condition) in self.conditions.iter().enumerate() {
+            let Some(alternatives) = alternatives_of(condition) else { continue };
+            let counted = |path| Path { counted: vec![at], ..path };
+            paths.extend(self.path_of_each(&alternatives, &sargable, sizes).map(counted));
+            let by_any = keys().filter_map(|index| self.path_of_any(index, &alternatives, &sargable, sizes));
+            paths.extend(by_any.map(counted));
+        }
+        paths
+    }
+
+    /// The path by the ranges of several alternatives, of which each says something about the key;
+    /// the condition itself is still looked at for each row.
+    fn path_of_any(
+        &self,
+        index: Option<&Arc<Index>>,
+        alternatives: &[Vec<Expr>],
+        sargable: &[Sargable],
+        sizes: &dyn Sizes,
+    ) -> Option<Path> {
+        let mut whole: Option<Path> = None;
+        for conditions in alternatives {
+            // What holds for all of them comes first: where both give values, these are the same
+            // for all.
+            let of_this = Wanted { conditions, ..*self }.sargable();
+            let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
+            let path = self.path(index, None, &together, sizes);
+            if path.ranges.is_everything() {
+                return None;
+            }
+            match &mut whole {
+                None => whole = Some(Path { ranges: KeyRanges::default(), taken: Vec::new(), unique: false, ..path }),
+                Some(whole) => {
+                    whole.rows += path.rows;
+                    whole.cost += path.cost;
+                    whole.fixed.retain(|column| path.fixed.contains(column));
+                }
+            }
+            whole.as_mut()?.ranges.alternatives.push(path.ranges);
+        }
+        let mut whole = whole?;
+        let is_fixed = |column: &usize| {
+            sargable.iter().any(|of_all| of_all.column == *column && matches!(of_all.sarg, Sarg::Eq(_)))
+        };
+        whole.fixed.retain(is_fixed);
+        // The ranges are visited in the order of their keys.
+        whole.order = self.key_order(index);
+        Some(whole)
+    }
+
+    /// The path by the keys that the best way of each alternative finds; the condition itself is
+    /// still looked at for each row.
+    fn path_of_each(&self, alternatives: &[Vec<Expr>], sargable: &[Sargable], sizes: &dyn Sizes) -> Option<Path> {
+        if alternatives.len() > UNION_MAX {
+            return None;
+        }
+        let mut parts: Vec<Path> = Vec::new();
+        for conditions in alternatives {
+            let of_this = Wanted { conditions, ..*self }.sargable();
+            let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
+            let keys = std::iter::once(None).chain(self.table.indexes.iter().map(Some));
+            let ways =
+                keys.map(|index| self.path(index, None, &together, sizes)).filter(|way| !way.ranges.is_everything());
+            parts.push(ways.min_by(|one, other| one.gather_cost().total_cmp(&other.gather_cost()))?);
+        }
+        let rows: f64 = parts.iter().map(|part| part.rows).sum();
+        let gathering: f64 = parts.iter().map(Path::gather_cost).sum();
+        Some(Path {
+            index: None,
+            ranges: KeyRanges::default(),
+            taken: Vec::new(),
+            counted: Vec::new(),
+            rows,
+            cost: gathering + rows * (1.0 + LOOKUP_COST),
+            covering: false,
+            order: self.key_order(None),
+            unique: false,
+            fixed: Vec::new(),
+            union: parts.into_iter().map(|part| part.access(true)).collect(),
+        })
+    }
+
+    /// What a key's entries are ordered by: those of an index end with the row's key.
+    fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
+        let ordered = |(column, descending, nulls_first): (usize, bool, bool)| Ordered {
+            column,
+            descending,
+            nulls_first,
+            not_null: index.is_none() || self.table.columns[column].not_null,
+        };
+        let mut order: Vec<Ordered> = self.key(index).into_iter().map(ordered).collect();
+        for &column in self.table.key_columns() {
+            if order.iter().all(|ordered| ordered.column != column) {
+                order.push(Ordered { column, descending: false, nulls_first: false, not_null: true });
+            }
+        }
+        order
+    }
+
+    /// A key's columns: each with whether it is descending, and has NULLs first.
+    fn key(&self, index: Option<&Arc<Index>>) -> Vec<(usize, bool, bool)> {
+        match index {
+            Some(index) => {
+                index.columns.iter().map(|column| (column.column, column.descending, column.nulls_first)).collect()
+            }
+            None => self.table.key_columns().iter().map(|&column| (column, false, false)).collect(),
+        }
+    }
+}
+
+/// Ways that one condition is divided among at most.
+const UNION_MAX: usize = 64;
+
+/// Alternatives of one condition at most: more are not looked at one by one.
+const ALTERNATIVES_MAX: usize = 4_096;
+
+/// What a condition is an OR of, each as conditions that all hold: `(a, b) IN ((1, 2), …)`, which
+/// has become one, and rows that are compared, `(a, b) > (1, 2)`, as well.
+fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
+    match condition {
+        Expr::Or(all) if all.len() <= ALTERNATIVES_MAX => Some(all.iter().cloned().map(rewrite::conjuncts).collect()),
+        Expr::CompareRows { op, left, right } if left.len() == right.len() => {
+            let strict = match op {
+                CompareOp::Lt | CompareOp::Le => CompareOp::Lt,
+                CompareOp::Gt | CompareOp::Ge => CompareOp::Gt,
+                CompareOp::Eq | CompareOp::Ne => return None,
+            };
+            let compare = |op, at: usize| {
+                let (left, right) = (Box::new(left[at].clone()), Box::new(right[at].clone()));
+                Expr::Compare { op, left, right }
+            };
+            let alternative = |at: usize| {
+                let op = if at + 1 == left.len() { *op } else { strict };
+                (0..at).map(|before| compare(CompareOp::Eq, before)).chain([compare(op, at)]).collect()
+            };
+            Some((0..left.len()).map(alternative).collect())
+        }
+        _ => None,
+    }
+}
+
+/// How many conditions a condition counts as: alternatives that ask for several things each leave
+/// less than one condition does.
+pub(super) fn weight(condition: &Expr) -> usize {
+    match condition {
+        Expr::Or(any) => {
+            let of = |part: &Expr| if let Expr::And(all) = part { all.len() } else { 1 };
+            if any.iter().all(|part| of(part) > 2) { 2 } else { 1 }
+        }
+        _ => 1,
+    }
+}
+
+/// The share of rows that a number of conditions leave, none of which a key helps with.
+pub(super) fn left_by(conditions: usize) -> f64 {
+    FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
+}
+
+/// Whether rows ordered one way are ordered as wanted, perhaps read backward.
+pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Direction> {
+    if wanted.is_empty() {
+        return Some(Direction::Forward);
+    }
+    if wanted.len() > order.len() {
+        return None;
+    }
+    let matches = |flipped: bool| {
+        wanted.iter().zip(order).all(|(wanted, has)| {
+            wanted.column == has.column
+                && (wanted.descending != has.descending) == flipped
+                && (has.not_null || (wanted.nulls_first != has.nulls_first) == flipped)
+        })
+    };
+    if matches(false) {
+        Some(Direction::Forward)
+    } else if matches(true) {
+        Some(Direction::Backward)
+    } else {
+        None
+    }
+}
+
+impl Planner<'_> {
+    /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
+    pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
+        let (_, path, direction) = self.cheapest_cost(wanted, order, limit);
+        (path, direction)
+    }
+
+    /// The same, with what it costs in this order and under this limit.
+    pub(super) fn cheapest_cost(
+        &self,
+        wanted: &Wanted<'_>,
+        order: &[Ordered],
+        limit: Option<f64>,
+    ) -> (f64, Path, Direction) {
+        let paths = wanted.paths(self.sizes);
+        // All ways lead to the same rows. How many there are is known best to the one that says the least.
+        let matching = |path: &Path| path.rows * self.left_of(wanted, path);
+        let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
+        let mut best: Option<(f64, Path, Direction)> = None;
+        for path in paths {
+            // Reading all of an index is of use only for its order or if it holds all.
+            let whole = path.ranges.is_everything() && path.union.is_empty();
+            let order: Vec<Ordered> =
+                order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
+            let direction = satisfies(&path.order, &order).or(path.unique.then_some(Direction::Forward));
+            if path.index.is_some() && whole && (direction.is_none() || order.is_empty()) {
+                continue;
+            }
+            let mut cost = path.cost;
+            match direction {
+                Some(_) => {
+                    if let Some(limit) = limit.filter(|_| !order.is_empty()) {
+                        // In an order that the conditions say nothing about, rows that fulfil them
+                        // may all come late.
+                        let late = if whole && !wanted.conditions.is_empty() { LATE } else { 1.0 };
+                        cost *= (late * limit / found).min(1.0);
+                        cost += SEEK_COST;
+                    }
+                }
+                None => cost += path.rows * path.rows.max(2.0).log2() * SORT_COST,
+            }
+            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                best = Some((cost, path, direction.unwrap_or(Direction::Forward)));
+            }
+        }
+        best.expect("the primary key's path is always there")
+    }
+
+    /// What part of the rows that a way finds the other conditions leave: those that can be judged
+    /// together by looking at some rows, and a guess for the rest.
+    pub(super) fn left_of(&self, wanted: &Wanted<'_>, path: &Path) -> f64 {
+        let (mut fulfil, mut rows, mut guessed) = (u128::MAX, 0, 0);
+        for (at, condition) in wanted.conditions.iter().enumerate() {
+            if path.counted.contains(&at) {
+                continue;
+            }
+            match self.sampled(wanted, condition) {
+                Some(sampled) => {
+                    fulfil &= sampled.fulfil;
+                    rows = sampled.rows;
+                }
+                None => guessed += weight(condition),
+            }
+        }
+        // Those of which no row was met are taken to be half as many as would have been met once.
+        let judged = if rows == 0 { 1.0 } else { f64::from(fulfil.count_ones()).max(0.5) / f64::from(rows) };
+        judged * left_by(guessed)
+    }
+
+    fn sampled(&self, wanted: &Wanted<'_>, condition: &Expr) -> Option<Sampled> {
+        let Wanted { table, base, .. } = *wanted;
+        if !self.samples || !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
+            return None;
+        }
+        let (mut of_table, mut is_own) = (false, true);
+        rewrite::for_each_column(condition, &mut |place| {
+            let is_of_it = place.checked_sub(base).is_some_and(|column| column < table.columns.len());
+            (of_table, is_own) = (of_table || is_of_it, is_own && is_of_it);
+        });
+        if !of_table || !is_own || rewrite::any(condition, &|part| matches!(part, Expr::Arg(_))) {
+            return None;
+        }
+        let mut own = condition.clone();
+        rewrite::map_columns(&mut own, &|place| place - base);
+        self.sizes.sampled(table, &own)
+    }
+
+    /// A scan of a table with its conditions. `bind` turns values over known columns into what the scan is given.
+    pub(super) fn scan(
+        &self,
+        wanted: &Wanted<'_>,
+        path: Path,
+        direction: Direction,
+        bind: &dyn Fn(Expr) -> Expr,
+    ) -> Planned {
+        let Wanted { table, base, .. } = *wanted;
+        let share = self.left_of(wanted, &path);
+        let left: Vec<&Expr> = wanted
+            .conditions
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !path.taken.contains(index))
+            .map(|(_, expr)| expr)
+            .collect();
+        let mut columns: Vec<usize> = wanted.columns.to_vec();
+        for condition in &left {
+            rewrite::for_each_column(condition, &mut |place| {
+                if let Some(column) = place.checked_sub(base).filter(|&column| column <= table.columns.len())
+                    && !(wanted.known)(place)
+                    && !columns.contains(&column)
+                {
+                    columns.push(column);
+                }
+            });
+        }
+        columns.sort_unstable();
+        let layout = Layout(columns.iter().map(|column| base + column).collect());
+        let mut pure = Vec::new();
+        let mut impure = Vec::new();
+        for condition in left {
+            let mut condition = bind(condition.clone());
+            rewrite::map_columns(&mut condition, &|place| {
+                layout.place(place).expect("the condition's columns were added above")
+            });
+            if rewrite::is_pure(&condition) && !rewrite::is_volatile(&condition) {
+                pure.push(condition);
+            } else {
+                impure.push(condition);
+            }
+        }
+        // What may fail waits for cheaper conditions that take a query to know.
+        let cost = super::cost::of_condition;
+        if let Some(cheapest) = impure.iter().map(cost).min_by(f64::total_cmp) {
+            let waits = |condition: &Expr| cost(condition) > cheapest && super::constants::may_fail(condition);
+            let (later, now): (Vec<Expr>, Vec<Expr>) = pure.into_iter().partition(waits);
+            pure = now;
+            impure.extend(later);
+        }
+        let rows = (path.rows * share).max(if path.unique { 0.5 } else { 1.0 });
+        let mut depends: ColumnSet = columns.iter().copied().filter(|&column| column < table.columns.len()).collect();
+        for sargable in wanted.sargable().iter().filter(|sargable| path.taken.contains(&sargable.condition)) {
+            depends.insert(sargable.column);
+        }
+        let order = path.order.iter().map(|ordered| Ordered { column: base + ordered.column, ..*ordered });
+        let order = match direction {
+            Direction::Forward => order.collect(),
+            Direction::Backward => order
+                .map(|ordered| Ordered {
+                    descending: !ordered.descending,
+                    nulls_first: !ordered.nulls_first,
+                    ..ordered
+                })
+                .collect(),
+        };
+        let covering = path.covering;
+        let mut access = path.access(covering);
+        bind_access(&mut access, bind);
+        let scan = Scan {
+            table: Arc::clone(table),
+            columns,
+            access,
+            direction,
+            filter: super::cost::ordered(pure),
+            depends,
+            rows,
+        };
+        Planned { node: filtered(Node::Scan(Arc::new(scan)), impure), layout, rows, order }
+    }
+}
+
+/// Turns the values that an access compares keys with into what the scan is given.
+fn bind_access(access: &mut Access, bind: &dyn Fn(Expr) -> Expr) {
+    match access {
+        Access::Key { ranges } | Access::Index { ranges, .. } => bind_ranges(ranges, bind),
+        Access::Union { parts } => parts.iter_mut().for_each(|part| bind_access(part, bind)),
+    }
+}
+
+pub(super) fn bind_ranges(ranges: &mut KeyRanges, bind: &dyn Fn(Expr) -> Expr) {
+    ranges.for_each_value_mut(&mut |value| *value = bind(std::mem::replace(value, Expr::Const(Datum::Null))));
+}

@@ -1,0 +1,195 @@
+//! Queries inside conditions that become joins.
+//!
+//! `EXISTS`, `NOT EXISTS` and `IN` as conditions of WHERE (or of ON of an inner join) are semi and
+//! anti joins: the rows of FROM that have a partner among the query's rows, or none. Which way such
+//! a join is carried out (a hash table, look-ups for each row, or look-ups of FROM's rows for the
+//! query's distinct values) is chosen with all other joins, by cost: see `joins`.
+//!
+//! | condition | becomes |
+//! | --- | --- |
+//! | `EXISTS` that looks at the row outside and reads one table | semi join with that table |
+//! | `NOT EXISTS` of the same kind | anti join with that table |
+//! | `x IN (SELECT …)` of one table | semi join with that table, also where it looks at the row outside |
+//! | `x IN (SELECT …)` that looks at no row outside | semi join with the query |
+//! | `x NOT IN (SELECT …)` of one table, with no NULLs on either side | anti join with that table |
+//!
+//! Everything else stays an expression: it is evaluated only where and when its value is needed, so
+//! it can raise no error that PostgreSQL would not raise. What of it is run for many rows finds its
+//! own rows by keys: see `by_key`. `NOT IN` where there may be NULLs stays as well; a set that
+//! knows about them answers it.
+//!
+//! Invariant: nothing is moved that gives another value each time, does something, or locks rows.
+
+use colibri_types::Result;
+
+use super::{Planner, Rewrites};
+use crate::bind::rewrite;
+use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind};
+use crate::logical::walk::varies;
+use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
+
+/// The pass.
+pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> Result<()> {
+    if planner.sizes.rewrites() == Rewrites::None {
+        return Ok(());
+    }
+    let Some(from) = &mut select.from else { return Ok(()) };
+    lift_conditions(from, &mut select.filter);
+    for condition in std::mem::take(&mut select.filter) {
+        if !join_of(select, &condition) {
+            select.filter.push(condition);
+        }
+    }
+    Ok(())
+}
+
+/// Takes queries out of the conditions of inner joins, where they mean what they mean in WHERE.
+fn lift_conditions(from: &mut From, filter: &mut Vec<Expr>) {
+    let From::Join { kind: Join::Inner, left, right, on } = from else { return };
+    let all = std::mem::take(on).into_iter().flat_map(rewrite::conjuncts);
+    let (lifted, kept): (Vec<Expr>, Vec<Expr>) = all.partition(|condition| join_kind(condition).is_some());
+    filter.extend(lifted);
+    *on = kept;
+    lift_conditions(left, filter);
+    lift_conditions(right, filter);
+}
+
+/// The query in a condition that asks whether one of its rows is a partner, and what it asks.
+fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
+    let (inner, exists) = match condition {
+        Expr::Not(inner) => (&**inner, Join::Anti),
+        other => (other, Join::Semi),
+    };
+    let Expr::Subquery(subquery) = inner else { return None };
+    match (&subquery.kind, exists) {
+        (SubqueryKind::Exists, kind) => Some((kind, subquery)),
+        (SubqueryKind::Quantified { op: CompareOp::Eq, all: false, .. }, kind) => Some((kind, subquery)),
+        (SubqueryKind::Quantified { op: CompareOp::Ne, all: true, .. }, Join::Semi) => Some((Join::Anti, subquery)),
+        _ => None,
+    }
+}
+
+/// Joins FROM with the query of a condition, which has no more to say then; `false` if it cannot
+/// be.
+fn join_of(select: &mut Select, condition: &Expr) -> bool {
+    let Some((kind, subquery)) = join_kind(condition) else { return false };
+    let Inner::Logical(query) = &subquery.query else { return false };
+    let left: &[Expr] = match &subquery.kind {
+        SubqueryKind::Quantified { left, .. } => left,
+        _ => &[],
+    };
+    let is_plain = |expr: &Expr| rewrite::is_pure(expr) && !rewrite::is_volatile(expr);
+    if !left.iter().chain(&subquery.args).all(is_plain) || query.has_effects() || query.reads_working() {
+        return false;
+    }
+    if kind == Join::Anti && !left.is_empty() && !are_never_null(select, query, left) {
+        return false;
+    }
+    let base = select.relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+    let joined = match of_table(query, subquery, left, base) {
+        Some(joined) => Some(joined),
+        None if subquery.args.is_empty() && kind == Join::Semi && !left.is_empty() => Some(of_query(query, left, base)),
+        None => None,
+    };
+    let Some((relation, on)) = joined else { return false };
+    let Some(from) = select.from.take() else { return false };
+    let right = Box::new(From::Relation(select.relations.len()));
+    select.relations.push(relation);
+    select.from = Some(From::Join { kind, left: Box::new(from), right, on });
+    true
+}
+
+/// Whether neither what `NOT IN` compares nor what the query gives, which reads one table, can be
+/// NULL. Then it asks for nothing but that there is no partner.
+fn are_never_null(select: &Select, query: &Query, left: &[Expr]) -> bool {
+    let Body::Select(inner) = &query.body else { return false };
+    let Some(from) = &select.from else { return false };
+    left.iter().all(|value| is_never_null(value, &select.relations, from, &select.filter))
+        && inner.from.as_ref().is_some_and(|from| {
+            inner.output[..left.len()].iter().all(|value| is_never_null(value, &inner.relations, from, &inner.filter))
+        })
+}
+
+fn is_never_null(value: &Expr, relations: &[Relation], from: &From, filter: &[Expr]) -> bool {
+    let Expr::Column(place) = value else { return false };
+    let is_tested = |condition: &Expr| matches!(condition, Expr::IsNull { input, negated: true } if matches!(**input, Expr::Column(column) if column == *place));
+    if filter.iter().cloned().flat_map(rewrite::conjuncts).any(|condition| is_tested(&condition)) {
+        return true;
+    }
+    relations.iter().enumerate().any(|(at, relation)| {
+        let column = place.checked_sub(relation.base).filter(|&column| column < relation.width);
+        let is_not_null = |column: usize| match &relation.source {
+            Source::Table(table) => table.columns.get(column).is_some_and(|column| column.not_null),
+            _ => false,
+        };
+        column.is_some_and(is_not_null) && is_always_there(from, at)
+    })
+}
+
+/// Whether no outer join puts NULLs in the place of a relation's rows.
+fn is_always_there(from: &From, relation: usize) -> bool {
+    match from {
+        From::Relation(_) => true,
+        From::Join { kind, left, right, .. } => match (kind, reads(left, relation), reads(right, relation)) {
+            (Join::Full, ..) | (Join::Left, _, true) | (Join::Right, true, _) => false,
+            (_, true, _) => is_always_there(left, relation),
+            (_, _, true) => is_always_there(right, relation),
+            _ => true,
+        },
+    }
+}
+
+fn reads(from: &From, relation: usize) -> bool {
+    match from {
+        From::Relation(at) => *at == relation,
+        From::Join { left, right, .. } => reads(left, relation) || reads(right, relation),
+    }
+}
+
+/// The table that a query reads, and the query's conditions over the joined row.
+fn of_table(query: &Query, subquery: &Subquery, left: &[Expr], base: usize) -> Option<(Relation, Vec<Expr>)> {
+    // A query that depends on nothing and is only asked for a row is asked once.
+    if subquery.args.is_empty() && left.is_empty() {
+        return None;
+    }
+    let Body::Select(inner) = &query.body else { return None };
+    let has_all_rows = query.limit.is_none()
+        && query.offset.is_none()
+        && inner.group.is_none()
+        && inner.extras.is_empty()
+        && !matches!(inner.distinct, Distinct::On(_));
+    let ([relation], Some(From::Relation(0)), true) = (&inner.relations[..], &inner.from, has_all_rows) else {
+        return None;
+    };
+    if !matches!(relation.source, Source::Table(_)) {
+        return None;
+    }
+    let mut on: Vec<Expr> = inner.filter.iter().cloned().flat_map(rewrite::conjuncts).collect();
+    let output = &inner.output[..left.len()];
+    if !on.iter().chain(output).all(|expr| rewrite::is_pure(expr) && !varies(expr)) {
+        return None;
+    }
+    let outside = |expr: &mut Expr| {
+        rewrite::map_columns(expr, &|column| base + column);
+        rewrite::substitute_slots(expr, &|slot| subquery.args[slot].clone());
+    };
+    on.iter_mut().for_each(outside);
+    for (left, output) in left.iter().zip(output) {
+        let mut output = output.clone();
+        outside(&mut output);
+        on.push(Expr::Compare { op: CompareOp::Eq, left: Box::new(left.clone()), right: Box::new(output) });
+    }
+    let relation = Relation { base: base + relation.base, ..relation.clone() };
+    Some((relation, on))
+}
+
+/// A query that depends on nothing, as what is joined.
+fn of_query(query: &Query, left: &[Expr], base: usize) -> (Relation, Vec<Expr>) {
+    let equal = |(place, left): (usize, &Expr)| {
+        let right = Box::new(Expr::Column(base + place));
+        Expr::Compare { op: CompareOp::Eq, left: Box::new(left.clone()), right }
+    };
+    let on = left.iter().enumerate().map(equal).collect();
+    let source = Source::Query(Box::new(query.clone()));
+    (Relation::new(base, query.columns.len(), source, "any".into()), on)
+}

@@ -1,0 +1,212 @@
+//! How many rows joins give, and the order of inner joins that costs least.
+//!
+//! An equality between two columns leaves one pair in as many as the column with more values has: a
+//! unique one as many as its table has rows, one at the beginning of an index as many as the index
+//! tells. Several equalities of the same two parts leave no fewer pairs than a unique key among
+//! them does.
+//!
+//! Where few parts are joined, all orders are looked at in which each part is joined to those
+//! before it by a condition: the cheapest order of each set of parts is the cheapest one of a
+//! smaller set with one part more, since how many rows a set gives does not depend on its order.
+//! More parts are joined greedily (see `joins`).
+
+use colibri_types::{Result, pulse};
+
+use super::joins::{Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, equality};
+use super::{Planner, Rewrites};
+use crate::bind::rewrite;
+use crate::expr::Expr;
+use crate::logical::{Relation, Source};
+
+/// So many parts are joined in the best of all orders at the most: twice the time for each more.
+const PARTS_MAX: usize = 8;
+/// What part of the pairs a condition leaves that is no equality.
+const OTHER_SELECTIVITY: f64 = 0.3;
+
+/// The cheapest way to join a set of parts.
+#[derive(Clone, Copy)]
+struct Best {
+    cost: f64,
+    /// The part that comes last.
+    last: usize,
+}
+
+/// A condition on several parts: which, as bits.
+struct Across<'e> {
+    parts: usize,
+    condition: &'e Expr,
+}
+
+impl Planner<'_> {
+    /// The order of the parts that costs least, if it pays to look for it and they can come in any
+    /// order.
+    pub(super) fn best_order(
+        &self,
+        items: &[Item<'_>],
+        estimates: &[f64],
+        across: &[Expr],
+        tables: &Tables<'_>,
+    ) -> Result<Option<Vec<usize>>> {
+        let is_free = |item: &Item<'_>| item.is_inner() && self.taken(item.from, tables.relations).is_empty();
+        let count = items.len();
+        if !(3..=PARTS_MAX).contains(&count) || !items.iter().all(is_free) || self.sizes.rewrites() == Rewrites::None {
+            return Ok(None);
+        }
+        let parts_of = |condition: &Expr| {
+            let looks_at = |(at, item): (usize, &Item<'_>)| usize::from(item.columns.has_any(condition)) << at;
+            items.iter().enumerate().map(looks_at).sum()
+        };
+        let across: Vec<Across<'_>> =
+            across.iter().map(|condition| Across { parts: parts_of(condition), condition }).collect();
+        let conditions: Vec<Expr> = across.iter().map(|across| across.condition.clone()).collect();
+        let read_costs: Vec<f64> =
+            items.iter().zip(estimates).map(|(item, &estimate)| self.scan_cost(item, estimate, tables)).collect();
+        let all = (1 << count) - 1;
+        let mut rows = vec![1.0; all + 1];
+        let mut columns = vec![Columns::default(); all + 1];
+        let mut best: Vec<Option<Best>> = vec![None; all + 1];
+        for set in 1..=all {
+            let last = set.ilog2() as usize;
+            let rest = set & !(1 << last);
+            columns[set] = columns[rest].with(&items[last].columns);
+            rows[set] = match rest {
+                0 => {
+                    best[set] = Some(Best { cost: self.cost_alone(&items[last], estimates[last], tables), last });
+                    estimates[last]
+                }
+                _ => {
+                    let now =
+                        across.iter().filter(|across| across.parts & !set == 0 && across.parts & (1 << last) != 0);
+                    let now: Vec<&Expr> = now.map(|across| across.condition).collect();
+                    rows[rest] * estimates[last] * self.left_of_pairs(&now, &items[last], estimates[last], tables)
+                }
+            }
+            .max(1.0);
+        }
+        for set in 1..all {
+            let Some(Best { cost, .. }) = best[set] else { continue };
+            let is_joined = |item: usize| {
+                let with = set | 1 << item;
+                across.iter().any(|across| {
+                    across.parts & !with == 0 && across.parts & (1 << item) != 0 && across.parts & set != 0
+                })
+            };
+            let others = || (0..count).filter(|item| set & 1 << item == 0);
+            let any_joined = others().any(is_joined);
+            for item in others().filter(|&item| !any_joined || is_joined(item)) {
+                pulse::work(UNITS_PER_METHOD)?;
+                let with = set | 1 << item;
+                let (more, method) =
+                    self.method(rows[set], &columns[set], &items[item], &conditions, estimates[item], tables);
+                // All of it is read once, whatever it is joined to; against many look-ups `method`
+                // does not count that.
+                let read = match method {
+                    Method::Hash | Method::Loop if rows[set] > FEW_LOOKUPS => read_costs[item] - estimates[item],
+                    _ => 0.0,
+                };
+                let cost = cost + more + read;
+                if best[with].is_none_or(|known| cost < known.cost) {
+                    best[with] = Some(Best { cost, last: item });
+                }
+            }
+        }
+        let mut order = Vec::with_capacity(count);
+        let mut set = all;
+        while let Some(Best { last, .. }) = best[set].filter(|_| set != 0) {
+            order.push(last);
+            set &= !(1 << last);
+        }
+        order.reverse();
+        Ok((order.len() == count).then_some(order))
+    }
+
+    /// What part of the pairs of rows conditions leave, of a part that is joined to others.
+    pub(super) fn left_of_pairs(&self, on: &[&Expr], item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
+        let is_own = |expr: &Expr| item.columns.has_any(expr) && item.columns.has_all(expr);
+        let is_others = |expr: &Expr| !item.columns.has_any(expr) && !rewrite::depends_on_no_row(expr);
+        let mut left = 1.0;
+        let (mut others, mut own) = (Vec::new(), Vec::new());
+        for condition in on {
+            match equality(condition, &is_others, &is_own) {
+                Some((other, mine)) => {
+                    let values = [&other, &mine].map(|side| values_of(self, side, tables));
+                    let values = values
+                        .into_iter()
+                        .flatten()
+                        .fold(None, |most: Option<f64>, values| Some(most.map_or(values, |most| most.max(values))));
+                    left /= values.unwrap_or(estimate).max(1.0);
+                    others.push(other);
+                    own.push(mine);
+                }
+                None => left *= OTHER_SELECTIVITY,
+            }
+        }
+        let unique = [unique_rows(self, &own, tables), unique_rows(self, &others, tables)];
+        match unique.into_iter().flatten().reduce(f64::max) {
+            Some(rows) if !own.is_empty() => left.max(1.0 / rows.max(1.0)),
+            _ => left,
+        }
+    }
+}
+
+/// The relation that a column is of, and its place there.
+fn relation_of<'r>(column: &Expr, relations: &'r [Relation]) -> Option<(&'r Relation, usize)> {
+    let inner = match column {
+        Expr::Cast { input, .. } => &**input,
+        other => other,
+    };
+    let Expr::Column(place) = inner else { return None };
+    relations.iter().find_map(|relation| {
+        let column = place.checked_sub(relation.base).filter(|&column| column < relation.width)?;
+        Some((relation, column))
+    })
+}
+
+/// How many different values a column of a table has, as far as keys and indexes tell.
+fn values_of(planner: &Planner<'_>, column: &Expr, tables: &Tables<'_>) -> Option<f64> {
+    let (relation, column) = relation_of(column, tables.relations)?;
+    let Source::Table(table) = &relation.source else { return None };
+    let rows = planner.sizes.rows(table).max(1.0);
+    if table.key_columns() == [column] {
+        return Some(rows);
+    }
+    let mut known = None;
+    let indexes =
+        table.indexes.iter().filter(|index| index.columns.first().is_some_and(|first| first.column == column));
+    for index in indexes {
+        if index.unique && index.columns.len() == 1 {
+            return Some(rows);
+        }
+        known = known.or(Some(&**index));
+    }
+    let by_key = table.key_columns().first() == Some(&column);
+    let index = match known {
+        Some(index) => Some(index),
+        None if by_key => None,
+        None => return None,
+    };
+    let alike = planner.sizes.rows_alike(table, index, 1)?;
+    Some((rows / alike.max(1.0)).max(1.0))
+}
+
+/// How many rows the table has of which the columns hold a unique key.
+fn unique_rows(planner: &Planner<'_>, columns: &[Expr], tables: &Tables<'_>) -> Option<f64> {
+    let mut places = Vec::new();
+    let mut of = None;
+    for column in columns {
+        let (relation, column) = relation_of(column, tables.relations)?;
+        if *of.get_or_insert(relation.base) != relation.base {
+            return None;
+        }
+        places.push(column);
+    }
+    let relation = tables.relations.iter().find(|relation| Some(relation.base) == of)?;
+    let Source::Table(table) = &relation.source else { return None };
+    let is_held = |mut key: std::slice::Iter<'_, usize>| key.len() > 0 && key.all(|column| places.contains(column));
+    let by_index = |index: &std::sync::Arc<colibri_catalog::Index>| {
+        let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+        index.unique && is_held(columns.iter())
+    };
+    (is_held(table.key_columns().iter()) || table.indexes.iter().any(by_index))
+        .then(|| planner.sizes.rows(table).max(1.0))
+}

@@ -1,0 +1,748 @@
+//! The order and kind of joins.
+//!
+//! Inner joins are taken apart into relations and conditions, and put together again: few in the
+//! cheapest of all orders (`join_order`), many greedily, the smallest relation first, then the one
+//! that makes the cheapest join. Outer joins keep their place. A
+//! semi or an anti join takes its turn with the inner ones, once all that its conditions look at is
+//! there. A semi join by equalities with few values is an inner join with the different ones of
+//! these, where that lets a table's rows be looked up.
+
+use std::sync::Arc;
+
+use colibri_catalog::Table;
+use colibri_txn::Direction;
+use colibri_types::{Error, Result, SqlState, pulse};
+
+use super::access::{LOOKUP_COST, Path, SEEK_COST, SORT_COST, Wanted, satisfies};
+use super::cost::ordered;
+use super::lateral::rows_of_calls;
+use super::relation::{SYSTEM_ROWS, gated, is_constant};
+use super::values_first::{FEW_ROWS, Leads};
+use super::{Ordered, Planned, Planner, filtered};
+use crate::bind::rewrite;
+use crate::expr::{CompareOp, Expr};
+use crate::logical::{From, Join, Relation, Source};
+use crate::plan::{JoinKind, KeyedId, Node};
+
+/// What looking for a way to join a part takes, in units of work.
+pub(super) const UNITS_PER_METHOD: usize = 500;
+
+/// What putting a row into a hash table costs, in rows looked at.
+pub(super) const HASH_COST: f64 = 1.5;
+/// A side is only put in place of the other, whose order is lost by that, if it is larger by this factor.
+const KEPT_RATIO: f64 = 2.0;
+/// What part of its rows a semi or an anti join leaves.
+const PARTNER_SHARE: f64 = 0.5;
+
+/// What is known about FROM as a whole.
+pub(super) struct Tables<'q> {
+    pub(super) relations: &'q [Relation],
+    /// For each relation, its columns that are needed above FROM.
+    pub(super) needed: &'q [Vec<usize>],
+    /// The order that would spare a sort, as columns of the wide row.
+    pub(super) order: &'q [Ordered],
+    /// How many rows are taken at most, if a LIMIT says so.
+    pub(super) limit: Option<f64>,
+    /// Whether the run may choose between two orders of the joins.
+    pub(super) chooses: bool,
+}
+
+/// So many rows are looked up rather than read with all others of a large table.
+pub(super) const FEW_LOOKUPS: f64 = 1_000.0;
+/// A LIMIT may take this many times as many rows of a join's outer side as it gives.
+const LIMIT_SLACK: f64 = 10.0;
+
+/// A part of FROM that inner, semi and anti joins put together.
+#[derive(Clone)]
+pub(super) struct Item<'q> {
+    pub(super) from: &'q From,
+    pub(super) columns: Columns,
+    /// Conditions on this part alone.
+    pub(super) conditions: Vec<Expr>,
+    /// How it is joined: [`JoinKind::Inner`], [`JoinKind::Semi`] or [`JoinKind::Anti`].
+    pub(super) kind: JoinKind,
+    /// Conditions that make a row of this part a partner, where it is no inner join.
+    pub(super) on: Vec<Expr>,
+    /// It gives each combination of values in these columns once, and nothing else; if there are
+    /// any.
+    pub(super) keys: Vec<usize>,
+    /// Where the rows with these are kept, once the run has found them to be few.
+    pub(super) kept: Option<(Arc<Node>, KeyedId)>,
+}
+
+impl<'q> Item<'q> {
+    fn inner(from: &'q From, relations: &[Relation]) -> Self {
+        let columns = columns_of(from, relations);
+        let conditions = match from {
+            From::Relation(index) => relations[*index].filter.clone(),
+            From::Join { .. } => Vec::new(),
+        };
+        let (on, keys) = (Vec::new(), Vec::new());
+        Self { from, columns, conditions, kind: JoinKind::Inner, on, keys, kept: None }
+    }
+
+    pub(super) fn is_inner(&self) -> bool {
+        self.kind == JoinKind::Inner
+    }
+}
+
+/// Ranges of the wide row.
+#[derive(Clone, Default)]
+pub(super) struct Columns(Vec<(usize, usize)>);
+
+impl Columns {
+    pub(super) fn has(&self, column: usize) -> bool {
+        self.0.iter().any(|&(low, high)| (low..high).contains(&column))
+    }
+
+    pub(super) fn has_all(&self, expr: &Expr) -> bool {
+        let mut all = true;
+        rewrite::for_each_column(expr, &mut |column| all = all && self.has(column));
+        all
+    }
+
+    pub(super) fn has_any(&self, expr: &Expr) -> bool {
+        let mut any = false;
+        rewrite::for_each_column(expr, &mut |column| any = any || self.has(column));
+        any
+    }
+
+    pub(super) fn with(&self, other: &Self) -> Self {
+        Self(self.0.iter().chain(&other.0).copied().collect())
+    }
+}
+
+pub(super) fn columns_of(from: &From, relations: &[Relation]) -> Columns {
+    match from {
+        From::Relation(index) => {
+            let relation = &relations[*index];
+            Columns(vec![(relation.base, relation.base + relation.width)])
+        }
+        From::Join { kind: Join::Semi | Join::Anti, left, .. } => columns_of(left, relations),
+        From::Join { left, right, .. } => columns_of(left, relations).with(&columns_of(right, relations)),
+    }
+}
+
+fn take_apart<'q>(from: &'q From, relations: &[Relation], items: &mut Vec<Item<'q>>, conditions: &mut Vec<Expr>) {
+    match from {
+        From::Join { kind: Join::Inner, left, right, on } => {
+            take_apart(left, relations, items, conditions);
+            take_apart(right, relations, items, conditions);
+            conditions.extend(on.iter().cloned());
+        }
+        From::Join { kind: kind @ (Join::Semi | Join::Anti), left, right, on } => {
+            take_apart(left, relations, items, conditions);
+            let kind = if *kind == Join::Semi { JoinKind::Semi } else { JoinKind::Anti };
+            items.push(Item { kind, on: on.clone(), ..Item::inner(right, relations) });
+        }
+        other => items.push(Item::inner(other, relations)),
+    }
+}
+
+/// The two sides of an equality between what is known on the left and what is known on the right.
+pub(super) fn equality(
+    condition: &Expr,
+    left: &dyn Fn(&Expr) -> bool,
+    right: &dyn Fn(&Expr) -> bool,
+) -> Option<(Expr, Expr)> {
+    let Expr::Compare { op: CompareOp::Eq, left: a, right: b } = condition else { return None };
+    if !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
+        return None;
+    }
+    if left(a) && right(b) {
+        Some(((**a).clone(), (**b).clone()))
+    } else if left(b) && right(a) {
+        Some(((**b).clone(), (**a).clone()))
+    } else {
+        None
+    }
+}
+
+impl Planner<'_> {
+    /// Plans FROM with the conditions of WHERE.
+    pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        self.samples |= tables.relations.len() > 1;
+        // What functions and LATERAL queries look at is needed from whatever stands before them.
+        let needed = needed_with(tables, tables.relations.iter().flat_map(|relation| relation.source.taken()));
+        let tables = &Tables { needed: &needed, ..*tables };
+        let mut items = Vec::new();
+        let mut conditions: Vec<Expr> = conditions;
+        take_apart(from, tables.relations, &mut items, &mut conditions);
+        let conditions: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
+        let mut across = Vec::new();
+        // What depends on no row comes before everything else, which is not looked at where it is false.
+        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let has_filters = items.iter().any(|item| !item.is_inner());
+        for condition in conditions {
+            // A query for each row is asked of those that semi and anti joins leave.
+            if has_filters && super::cost::is_query_per_row(&condition) {
+                across.push(condition);
+                continue;
+            }
+            let own = items.iter().position(|item| item.is_inner() && item.columns.has_all(&condition));
+            match own {
+                Some(item) if items[item].columns.has_any(&condition) => items[item].conditions.push(condition),
+                _ => across.push(condition),
+            }
+        }
+        if let [item] = &mut items[..]
+            && item.is_inner()
+        {
+            let conditions = std::mem::take(&mut item.conditions);
+            let planned = self.item(item.from, conditions, tables)?;
+            return Ok(gated(self.finish(planned, across), constant));
+        }
+        Ok(gated(self.join_all(items, across, tables)?, constant))
+    }
+
+    /// Conditions that are left, over a node that has all columns.
+    fn finish(&self, planned: Planned, conditions: Vec<Expr>) -> Planned {
+        if conditions.is_empty() {
+            return planned;
+        }
+        let rows = (planned.rows * 0.5).max(1.0);
+        let bound = conditions.into_iter().map(|condition| planned.layout.bind(condition)).collect();
+        Planned { node: filtered(planned.node, bound), rows, ..planned }
+    }
+
+    #[inline(never)]
+    pub(super) fn join_all(
+        &mut self,
+        mut items: Vec<Item<'_>>,
+        mut across: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        // What each part needs to give: what is needed above, and what conditions across parts look at.
+        let needed = needed_with(tables, across.iter().chain(items.iter().flat_map(|item| &item.on)));
+        let tables = &Tables { needed: &needed, ..*tables };
+        let mut estimates = Vec::with_capacity(items.len());
+        for item in &items {
+            estimates.push(self.estimate(item, tables));
+        }
+        for at in 0..items.len() {
+            match self.leads(at, &items, &estimates, tables)? {
+                Leads::No => {}
+                Leads::Always(keys) => {
+                    (items[at].kind, items[at].keys) = (JoinKind::Inner, keys);
+                    across.append(&mut items[at].on);
+                }
+                Leads::IfFew(keys, few) => return self.choice(items, across, at, keys, few, tables),
+            }
+        }
+        let first = (0..items.len())
+            .filter(|&item| items[item].is_inner() && self.taken(items[item].from, tables.relations).is_empty())
+            .min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]))
+            .ok_or_else(|| Error::internal("every part of FROM depends on another"))?;
+        let in_order = self.in_order(&items, first, tables);
+        let order = match (tables.limit, in_order) {
+            // Which rows come first, and how few may be enough, nobody has looked at.
+            (Some(_), None) => None,
+            _ => self.best_order(&items, &estimates, &across, tables)?,
+        };
+        let order = order.unwrap_or_else(|| vec![first]);
+        let Some(in_order) = in_order else {
+            return Ok(self.one_after_another(&order, items, &estimates, across, tables)?.1);
+        };
+        let (items_again, across_again) = (items.clone(), across.clone());
+        let first = order[0];
+        let smallest_first = self.in_two_ways(|planner| {
+            planner.one_after_another(&order, items, &estimates, across, &Tables { limit: None, ..*tables })
+        })?;
+        if first == in_order && satisfies(&smallest_first.1.order, tables.order) == Some(Direction::Forward) {
+            let planned = self.one_after_another(&[first], items_again, &estimates, across_again, tables)?;
+            return Ok(planned.1);
+        }
+        self.cheaper_in_order(smallest_first, in_order, items_again, &estimates, across_again, tables)
+    }
+
+    /// The part whose table has an order that spares the sort in front of a LIMIT.
+    fn in_order(&self, items: &[Item<'_>], first: usize, tables: &Tables<'_>) -> Option<usize> {
+        tables.limit?;
+        let at = tables.order.first()?.column;
+        let in_order = items.iter().position(|item| item.is_inner() && item.columns.has(at))?;
+        let item = &items[in_order];
+        let From::Relation(index) = item.from else { return None };
+        let Source::Table(table) = &tables.relations[*index].source else { return None };
+        let is_own = tables.order.iter().all(|ordered| item.columns.has(ordered.column));
+        if !is_own || !item.keys.is_empty() || !(self.may_have_two_ways() || first == in_order) {
+            return None;
+        }
+        let wanted = by_itself(table, *index, item, tables);
+        let base = tables.relations[*index].base;
+        let order: Vec<Ordered> =
+            tables.order.iter().map(|ordered| Ordered { column: ordered.column - base, ..*ordered }).collect();
+        let gives = |path: &Path| {
+            let left: Vec<Ordered> =
+                order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
+            path.unique || satisfies(&path.order, &left).is_some()
+        };
+        wanted.paths(self.sizes).iter().any(gives).then_some(in_order)
+    }
+
+    /// The cheaper one of two ways to the first rows in an order: all rows are joined, the smallest
+    /// part first, and then sorted; or the part that has the order comes first, and no more of it
+    /// is read than gives as many rows as are wanted.
+    fn cheaper_in_order(
+        &mut self,
+        (all_cost, all): (f64, Planned),
+        in_order: usize,
+        items: Vec<Item<'_>>,
+        estimates: &[f64],
+        across: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        let Some(limit) = tables.limit else { return Ok(all) };
+        let per_row = (estimates[in_order] / all.rows.max(1.0)).max(1.0);
+        let tables = &Tables { limit: Some(limit * per_row), ..*tables };
+        let (cost, planned) =
+            self.in_two_ways(|planner| planner.one_after_another(&[in_order], items, estimates, across, tables))?;
+        let sort_cost = all.rows * all.rows.max(2.0).log2() * SORT_COST;
+        let is_sorted = satisfies(&planned.order, tables.order) == Some(Direction::Forward);
+        Ok(if is_sorted && cost < all_cost + sort_cost { planned } else { all })
+    }
+
+    /// Joins the parts: first those in the order given, one at least, then each time the one that
+    /// is cheapest to join; and what all that costs.
+    fn one_after_another(
+        &mut self,
+        order: &[usize],
+        mut items: Vec<Item<'_>>,
+        estimates: &[f64],
+        mut across: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<(f64, Planned)> {
+        let single = Tables { order: &[], limit: None, ..*tables };
+        let taken: Vec<Vec<usize>> = items.iter().map(|item| self.taken(item.from, tables.relations)).collect();
+        let (&first, order) = order.split_first().ok_or_else(|| Error::internal("no part of FROM is the first"))?;
+        let mut order = order.iter().copied();
+        let mut left: Vec<usize> = (0..items.len()).filter(|&item| item != first).collect();
+        // Only the first one's order can last to the end.
+        let mut all_cost = self.cost_alone(&items[first], estimates[first], tables);
+        let mut planned = self.part(&items[first], tables)?;
+        let mut columns = items[first].columns.clone();
+        // A LIMIT ends the join as soon as it has enough, if nothing has to be sorted before.
+        let is_limited = tables.order.is_empty() || satisfies(&planned.order, tables.order) == Some(Direction::Forward);
+        let wanted = if is_limited { tables.limit.map(|limit| limit * LIMIT_SLACK) } else { None };
+        while !left.is_empty() {
+            let connected = |item: usize| {
+                let on = if items[item].is_inner() { &across } else { &items[item].on };
+                on.iter().any(|condition| {
+                    columns.has_any(condition)
+                        && items[item].columns.has_any(condition)
+                        && columns.with(&items[item].columns).has_all(condition)
+                })
+            };
+            // What is LATERAL comes behind all that it looks at.
+            // So is what a semi or an anti join's conditions look at.
+            let sees = |item: &Item<'_>| {
+                let both = columns.with(&item.columns);
+                item.on.iter().all(|condition| both.has_all(condition))
+            };
+            let ready: Vec<usize> = left
+                .iter()
+                .copied()
+                .filter(|&item| taken[item].iter().all(|&column| columns.has(column)) && sees(&items[item]))
+                .collect();
+            let given = order.next();
+            let candidates: Vec<usize> = match (given, ready.iter().copied().filter(|&item| connected(item)).collect())
+            {
+                (Some(given), _) => vec![given],
+                (None, connected) if !Vec::is_empty(&connected) => connected,
+                _ => ready,
+            };
+            let mut best: Option<(f64, usize, Method)> = None;
+            for &candidate in &candidates {
+                pulse::work(UNITS_PER_METHOD)?;
+                let item = &items[candidate];
+                let rows = wanted.map_or(planned.rows, |wanted| wanted.min(planned.rows));
+                let (cost, method) = self.method(rows, &columns, item, &across, estimates[candidate], tables);
+                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                    best = Some((cost, candidate, method));
+                }
+            }
+            let (cost, next, method) =
+                best.ok_or_else(|| Error::internal("parts of FROM depend on each other in a circle"))?;
+            all_cost += cost;
+            left.retain(|&item| item != next);
+            if !items[next].is_inner() {
+                let on = std::mem::take(&mut items[next].on);
+                let kind = items[next].kind;
+                planned = self.join(kind, planned, &columns, &items[next], on, method, &single)?;
+                continue;
+            }
+            let joined = columns.with(&items[next].columns);
+            let (ready, rest): (Vec<Expr>, Vec<Expr>) =
+                across.into_iter().partition(|condition| joined.has_all(condition));
+            across = rest;
+            planned = self.join(JoinKind::Inner, planned, &columns, &items[next], ready, method, &single)?;
+            columns = joined;
+        }
+        Ok((all_cost, self.finish(planned, across)))
+    }
+
+    /// What reading a part takes that is the first one: as much of it as is wanted, in the order
+    /// that is wanted.
+    pub(super) fn cost_alone(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
+        let From::Relation(index) = item.from else { return estimate };
+        let relation = &tables.relations[*index];
+        let Source::Table(table) = &relation.source else { return estimate };
+        let own = |ordered: &Ordered| item.columns.has(ordered.column);
+        let order: Vec<Ordered> = match tables.order.iter().all(own) {
+            true => tables
+                .order
+                .iter()
+                .map(|ordered| Ordered { column: ordered.column - relation.base, ..*ordered })
+                .collect(),
+            false => Vec::new(),
+        };
+        self.cheapest_cost(&by_itself(table, *index, item, tables), &order, tables.limit).0
+    }
+
+    /// About how many rows a part gives.
+    fn estimate(&self, item: &Item<'_>, tables: &Tables<'_>) -> f64 {
+        if item.kept.is_some() {
+            return FEW_ROWS;
+        }
+        let index = match item.from {
+            From::Relation(index) => index,
+            From::Join { kind, left, right, .. } => {
+                let side = |from| {
+                    let mut side = Item::inner(from, tables.relations);
+                    let own = |condition: &&Expr| side.columns.has_all(condition) && side.columns.has_any(condition);
+                    side.conditions = item.conditions.iter().filter(own).cloned().collect();
+                    self.estimate(&side, tables)
+                };
+                // Most rows are taken to have one partner.
+                return match kind {
+                    Join::Left | Join::Semi | Join::Anti => side(left),
+                    Join::Right => side(right),
+                    Join::Inner => side(left).min(side(right)),
+                    Join::Full => side(left) + side(right),
+                };
+            }
+        };
+        let relation = &tables.relations[*index];
+        match &relation.source {
+            Source::Table(table) => {
+                let wanted = by_itself(table, *index, item, tables);
+                let (path, _) = self.cheapest(&wanted, &[], None);
+                (path.rows * self.left_of(&wanted, &path)).max(1.0)
+            }
+            Source::Functions { calls, .. } => rows_of_calls(calls),
+            Source::System { .. } => SYSTEM_ROWS,
+            Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
+            Source::Query(_) | Source::Shared { .. } => self.all_rows_of(relation),
+        }
+    }
+
+    /// What finding all rows of a part costs, by itself.
+    pub(super) fn scan_cost(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
+        let From::Relation(index) = item.from else { return estimate };
+        let relation = &tables.relations[*index];
+        let Source::Table(table) = &relation.source else { return estimate };
+        (self.cheapest_cost(&by_itself(table, *index, item, tables), &[], None).0 - SEEK_COST).max(estimate)
+    }
+
+    /// How a part is best joined to what there is, and what that costs.
+    pub(super) fn method(
+        &self,
+        rows: f64,
+        columns: &Columns,
+        item: &Item<'_>,
+        across: &[Expr],
+        estimate: f64,
+        tables: &Tables<'_>,
+    ) -> (f64, Method) {
+        let across = if item.is_inner() { across } else { &item.on };
+        let usable = |condition: &&Expr| columns.with(&item.columns).has_all(condition);
+        if !self.taken(item.from, tables.relations).is_empty() {
+            return (rows * (SEEK_COST + estimate), Method::Lateral);
+        }
+        // A semi or an anti join has seen enough with the first partner.
+        let seen = if item.is_inner() { 1.0 } else { 0.5 };
+        let equalities = across
+            .iter()
+            .filter(usable)
+            .filter(|condition| {
+                equality(condition, &|expr| columns.has_any(expr) && columns.has_all(expr), &|expr| {
+                    item.columns.has_any(expr) && item.columns.has_all(expr)
+                })
+                .is_some()
+            })
+            .count();
+        // Reading the part counts against looking up few rows of it. Against many it does not:
+        // where these turn out to be far more than was guessed, a hash table costs what it costs.
+        let scan = if rows <= FEW_LOOKUPS { self.scan_cost(item, estimate, tables) } else { estimate };
+        let mut best = if equalities > 0 {
+            let cost = (scan - estimate) + estimate * HASH_COST + rows * HASH_COST;
+            (cost, Method::Hash)
+        } else {
+            (scan + rows * estimate.max(1.0) * seen, Method::Loop)
+        };
+        if let From::Relation(index) = item.from
+            && let Source::Table(table) = &tables.relations[*index].source
+            && item.keys.is_empty()
+        {
+            let mut conditions = item.conditions.clone();
+            conditions.extend(across.iter().filter(usable).cloned());
+            let wanted = Wanted {
+                table,
+                base: tables.relations[*index].base,
+                columns: &tables.needed[*index],
+                conditions: &conditions,
+                known: &|column| columns.has(column),
+            };
+            for path in wanted.paths(self.sizes) {
+                let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
+                let is_first_found = !item.is_inner() && path.taken.len() == conditions.len();
+                let each = if is_first_found { SEEK_COST + 1.0 + LOOKUP_COST } else { path.cost * seen };
+                let cost = rows * (SEEK_COST + each);
+                if (uses_outer || !item.is_inner()) && cost < best.0 {
+                    best = (cost, Method::Index);
+                }
+            }
+        }
+        best
+    }
+
+    /// Joins a part to what there is.
+    #[expect(clippy::too_many_arguments, reason = "both sides and their conditions")]
+    fn join(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        columns: &Columns,
+        inner: &Item<'_>,
+        on: Vec<Expr>,
+        method: Method,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        if let (Method::Index, From::Relation(index)) = (method, inner.from)
+            && let Source::Table(_) = &tables.relations[*index].source
+        {
+            return self.index_join(kind, outer, columns, *index, inner.conditions.clone(), on, tables);
+        }
+        if method == Method::Lateral {
+            return self.lateral_join(kind, outer, inner.from, inner.conditions.clone(), on, tables);
+        }
+        let mut right = self.part(inner, tables)?;
+        let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
+        let (mut outer, mut columns, mut inner_columns) = (outer, columns, &inner.columns);
+        if kind == JoinKind::Inner && matches!(method, Method::Hash) && right.rows > outer.rows * KEPT_RATIO {
+            // The smaller side is the one to keep in a hash table.
+            std::mem::swap(&mut outer, &mut right);
+            std::mem::swap(&mut columns, &mut inner_columns);
+        }
+        let layout = outer.layout.joined(&right.layout);
+        let mut left_keys = Vec::new();
+        let mut right_keys = Vec::new();
+        let mut rest = Vec::new();
+        for condition in on {
+            let sides = equality(&condition, &|expr| columns.has_any(expr) && columns.has_all(expr), &|expr| {
+                inner_columns.has_any(expr) && inner_columns.has_all(expr)
+            });
+            match sides {
+                Some((left, right_side)) => {
+                    left_keys.push(outer.layout.bind(left));
+                    right_keys.push(right.layout.bind(right_side));
+                }
+                None => rest.push(layout.bind(condition)),
+            }
+        }
+        let (left_width, right_width) = (outer.layout.0.len(), right.layout.0.len());
+        let rows = outer.rows * right.rows * share;
+        let (rows, layout) = match kind {
+            JoinKind::Inner => (rows.max(1.0), layout),
+            JoinKind::Semi | JoinKind::Anti => (outer.rows * PARTNER_SHARE, outer.layout),
+            JoinKind::Left | JoinKind::Right | JoinKind::Full => (rows.max(outer.rows), layout),
+        };
+        let order = if matches!(kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { outer.order };
+        let (left, right_node) = (Box::new(outer.node), Box::new(right.node));
+        if left_keys.is_empty() && kind == JoinKind::Full {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions",
+            ));
+        }
+        // Without keys the table is only a place to keep the right side in.
+        let node = Node::HashJoin {
+            kind,
+            left,
+            right: right_node,
+            left_keys: left_keys.into(),
+            right_keys: right_keys.into(),
+            on: ordered(rest).map(Arc::new),
+            left_width,
+            right_width,
+        };
+        Ok(Planned { node, layout, rows, order })
+    }
+
+    /// A nested loop whose inner side is found by values of the outer row.
+    #[expect(clippy::too_many_arguments, reason = "both sides, their columns and their conditions")]
+    fn index_join(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        columns: &Columns,
+        inner: usize,
+        inner_conditions: Vec<Expr>,
+        on: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        let relation = &tables.relations[inner];
+        let Source::Table(table) = &relation.source else {
+            return Err(Error::internal("an index join needs a table"));
+        };
+        // All conditions go to the inner scan: a row that fails them is no partner, for outer joins too.
+        let inner_columns = Columns(vec![(relation.base, relation.base + relation.width)]);
+        let mut conditions = inner_conditions;
+        let mut late = Vec::new();
+        for condition in on {
+            if rewrite::queries_depend_on_no_row(&condition) && inner_columns.has_any(&condition) {
+                conditions.push(condition);
+            } else {
+                late.push(condition);
+            }
+        }
+        let wanted = Wanted {
+            table,
+            base: relation.base,
+            columns: &tables.needed[inner],
+            conditions: &conditions,
+            known: &|column| columns.has(column),
+        };
+        let path = wanted
+            .paths(self.sizes)
+            .into_iter()
+            .min_by(|a, b| a.cost.total_cmp(&b.cost))
+            .ok_or_else(|| Error::internal("a table has no path"))?;
+        // Values of the outer row go to slots.
+        let first_slot = self.slots;
+        let args = std::cell::RefCell::new(Vec::<Expr>::new());
+        let slots = |mut expr: Expr| {
+            rewrite::substitute(&mut expr, &|column| {
+                if !columns.has(column) {
+                    return Expr::Column(column);
+                }
+                let place = outer.layout.place(column).unwrap_or_default();
+                let mut args = args.borrow_mut();
+                let same = args.iter().position(|arg| matches!(arg, Expr::Column(other) if *other == place));
+                let slot = same.unwrap_or_else(|| {
+                    args.push(Expr::Column(place));
+                    args.len() - 1
+                });
+                Expr::Arg(first_slot + slot)
+            });
+            expr
+        };
+        let scanned = self.scan(&wanted, path, Direction::Forward, &slots);
+        let args = args.into_inner();
+        self.slots += args.len();
+        let layout = outer.layout.joined(&scanned.layout);
+        let on = late.into_iter().map(|condition| layout.bind(condition)).collect();
+        let (rows, layout) = match kind {
+            JoinKind::Semi | JoinKind::Anti => ((outer.rows * PARTNER_SHARE).max(1.0), outer.layout),
+            _ => ((outer.rows * scanned.rows).max(1.0), layout),
+        };
+        let node = Node::NestedLoop {
+            kind,
+            outer: Box::new(outer.node),
+            inner_width: scanned.layout.0.len(),
+            inner: Box::new(scanned.node),
+            first_slot,
+            args: args.into(),
+            on: ordered(on).map(Arc::new),
+        };
+        Ok(Planned { node, layout, rows, order: outer.order })
+    }
+
+    /// A part that is not an inner join: a relation, or an outer join.
+    pub(super) fn item(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        match from {
+            From::Relation(index) => self.relation(*index, conditions, tables),
+            From::Join { kind: Join::Inner | Join::Semi | Join::Anti, .. } => self.from(from, conditions, tables),
+            From::Join { kind, left, right, on } => self.outer_join(*kind, left, right, on, conditions, tables),
+        }
+    }
+
+    fn outer_join(
+        &mut self,
+        kind: Join,
+        left: &From,
+        right: &From,
+        on: &[Expr],
+        conditions: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        let (left, right, kind) = if kind == Join::Right { (right, left, Join::Left) } else { (left, right, kind) };
+        let left_columns = columns_of(left, tables.relations);
+        let right_columns = columns_of(right, tables.relations);
+        let on: Vec<Expr> = on.iter().cloned().flat_map(rewrite::conjuncts).collect();
+        let needed = needed_with(tables, on.iter().chain(&conditions));
+        let limited = &Tables { needed: &needed, ..*tables };
+        let tables = &Tables { limit: None, ..*limited };
+        let inner_tables = &Tables { order: &[], ..*tables };
+        let (inner_only, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|condition| {
+            kind == Join::Left
+                && (is_constant(condition) || right_columns.has_all(condition) && right_columns.has_any(condition))
+        });
+        let kept = Item::inner(left, tables.relations).conditions;
+        // Each row on the left gives one at least, so no more of them are read than a LIMIT says.
+        let outer = match kind {
+            Join::Left if conditions.is_empty() => self.item(left, kept, limited)?,
+            Join::Left => self.item(left, kept, tables)?,
+            _ => self.item(left, kept, inner_tables)?,
+        };
+        let is_limited = kind == Join::Left
+            && conditions.is_empty()
+            && satisfies(&outer.order, tables.order) == Some(Direction::Forward);
+        let limit = if is_limited { limited.limit } else { None };
+        let outer_rows = limit.map_or(outer.rows, |limit| limit.min(outer.rows));
+        let mut item = Item::inner(right, tables.relations);
+        item.conditions.extend(inner_only);
+        let estimate = self.estimate(&item, tables);
+        let method = match kind {
+            Join::Full => Method::Hash,
+            _ => self.method(outer_rows, &left_columns, &item, &on, estimate, tables).1,
+        };
+        let kind = if kind == Join::Full { JoinKind::Full } else { JoinKind::Left };
+        let planned = self.join(kind, outer, &left_columns, &item, on, method, inner_tables)?;
+        Ok(self.finish(planned, conditions))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Hash,
+    Index,
+    Loop,
+    /// The part looks at the outer row.
+    Lateral,
+}
+
+/// What is asked of a table that is read by itself, for its conditions.
+fn by_itself<'w>(table: &'w Arc<Table>, index: usize, item: &'w Item<'_>, tables: &'w Tables<'_>) -> Wanted<'w> {
+    let (base, columns) = (tables.relations[index].base, &tables.needed[index]);
+    Wanted { table, base, columns, conditions: &item.conditions, known: &|_| false }
+}
+
+/// What each relation has to give, with the columns that conditions look at.
+fn needed_with<'e>(tables: &Tables<'_>, conditions: impl IntoIterator<Item = &'e Expr>) -> Vec<Vec<usize>> {
+    let mut needed = tables.needed.to_vec();
+    for condition in conditions {
+        rewrite::for_each_column(condition, &mut |place| add_needed(tables.relations, &mut needed, place));
+    }
+    needed
+}
+
+pub(super) fn add_needed(relations: &[Relation], needed: &mut [Vec<usize>], place: usize) {
+    for (relation, needed) in relations.iter().zip(needed) {
+        if let Some(column) = place.checked_sub(relation.base).filter(|&column| column < relation.width)
+            && !needed.contains(&column)
+        {
+            needed.push(column);
+            needed.sort_unstable();
+        }
+    }
+}

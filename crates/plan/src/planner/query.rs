@@ -1,0 +1,624 @@
+//! Planning a query above FROM.
+
+use colibri_txn::Direction;
+use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
+
+use super::access::{Path, Wanted, satisfies};
+use super::joins::{Tables, add_needed};
+use super::{Layout, Ordered, Planned, Planner, filtered};
+use crate::bind::CursorRows;
+use crate::bind::rewrite;
+use crate::expr::Expr;
+use crate::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
+use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SetOp, SortKey};
+
+/// What planning a query takes, in units of the pulse.
+const UNITS_PER_QUERY: usize = 500;
+
+/// How many columns a query's body gives, those for its order included.
+pub(super) fn width(query: &Query) -> usize {
+    match &query.body {
+        Body::Select(select) => select.output.len() + lock_columns(query, select).iter().map(Vec::len).sum::<usize>(),
+        _ => query.columns.len(),
+    }
+}
+
+/// For each relation whose rows are locked or marked, the places of its key in the wide row.
+fn lock_columns(query: &Query, select: &Select) -> Vec<Vec<usize>> {
+    let locked = |relation: &Relation| query.is_marked || locks(query, relation);
+    select
+        .relations
+        .iter()
+        .map(|relation| match &relation.source {
+            Source::Table(table) if locked(relation) => match table.key_columns() {
+                [] => vec![relation.base + table.columns.len()],
+                key => key.iter().map(|column| relation.base + column).collect(),
+            },
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// Whether a query locks the rows of a relation.
+fn locks(query: &Query, relation: &Relation) -> bool {
+    query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name))
+}
+
+/// Where the keys of the rows of a cursor's tables are in its rows: of the tables that are locked,
+/// or of the only one if the plan does nothing but read it.
+pub fn cursor_rows(query: &Query, root: &Node) -> CursorRows {
+    let mut rows = CursorRows { locks: !query.locks.is_empty(), tables: Vec::new() };
+    let Body::Select(select) = &query.body else { return rows };
+    let is_wanted = |relation: &Relation| if rows.locks { locks(query, relation) } else { is_read_through(root) };
+    let mut place = select.output.len();
+    for (relation, key) in select.relations.iter().zip(lock_columns(query, select)) {
+        if let Source::Table(table) = &relation.source
+            && !key.is_empty()
+            && is_wanted(relation)
+        {
+            rows.tables.push((table.id, (place..place + key.len()).collect()));
+        }
+        place += key.len();
+    }
+    rows
+}
+
+/// Whether rows of a table come as they are read.
+fn is_read_through(node: &Node) -> bool {
+    match node {
+        Node::Scan(_) => true,
+        Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => is_read_through(input),
+        _ => false,
+    }
+}
+
+/// A LIMIT that is known.
+pub(super) fn constant_limit(query: &Query) -> Option<f64> {
+    let value = |expr: &Option<Expr>| match expr {
+        None => Some(0.0),
+        Some(Expr::Const(Datum::Int(value))) => Some(*value as f64),
+        Some(_) => None,
+    };
+    query.limit.as_ref()?;
+    // A parameter is most often small.
+    Some(value(&query.limit).unwrap_or(100.0) + value(&query.offset).unwrap_or(100.0))
+}
+
+impl Planner<'_> {
+    pub(super) fn query(&mut self, query: &Query) -> Result<Node> {
+        pulse::work(UNITS_PER_QUERY)?;
+        let (node, sorted) = match &query.body {
+            Body::Values(rows) => {
+                let mut rows = rows.clone();
+                rows.iter_mut().flatten().try_for_each(|value| self.prepare(value))?;
+                (Node::Values { rows: rows.into() }, false)
+            }
+            Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, false),
+            Body::Recursive(terms) => (self.recursive(terms)?, false),
+            Body::Select(select) => {
+                // Its wide row is another one.
+                let provided = std::mem::take(&mut self.provided);
+                // Of the relations that were written: passes add others.
+                let locked = lock_columns(query, select).concat();
+                let mut select = select.clone();
+                self.rewrite(&mut select, &locked)?;
+                let planned = self.select(query, &select, &locked);
+                self.provided = provided;
+                planned?
+            }
+        };
+        let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
+        limit.iter_mut().chain(&mut offset).try_for_each(|count| self.prepare(count))?;
+        let sorts = !query.order.is_empty() && !sorted;
+        let (mut node, late) = match &query.body {
+            Body::Select(select) => match &select.distinct {
+                Distinct::No if sorts => put_off(node, query, &[]),
+                Distinct::On(places) if !query.order.is_empty() => put_off(node, query, places),
+                _ => (node, None),
+            },
+            _ => (node, None),
+        };
+        let width = match (&node, &late, &query.body) {
+            (Node::Project { exprs, .. }, Some(_), _) => exprs.len(),
+            (_, _, Body::Select(select)) => select.output.len(),
+            _ => 0,
+        };
+        if sorts {
+            let top = match (&limit, &offset) {
+                (None, _) => None,
+                (Some(limit), None) => Some(limit.clone()),
+                (Some(limit), Some(offset)) => sum(limit, offset),
+            };
+            // A row that another transaction has locked may be skipped, and DISTINCT ON leaves rows out: then more are
+            // needed than LIMIT says.
+            let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
+            let top = if query.locks.is_empty() && !leaves_out { top } else { None };
+            node = Node::Sort { input: Box::new(node), keys: query.order.clone().into(), top };
+        }
+        if let Body::Select(select) = &query.body
+            && let Distinct::On(places) = &select.distinct
+        {
+            node = distinct_on(node, places, width);
+        }
+        if let Some(exprs) = late {
+            node = Node::Project { input: Box::new(node), exprs: exprs.into() };
+        }
+        if let Body::Select(select) = &query.body {
+            node = self.locks(query, select, node);
+        }
+        if limit.is_some() || offset.is_some() {
+            node = Node::Limit { input: Box::new(node), limit, offset };
+        }
+        Ok(node)
+    }
+
+    fn locks(&self, query: &Query, select: &Select, node: Node) -> Node {
+        let columns = lock_columns(query, select);
+        let mut node = node;
+        for lock in &query.locks {
+            let mut place = select.output.len();
+            let mut targets = Vec::new();
+            for (relation, key) in select.relations.iter().zip(&columns) {
+                if let Source::Table(table) = &relation.source
+                    && (lock.of.is_empty() || lock.of.contains(&relation.name))
+                {
+                    let key = (place..place + key.len()).collect();
+                    targets.push(LockTarget { table: std::sync::Arc::clone(table), key });
+                }
+                place += key.len();
+            }
+            node = Node::LockRows {
+                input: Box::new(node),
+                targets: targets.into(),
+                mode: lock.mode,
+                if_locked: lock.if_locked,
+            };
+        }
+        node
+    }
+
+    fn set(&mut self, op: SetOperation, all: bool, left: &Query, right: &Query) -> Result<Node> {
+        let columns = left.columns.len();
+        // UNIONs in a row are done side by side: what an inner one leaves out, the outer one does as well.
+        let mut queries = vec![right];
+        let mut first = left;
+        while let (SetOperation::Union, Body::Set { op: SetOperation::Union, all: inner_all, left, right }) =
+            (op, &first.body)
+            && (*inner_all || !all)
+            && first.order.is_empty()
+            && first.limit.is_none()
+            && first.offset.is_none()
+        {
+            queries.push(right);
+            first = left;
+        }
+        queries.push(first);
+        let mut sides = Vec::with_capacity(queries.len());
+        for side in queries.into_iter().rev() {
+            sides.push(self.side(side, columns)?);
+        }
+        let op = match op {
+            SetOperation::Union => {
+                let append = Node::Append { inputs: sides };
+                return Ok(if all {
+                    append
+                } else {
+                    Node::Distinct { input: Box::new(append), columns, sorted: false }
+                });
+            }
+            SetOperation::Intersect => SetOp::Intersect,
+            SetOperation::Except => SetOp::Except,
+        };
+        let right = Box::new(sides.pop().expect("there are two sides"));
+        let left = Box::new(sides.pop().expect("there are two sides"));
+        Ok(Node::SetOp { op, all, left, right })
+    }
+
+    /// A query with its first columns alone, without those that it carries for its own order.
+    fn side(&mut self, query: &Query, columns: usize) -> Result<Node> {
+        let node = self.query(query)?;
+        if width(query) == columns {
+            return Ok(node);
+        }
+        Ok(Node::Project { input: Box::new(node), exprs: (0..columns).map(Expr::Column).collect() })
+    }
+
+    fn recursive(&mut self, terms: &Recursive) -> Result<Node> {
+        let columns = terms.first.columns.len();
+        let first = Box::new(self.side(&terms.first, columns)?);
+        let again = Box::new(self.side(&terms.again, columns)?);
+        Ok(Node::Recursive { id: terms.id, name: terms.name.clone(), all: terms.all, columns, first, again })
+    }
+
+    /// Plans a SELECT; whether its rows come in the query's order.
+    fn select(&mut self, query: &Query, select: &Select, locked: &[usize]) -> Result<(Node, bool)> {
+        let filter = select.filter.clone();
+        let Some(from) = &select.from else {
+            let one = filtered(Node::Values { rows: [Vec::new()].into() }, filter);
+            let node = match &select.group {
+                Some(group) => grouped(group, with_grouped_rows(one, &Layout::default(), select)),
+                None => one,
+            };
+            return Ok((listed(node, select), false));
+        };
+        if let Some(group) = &select.group
+            && let Some(node) = self.shortcut(select, group)
+        {
+            return Ok((listed(filtered(node, having(group)), select), false));
+        }
+        // What is needed above FROM.
+        let mut needed = vec![Vec::new(); select.relations.len()];
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&select.relations, &mut needed, place));
+        };
+        match &select.group {
+            None => select.output.iter().chain(select.extras.iter().flat_map(Extra::exprs)).for_each(&mut need),
+            Some(group) => {
+                select.grouped_rows.iter().flat_map(|(_, extra)| extra.exprs()).for_each(&mut need);
+                group.keys.iter().for_each(&mut need);
+                for call in &group.calls {
+                    call.args.iter().chain(&call.filter).for_each(&mut need);
+                    call.order.iter().for_each(|key| need(&key.expr));
+                }
+            }
+        }
+        locked.iter().for_each(|&place| need(&Expr::Column(place)));
+        let wanted = self.wanted_order(query, select);
+        let order = wanted.clone().unwrap_or_default();
+        let tables = Tables {
+            relations: &select.relations,
+            needed: &needed,
+            order: &order,
+            limit: if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None },
+            chooses: true,
+        };
+        let planned = self.from(from, filter, &tables)?;
+        let sorted = wanted.is_some_and(|wanted| satisfies(&planned.order, &wanted) == Some(Direction::Forward));
+        if let Some(group) = &select.group {
+            let node = grouped(group, with_grouped_rows(planned.node, &planned.layout, select));
+            return Ok((listed(node, select), false));
+        }
+        let sorted = sorted && !select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
+        let (node, mut exprs) = with_extras(planned.node, select, Places::of_rows(&planned.layout));
+        let planned = Planned { node, ..planned };
+        exprs.extend(locked.iter().map(|&place| planned.layout.bind(Expr::Column(place))));
+        let same = select.extras.is_empty()
+            && exprs.len() == planned.layout.0.len()
+            && exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
+        let node =
+            if same { planned.node } else { Node::Project { input: Box::new(planned.node), exprs: exprs.into() } };
+        let sorted = sorted && !matches!(select.distinct, Distinct::All(_));
+        Ok((distinct(node, &select.distinct), sorted))
+    }
+
+    /// The query's order as columns of the wide row, if it consists of such; without those that a
+    /// condition fixes to one value.
+    fn wanted_order(&self, query: &Query, select: &Select) -> Option<Vec<Ordered>> {
+        if query.order.is_empty() || select.group.is_some() {
+            return None;
+        }
+        let ordered = |key: &SortKey| {
+            let Expr::Column(output) = key.expr else { return None };
+            match select.output.get(output)? {
+                Expr::Column(column) => Some(Ordered {
+                    column: *column,
+                    descending: key.descending,
+                    nulls_first: key.nulls_first,
+                    not_null: false,
+                }),
+                _ => None,
+            }
+        };
+        let mut order: Vec<Ordered> = query.order.iter().map(ordered).collect::<Option<_>>()?;
+        let fixed = |column: usize| {
+            select.filter.iter().chain(select.kept_conditions()).any(|condition| {
+                let Expr::Compare { op: crate::expr::CompareOp::Eq, left, right } = condition else { return false };
+                let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+                let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
+                (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
+            })
+        };
+        order.retain(|ordered| !fixed(ordered.column));
+        Some(order)
+    }
+
+    /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows
+    /// between: a row of each call by itself, side by side.
+    fn shortcut(&mut self, select: &Select, group: &Group) -> Option<Node> {
+        if !group.keys.is_empty() {
+            return None;
+        }
+        let mut all: Option<Node> = None;
+        for call in &group.calls {
+            let node = self.shortcut_of(select, call)?;
+            all = Some(match all.take() {
+                None => node,
+                Some(outer) => Node::NestedLoop {
+                    kind: JoinKind::Inner,
+                    outer: Box::new(outer),
+                    inner: Box::new(node),
+                    first_slot: self.slots,
+                    args: [].into(),
+                    on: None,
+                    inner_width: 1,
+                },
+            });
+        }
+        all
+    }
+
+    /// One row with what a call gives.
+    fn shortcut_of(&mut self, select: &Select, call: &AggregateCall) -> Option<Node> {
+        let [relation] = &select.relations[..] else { return None };
+        let Source::Table(table) = &relation.source else { return None };
+        if call.distinct || call.filter.is_some() || !call.order.is_empty() {
+            return None;
+        }
+        let all = select.filter.iter().chain(&relation.filter);
+        let conditions: Vec<Expr> = all.cloned().flat_map(rewrite::conjuncts).collect();
+        let column = match &call.args[..] {
+            [] => None,
+            [Expr::Column(column)] => Some(*column),
+            _ => return None,
+        };
+        match (call.aggregate.name, column) {
+            ("count", None) => {
+                let wanted =
+                    Wanted { table, base: relation.base, columns: &[], conditions: &conditions, known: &|_| false };
+                // Each range is counted once; a range of NULLs does not exist in the primary key.
+                let exact = |path: &Path| path.taken.len() == conditions.len();
+                let path = wanted.paths(self.sizes).into_iter().find(exact)?;
+                let access = match path.index {
+                    None => Access::Key { ranges: path.ranges },
+                    Some(index) => Access::Index { index, ranges: path.ranges, covering: true },
+                };
+                Some(Node::CountRange { table: std::sync::Arc::clone(table), access: access.into() })
+            }
+            ("min" | "max", Some(column)) => self.end_of_range(relation, table, conditions, call, column),
+            _ => None,
+        }
+    }
+
+    /// `min` or `max` of a column: what the first row gives of a way whose rows come in the
+    /// column's order.
+    fn end_of_range(
+        &mut self,
+        relation: &Relation,
+        table: &std::sync::Arc<colibri_catalog::Table>,
+        mut conditions: Vec<Expr>,
+        call: &AggregateCall,
+        column: usize,
+    ) -> Option<Node> {
+        let needed = [column];
+        let wanted =
+            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let ends_there = |path: &Path| {
+            path.taken.len() == conditions.len() && path.order.first().is_some_and(|first| first.column == column)
+        };
+        let path = wanted.paths(self.sizes).into_iter().find(ends_there)?;
+        let first = path.order[0];
+        let descending = call.aggregate.name == "max";
+        let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
+        if !table.columns[column].not_null {
+            conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
+        }
+        let wanted =
+            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let scanned = self.scan(&wanted, path, direction, &|expr| expr);
+        let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
+        let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
+        Some(grouped(&group, (one, Places::of_rows(&scanned.layout))))
+    }
+}
+
+/// Where an operator's row has what the expressions of a SELECT look at.
+struct Places {
+    /// Columns of the wide row; `None` if the row is a group's, whose keys are in their places.
+    columns: Option<Layout>,
+    /// Where what the aggregates give begins.
+    aggregates: usize,
+    /// Columns of extras, by their places in the SELECT.
+    extras: Vec<(usize, usize)>,
+    width: usize,
+}
+
+impl Places {
+    fn of_rows(layout: &Layout) -> Self {
+        Self { columns: Some(layout.clone()), aggregates: 0, extras: Vec::new(), width: layout.0.len() }
+    }
+
+    fn of_group(group: &Group) -> Self {
+        let aggregates = group.keys.len();
+        Self { columns: None, aggregates, extras: Vec::new(), width: aggregates + group.calls.len() }
+    }
+
+    fn of_select(select: &Select) -> Self {
+        select.group.as_ref().map_or_else(|| Self::of_rows(&Layout::default()), Self::of_group)
+    }
+
+    /// Notes that the next column of the row is that of an extra.
+    fn push(&mut self, extra: usize) {
+        self.extras.push((extra, self.width));
+        self.width += 1;
+    }
+
+    /// An expression of the SELECT as one over the operator's row.
+    fn bind(&self, expr: &Expr) -> Expr {
+        let mut expr = expr.clone();
+        self.bind_in_place(&mut expr);
+        expr
+    }
+
+    fn bind_in_place(&self, expr: &mut Expr) {
+        match expr {
+            Expr::Column(column) => {
+                if let Some(columns) = &self.columns {
+                    *column = columns.place(*column).expect("the planner asks for every column that is needed above");
+                }
+            }
+            Expr::Aggregate(call) => *expr = Expr::Column(self.aggregates + *call),
+            Expr::Extra(extra) => {
+                let known = self.extras.iter().find(|(other, _)| other == extra);
+                *expr = Expr::Column(known.expect("extras come before what looks at them").1);
+            }
+            other => rewrite::for_each_child_mut(other, &mut |child| self.bind_in_place(child)),
+        }
+    }
+
+    fn bind_keys(&self, keys: &[SortKey]) -> Vec<SortKey> {
+        keys.iter().map(|key| SortKey { expr: self.bind(&key.expr), ..key.clone() }).collect()
+    }
+}
+
+/// Groups of rows, as far as HAVING wants them.
+fn grouped(group: &Group, (input, places): (Node, Places)) -> Node {
+    let bind = |exprs: &[Expr]| exprs.iter().map(|expr| places.bind(expr)).collect::<Vec<_>>();
+    let call = |call: &AggregateCall| AggregateCall {
+        aggregate: call.aggregate,
+        args: bind(&call.args),
+        distinct: call.distinct,
+        filter: call.filter.as_ref().map(|filter| places.bind(filter)),
+        order: places.bind_keys(&call.order),
+    };
+    let (keys, calls) = (bind(&group.keys), group.calls.iter().map(call).collect());
+    filtered(Node::Aggregate { input: Box::new(input), keys: keys.into(), calls }, having(group))
+}
+
+/// HAVING over the group's row.
+fn having(group: &Group) -> Vec<Expr> {
+    let places = Places::of_group(group);
+    group.having.iter().map(|condition| places.bind(condition)).collect()
+}
+
+/// The SELECT list over groups, or over the only row where there is no FROM.
+fn listed(node: Node, select: &Select) -> Node {
+    let (node, exprs) = with_extras(node, select, Places::of_select(select));
+    distinct(Node::Project { input: Box::new(node), exprs: exprs.into() }, &select.distinct)
+}
+
+/// What the SELECT list has of several rows, as columns behind a node's: the node, and the list's
+/// expressions over its row.
+fn with_extras(node: Node, select: &Select, mut places: Places) -> (Node, Vec<Expr>) {
+    // Those that the list asks for, and those that these are called on.
+    let mut used: Vec<usize> = Vec::new();
+    let mut asked: Vec<usize> = select.output.iter().flat_map(rewrite::extras_in).collect();
+    while let Some(at) = asked.pop() {
+        if !used.contains(&at) {
+            used.push(at);
+            asked.extend(select.extras[at].exprs().into_iter().flat_map(rewrite::extras_in));
+        }
+    }
+    used.sort_unstable();
+    let mut node = node;
+    // Windows are computed first.
+    for &at in &used {
+        let Extra::RowNumber { partition, order } = &select.extras[at] else { continue };
+        let partition: Vec<Expr> = partition.iter().map(|expr| places.bind(expr)).collect();
+        let together = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
+        let mut keys: Vec<SortKey> = partition.iter().map(together).collect();
+        keys.extend(places.bind_keys(order));
+        if !keys.is_empty() {
+            node = Node::Sort { input: Box::new(node), keys: keys.into(), top: None };
+        }
+        node = Node::RowNumber { input: Box::new(node), partition: partition.into() };
+        places.push(at);
+    }
+    let rows = used.iter().map(|&at| (at, &select.extras[at])).filter(|(_, extra)| matches!(extra, Extra::Rows(..)));
+    let node = expanded(node, &mut places, rows.collect());
+    let exprs = select.output.iter().map(|expr| places.bind(expr)).collect();
+    (node, exprs)
+}
+
+/// Rows with what functions give behind them. A function that is called on what another one gives comes behind that one.
+fn expanded(node: Node, places: &mut Places, mut calls: Vec<(usize, &Extra)>) -> Node {
+    let mut node = node;
+    while !calls.is_empty() {
+        let waits = |extra: &Extra| {
+            let inside = extra.exprs().into_iter().flat_map(rewrite::extras_in);
+            inside.into_iter().any(|at| calls.iter().any(|(other, _)| *other == at))
+        };
+        let (later, now): (Vec<_>, Vec<_>) = calls.iter().copied().partition(|(_, extra)| waits(extra));
+        let mut ready = Vec::with_capacity(now.len());
+        for (_, extra) in &now {
+            if let Extra::Rows(series, args) = extra {
+                ready.push((*series, args.iter().map(|arg| places.bind(arg)).collect()));
+            }
+        }
+        now.iter().for_each(|(at, _)| places.push(*at));
+        node = Node::Expand { input: Box::new(node), calls: ready.into() };
+        calls = later;
+    }
+    node
+}
+
+/// The rows that are grouped, where functions among the keys multiply them.
+fn with_grouped_rows(node: Node, layout: &Layout, select: &Select) -> (Node, Places) {
+    let mut places = Places::of_rows(layout);
+    let calls = select.grouped_rows.iter().map(|(at, extra)| (*at, extra)).collect();
+    let node = expanded(node, &mut places, calls);
+    (node, places)
+}
+
+/// Bug: `SELECT nextval('s') FROM t ORDER BY x LIMIT 3` took a value for each row of the table, in the order of the table.
+/// Consequence: the three rows had values out of order, and the others were lost. Fix: what gives another value each time
+/// is evaluated behind the sort, for rows that are given; what the rows are sorted by, or told
+/// apart by (`keys`), is not.
+///
+/// Gives the projection without such expressions, behind whose columns stands what they need, and what is to be projected
+/// behind the sort.
+fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>>) {
+    let Node::Project { input, exprs } = node else { return (node, None) };
+    let is_key = |place: usize| {
+        keys.contains(&place)
+            || query
+                .order
+                .iter()
+                .any(|key| rewrite::any(&key.expr, &|part| matches!(part, Expr::Column(column) if *column == place)))
+    };
+    let is_late = |(place, expr): (usize, &Expr)| rewrite::is_volatile(expr) && !is_key(place);
+    if !exprs.iter().enumerate().any(is_late) {
+        return (Node::Project { input, exprs }, None);
+    }
+    let (mut early, mut late) = (exprs.to_vec(), Vec::with_capacity(exprs.len()));
+    for (place, mut expr) in exprs.iter().cloned().enumerate() {
+        if !is_late((place, &expr)) {
+            late.push(Expr::Column(place));
+            continue;
+        }
+        early[place] = Expr::Const(Datum::Null);
+        rewrite::for_each_column(&expr, &mut |column| {
+            if !early.iter().any(|known| matches!(known, Expr::Column(other) if *other == column)) {
+                early.push(Expr::Column(column));
+            }
+        });
+        rewrite::map_columns(&mut expr, &|column| {
+            let is_it = |known: &Expr| matches!(known, Expr::Column(other) if *other == column);
+            early.iter().position(is_it).expect("what the expression needs was added above")
+        });
+        late.push(expr);
+    }
+    (Node::Project { input, exprs: early.into() }, Some(late))
+}
+
+fn distinct(node: Node, distinct: &Distinct) -> Node {
+    match distinct {
+        Distinct::All(columns) => Node::Distinct { input: Box::new(node), columns: *columns, sorted: false },
+        Distinct::No | Distinct::On(_) => node,
+    }
+}
+
+/// The first of the rows that are equal in some columns: these are put in front, and taken off again.
+fn distinct_on(node: Node, places: &[usize], width: usize) -> Node {
+    let front = places.iter().copied().chain(0..width).map(Expr::Column).collect();
+    let node = Node::Project { input: Box::new(node), exprs: front };
+    let node = Node::Distinct { input: Box::new(node), columns: places.len(), sorted: true };
+    Node::Project { input: Box::new(node), exprs: (places.len()..places.len() + width).map(Expr::Column).collect() }
+}
+
+fn sum(limit: &Expr, offset: &Expr) -> Option<Expr> {
+    if let (Expr::Const(Datum::Int(limit)), Expr::Const(Datum::Int(offset))) = (limit, offset) {
+        return limit.checked_add(*offset).map(|sum| Expr::Const(Datum::Int(sum)));
+    }
+    let function = ON_VALUES.operator("+", Some(Type::Int8), Type::Int8).ok()?;
+    Some(Expr::Call { function, args: vec![limit.clone(), offset.clone()] })
+}

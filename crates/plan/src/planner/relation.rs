@@ -1,0 +1,133 @@
+//! What stands in FROM: tables, queries, functions. How each is read by itself.
+
+use std::sync::Arc;
+
+use colibri_types::Result;
+
+use super::access::Wanted;
+use super::cost::ordered;
+use super::joins::Tables;
+use super::lateral::rows_of_calls;
+use super::{Layout, Ordered, Planned, Planner, filtered};
+use crate::bind::rewrite;
+use crate::expr::Expr;
+use crate::logical::Source;
+use crate::plan::{KeyedId, Node};
+
+/// Whether a condition is the same for all rows.
+pub(super) fn is_constant(condition: &Expr) -> bool {
+    rewrite::depends_on_no_row(condition)
+}
+
+/// Rows under conditions that are the same for all of them: looked at once, before the first one is touched.
+pub(super) fn gated(planned: Planned, conditions: Vec<Expr>) -> Planned {
+    // What takes a query to know is asked behind what does not.
+    let (pure, asking): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(rewrite::is_pure);
+    let planned = gated_by_pure(planned, pure);
+    match ordered(asking) {
+        Some(condition) => {
+            let condition = Arc::new(condition);
+            Planned { node: Node::Filter { input: Box::new(planned.node), condition }, ..planned }
+        }
+        None => planned,
+    }
+}
+
+fn gated_by_pure(planned: Planned, conditions: Vec<Expr>) -> Planned {
+    let Some(condition) = ordered(conditions) else { return planned };
+    let node = match planned.node {
+        // A look at one row costs less than another operator does.
+        Node::Scan(mut scan) if planned.rows <= 1.0 => {
+            let own = Arc::make_mut(&mut scan);
+            own.filter = rewrite::conjunction([condition].into_iter().chain(own.filter.take()).collect());
+            Node::Scan(scan)
+        }
+        node => Node::Filter { input: Box::new(node), condition: Arc::new(condition) },
+    };
+    Planned { node, ..planned }
+}
+
+/// About how many rows a system table has.
+pub(super) const SYSTEM_ROWS: f64 = 500.0;
+
+impl Planner<'_> {
+    pub(super) fn relation(&mut self, index: usize, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        let relation = &tables.relations[index];
+        let base = relation.base;
+        let all = || Layout((base..base + relation.width).collect());
+        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let (node, rows) = match &relation.source {
+            Source::Table(table) => {
+                let wanted =
+                    Wanted { table, base, columns: &tables.needed[index], conditions: &conditions, known: &|_| false };
+                let order: Vec<Ordered> = tables
+                    .order
+                    .iter()
+                    .map_while(|ordered| {
+                        let column = ordered.column.checked_sub(base).filter(|&column| column < relation.width)?;
+                        Some(Ordered { column, ..*ordered })
+                    })
+                    .collect();
+                let order = if order.len() == tables.order.len() { order } else { Vec::new() };
+                let (path, direction) = self.cheapest(&wanted, &order, tables.limit);
+                return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
+            }
+            Source::Query(query) => (self.query(query)?, self.rows_of_query(query)),
+            Source::Shared { id, query, uses_args, .. } if relation.source.is_read_once() => {
+                let node = self.query(query)?;
+                let node = if *uses_args { node } else { Node::Shared { id: *id, input: Arc::new(node) } };
+                (node, 1_000.0)
+            }
+            Source::Shared { query, uses_args: true, .. } => (self.query(query)?, 1_000.0),
+            Source::Shared { id, query, uses_args: false, .. } => {
+                let input = match self.shared.get(id) {
+                    Some(planned) => Arc::clone(planned),
+                    None => {
+                        let planned = Arc::new(self.query(query)?);
+                        self.shared.insert(*id, Arc::clone(&planned));
+                        planned
+                    }
+                };
+                (Node::Shared { id: *id, input }, 1_000.0)
+            }
+            Source::Lateral { query, args } => {
+                let args = args.iter().map(|arg| self.over_slots(arg)).collect::<Result<Vec<_>>>()?;
+                let mut query = (**query).clone();
+                rewrite::fill_slots(&mut query, &|slot| args[slot].clone());
+                (self.repeated(&query)?, 10.0)
+            }
+            Source::Keyed { query, keys } => {
+                let input = Arc::new(self.query(query)?);
+                let (id, width, keys) = (KeyedId::next(), relation.width, keys.as_slice().into());
+                (Node::Keyed { id, input, width, keys, looked_at_max: u64::MAX }, 10.0)
+            }
+            Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
+            Source::Working { id, name, columns } => {
+                (Node::Working { id: *id, name: name.clone(), columns: Arc::clone(columns) }, 10.0)
+            }
+            // Made once for the statement, however often it is read.
+            Source::System { id, table } => {
+                (Node::Shared { id: *id, input: Arc::new(Node::System { table }) }, SYSTEM_ROWS)
+            }
+        };
+        let node = self.cut(node, relation.width, &relation.source);
+        let layout = all();
+        let bound = conditions.into_iter().map(|condition| layout.bind(condition)).collect::<Vec<_>>();
+        let rows = (rows * 0.3f64.powi(bound.len().min(3) as i32)).max(1.0);
+        Ok(gated(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() }, constant))
+    }
+
+    /// Takes off columns that a query carried only for its own order.
+    fn cut(&self, node: Node, width: usize, source: &Source) -> Node {
+        let carried = match source {
+            Source::Query(query) => super::query::width(query),
+            Source::Shared { query, .. } => super::query::width(query),
+            Source::Lateral { query, .. } => super::query::width(query),
+            _ => width,
+        };
+        if carried == width {
+            return node;
+        }
+        Node::Project { input: Box::new(node), exprs: (0..width).map(Expr::Column).collect() }
+    }
+}

@@ -1,0 +1,130 @@
+//! What writing to a table has to obey: conditions as they are bound, and the way to the rows that
+//! refer to it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use colibri_catalog::{Check, ForeignKey, ObjectId, ReferenceAction, Table};
+use colibri_types::{Error, Result, Type, pulse};
+
+use super::write::reference_access;
+use crate::bind::{Binder, unique_on};
+use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
+
+/// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the
+/// other rows is looked for.
+const UNITS_PER_REFERENCE: usize = 2_000;
+
+impl Binder<'_> {
+    /// The rules of a table, and of those whose rows its foreign keys' actions may change.
+    pub fn rules(&mut self, table: &Arc<Table>) -> Result<Arc<TableRules>> {
+        let mut made: HashMap<ObjectId, TableRules> = HashMap::new();
+        let mut order = vec![Arc::clone(table)];
+        let mut known = HashSet::from([table.id]);
+        let mut next = 0;
+        while let Some(table) = order.get(next).cloned() {
+            next += 1;
+            let rules = self.rules_of_one(&table)?;
+            for rule in &rules.referenced_by {
+                let acts = |action| !matches!(action, ReferenceAction::NoAction | ReferenceAction::Restrict);
+                if (acts(rule.on_delete) || acts(rule.on_update)) && known.insert(rule.source.id) {
+                    order.push(Arc::clone(&rule.source));
+                }
+            }
+            made.insert(table.id, rules);
+        }
+        // Rules may refer to each other in circles: the first one holds all others, they find each
+        // other weakly.
+        let root = made.remove(&table.id).ok_or_else(|| Error::internal("a table has no rules"))?;
+        let others: HashMap<ObjectId, Arc<TableRules>> =
+            made.into_iter().map(|(id, rules)| (id, Arc::new(rules))).collect();
+        let root = Arc::new(root);
+        let find = |id: ObjectId| if id == table.id { Some(&root) } else { others.get(&id) };
+        for rules in others.values().chain(std::iter::once(&root)) {
+            for rule in &rules.referenced_by {
+                if let Some(source) = find(rule.source.id) {
+                    _ = rule.source_rules.set(Arc::downgrade(source));
+                }
+            }
+        }
+        _ = root.others.set(others.into_values().collect());
+        Ok(root)
+    }
+
+    fn rules_of_one(&mut self, table: &Arc<Table>) -> Result<TableRules> {
+        let mut checks = Vec::with_capacity(table.checks.len());
+        for check in in_order_of_names(table) {
+            let condition = self.stored_expr(&check.condition, Some(table), Type::Bool.into())?;
+            checks.push((check.name.clone(), condition));
+        }
+        let mut foreign_keys = Vec::with_capacity(table.foreign_keys.len());
+        for key in &table.foreign_keys {
+            foreign_keys.push(self.foreign_key_rule(table, key)?);
+        }
+        let referring: Vec<Arc<Table>> = self.catalog.referring_to(table.id).cloned().collect();
+        let keys = referring.iter().flat_map(|source| source.foreign_keys.iter().map(move |key| (source, key)));
+        let mut keys: Vec<_> = keys.filter(|(_, key)| key.target == table.id).collect();
+        // In the order in which they were made, which is the order in which they act.
+        keys.sort_unstable_by_key(|(_, key)| key.id);
+        let mut referenced_by = Vec::with_capacity(keys.len());
+        for (source, key) in keys {
+            referenced_by.push(self.reference_rule(source, key)?);
+        }
+        Ok(TableRules { checks, foreign_keys, referenced_by, others: OnceLock::new() })
+    }
+
+    pub fn foreign_key_rule(&mut self, table: &Arc<Table>, key: &ForeignKey) -> Result<ForeignKeyRule> {
+        let target = if key.target == table.id { Some(table) } else { self.catalog.table(key.target) };
+        let target = Arc::clone(target.ok_or_else(|| Error::internal("a foreign key refers to no table"))?);
+        pulse::work(UNITS_PER_REFERENCE)?;
+        self.used.push(target.id);
+        let target_key = unique_on(&target, &key.target_columns)
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::internal("a foreign key refers to columns that are not unique"))?;
+        let ordered: Vec<usize> = match &target_key {
+            crate::plan::Arbiter::Key => target.key_columns().to_vec(),
+            crate::plan::Arbiter::Index(index) => index.columns.iter().map(|column| column.column).collect(),
+        };
+        let key_order = ordered
+            .iter()
+            .map(|column| key.target_columns.iter().position(|target| target == column))
+            .collect::<Option<Vec<usize>>>()
+            .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))?;
+        Ok(ForeignKeyRule { name: key.name.clone(), columns: key.columns.clone(), target, target_key, key_order })
+    }
+
+    fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
+        pulse::work(UNITS_PER_REFERENCE)?;
+        self.used.push(source.id);
+        let (lookup, filter) = reference_access(source, &key.columns, self.sizes, self.env);
+        let sets_default = [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault);
+        let mut defaults = Vec::new();
+        if sets_default {
+            for &column in &key.columns {
+                defaults.push(self.column_default(source, column)?);
+            }
+        }
+        Ok(ReferenceRule {
+            name: key.name.clone(),
+            columns: key.target_columns.clone(),
+            source: Arc::clone(source),
+            source_columns: key.columns.clone(),
+            lookup,
+            filter,
+            on_delete: key.on_delete,
+            on_update: key.on_update,
+            delete_columns: key.delete_columns.clone(),
+            defaults,
+            source_rules: OnceLock::new(),
+        })
+    }
+}
+
+/// The CHECKs of a table in the order in which a row is held against them, which decides about
+/// which of several violated ones the error is.
+fn in_order_of_names(table: &Table) -> Vec<&Check> {
+    let mut checks: Vec<&Check> = table.checks.iter().collect();
+    checks.sort_unstable_by(|one, other| one.name.as_bytes().cmp(other.name.as_bytes()));
+    checks
+}

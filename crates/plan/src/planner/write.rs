@@ -1,0 +1,325 @@
+//! Planning INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use colibri_catalog::Table;
+use colibri_types::{Category, Datum, Env, Error, Result, Type};
+
+use super::access::Wanted;
+use super::joins::{Tables, add_needed};
+use super::{Planner, Sizes};
+use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
+use crate::expr::Expr;
+use crate::logical::{self, Distinct, Relation, Select};
+use crate::plan::{
+    Access, AssignedValue, Assignment, ConflictAction, Delete, Fragment, Insert, Node, OnConflict, TableRules, Update,
+};
+
+/// The plan of a statement that writes.
+fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Column>>) -> Fragment {
+    planner.fragment(root, super::output_columns(&returning.unwrap_or_default()))
+}
+
+impl Planner<'_> {
+    /// Has the passes go over a statement that changes rows, as over a SELECT of its expressions.
+    fn rewrite_changes(
+        &mut self,
+        relations: &mut Vec<Relation>,
+        from: &mut logical::From,
+        filter: &mut Vec<Expr>,
+        exprs: Vec<&mut Expr>,
+    ) -> Result<()> {
+        let taken = |expr: &mut Expr| std::mem::replace(expr, Expr::Const(Datum::Null));
+        let mut exprs = exprs;
+        // The table whose rows are changed comes first.
+        let target: Vec<usize> = relations.first().map_or_else(Vec::new, |first| (0..first.width).collect());
+        let mut select = Select {
+            relations: std::mem::take(relations),
+            from: Some(from.clone()),
+            filter: std::mem::take(filter),
+            group: None,
+            grouped_rows: Vec::new(),
+            extras: Vec::new(),
+            output: exprs.iter_mut().map(|expr| taken(expr)).collect(),
+            distinct: Distinct::No,
+        };
+        self.rewrite(&mut select, &target)?;
+        (*relations, *filter) = (select.relations, select.filter);
+        *from = select.from.ok_or_else(|| Error::internal("a change of rows has lost its table"))?;
+        exprs.into_iter().zip(select.output).for_each(|(expr, rewritten)| *expr = rewritten);
+        Ok(())
+    }
+}
+
+/// Plans INSERT.
+pub fn plan_insert(mut bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    bound.values.iter_mut().try_for_each(|value| planner.prepare(value))?;
+    if let Some((returning, _)) = &mut bound.returning {
+        returning.iter_mut().try_for_each(|expr| planner.prepare(expr))?;
+    }
+    bound.on_conflict.iter_mut().try_for_each(|conflict| lower_conflict(&mut planner, conflict))?;
+    let input = match &bound.source {
+        Some(query) => planner.query(query)?,
+        None => Node::Values { rows: [Vec::new()].into() },
+    };
+    let source = Node::Project { input: Box::new(input), exprs: bound.values.into() };
+    let (returning, columns) = bound.returning.unzip();
+    let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
+    Ok(fragment(planner, Node::Insert(Arc::new(insert)), columns))
+}
+
+/// Plans the queries inside the expressions of ON CONFLICT.
+fn lower_conflict(planner: &mut Planner<'_>, conflict: &mut OnConflict) -> Result<()> {
+    let ConflictAction::Update { assignments, condition } = &mut conflict.action else { return Ok(()) };
+    for Assignment { value: AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }, .. } in assignments {
+        planner.lower(expr)?;
+    }
+    condition.iter_mut().try_for_each(|condition| planner.lower(condition))
+}
+
+/// Columns of a table that the checks, indexes and foreign keys touched by changes of some columns look at.
+fn touched_by(table: &Table, rules: &TableRules, changed: &[usize]) -> Vec<usize> {
+    let mut columns = table.key_columns().to_vec();
+    for index in &table.indexes {
+        let of_index = || index.columns.iter().map(|column| column.column);
+        if of_index().any(|column| changed.contains(&column)) {
+            columns.extend(of_index());
+        }
+    }
+    for (name, check) in &rules.checks {
+        let mut of_check = Vec::new();
+        rewrite::for_each_column(check, &mut |column| of_check.push(column));
+        if of_check.iter().any(|column| changed.contains(column)) || table.is_not_valid(name) {
+            columns.extend(of_check);
+        }
+    }
+    let keys = rules.foreign_keys.iter().map(|key| &key.columns);
+    for of_key in keys.chain(rules.referenced_by.iter().map(|rule| &rule.columns)) {
+        if of_key.iter().any(|column| changed.contains(column)) {
+            columns.extend(of_key);
+        }
+    }
+    // A row whose key changes moves: all of it is written anew.
+    if table.key_columns().iter().any(|column| changed.contains(column)) {
+        columns.extend(table.live_columns().map(|(column, _)| column));
+    }
+    columns
+}
+
+/// Whether an assignment adds to its own column: the amount, and the function that adds.
+fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static colibri_types::functions::Function)> {
+    let inner = match expr {
+        // To the column's own type: the scale of numeric(p, s).
+        Expr::Cast { input, from, to, .. } if *from == to.ty && *to == table.columns[column].ty => input,
+        other => other,
+    };
+    let Expr::Call { function, args } = inner else { return None };
+    let ty = table.columns[column].ty.ty;
+    if ty.category() != Category::Number || ty == Type::Oid || function.result != ty || function.args != [ty, ty] {
+        return None;
+    }
+    let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+    let amount = match (function.name, &args[..]) {
+        ("+" | "-", [target, amount]) if is_column(target) => amount,
+        ("+", [amount, target]) if is_column(target) => amount,
+        _ => return None,
+    };
+    let mut own = false;
+    rewrite::for_each_column(amount, &mut |other| own = own || other == column);
+    (!own && !rewrite::is_volatile(amount)).then(|| (amount.clone(), *function))
+}
+
+/// Plans UPDATE.
+pub fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    let width = width(&bound.relations);
+    let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
+    let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs)).collect();
+    planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
+    let table = bound.table;
+    let (mut returning, columns) = bound.returning.unzip();
+    let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
+    let touched = touched_by(&table, &rules, &changed);
+    // How often each column is looked at, aside from an addition to itself.
+    let reads = |column: usize, except: Option<usize>| {
+        let mut found = touched.contains(&column);
+        let mut look = |expr: &Expr| rewrite::for_each_column(expr, &mut |other| found = found || other == column);
+        bound.filter.iter().chain(bound.relations.iter().flat_map(|one| &one.filter)).for_each(&mut look);
+        returning.iter().flatten().for_each(&mut look);
+        for (index, (_, value)) in bound.assignments.iter().enumerate() {
+            if Some(index) != except {
+                look(&value.expr);
+            }
+        }
+        found || from_reads(&bound.from, column)
+    };
+    let mut assignments = Vec::with_capacity(bound.assignments.len());
+    for (index, (column, value)) in bound.assignments.iter().enumerate() {
+        let value = match addition(&table, *column, &value.expr) {
+            Some((amount, function)) if !reads(*column, Some(index)) => AssignedValue::Add { amount, function },
+            _ => AssignedValue::Expr(value.expr.clone()),
+        };
+        assignments.push(Assignment { column: *column, value });
+    }
+    let mut needed = vec![Vec::new(); bound.relations.len()];
+    {
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+        };
+        touched.iter().for_each(|&column| need(&Expr::Column(column)));
+        if table.primary_key.is_none() {
+            need(&Expr::Column(table.columns.len()));
+        }
+        for assignment in &assignments {
+            match &assignment.value {
+                AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => need(expr),
+            }
+        }
+        returning.iter().flatten().for_each(&mut need);
+    }
+    let source = source(&mut planner, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
+    let source = ahead_of_update(source, width, &mut assignments, returning.as_mut());
+    let update = Update { table, source, assignments, returning, rules };
+    Ok(fragment(planner, Node::Update(Arc::new(update)), columns))
+}
+
+fn width(relations: &[Relation]) -> usize {
+    relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0)
+}
+
+fn has_query(expr: &Expr) -> bool {
+    rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_)))
+}
+
+/// Evaluates expressions over a source's row with the source, behind its `width` columns, and puts those columns in their
+/// place.
+fn ahead<'e>(source: Node, width: usize, exprs: impl Iterator<Item = &'e mut Expr>) -> Node {
+    let mut columns: Vec<Expr> = (0..width).map(Expr::Column).collect();
+    for expr in exprs {
+        let place = Expr::Column(columns.len());
+        columns.push(std::mem::replace(expr, place));
+    }
+    if columns.len() == width { source } else { Node::Project { input: Box::new(source), exprs: columns.into() } }
+}
+
+/// Queries in assignments and in RETURNING see the tables as they were before the statement. So they are evaluated with the
+/// rows of the source, all of which are there before the first one is changed.
+fn ahead_of_update(
+    source: Node,
+    width: usize,
+    assignments: &mut [Assignment],
+    returning: Option<&mut Vec<Expr>>,
+) -> Node {
+    let mut asking: Vec<&mut Expr> = returning.into_iter().flatten().filter(|expr| has_query(expr)).collect();
+    let has_asking = !asking.is_empty();
+    let mut values: Vec<(usize, &mut Expr)> = Vec::new();
+    for Assignment { column, value } in assignments {
+        let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = value;
+        // RETURNING looks at the new row, which its queries need to know then.
+        if has_asking || has_query(expr) {
+            values.push((*column, expr));
+        }
+    }
+    let assigned: Vec<usize> = values.iter().map(|(column, _)| *column).collect();
+    let source = ahead(source, width, values.into_iter().map(|(_, expr)| expr));
+    for expr in &mut asking {
+        let new = |column| match assigned.iter().position(|&other| other == column) {
+            Some(place) => Expr::Column(width + place),
+            None => Expr::Column(column),
+        };
+        rewrite::substitute(expr, &new);
+    }
+    ahead(source, width + assigned.len(), asking.into_iter())
+}
+
+fn from_reads(from: &logical::From, column: usize) -> bool {
+    match from {
+        logical::From::Relation(_) => false,
+        logical::From::Join { left, right, on, .. } => {
+            let mut found = false;
+            for condition in on {
+                rewrite::for_each_column(condition, &mut |other| found = found || other == column);
+            }
+            found || from_reads(left, column) || from_reads(right, column)
+        }
+    }
+}
+
+/// Rows of the first `width` columns of the wide row, NULL where nothing is needed.
+fn source(
+    planner: &mut Planner<'_>,
+    (relations, width): (&[Relation], usize),
+    from: &logical::From,
+    filter: Vec<Expr>,
+    needed: &[Vec<usize>],
+) -> Result<Node> {
+    let tables = Tables { relations, needed, order: &[], limit: None, chooses: true };
+    let planned = planner.from(from, filter, &tables)?;
+    let exprs: Vec<Expr> =
+        (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();
+    let same = exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
+    if same && planned.layout.0.len() == width {
+        return Ok(planned.node);
+    }
+    Ok(Node::Project { input: Box::new(planned.node), exprs: exprs.into() })
+}
+
+/// Plans DELETE.
+pub fn plan_delete(mut bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    let width = width(&bound.relations);
+    let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs).collect();
+    planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
+    let table = bound.table;
+    let (mut returning, columns) = bound.returning.unzip();
+    let mut needed = vec![Vec::new(); bound.relations.len()];
+    {
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+        };
+        table.key_columns().iter().for_each(|&column| need(&Expr::Column(column)));
+        if table.primary_key.is_none() {
+            need(&Expr::Column(table.columns.len()));
+        }
+        for index in &table.indexes {
+            index.columns.iter().for_each(|column| need(&Expr::Column(column.column)));
+        }
+        for rule in &rules.referenced_by {
+            rule.columns.iter().for_each(|&column| need(&Expr::Column(column)));
+        }
+        returning.iter().flatten().for_each(&mut need);
+    }
+    let source = source(&mut planner, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
+    let source = match &mut returning {
+        Some(returning) => ahead(source, width, returning.iter_mut().filter(|expr| has_query(expr))),
+        None => source,
+    };
+    let delete = Delete { table, source, returning, rules };
+    Ok(fragment(planner, Node::Delete(Arc::new(delete)), columns))
+}
+
+/// The best way to rows whose columns equal slots 0, 1, …, and a condition for what it leaves open.
+pub(super) fn reference_access(
+    table: &Arc<Table>,
+    columns: &[usize],
+    sizes: &dyn Sizes,
+    env: &Env,
+) -> (Access, Option<Expr>) {
+    let conditions: Vec<Expr> = columns
+        .iter()
+        .enumerate()
+        .map(|(slot, &column)| Expr::Compare {
+            op: crate::expr::CompareOp::Eq,
+            left: Box::new(Expr::Column(column)),
+            right: Box::new(Expr::Arg(slot)),
+        })
+        .collect();
+    let all: Vec<usize> = (0..table.columns.len()).collect();
+    let wanted = Wanted { table, base: 0, columns: &all, conditions: &conditions, known: &|_| false };
+    let planner = Planner::new(sizes, env, columns.len());
+    let (path, _) = planner.cheapest(&wanted, &[], None);
+    let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
+    let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());
+    (path.access(false), filter)
+}

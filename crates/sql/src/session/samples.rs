@@ -1,0 +1,85 @@
+//! What part of a table's rows fulfils a condition, found out on some of them.
+//!
+//! The rows are evenly spread over the table, and read once for a plan. So a condition that no
+//! index knows about is judged by what it says, whatever it is, together with the others on the
+//! table.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use colibri_catalog::Table;
+use colibri_catalog::record::RowReader;
+use colibri_catalog::{store_error, store_error::InSql as _};
+use colibri_txn::Transaction;
+use colibri_types::{Datum, Env};
+
+use crate::bind::rewrite;
+use crate::exec::{Evaluate as _, Scope};
+use crate::expr::Expr;
+use crate::planner::Sampled;
+
+/// How many rows are looked at: one for each bit of [`Sampled::fulfil`].
+const ROWS: usize = 128;
+/// Longer rows are not looked at.
+const ROW_BYTES_MAX: usize = 16 << 10;
+/// Fewer rows are not worth a look.
+const ROWS_MIN: usize = 32;
+
+type Rows = Rc<Vec<Vec<Datum>>>;
+
+/// What was looked at for a plan.
+#[derive(Default)]
+pub(super) struct Samples {
+    rows: RefCell<Vec<(u32, Option<Rows>)>>,
+    known: RefCell<Vec<(u32, Expr, Option<Sampled>)>>,
+}
+
+impl Samples {
+    /// Which of the rows fulfil a condition over the table's columns; `None` if that is not known.
+    pub(super) fn of(
+        &self,
+        txn: &dyn Transaction,
+        env: &Env,
+        params: &[Datum],
+        table: &Table,
+        condition: &Expr,
+    ) -> Option<Sampled> {
+        let is_known = |(id, known, _): &&(u32, Expr, _)| *id == table.id && rewrite::same(known, condition);
+        if let Some((_, _, sampled)) = self.known.borrow().iter().find(is_known) {
+            return *sampled;
+        }
+        let sampled = self.rows(txn, table).and_then(|rows| judge(&rows, env, params, condition));
+        self.known.borrow_mut().push((table.id, condition.clone(), sampled));
+        sampled
+    }
+
+    fn rows(&self, txn: &dyn Transaction, table: &Table) -> Option<Rows> {
+        if let Some((_, rows)) = self.rows.borrow().iter().find(|(id, _)| *id == table.id) {
+            return rows.clone();
+        }
+        let columns: Vec<usize> = (0..table.columns.len()).collect();
+        let reader = RowReader::new(table, &columns);
+        let mut rows = Vec::new();
+        let mut take = |key: &[u8], value: &[u8]| {
+            let mut row = vec![Datum::Null; columns.len()];
+            if value.len() <= ROW_BYTES_MAX && reader.read(key, value, &mut row).is_ok() {
+                rows.push(row);
+            }
+        };
+        // A store fetches before it shows the first row.
+        let looked = store_error::fetched_now(|| txn.sample(&table.space(), ROWS, &mut take).in_sql());
+        let rows = (looked.is_ok() && rows.len() >= ROWS_MIN).then(|| Rc::new(rows));
+        self.rows.borrow_mut().push((table.id, rows.clone()));
+        rows
+    }
+}
+
+/// A condition that fails on a row is not judged.
+fn judge(rows: &[Vec<Datum>], env: &Env, params: &[Datum], condition: &Expr) -> Option<Sampled> {
+    let mut scope = Scope::pure(env, params, &[]);
+    let mut fulfil = 0;
+    for (at, row) in rows.iter().enumerate() {
+        fulfil |= u128::from(condition.eval_condition(&mut scope, row).ok()?) << at;
+    }
+    Some(Sampled { fulfil, rows: rows.len() as u32 })
+}

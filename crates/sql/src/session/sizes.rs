@@ -1,0 +1,168 @@
+//! How large tables and ranges are, as a transaction sees them, while a plan is made.
+//!
+//! What was asked once is remembered for the plan. Nothing that is asked here makes the transaction
+//! depend on it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use colibri_catalog::{Index, Table, record, store_error, store_error::InSql as _};
+use colibri_txn::{Key, KeyRange, Space, SpaceId, Transaction};
+use colibri_types::{Datum, Env, Error, Result};
+
+use super::Session;
+use super::guesses::{Guess, Guesses, ROWS_SMALL};
+use super::samples::Samples;
+use crate::bind::rewrite;
+use crate::expr::Expr;
+use crate::plan::KeyRanges;
+use crate::planner::{Rewrites, Sampled, Sizes};
+
+/// How many keys are looked at to learn how many rows are alike.
+const SAMPLE_KEYS: usize = 16;
+
+/// Sizes of tables, as a transaction sees them.
+pub(super) struct TxnSizes<'t> {
+    txn: &'t dyn Transaction,
+    /// The tables that were asked about, and their rows then.
+    pub(super) asked: RefCell<Vec<(Arc<Table>, f64)>>,
+    alike: RefCell<HashMap<Prefix, Option<Alike>>>,
+    tables: &'t colibri_catalog::Catalog,
+    rewrites: Rewrites,
+    env: &'t Env,
+    /// Values of the parameters, if the plan is made for these.
+    params: &'t [Datum],
+    pub(super) guesses: RefCell<Guesses>,
+    samples: Samples,
+}
+
+/// How many rows have the same values in the first columns of a key.
+#[derive(Clone, Copy)]
+struct Alike {
+    average: f64,
+    most: f64,
+}
+
+/// The first columns of a key: the space of a table's rows or of an index, and how many columns.
+type Prefix = (SpaceId, usize);
+
+impl<'t> TxnSizes<'t> {
+    pub(super) fn of(session: &'t Session) -> Result<Self> {
+        let Some(txn) = session.txn.as_deref() else {
+            return Err(Error::internal("a plan is made within a transaction"));
+        };
+        Ok(Self {
+            txn,
+            asked: RefCell::default(),
+            alike: RefCell::default(),
+            tables: &session.own.catalog,
+            rewrites: session.own.engine.rewrites(),
+            env: &session.env,
+            params: &session.plans.for_params,
+            guesses: RefCell::default(),
+            samples: Samples::default(),
+        })
+    }
+
+    fn alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike> {
+        let space = index.map_or_else(|| table.space(), Index::space);
+        let prefix = (space.id, columns);
+        if let Some(known) = self.alike.borrow().get(&prefix) {
+            return *known;
+        }
+        let found = rows_alike(self.txn, &space, |key| record::prefix_bytes(table, index, columns, key).ok());
+        self.alike.borrow_mut().insert(prefix, found);
+        found
+    }
+
+    /// Whether a range holds far more for some values than for others, by all that is known.
+    fn varies(&self, table: &Table, index: Option<&Index>, ranges: &KeyRanges) -> bool {
+        let columns = ranges.prefix.len();
+        let most = match columns {
+            0 => f64::INFINITY,
+            _ => self.alike(table, index, columns).map_or(0.0, |alike| alike.most),
+        };
+        most.min(self.rows(table)) > ROWS_SMALL
+    }
+}
+
+impl Sizes for TxnSizes<'_> {
+    fn rewrites(&self) -> Rewrites {
+        self.rewrites
+    }
+
+    fn value_of(&self, constant: &crate::expr::Expr, env: &colibri_types::Env) -> Result<Datum> {
+        crate::exec::value_of(constant, env)
+    }
+
+    fn rows(&self, table: &Table) -> f64 {
+        let mut asked = self.asked.borrow_mut();
+        if let Some((_, rows)) = asked.iter().find(|(known, _)| known.id == table.id) {
+            return *rows;
+        }
+        let rows = rows_of(self.txn, table);
+        if let Some(table) = self.tables.table(table.id) {
+            asked.push((Arc::clone(table), rows));
+        }
+        rows
+    }
+
+    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<f64> {
+        self.alike(table, index, columns).map(|alike| alike.average)
+    }
+
+    fn sampled(&self, table: &Arc<Table>, condition: &Expr) -> Option<Sampled> {
+        let is_known = |part: &Expr| !matches!(part, Expr::Param(_)) || !self.params.is_empty();
+        if self.rows(table) <= ROWS_SMALL || rewrite::any(condition, &|part| !is_known(part)) {
+            return None;
+        }
+        self.samples.of(self.txn, self.env, self.params, table, condition)
+    }
+
+    fn rows_in(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges, guessed: f64) -> f64 {
+        let Some(mut guess) = Guess::new(table, index, ranges, guessed) else { return guessed };
+        if let Some(rows) = self.guesses.borrow().find(&guess) {
+            return rows;
+        }
+        let count = |space: &Space, range: &KeyRange| estimate_now(self.txn, space, range);
+        if let Some(rows) = guess.count(count, self.env, self.params) {
+            guess.rows = rows;
+        }
+        let rows = guess.rows;
+        if self.varies(table, index.map(|index| &**index), ranges) {
+            self.guesses.borrow_mut().add(guess);
+        }
+        rows
+    }
+}
+
+/// How many keys of a space have the same beginning as one of them, over a sample of them all.
+fn rows_alike(txn: &dyn Transaction, space: &Space, prefix_bytes: impl Fn(&[u8]) -> Option<usize>) -> Option<Alike> {
+    let mut keys: Vec<Key> = Vec::new();
+    store_error::fetched_now(|| {
+        keys.clear();
+        txn.sample(space, SAMPLE_KEYS, &mut |key, _| keys.push(Key::from_slice(key))).in_sql()
+    })
+    .ok()?;
+    let alike = |key: &Key| {
+        let prefix = Key::from_slice(&key[..prefix_bytes(key)?]);
+        estimate_now(txn, space, &record::prefix_range(prefix))
+    };
+    let found: Vec<u64> = keys.iter().filter_map(alike).collect();
+    let most = *found.iter().max()? as f64;
+    Some(Alike { average: found.iter().sum::<u64>() as f64 / found.len() as f64, most })
+}
+
+/// Of a table that cannot be looked at.
+pub(super) const ROWS_UNKNOWN: f64 = 1_000.0;
+
+fn rows_of(txn: &dyn Transaction, table: &Table) -> f64 {
+    estimate_now(txn, &table.space(), &record::whole_range()).map_or(ROWS_UNKNOWN, |rows| rows as f64)
+}
+
+/// How many entries a range has, for a plan that is being made. If that has to be fetched, the
+/// thread waits: plans are made once.
+pub(super) fn estimate_now(txn: &dyn Transaction, space: &Space, range: &KeyRange) -> Option<u64> {
+    store_error::fetched_now(|| txn.estimate(space, range).in_sql()).ok()
+}

@@ -1,0 +1,152 @@
+//! Conditions on the second column of a key, about whose first one nothing is said, find by a skip
+//! scan what they find without any index, in the order that was asked for; and changes do so too.
+//!
+//! Random tables and conditions; a seed that fails is told, and `COLIBRI_SEED` runs it again.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use colibri_sql::{Engine, Session};
+use colibri_storage::{Database, Durability, Options};
+use rand::prelude::*;
+use rand::rngs::StdRng;
+
+/// The first columns have few values, the second ones many.
+const FIRST: i32 = 5;
+const SECOND: i32 = 60;
+const THIRD: i32 = 12;
+
+fn value(random: &mut StdRng) -> String {
+    if random.random_ratio(1, 25) { "NULL".to_owned() } else { random.random_range(-1..=SECOND + 1).to_string() }
+}
+
+/// A condition on a second column: `b` of the key and of an index, `d` of another index.
+fn condition(random: &mut StdRng) -> String {
+    let column = ["b", "b", "d"].choose(random).unwrap();
+    match random.random_range(0..9) {
+        0..3 => format!("{column} = {}", value(random)),
+        3 => format!("{column} IN ({}, {})", value(random), value(random)),
+        4 => {
+            let low = random.random_range(0..SECOND);
+            format!("{column} BETWEEN {low} AND {}", low + random.random_range(0..4))
+        }
+        5 => format!("{column} IS NULL"),
+        6 => format!("{column} = ANY (ARRAY[{}, {}]::int[])", value(random), value(random)),
+        7 => format!("{column} > {}", random.random_range(SECOND - 4..=SECOND)),
+        _ => format!("{column} <= {} AND {column} <> {}", random.random_range(0..4), value(random)),
+    }
+}
+
+fn rows(session: &mut Session, text: &str) -> Vec<Vec<Option<String>>> {
+    let answers = session.run(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    answers[0].text_rows(session)
+}
+
+fn run(seed: u64) -> usize {
+    let mut random = StdRng::seed_from_u64(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync);
+    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    let mut session = Session::new(&engine, "postgres");
+    session
+        .run(
+            "CREATE TABLE k (a int, b int, c int, d int, t text, PRIMARY KEY (a, b, c));
+             CREATE INDEX k_ab ON k (a DESC, b DESC NULLS LAST);
+             CREATE INDEX k_td ON k (t, d);
+             CREATE TABLE n (a int, b int, c int, d int, t text)",
+        )
+        .unwrap();
+    let mut values = Vec::new();
+    for a in 0..=FIRST {
+        for b in 0..=SECOND {
+            for c in 0..=THIRD {
+                if random.random_ratio(1, 3) {
+                    let text = ["NULL", "''", "'x'", "'xy'", "'y'"].choose(&mut random).unwrap();
+                    values.push(format!("({a}, {b}, {c}, {}, {text})", value(&mut random)));
+                }
+            }
+        }
+    }
+    session.run(&format!("INSERT INTO k VALUES {}", values.join(", "))).unwrap();
+    session.run("INSERT INTO n SELECT * FROM k; ANALYZE").unwrap();
+    let mut skipping = 0;
+    for round in 0..150 {
+        let mut condition = condition(&mut random);
+        if random.random_ratio(1, 3) {
+            condition = format!("{condition} AND c {} {}", ["<", ">=", "<>"].choose(&mut random).unwrap(), THIRD / 2);
+        }
+        let (columns, order) = [
+            ("a, b, c", "a, b, c"),
+            ("a, b, c", "a DESC, b DESC, c DESC"),
+            ("a, b, c", "a DESC, b DESC NULLS LAST, c"),
+            ("t, d, a, b, c", "t, d, a, b, c"),
+            ("t, d", "t DESC, d DESC"),
+            ("a, b, c, d, t", "c, b, a"),
+        ]
+        .choose(&mut random)
+        .unwrap();
+        let limit = if random.random() { format!(" LIMIT {}", random.random_range(1..8)) } else { String::new() };
+        let query = |table: &str| format!("SELECT {columns} FROM {table} WHERE {condition} ORDER BY {order}{limit}");
+        let (found, expected) = (rows(&mut session, &query("k")), rows(&mut session, &query("n")));
+        assert_eq!(found, expected, "seed {seed}: {}", query("k"));
+        let count = |table: &str| format!("SELECT count(*), count(a), sum(b), sum(d) FROM {table} WHERE {condition}");
+        let (found, expected) = (rows(&mut session, &count("k")), rows(&mut session, &count("n")));
+        assert_eq!(found, expected, "seed {seed}: {}", count("k"));
+        let mut texts = vec![query("k"), count("k")];
+        if round % 10 == 0 {
+            let change = |table: &str| format!("UPDATE {table} SET d = d + 1, t = 'z' || t WHERE {condition}");
+            let remove = |table: &str| format!("DELETE FROM {table} WHERE {condition} AND c = 1");
+            for table in ["k", "n"] {
+                session.run(&format!("{}; {}", change(table), remove(table))).unwrap();
+            }
+            let all = |table: &str| format!("SELECT * FROM {table} ORDER BY a, b, c");
+            let (found, expected) = (rows(&mut session, &all("k")), rows(&mut session, &all("n")));
+            assert_eq!(found, expected, "seed {seed}: {}; {}", change("k"), remove("k"));
+            texts.extend([change("k"), remove("k")]);
+        }
+        for text in texts {
+            let plan = rows(&mut session, &format!("EXPLAIN {text}"));
+            skipping += usize::from(plan.iter().flatten().flatten().any(|line| line.contains("Skipped Column")));
+        }
+    }
+    skipping
+}
+
+#[test]
+fn a_skip_scan_finds_what_is_found_without_an_index() {
+    if let Ok(seed) = std::env::var("COLIBRI_SEED") {
+        run(seed.parse().unwrap());
+        return;
+    }
+    let first: u64 = rand::rng().random_range(0..1 << 32);
+    println!("seeds from {first}");
+    let skipping: usize = (first..first + 4).map(run).sum();
+    assert!(skipping > 200, "few of the plans have skipped a column: {skipping}");
+}
+
+/// A transaction that has read by skipping depends on there being no further values to skip to:
+/// between those that it met, before the first, and behind the last.
+#[test]
+fn rows_of_new_values_of_the_skipped_column_are_phantoms() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync);
+    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    let [mut one, mut two] = [(); 2].map(|()| Session::new(&engine, "postgres"));
+    one.run("CREATE TABLE k (a int, b int, c int, PRIMARY KEY (a, b)); CREATE TABLE seen (n int)").unwrap();
+    one.run("INSERT INTO k SELECT i % 2 * 10 + 10, i, 0 FROM generate_series(1, 2000) i; ANALYZE").unwrap();
+    let query = "SELECT count(*) FROM k WHERE b = 3000";
+    let plan = rows(&mut one, &format!("EXPLAIN {query}"));
+    assert!(plan.iter().flatten().flatten().any(|line| line.contains("Skipped Column: a")), "{plan:?}");
+    for (a, b, is_phantom) in [(5, 3000, true), (15, 3000, true), (25, 3000, true), (20, 3000, true), (20, 2999, false)]
+    {
+        one.run("BEGIN").unwrap();
+        assert_eq!(rows(&mut one, query), [[Some("0".to_owned())]]);
+        two.run(&format!("INSERT INTO k VALUES ({a}, {b}, 0)")).unwrap();
+        let ended = one.run("INSERT INTO seen VALUES (0)").and_then(|_| one.run("COMMIT"));
+        assert_eq!(ended.is_err(), is_phantom, "{a}, {b}");
+        if let Err(error) = ended {
+            assert_eq!(error.state().0, "40001");
+            one.run("ROLLBACK").unwrap();
+        }
+        two.run("DELETE FROM k WHERE b >= 2999").unwrap();
+    }
+}

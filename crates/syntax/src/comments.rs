@@ -1,0 +1,53 @@
+//! COMMENT ON.
+
+use colibri_types::{Error, Result, SqlState};
+
+use crate::keyword::Keyword as K;
+use crate::parser::Parser;
+use crate::token::Kind;
+use crate::tree::{Admin, Object, ObjectKind};
+
+impl Parser<'_> {
+    /// `COMMENT ON kind name IS {'text' | NULL}`
+    pub(crate) fn comment(&mut self) -> Result<Admin> {
+        let token = self.expect(K::Comment)?;
+        self.expect(K::On)?;
+        let word = self.peek();
+        let kind = match word.kind {
+            Kind::Key(K::Table) => ObjectKind::Table,
+            Kind::Key(K::View) => ObjectKind::View,
+            Kind::Key(K::Sequence) => ObjectKind::Sequence,
+            Kind::Key(K::Index) => ObjectKind::Index,
+            Kind::Key(K::Column) => ObjectKind::Column,
+            Kind::Key(K::Schema) => ObjectKind::Schema,
+            Kind::Key(K::Database) => ObjectKind::Database,
+            Kind::Key(K::Role) => ObjectKind::Role,
+            Kind::Key(K::Constraint) => ObjectKind::Constraint,
+            Kind::Key(_) => {
+                let what = format!("a comment on {}", self.token_text(word));
+                return Err(self.refuse_statement(token, &what));
+            }
+            _ => return Err(self.wrong()),
+        };
+        self.next();
+        let mut name = match kind {
+            ObjectKind::Schema | ObjectKind::Database | ObjectKind::Role => vec![self.folded()?],
+            _ => self.qualified()?,
+        };
+        if kind == ObjectKind::Constraint {
+            self.expect(K::On)?;
+            if self.eat(K::Domain) {
+                return Err(self.refuse_statement(token, "a comment on a domain's constraint"));
+            }
+            let mut table = self.qualified()?;
+            table.append(&mut name);
+            name = table;
+        }
+        if kind == ObjectKind::Column && name.len() < 2 {
+            self.note_error(Error::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
+        }
+        self.expect(K::Is)?;
+        let text = if self.eat(K::Null) { None } else { Some(self.string()?) };
+        Ok(Admin::Comment { object: Object { kind, name }, text })
+    }
+}

@@ -1,0 +1,303 @@
+//! Roles, databases, privileges, owners, comments, sequences and upkeep.
+
+use super::{Name, QualifiedName, SequenceOption, To};
+
+/// A statement about the cluster, about who may do what, or about upkeep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields have the names that they have in the statements")]
+pub enum Admin {
+    /// `CREATE {ROLE | USER | GROUP} name …`
+    CreateRole { name: Name, options: Vec<RoleOption> },
+    /// `ALTER {ROLE | USER | GROUP} name …`
+    AlterRole { role: RoleName, options: Vec<RoleOption> },
+    /// `ALTER ROLE name RENAME TO name`
+    RenameRole { name: Name, to: Name },
+    /// `DROP ROLE name, …`
+    DropRoles { names: Vec<RoleName>, if_exists: bool },
+    /// `ALTER GROUP name {ADD | DROP} USER name, …`
+    AlterGroup { role: RoleName, members: Vec<RoleName>, add: bool },
+    /// `GRANT role, … TO …` and `REVOKE role, … FROM …`. `admin`: with the option, or only that is
+    /// taken back. `by`: who is said to do it, if not the user.
+    GrantRoles { roles: Vec<Name>, to: Vec<RoleName>, admin: bool, revoke: bool, by: Option<RoleName> },
+    /// `CREATE DATABASE name …`
+    CreateDatabase { name: Name, options: Vec<DatabaseOption> },
+    /// `DROP DATABASE name`
+    DropDatabase { name: Name, if_exists: bool, force: bool },
+    /// `ALTER DATABASE name RENAME TO name`
+    RenameDatabase { name: Name, to: Name },
+    /// `ALTER DATABASE name …`
+    AlterDatabase { name: Name, options: Vec<DatabaseOption> },
+    /// `ALTER {ROLE | DATABASE} … {SET | RESET} …`
+    Settings { of: SettingsOf, change: SettingChange },
+    /// `GRANT … ON … TO …` and `REVOKE … ON … FROM …`. `None` is PUBLIC.
+    Grant { granting: Granting, on: On, to: Vec<Option<RoleName>> },
+    /// `ALTER … OWNER TO role`
+    Owner { object: Object, if_exists: bool, to: RoleName },
+    /// `REASSIGN OWNED BY … TO role`
+    ReassignOwned { from: Vec<RoleName>, to: RoleName },
+    /// `DROP OWNED BY …`
+    DropOwned { roles: Vec<RoleName>, cascade: bool },
+    /// `COMMENT ON … IS …`
+    Comment { object: Object, text: Option<String> },
+    /// VACUUM and its like.
+    Upkeep(Upkeep),
+    /// CHECKPOINT
+    Checkpoint,
+    /// `LOCK TABLE name, …`
+    Lock { tables: Vec<QualifiedName>, mode: TableLock, nowait: bool },
+    /// `CREATE SEQUENCE name …`
+    CreateSequence { name: QualifiedName, if_not_exists: bool, options: Vec<SequenceOption> },
+    /// `ALTER SEQUENCE name …`
+    AlterSequence { name: QualifiedName, if_exists: bool, options: Vec<SequenceOption> },
+    /// `ALTER {TABLE | VIEW | INDEX | SEQUENCE} name RENAME TO name`
+    RenameRelation { object: Object, if_exists: bool, to: Name },
+}
+
+/// Whom a statement means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoleName {
+    /// By name.
+    Named(Name),
+    /// CURRENT_USER and CURRENT_ROLE.
+    Current,
+    /// SESSION_USER
+    Session,
+}
+
+/// What a role may be told to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoleOption {
+    /// SUPERUSER or NOSUPERUSER.
+    Superuser(bool),
+    /// CREATEDB or NOCREATEDB.
+    CreateDb(bool),
+    /// CREATEROLE or NOCREATEROLE.
+    CreateRole(bool),
+    /// INHERIT or NOINHERIT.
+    Inherit(bool),
+    /// LOGIN or NOLOGIN.
+    Login(bool),
+    /// CONNECTION LIMIT
+    ConnectionLimit(i32),
+    /// PASSWORD; `None` takes it away.
+    Password(Option<String>),
+    /// VALID UNTIL
+    ValidUntil(String),
+    /// IN ROLE
+    InRoles(Vec<Name>),
+    /// ROLE: its members.
+    Members(Vec<Name>),
+    /// ADMIN: its members that may grant it.
+    Admins(Vec<Name>),
+    /// One that there is no such thing for here; NO… is what holds.
+    Unknown(&'static str, bool),
+}
+
+/// What a database may be told to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatabaseOption {
+    /// OWNER
+    Owner(RoleName),
+    /// CONNECTION LIMIT
+    ConnectionLimit(i32),
+    /// ALLOW_CONNECTIONS
+    AllowConnections(bool),
+    /// IS_TEMPLATE
+    IsTemplate(bool),
+    /// OID
+    Oid,
+    /// Any other: its name in capitals, and its value.
+    Other(&'static str, String),
+}
+
+/// What becomes of settings that are kept for those who log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettingChange {
+    /// `SET name …`
+    Set(Name, To),
+    /// `RESET name`
+    Reset(Name),
+    /// `RESET ALL`
+    ResetAll,
+}
+
+/// Whose settings they are. No role and no database are all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsOf {
+    /// Of this role.
+    pub role: Option<RoleName>,
+    /// In this database.
+    pub database: Option<Name>,
+    /// The statement says ALTER DATABASE.
+    pub is_database: bool,
+}
+
+/// How privileges are granted, or taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granting {
+    /// By name; `None` for all.
+    pub privileges: Option<Vec<Name>>,
+    /// WITH GRANT OPTION; or only the right to grant is taken back.
+    pub option: bool,
+    /// It is REVOKE.
+    pub revoke: bool,
+    /// Who is said to do it.
+    pub by: Option<RoleName>,
+    /// What others have been granted on this ground is taken back as well.
+    pub cascade: bool,
+}
+
+/// Kinds of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A table, view, sequence or index.
+    Relation,
+    /// A view.
+    View,
+    /// An index.
+    Index,
+    /// A sequence.
+    Sequence,
+    /// A schema.
+    Schema,
+    /// A database.
+    Database,
+    /// A role.
+    Role,
+    /// A table, said to be one.
+    Table,
+    /// The last part of the name is the column's.
+    Column,
+    /// The last part of the name is the constraint's.
+    Constraint,
+}
+
+/// An object by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: QualifiedName,
+}
+
+/// What privileges are granted on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum On {
+    /// Objects by name.
+    Objects(Vec<Object>),
+    /// All tables, or all sequences, of schemas.
+    AllIn {
+        /// The schemas.
+        schemas: Vec<Name>,
+        /// Sequences, not tables.
+        sequences: bool,
+    },
+}
+
+/// The mode of LOCK TABLE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each has the name that it has in the statement")]
+pub enum TableLock {
+    AccessShare,
+    RowShare,
+    RowExclusive,
+    ShareUpdateExclusive,
+    Share,
+    ShareRowExclusive,
+    Exclusive,
+    AccessExclusive,
+}
+
+/// A statement about upkeep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Upkeep {
+    /// `VACUUM …`; no tables are all of them.
+    Vacuum(Vec<UpkeepTable>),
+    /// `ANALYZE …`
+    Analyze(Vec<UpkeepTable>),
+    /// `CLUSTER …`: a table in the order of an index; `None` is every table that has one.
+    Cluster(Option<(QualifiedName, Option<Name>)>),
+    /// `REINDEX …`
+    Reindex(Reindex),
+    /// `UNLISTEN …`
+    Unlisten,
+}
+
+/// A table of VACUUM or ANALYZE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpkeepTable {
+    /// Its name.
+    pub name: QualifiedName,
+    /// Its columns; none are all of them.
+    pub columns: Vec<Name>,
+}
+
+/// What is indexed anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reindex {
+    /// A table's indexes.
+    Table(QualifiedName),
+    /// An index.
+    Index(QualifiedName),
+    /// A schema's tables.
+    Schema(Name),
+    /// A database, or its system catalogue.
+    Database(Name),
+}
+
+impl Admin {
+    /// PostgreSQL's command tag.
+    #[must_use]
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::CreateRole { .. } => "CREATE ROLE",
+            Self::AlterRole { .. } | Self::RenameRole { .. } | Self::AlterGroup { .. } => "ALTER ROLE",
+            Self::DropRoles { .. } => "DROP ROLE",
+            Self::GrantRoles { revoke: false, .. } => "GRANT ROLE",
+            Self::GrantRoles { revoke: true, .. } => "REVOKE ROLE",
+            Self::CreateDatabase { .. } => "CREATE DATABASE",
+            Self::DropDatabase { .. } => "DROP DATABASE",
+            Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
+            Self::Settings { of, .. } if of.is_database => "ALTER DATABASE",
+            Self::Settings { .. } => "ALTER ROLE",
+            Self::Grant { granting, .. } => {
+                if granting.revoke {
+                    "REVOKE"
+                } else {
+                    "GRANT"
+                }
+            }
+            Self::Owner { object, .. } | Self::RenameRelation { object, .. } => match object.kind {
+                ObjectKind::Database => "ALTER DATABASE",
+                ObjectKind::Schema => "ALTER SCHEMA",
+                ObjectKind::Sequence => "ALTER SEQUENCE",
+                ObjectKind::View => "ALTER VIEW",
+                ObjectKind::Index => "ALTER INDEX",
+                _ => "ALTER TABLE",
+            },
+            Self::ReassignOwned { .. } => "REASSIGN OWNED",
+            Self::DropOwned { .. } => "DROP OWNED",
+            Self::Comment { .. } => "COMMENT",
+            Self::Upkeep(upkeep) => upkeep.tag(),
+            Self::Checkpoint => "CHECKPOINT",
+            Self::Lock { .. } => "LOCK TABLE",
+            Self::CreateSequence { .. } => "CREATE SEQUENCE",
+            Self::AlterSequence { .. } => "ALTER SEQUENCE",
+        }
+    }
+}
+
+impl Upkeep {
+    /// PostgreSQL's command tag.
+    #[must_use]
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::Vacuum(_) => "VACUUM",
+            Self::Analyze(_) => "ANALYZE",
+            Self::Cluster(_) => "CLUSTER",
+            Self::Reindex(_) => "REINDEX",
+            Self::Unlisten => "UNLISTEN",
+        }
+    }
+}
