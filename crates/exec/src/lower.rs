@@ -74,97 +74,76 @@ fn place<T>(all: &mut Vec<Option<T>>, number: usize) -> Option<&mut Option<T>> {
 
 impl Lowering {
     /// An operator with all below it.
+    ///
+    /// Every level of a plan takes a frame of this function, so operators are made elsewhere, once
+    /// their inputs are there: in a build without optimization each of them would have its place in
+    /// this frame.
     pub(super) fn run(&mut self, node: &Node) -> Run {
         let number = self.operators;
         self.operators += 1;
         self.may_fetch_anew |= reads_unstoppably(node);
         node.for_each_expr(&mut |expr| self.queries(expr));
         match node {
-            Node::Values { rows } => Run::new(number, ValuesRun::new(rows)),
-            Node::Series { series, args, numbered } => Run::new(number, SeriesRun::new(*series, args, *numbered)),
-            Node::System { table } => Run::new(number, SystemRun::new(table)),
-            Node::Expand { input, calls } => Run::new(number, ExpandRun::new(self.run(input), calls)),
-            Node::RowNumber { input, partition } => Run::new(number, RowNumberRun::new(self.run(input), partition)),
-            Node::Scan(scan) => Run::new(number, ScanOperator::new(scan)),
-            Node::CountRange { table, access } => Run::new(number, CountRun::new(table, access)),
-            Node::Filter { input, condition } => Run::new(number, FilterRun::new(self.run(input), condition)),
-            Node::Project { input, exprs } => Run::new(number, ProjectRun::new(self.run(input), exprs)),
-            Node::NestedLoop { .. } | Node::HashJoin { .. } => self.join(number, node),
-            Node::Aggregate { input, keys, calls } => Run::new(number, Aggregate::new(self.run(input), keys, calls)),
-            Node::Distinct { input, columns, sorted } => {
-                Run::new(number, DistinctRun::new(self.run(input), *columns, *sorted))
+            Node::Values { .. }
+            | Node::Series { .. }
+            | Node::System { .. }
+            | Node::Scan(_)
+            | Node::CountRange { .. }
+            | Node::Working { .. } => without_input(number, node),
+            Node::Expand { input, .. }
+            | Node::RowNumber { input, .. }
+            | Node::Filter { input, .. }
+            | Node::Project { input, .. }
+            | Node::Aggregate { input, .. }
+            | Node::Distinct { input, .. }
+            | Node::Sort { input, .. }
+            | Node::Limit { input, .. }
+            | Node::LockRows { input, .. } => {
+                let input = self.run(input);
+                over_one(number, node, input)
             }
-            Node::Sort { input, keys, top } => Run::new(number, Sort::new(self.run(input), keys, top.as_ref())),
-            Node::Limit { input, limit, offset } => {
-                Run::new(number, LimitRun::new(self.run(input), limit.as_ref(), offset.as_ref()))
+            Node::NestedLoop { outer: first, inner: second, .. }
+            | Node::HashJoin { left: first, right: second, .. }
+            | Node::SetOp { left: first, right: second, .. }
+            | Node::Recursive { first, again: second, .. }
+            | Node::Switch { plain: first, by_key: second, .. } => {
+                let first = self.run(first);
+                let second = self.run(second);
+                over_two(number, node, first, second)
+            }
+            Node::Choice { few_max, kept, few, many } => {
+                let kept = self.run(kept);
+                let few = self.run(few);
+                let many = self.run(many);
+                choice(number, *few_max, kept, few, many)
             }
             Node::Append { inputs } => {
-                Run::new(number, AppendRun::new(inputs.iter().map(|input| self.run(input)).collect()))
-            }
-            Node::SetOp { op, all, left, right } => {
-                let (left, right) = (self.run(left), self.run(right));
-                Run::new(number, SetOpRun::new(left, right, *op, *all))
+                let mut runs = Vec::with_capacity(inputs.len());
+                for input in inputs {
+                    runs.push(self.run(input));
+                }
+                append(number, runs)
             }
             Node::Shared { id, input } => {
                 self.shared(*id, input);
-                Run::new(number, SharedRun::new(*id))
+                shared(number, *id)
             }
-            Node::Recursive { id, name: _, all, columns, first, again } => {
-                let terms = (self.run(first), self.run(again));
-                Run::new(number, RecursiveRun::new(terms, *id, *all, *columns))
-            }
-            Node::Working { id, .. } => Run::new(number, WorkingRun::new(*id)),
             Node::Keyed { id, input, width, keys, looked_at_max } => {
                 let place = self.keyed(*id, input, keys, *width);
-                Run::new(number, KeyedRun::new(place, *width, keys, *looked_at_max))
+                keyed_rows(number, place, *width, keys, *looked_at_max)
             }
-            Node::Switch { after, plain, by_key } => {
-                let (plain, by_key) = (self.run(plain), self.run(by_key));
-                Run::new(number, SwitchRun::new(*after, plain, by_key))
+            Node::Insert(insert) => {
+                let source = self.run(&insert.source);
+                over_one(number, node, source)
             }
-            Node::Choice { few_max, kept, few, many } => {
-                let (kept, few, many) = (self.run(kept), self.run(few), self.run(many));
-                Run::new(number, ChoiceRun::new(*few_max, kept, few, many))
+            Node::Update(update) => {
+                let source = self.run(&update.source);
+                over_one(number, node, source)
             }
-            Node::LockRows { input, targets, mode, if_locked } => {
-                Run::new(number, LockRowsRun::new(self.run(input), targets, *mode, *if_locked))
+            Node::Delete(delete) => {
+                let source = self.run(&delete.source);
+                over_one(number, node, source)
             }
-            Node::Insert(insert) => Run::new(number, InsertRun::new(insert, self.run(&insert.source))),
-            Node::Update(update) => Run::new(number, UpdateRun::new(update, self.run(&update.source))),
-            Node::Delete(delete) => Run::new(number, DeleteRun::new(delete, self.run(&delete.source))),
-        }
-    }
-
-    fn join(&mut self, number: usize, node: &Node) -> Run {
-        match node {
-            Node::NestedLoop { kind, outer, inner, first_slot, args, on, inner_width } => {
-                let (outer, inner) = (self.run(outer), self.run(inner));
-                let join = NestedLoop {
-                    kind: *kind,
-                    first_slot: *first_slot,
-                    args: Arc::clone(args),
-                    on: on.clone(),
-                    inner_width: *inner_width,
-                    run: NestedLoopRun::new(outer, inner),
-                };
-                Run::new(number, join)
-            }
-            Node::HashJoin { kind, left, right, left_keys, right_keys, on, left_width, right_width } => {
-                let needs = [Needs::of_exprs(right_keys), Needs::of(right)];
-                let (left, right) = (self.run(left), self.run(right));
-                let join = HashJoin {
-                    kind: *kind,
-                    left_keys: Arc::clone(left_keys),
-                    right_keys: Arc::clone(right_keys),
-                    on: on.clone(),
-                    left_width: *left_width,
-                    right_width: *right_width,
-                    keeps_table: !needs.iter().any(|needs| needs.slots || needs.working || needs.volatile),
-                    run: HashJoinRun::new(left, right),
-                };
-                Run::new(number, join)
-            }
-            other => self.run(other),
         }
     }
 
@@ -209,4 +188,91 @@ impl Lowering {
         self.statement.keyed[place] = Some(Box::new(keyed::Kept::new(run, keys, width)));
         place
     }
+}
+
+#[inline(never)]
+fn without_input(number: usize, node: &Node) -> Run {
+    match node {
+        Node::Values { rows } => Run::new(number, ValuesRun::new(rows)),
+        Node::Series { series, args, numbered } => Run::new(number, SeriesRun::new(*series, args, *numbered)),
+        Node::System { table } => Run::new(number, SystemRun::new(table)),
+        Node::Scan(scan) => Run::new(number, ScanOperator::new(scan)),
+        Node::CountRange { table, access } => Run::new(number, CountRun::new(table, access)),
+        Node::Working { id, .. } => Run::new(number, WorkingRun::new(*id)),
+        _ => unreachable!("it has inputs"),
+    }
+}
+
+#[inline(never)]
+fn over_one(number: usize, node: &Node, input: Run) -> Run {
+    match node {
+        Node::Expand { calls, .. } => Run::new(number, ExpandRun::new(input, calls)),
+        Node::RowNumber { partition, .. } => Run::new(number, RowNumberRun::new(input, partition)),
+        Node::Filter { condition, .. } => Run::new(number, FilterRun::new(input, condition)),
+        Node::Project { exprs, .. } => Run::new(number, ProjectRun::new(input, exprs)),
+        Node::Aggregate { keys, calls, .. } => Run::new(number, Aggregate::new(input, keys, calls)),
+        Node::Distinct { columns, sorted, .. } => Run::new(number, DistinctRun::new(input, *columns, *sorted)),
+        Node::Sort { keys, top, .. } => Run::new(number, Sort::new(input, keys, top.as_ref())),
+        Node::Limit { limit, offset, .. } => Run::new(number, LimitRun::new(input, limit.as_ref(), offset.as_ref())),
+        Node::LockRows { targets, mode, if_locked, .. } => {
+            Run::new(number, LockRowsRun::new(input, targets, *mode, *if_locked))
+        }
+        Node::Insert(insert) => Run::new(number, InsertRun::new(insert, input)),
+        Node::Update(update) => Run::new(number, UpdateRun::new(update, input)),
+        Node::Delete(delete) => Run::new(number, DeleteRun::new(delete, input)),
+        _ => unreachable!("it has not one input"),
+    }
+}
+
+#[inline(never)]
+fn over_two(number: usize, node: &Node, first: Run, second: Run) -> Run {
+    match node {
+        Node::NestedLoop { kind, first_slot, args, on, inner_width, .. } => {
+            let join = NestedLoop {
+                kind: *kind,
+                first_slot: *first_slot,
+                args: Arc::clone(args),
+                on: on.clone(),
+                inner_width: *inner_width,
+                run: NestedLoopRun::new(first, second),
+            };
+            Run::new(number, join)
+        }
+        Node::HashJoin { kind, right, left_keys, right_keys, on, left_width, right_width, .. } => {
+            let needs = [Needs::of_exprs(right_keys), Needs::of(right)];
+            let join = HashJoin {
+                kind: *kind,
+                left_keys: Arc::clone(left_keys),
+                right_keys: Arc::clone(right_keys),
+                on: on.clone(),
+                left_width: *left_width,
+                right_width: *right_width,
+                keeps_table: !needs.iter().any(|needs| needs.slots || needs.working || needs.volatile),
+                run: HashJoinRun::new(first, second),
+            };
+            Run::new(number, join)
+        }
+        Node::SetOp { op, all, .. } => Run::new(number, SetOpRun::new(first, second, *op, *all)),
+        Node::Recursive { id, all, columns, .. } => {
+            Run::new(number, RecursiveRun::new((first, second), *id, *all, *columns))
+        }
+        Node::Switch { after, .. } => Run::new(number, SwitchRun::new(*after, first, second)),
+        _ => unreachable!("it has not two inputs"),
+    }
+}
+
+fn choice(number: usize, few_max: usize, kept: Run, few: Run, many: Run) -> Run {
+    Run::new(number, ChoiceRun::new(few_max, kept, few, many))
+}
+
+fn append(number: usize, inputs: Vec<Run>) -> Run {
+    Run::new(number, AppendRun::new(inputs))
+}
+
+fn shared(number: usize, id: usize) -> Run {
+    Run::new(number, SharedRun::new(id))
+}
+
+fn keyed_rows(number: usize, place: usize, width: usize, keys: &Arc<[(usize, Expr)]>, looked_at_max: u64) -> Run {
+    Run::new(number, KeyedRun::new(place, width, keys, looked_at_max))
 }
