@@ -101,6 +101,22 @@ pub fn map(text: &str, mut each: impl FnMut(char) -> Option<char>) -> Result<Com
     Ok(out)
 }
 
+/// A text in another case: of ASCII in one go, and otherwise each character by itself.
+pub fn with_case(text: &str, ascii: impl Fn(&mut str), mut each: impl FnMut(char) -> char) -> Result<CompactString> {
+    let mut out = CompactString::with_capacity(text.len());
+    for piece in of_text(text, Pace::Computed) {
+        let piece = piece?;
+        if piece.is_ascii() {
+            let start = out.len();
+            out.push_str(piece);
+            ascii(&mut out[start..]);
+        } else {
+            out.extend(piece.chars().map(&mut each));
+        }
+    }
+    Ok(out)
+}
+
 /// How many characters a text has.
 pub fn char_count(text: &str) -> Result<usize> {
     of_text(text, Pace::Copied).map(|piece| Ok(count_in(piece?))).sum()
@@ -154,6 +170,9 @@ pub fn extend(out: &mut Vec<Datum>, values: &[Datum]) -> Result<()> {
 
 /// Bytes of a part that are looked for at once; what follows them is compared where they are found.
 const HEAD_BYTES: usize = 4096;
+
+/// Texts up to this many bytes are gone through without a [`Needle`].
+const SHORT_BYTES: usize = 128;
 
 /// A part that is looked for in texts.
 pub struct Needle<'n> {
@@ -214,7 +233,15 @@ fn is_equal(a: &[u8], b: &[u8]) -> Result<bool> {
 
 /// Where a part first is in a text, from a byte on.
 pub fn find(text: &[u8], part: &[u8], from: usize) -> Result<Option<usize>> {
-    Needle::new(part).find(text, from)
+    match (text.get(from..), part) {
+        // A needle takes longer to make than a short text to be gone through.
+        (Some(rest @ [_, ..]), [first, ..]) if rest.len() <= SHORT_BYTES => {
+            let mut starts = memchr::memchr_iter(*first, rest);
+            pass(rest.len(), Pace::Read)?;
+            Ok(starts.find(|&start| rest[start..].starts_with(part)).map(|start| from + start))
+        }
+        _ => Needle::new(part).find(text, from),
+    }
 }
 
 #[cfg(test)]
@@ -244,11 +271,28 @@ mod tests {
     }
 
     #[test]
+    fn ascii_has_the_case_of_each_character() {
+        for text in
+            ["", "Zebra_09[`{@", "\u{c4}rger in der ZEIT", &"aB\u{e9}".repeat(PIECE_BYTES), &"xY".repeat(PIECE_BYTES)]
+        {
+            let cased = with_case(text, str::make_ascii_uppercase, crate::letters::upper).unwrap();
+            assert_eq!(cased, text.chars().map(crate::letters::upper).collect::<String>());
+        }
+        for byte in 0..128 {
+            let c = char::from(byte);
+            assert_eq!(crate::letters::lower(c), char::from(byte.to_ascii_lowercase()));
+            assert_eq!(crate::letters::upper(c), char::from(byte.to_ascii_uppercase()));
+        }
+    }
+
+    #[test]
     fn parts_are_found_across_the_edges_of_windows() {
         let mut random = fastrand::Rng::with_seed(3);
-        for _ in 0..300 {
-            let text: Vec<u8> = (0..random.usize(0..3 * PIECE_BYTES)).map(|_| random.u8(b'a'..=b'b')).collect();
-            let length = random.usize(0..40);
+        for round in 0..3_000 {
+            let is_short = round % 10 > 0;
+            let (text_max, part_max) = if is_short { (2 * SHORT_BYTES, 6) } else { (3 * PIECE_BYTES, 40) };
+            let text: Vec<u8> = (0..random.usize(0..text_max)).map(|_| random.u8(b'a'..=b'b')).collect();
+            let length = random.usize(0..part_max);
             let part: Vec<u8> = (0..length).map(|_| random.u8(b'a'..=b'b')).collect();
             let from = random.usize(0..text.len() + 2);
             let expected = text.get(from..).and_then(|rest| memchr::memmem::find(rest, &part)).map(|at| from + at);

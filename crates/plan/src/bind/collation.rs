@@ -123,7 +123,7 @@ impl Binder<'_> {
     /// What a column says, where it stands.
     pub(super) fn meet_column(&mut self, collation: Collation, span: Span) -> Result<()> {
         let collation = match collation {
-            Collation::Explicit(name) => Collation::Implicit(name),
+            Collation::Explicit(name, _) => Collation::Implicit(name),
             Collation::Conflict(..) => Collation::Open,
             other => other,
         };
@@ -169,10 +169,7 @@ impl Binder<'_> {
             return Err(placed(self, not_collatable(bound.ty.ty)));
         }
         let keyword = operator_position(self.text, "collate", input.span(), behind);
-        self.meet(Collation::Explicit(name), span).map_err(|error| match keyword {
-            Some(position) => error.moved_to(position),
-            None => error,
-        })?;
+        self.meet(Collation::Explicit(name, keyword), span)?;
         Ok(bound)
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, UnaryOperator, Value};
-use sqlparser::tokenizer::Span;
+use sqlparser::tokenizer::{Location, Span};
 
 pub(super) use coerce::{common_modifier, known};
 
@@ -26,11 +26,24 @@ const UNITS_PER_EXPRESSION: usize = 50;
 pub struct Bound {
     pub expr: Expr,
     pub ty: ColumnType,
+    /// Where a literal stands whose type is still open: what it cannot be is told there. Line 0: it
+    /// is none, or that is not known.
+    literal: Location,
 }
 
 impl Bound {
     pub fn new(expr: Expr, ty: impl Into<ColumnType>) -> Self {
-        Self { expr, ty: ty.into() }
+        Self { expr, ty: ty.into(), literal: Location::empty() }
+    }
+
+    /// A string whose type is still open.
+    fn literal(text: &str, span: Span) -> Self {
+        Self { literal: span.start, ..Self::new(Expr::Const(Datum::text(text)), Type::Unknown) }
+    }
+
+    /// Where an error about its value is told, which has a part in what stands at a span.
+    fn place_in(&self, span: Span) -> Span {
+        if self.literal.line == 0 { span } else { Span::new(self.literal, self.literal) }
     }
 
     fn bool(expr: Expr) -> Self {
@@ -173,7 +186,7 @@ impl Binder<'_> {
                 }
                 let literal = self.value(&typed.value)?;
                 let expr = self.coerce(literal, to, CastContext::Explicit, typed.value.span)?;
-                Ok(Bound { expr, ty: to })
+                Ok(Bound::new(expr, to))
             }
             E::Interval(interval) => self.interval(interval),
             E::AtTimeZone { timestamp, time_zone } => {
@@ -252,7 +265,7 @@ impl Binder<'_> {
                 match &columns[..] {
                     [column] => {
                         self.meet_column(column.collation.clone(), span)?;
-                        Ok(Bound { expr, ty: column.ty })
+                        Ok(Bound::new(expr, column.ty))
                     }
                     _ => Err(self.place(span, too_many_columns())),
                 }
@@ -266,7 +279,7 @@ impl Binder<'_> {
     }
 
     fn value(&mut self, value: &ast::ValueWithSpan) -> Result<Bound> {
-        let literal = |text: &str| Ok(Bound::new(Expr::Const(Datum::text(text)), Type::Unknown));
+        let literal = |text: &str| Ok(Bound::literal(text, value.span));
         match &value.value {
             Value::Number(text, _) => self.at(value.span, number(text)),
             Value::SingleQuotedString(text)
@@ -326,7 +339,7 @@ impl Binder<'_> {
         let modifier = self.at(span, super::types::interval_modifier(fields, digits))?;
         let ty = ColumnType { ty: Type::Interval, modifier };
         let expr = self.coerce(literal, ty, CastContext::Explicit, span)?;
-        Ok(Bound { expr, ty })
+        Ok(Bound::new(expr, ty))
     }
 
     fn case(
@@ -344,7 +357,7 @@ impl Binder<'_> {
                 let mut bound = self.apart(|binder| binder.expr(operand))?;
                 // The place that stands for the operand names none itself.
                 operand_collation = match self.take_collation() {
-                    collation::Collation::Explicit(name) => collation::Collation::Implicit(name),
+                    collation::Collation::Explicit(name, _) => collation::Collation::Implicit(name),
                     other => other,
                 };
                 // What it is compared with does not tell its type.
@@ -365,7 +378,7 @@ impl Binder<'_> {
             let condition = match &operand {
                 Some((operand, span)) if once => {
                     let value = self.apart(|binder| binder.expr(&arm.condition))?;
-                    let operand = Bound { expr: OPERAND, ty: operand.ty };
+                    let operand = Bound::new(OPERAND, operand.ty);
                     let (left, right) = self.comparable("=", operand, *span, value, arm.condition.span())?;
                     compared_as.push(match left {
                         Expr::Cast { from, to, .. } => Some((from, to)),

@@ -285,7 +285,7 @@ impl Binder<'_> {
             return Err(collation::not_collatable(bound.ty.ty));
         }
         let name = match &collation {
-            collation::Collation::Explicit(name) | collation::Collation::Implicit(name) => name.as_str(),
+            collation::Collation::Explicit(name, _) | collation::Collation::Implicit(name) => name.as_str(),
             collation::Collation::Default if bound.ty.ty != Type::Unknown => "default",
             _ => return Ok(Bound::new(Expr::Const(Datum::Null), Type::Text)),
         };
@@ -431,7 +431,7 @@ impl Binder<'_> {
             let message = "argument list must have even number of elements";
             let error = Error::new(SqlState::BAD_PARAMETER, message)
                 .hint("The arguments of json_build_object() must consist of alternating keys and values.");
-            return Err(self.place(span, error));
+            return Err(error);
         }
         let mut args = Vec::with_capacity(exprs.len());
         for expr in exprs {
@@ -643,7 +643,7 @@ impl Binder<'_> {
                         let digits = value.to_string().parse().unwrap_or(6u8).min(6);
                         let modifier = colibri_types::Modifier::fraction(digits);
                         let to = colibri_types::ColumnType { ty: bound.ty.ty, modifier };
-                        Bound { expr: self.coerce(bound, to, CastContext::Explicit, span)?, ty: to }
+                        Bound::new(self.coerce(bound, to, CastContext::Explicit, span)?, to)
                     }
                     _ => bound,
                 }
@@ -791,12 +791,11 @@ impl Binder<'_> {
 
     /// A literal names what there is when the statement is planned, whether or not it is evaluated.
     fn expect_sequence(&mut self, arg: Option<&Bound>, span: Span) -> Result<()> {
-        if let Some(Bound { expr: Expr::Const(Datum::Text(text)), ty }) = arg
-            && ty.ty == Type::Unknown
+        if let Some(arg) = arg
+            && let (Expr::Const(Datum::Text(text)), Type::Unknown) = (&arg.expr, arg.ty.ty)
             && colibri_catalog::parse_name(text).is_none_or(|name| self.catalog.find(&name, self.search_path).is_none())
         {
-            let named = Bound::new(Expr::Const(Datum::Text(text.clone())), Type::Unknown);
-            self.coerce(named, Type::RegClass.into(), CastContext::Implicit, span)?;
+            self.coerce(arg.clone(), Type::RegClass.into(), CastContext::Implicit, span)?;
         }
         Ok(())
     }

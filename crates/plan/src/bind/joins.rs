@@ -154,10 +154,8 @@ impl Binder<'_> {
             let (tables, merged) = (self.scope().tables.len(), self.scope().merged.len());
             let right = self.side_column(name, sides.middle..tables, sides.middle_merged..merged);
             let right = self.at(*span, right.and_then(|found| found.ok_or_else(|| not_in_side(name, "right"))))?;
-            let (left_bound, right_bound) = (
-                Bound { expr: left.expr.clone(), ty: left.ty.into() },
-                Bound { expr: right.expr.clone(), ty: right.ty.into() },
-            );
+            let (left_bound, right_bound) =
+                (Bound::new(left.expr.clone(), left.ty), Bound::new(right.expr.clone(), right.ty));
             if colibri_types::resolve::common_type(&[left.ty, right.ty]).is_none() {
                 let message = format!("JOIN/USING types {} and {} cannot be matched", left.ty, right.ty);
                 return Err(self.place(*span, Error::new(SqlState::TYPE_MISMATCH, message)));

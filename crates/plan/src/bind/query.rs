@@ -274,6 +274,13 @@ impl Binder<'_> {
             SetOperation::Intersect => "INTERSECT",
             SetOperation::Except => "EXCEPT",
         };
+        // Literals in VALUES have a type before the operation has one; those of SELECT have not.
+        for query in [&mut left_query, &mut right_query] {
+            if matches!(query.body, Body::Values(_)) {
+                let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
+                self.retype(query, &types)?;
+            }
+        }
         if left_query.columns.len() != right_query.columns.len() {
             let message = format!("each {name} query must have the same number of columns");
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));

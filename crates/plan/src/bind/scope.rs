@@ -245,7 +245,7 @@ impl Scope {
                 if found.is_some() {
                     return Err(ambiguous(name));
                 }
-                found = Some(Bound { expr: candidate.column(index), ty: column.ty });
+                found = Some(Bound::new(candidate.column(index), column.ty));
             }
             // The one system column that there is: which table a row is of.
             if let ("tableoid", Some(oid), true) = (name, candidate.oid, was_found == found.is_some()) {

@@ -366,7 +366,7 @@ impl Binder<'_> {
                     continue;
                 }
                 self.refuse_generated(table, place, overriding)?;
-                let bound = Bound { expr: Expr::Column(index), ty: source.columns[index].ty };
+                let bound = Bound::new(Expr::Column(index), source.columns[index].ty);
                 let value = self.value_for(table, place, target, bound, query.span())?;
                 self.put(table, place, target, value, values)?;
             }

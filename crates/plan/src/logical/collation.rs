@@ -15,8 +15,8 @@ pub enum Collation {
     Conflict(CompactString, CompactString),
     /// A column of a query that leaves it open.
     Open,
-    /// One that COLLATE names.
-    Explicit(CompactString),
+    /// One that COLLATE names, and where that stands in the text, if that is known.
+    Explicit(CompactString, Option<u32>),
 }
 
 impl Collation {
@@ -24,11 +24,15 @@ impl Collation {
     pub fn with(self, other: Self) -> Result<Self> {
         use Collation::{Conflict, Default, Explicit, Implicit, Open};
         Ok(match (self, other) {
-            (Explicit(one), Explicit(other)) if one != other => {
+            (Explicit(one, _), Explicit(other, position)) if one != other => {
                 let message = format!("collation mismatch between explicit collations \"{one}\" and \"{other}\"");
-                return Err(Error::new(SqlState("42P21"), message));
+                let error = Error::new(SqlState("42P21"), message);
+                return Err(match position {
+                    Some(position) => error.at(position),
+                    None => error,
+                });
             }
-            (Explicit(name), _) | (_, Explicit(name)) => Explicit(name),
+            (Explicit(name, position), _) | (_, Explicit(name, position)) => Explicit(name, position),
             (Conflict(one, other), _) | (_, Conflict(one, other)) => Conflict(one, other),
             (Implicit(one), Implicit(other)) if one != other => Conflict(one, other),
             (Implicit(name), _) | (_, Implicit(name)) => Implicit(name),
@@ -44,7 +48,7 @@ impl Collation {
                 Err(Error::new(SqlState("42P21"), message))
             }
             Self::Open => Err(undetermined("string comparison")),
-            Self::Default | Self::Implicit(_) | Self::Explicit(_) => Ok(()),
+            Self::Default | Self::Implicit(_) | Self::Explicit(..) => Ok(()),
         }
     }
 
@@ -55,7 +59,7 @@ impl Collation {
     /// The one that a table's column keeps.
     pub fn name(&self) -> Option<CompactString> {
         match self {
-            Self::Implicit(name) | Self::Explicit(name) => Some(name.clone()),
+            Self::Implicit(name) | Self::Explicit(name, _) => Some(name.clone()),
             _ => None,
         }
     }

@@ -801,7 +801,7 @@ impl Session {
                     let hint = format!("You might need to specify \"USING {}::{}\".", column.name, to);
                     return Err(Error::new(SqlState::TYPE_MISMATCH, message).hint(hint));
                 }
-                let bound = bind::Bound { expr: Expr::Column(place), ty: column.ty };
+                let bound = bind::Bound::new(Expr::Column(place), column.ty);
                 binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty())
             }
         })?;

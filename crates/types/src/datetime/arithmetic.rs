@@ -146,7 +146,7 @@ impl Part {
     /// Reads a part's name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        let lower = name.to_ascii_lowercase();
+        let lower = as_identifier(name);
         Some(match lower.as_str() {
             "microseconds" | "microsecond" | "us" | "usec" | "usecs" | "useconds" | "microsecon" => Self::Microseconds,
             "milliseconds" | "millisecond" | "ms" | "msec" | "msecs" | "mseconds" | "millisecon" => Self::Milliseconds,
@@ -183,22 +183,27 @@ impl Part {
     }
 }
 
+/// A name of a part as PostgreSQL reads it, however long the text is: in lower case and cut as
+/// identifiers are.
+fn as_identifier(name: &str) -> String {
+    const BYTES_MAX: usize = 63;
+    name[..name.floor_char_boundary(BYTES_MAX)].to_ascii_lowercase()
+}
+
 #[cold]
 fn unknown_part(name: &str, ty: &str) -> Error {
     // A part that there is, but not of this type.
-    if name.to_ascii_lowercase().starts_with("timezone") {
-        let message = format!("unit \"{}\" not supported for type {ty}", name.to_ascii_lowercase());
+    let name = as_identifier(name);
+    if name.starts_with("timezone") {
+        let message = format!("unit \"{name}\" not supported for type {ty}");
         return Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
     }
-    Error::new(SqlState::BAD_PARAMETER, format!("unit \"{}\" not recognized for type {ty}", name.to_ascii_lowercase()))
+    Error::new(SqlState::BAD_PARAMETER, format!("unit \"{name}\" not recognized for type {ty}"))
 }
 
 #[cold]
 fn unsupported_part(name: &str, ty: &str) -> Error {
-    Error::new(
-        SqlState::FEATURE_NOT_SUPPORTED,
-        format!("unit \"{}\" not supported for type {ty}", name.to_ascii_lowercase()),
-    )
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("unit \"{}\" not supported for type {ty}", as_identifier(name)))
 }
 
 fn whole(value: i64) -> Result<Option<Numeric>> {

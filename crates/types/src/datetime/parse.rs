@@ -709,6 +709,7 @@ fn zone_offset(field: &str) -> Parsed<i64> {
 
 /// A zone as an argument of a function: an offset, an abbreviation or a name.
 pub fn zone_argument(name: &str, local: i64) -> Result<Zone> {
+    let name = super::zone::cut(name);
     let bad = |message: String| Error::new(SqlState::BAD_PARAMETER, message);
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(bad(format!("invalid input syntax for type numeric time zone: \"{name}\""))

@@ -30,6 +30,12 @@ const LIBRARY_MIN: i64 = -210_929_832_000;
 /// How far into the future an abbreviation's first use is looked for.
 const TRANSITIONS_MAX: usize = 400;
 
+/// What functions read of a text that names a zone, as in PostgreSQL.
+pub(super) fn cut(name: &str) -> &str {
+    const BYTES_MAX: usize = 255;
+    &name[..name.floor_char_boundary(BYTES_MAX)]
+}
+
 impl Zone {
     /// A zone of the tz database, in any case, or a POSIX specification, whose offsets count westward.
     pub fn named(name: &str) -> Result<Self> {
@@ -65,6 +71,7 @@ impl Zone {
     /// A zone as `AT TIME ZONE` names it: an abbreviation, a zone, or a POSIX specification. What an abbreviation stands
     /// for may hang on the moment, which is given in microseconds since 2000, of the clocks there or of UTC.
     pub fn at(name: &str, moment: i64) -> Result<Self> {
+        let name = cut(name);
         match words::abbreviation(name) {
             Some(Abbreviation::Offset(seconds, _)) => Ok(Self::Fixed(seconds)),
             Some(Abbreviation::Zone(zone)) => Ok(Self::Fixed(Self::named(zone)?.offset_of_abbreviation(name, moment))),
@@ -75,6 +82,7 @@ impl Zone {
     /// The same with a zone's rules for an abbreviation that is one zone's alone, as `date_trunc`
     /// takes it.
     pub fn with_rules(name: &str) -> Result<Self> {
+        let name = cut(name);
         match words::abbreviation(name) {
             Some(Abbreviation::Offset(seconds, _)) => Ok(Self::Fixed(seconds)),
             Some(Abbreviation::Zone(zone)) => Self::named(zone),

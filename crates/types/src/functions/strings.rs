@@ -29,12 +29,12 @@ fn truth(value: bool) -> Result<Datum> {
 
 /// Each character in lower case, if that is one character.
 pub(super) fn lower(text: &str) -> Result<CompactString> {
-    pieces::map(text, |c| Some(letters::lower(c)))
+    pieces::with_case(text, str::make_ascii_lowercase, letters::lower)
 }
 
 /// Each character in upper case, if that is one character.
 pub(super) fn upper(text: &str) -> Result<CompactString> {
-    pieces::map(text, |c| Some(letters::upper(c)))
+    pieces::with_case(text, str::make_ascii_uppercase, letters::upper)
 }
 
 /// Words with a capital.

@@ -64,7 +64,7 @@ impl Binder<'_> {
             && let Value::Number(text, _) = &value.value
         {
             let value = self.at(value.span, text_io::parse(to.ty, Modifier::NONE, text, self.env))?;
-            return Ok(Bound { expr: Expr::Const(value), ty: to });
+            return Ok(Bound::new(Expr::Const(value), to));
         }
         if let (ast::Expr::Array(array), Type::Array(element)) = (input, to.ty) {
             let element = element.ty();
@@ -75,7 +75,7 @@ impl Binder<'_> {
             bound = crate::bind::functions::with_blanks(bound);
         }
         let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
-        Ok(Bound { expr, ty: to })
+        Ok(Bound::new(expr, to))
     }
 
     /// `ARRAY[…]::type[]`: each value in the type.
@@ -91,12 +91,13 @@ impl Binder<'_> {
                 }
             });
         }
-        Ok(Bound { expr: Expr::Array { element, values }, ty: to })
+        Ok(Bound::new(Expr::Array { element, values }, to))
     }
 
     /// Casts to a type, if the context allows it. Literals are read, parameters get the type.
     pub fn coerce(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
         let from = bound.ty.ty;
+        let span = bound.place_in(span);
         match (from, bound.expr) {
             (Type::Unknown, Expr::Param(index)) => {
                 let ty = *self.params[index].get_or_insert(to.ty);
@@ -174,7 +175,7 @@ impl Binder<'_> {
         {
             for ((output, column), &ty) in select.output.iter_mut().zip(&mut query.columns).zip(types) {
                 let expr = std::mem::replace(output, Expr::Const(Datum::Null));
-                let bound = Bound { expr, ty: column.ty };
+                let bound = Bound::new(expr, column.ty);
                 *output = self.coerce(bound, ty.into(), CastContext::Implicit, Span::empty())?;
                 if column.ty.ty != ty {
                     column.ty = ty.into();
@@ -186,7 +187,7 @@ impl Binder<'_> {
             for row in rows {
                 for ((value, column), &ty) in row.iter_mut().zip(&query.columns).zip(types) {
                     let expr = std::mem::replace(value, Expr::Const(Datum::Null));
-                    let bound = Bound { expr, ty: column.ty };
+                    let bound = Bound::new(expr, column.ty);
                     *value = self.coerce(bound, ty.into(), CastContext::Implicit, Span::empty())?;
                 }
             }
@@ -206,7 +207,7 @@ impl Binder<'_> {
         let mut output = Vec::with_capacity(width);
         let mut columns = query.columns.clone();
         for (index, (column, &ty)) in columns.iter_mut().zip(types).enumerate() {
-            let bound = Bound { expr: Expr::Column(index), ty: column.ty };
+            let bound = Bound::new(Expr::Column(index), column.ty);
             output.push(self.coerce(bound, ty.into(), CastContext::Implicit, Span::empty())?);
             if column.ty.ty != ty {
                 *column = Column { ty: ty.into(), origin: None, ..column.clone() };

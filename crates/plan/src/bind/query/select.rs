@@ -97,12 +97,19 @@ impl Binder<'_> {
         let all_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
         let mut order = self.order(order, &mut items, width, all_distinct)?;
         if all_distinct {
-            for item in &items[..width] {
+            for item in &mut items[..width] {
+                self.compared(item)?;
                 self.at(item.span, item.collation.expect_one())?;
                 self.at(item.span, expect_comparable(item.bound.ty.ty, false))?;
             }
         }
         let keys = self.group_keys(&select.group_by, &items[..width])?;
+        for item in &mut items[..width] {
+            let is_key = |keys: &Vec<Expr>| keys.iter().any(|key| rewrite::same(key, &item.bound.expr));
+            if keys.as_ref().is_some_and(is_key) {
+                self.compared(item)?;
+            }
+        }
         let on = match &select.distinct {
             Some(ast::Distinct::On(exprs)) if exprs.is_empty() => {
                 return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
@@ -338,6 +345,7 @@ impl Binder<'_> {
         let mut places = Vec::with_capacity(exprs.len());
         for expr in exprs {
             let place = self.item_for(expr, items, width, "SELECT DISTINCT ON")?;
+            self.compared(&mut items[place])?;
             self.at(expr.span(), items[place].collation.expect_one())?;
             self.at(expr.span(), expect_comparable(items[place].bound.ty.ty, false))?;
             places.push(place);
@@ -366,6 +374,7 @@ impl Binder<'_> {
         for (expr, options) in flat {
             let (descending, nulls_first) = self.at(expr.span(), sort_key_options(options))?;
             let place = self.item_for(&expr, items, width, "ORDER BY")?;
+            self.compared(&mut items[place])?;
             self.at(expr.span(), items[place].collation.expect_one())?;
             self.at(expr.span(), expect_comparable(items[place].bound.ty.ty, true))?;
             if all_distinct && place >= width {
@@ -410,6 +419,16 @@ impl Binder<'_> {
         Ok(items.len() - 1)
     }
 
+    /// A literal that rows are compared by is a text from here on, whatever reads them.
+    fn compared(&mut self, item: &mut Item) -> Result<()> {
+        if item.bound.ty.ty == Type::Unknown {
+            let literal = std::mem::replace(&mut item.bound, Bound::null());
+            let text = self.coerce(literal, Type::Text.into(), CastContext::Implicit, item.span)?;
+            item.bound = Bound::new(text, Type::Text);
+        }
+        Ok(())
+    }
+
     /// RETURNING: items over the scope at hand.
     pub(in crate::bind) fn returning(&mut self, projection: &[ast::SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
         self.scope().no_calls = "RETURNING";
@@ -435,7 +454,7 @@ impl Scope {
 
 fn from_column((column, expr): (Column, Expr), span: Span) -> Item {
     Item {
-        bound: Bound { expr, ty: column.ty },
+        bound: Bound::new(expr, column.ty),
         name: column.name,
         origin: column.origin,
         collation: column.collation,
