@@ -35,6 +35,11 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("42P21", "SELECT 'a' COLLATE \"C\" IN ('b' ^COLLATE \"POSIX\")"),
     ("42P21", "SELECT 'a' COLLATE \"C\" UNION SELECT 'b' ^COLLATE \"POSIX\" ORDER BY 1"),
     ("42804", "SELECT 1 ^COLLATE \"C\""),
+    ("42725", "SELECT ^-'a'"),
+    ("42725", "SELECT 1 + ^- ('a')"),
+    ("42883", "SELECT ^- true"),
+    ("42883", "SELECT 1, ^@ (now())"),
+    ("42601", "COMMENT ON COLUMN said IS 'x'"),
     ("22023", "SELECT json_build_object('a')"),
 ];
 

@@ -34,7 +34,7 @@ use colibri_catalog::{
     builtin::Builtin,
     cluster::{Acl, Authority, ObjectKind, Privileges, RoleId},
 };
-use colibri_types::{Env, Error, Result, SqlState, Type, keywords::is_reserved};
+use colibri_types::{Env, Error, Result, SqlState, Type, keywords::is_reserved, letters};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
@@ -419,6 +419,15 @@ fn operator_position(text: &str, symbol: &str, left: Span, right: Span) -> Optio
     None
 }
 
+/// Where an operator stands in front of its operand, counted in characters from 1.
+fn operator_before(text: &str, symbol: &str, operand: Span) -> Option<u32> {
+    let at = (position(text, operand) as usize).checked_sub(1)?;
+    let before: Vec<char> = text.chars().take(at).collect();
+    let end = before.iter().rposition(|&c| !letters::is_blank_char(c) && c != '(')? + 1;
+    let start = end.checked_sub(symbol.chars().count())?;
+    before[start..end].iter().copied().eq(symbol.chars()).then_some(start as u32 + 1)
+}
+
 impl<'a> Binder<'a> {
     pub fn new(
         builtin: Builtin,
@@ -488,6 +497,14 @@ impl<'a> Binder<'a> {
         match operator_position(self.text, symbol, left, right) {
             Some(position) => error.at(position),
             None => self.place(if left.start.line > 0 { left } else { right }, error),
+        }
+    }
+
+    /// An error about an operator in front of its operand.
+    fn place_before(&self, symbol: &str, operand: Span, error: Error) -> Error {
+        match operator_before(self.text, symbol, operand) {
+            Some(position) => error.at(position),
+            None => self.place(operand, error),
         }
     }
 

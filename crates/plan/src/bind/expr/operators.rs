@@ -143,11 +143,13 @@ impl Binder<'_> {
             UnaryOperator::PGCubeRoot => "||/",
             other => {
                 let written = format!("{other} {}", self.expr(operand)?.ty.ty);
-                return Err(self.place(span, resolve::no_operator(&written, true)));
+                let error = resolve::no_operator(&written, true);
+                return Err(self.place_before(&other.to_string(), operand.span(), error));
             }
         };
         let input = self.expr(operand)?;
-        let function = self.at(span, self.builtin.functions.operator(symbol, None, input.ty.ty))?;
+        let found = self.builtin.functions.operator(symbol, None, input.ty.ty);
+        let function = found.map_err(|error| self.place_before(symbol, operand.span(), error))?;
         let arg = self.argument(input, function.arg_type(0), operand.span())?;
         Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
     }
