@@ -26,11 +26,6 @@ impl SeenKeys {
         Self { newest: Groups::new(width), in_texts: 0, memory: Reservation::default(), others: None, width }
     }
 
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.newest.len() == 0 && self.others.is_none()
-    }
-
     /// Whether a key is there.
     pub(super) fn contains(&mut self, key: &[Datum]) -> Result<bool> {
         if self.newest.find(key).is_some() {

@@ -7,18 +7,21 @@
 //! (see [`colibri_types::pulse`]). Where something has to be fetched the evaluation ends without a
 //! result, and goes on there when the expression is evaluated again with the same values. What a
 //! query gave that calls volatile functions is not used for another row, unless it does not depend
-//! on the row at all.
+//! on the row at all. Values that are kept as a set go to disk where memory has no room for them.
+
+use std::sync::Arc;
 
 use colibri_catalog::{store_error, store_error::Pause};
 use colibri_types::{Array, Datum, Error, Result, SqlState, Type, operators, pulse};
 use smallvec::SmallVec;
 
 use super::eval::{compare_rows, compare_values};
-use super::group::{Groups, hash_values};
-use super::memory::{Reservation, Use};
+use super::group::hash_values;
+use super::memory::{Reservation, SessionMemory, Use};
 use super::needs::Needs;
 use super::operator::Run;
 use super::seen_keys::SeenKeys;
+use super::spill::KeptRows;
 use super::{Batch, Scope, Step, row_bytes};
 use crate::eval::Evaluate as _;
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
@@ -121,52 +124,39 @@ enum Once {
     Set(Box<Set>),
 }
 
-/// The rows of a query that something is compared with.
+/// The rows of a query that something is compared with, each once.
 struct Set {
-    width: usize,
-    /// Rows without NULLs.
-    whole: Whole,
-    /// Rows with NULLs.
-    partial: Groups,
+    rows: SeenKeys,
+    /// Rows without NULLs, and rows with some; those that are gone through.
+    whole: KeptRows,
+    partial: KeptRows,
+    has_whole: bool,
+    has_partial: bool,
+    use_of_rows: UseOfRows,
     /// Of the first column.
     extremes: Option<(Datum, Datum)>,
-    memory: Reservation,
+    /// For the row at hand.
+    row: Vec<Datum>,
 }
 
-/// Rows without NULLs.
-enum Whole {
-    /// Only asked for one by one.
-    Keys(SeenKeys),
-    /// Gone through as well, so all of them are in memory.
-    Rows(Groups),
+/// What is asked of the rows of a set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UseOfRows {
+    /// Whether one is there.
+    Keys,
+    /// The least and the greatest one.
+    Extremes,
+    /// All of them, one after the other, if it is not enough to know whether one is there.
+    All,
 }
 
-impl Whole {
-    fn insert(&mut self, row: &[Datum]) -> Result<bool> {
-        match self {
-            Self::Keys(keys) => keys.insert(row),
-            Self::Rows(rows) => Ok(rows.find_or_add(row).1),
+impl UseOfRows {
+    fn of(width: usize, op: CompareOp, all: bool) -> Self {
+        match (op, all) {
+            (CompareOp::Eq, false) | (CompareOp::Ne, true) if width == 1 => Self::Keys,
+            (CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge, _) if width == 1 => Self::Extremes,
+            _ => Self::All,
         }
-    }
-
-    fn contains(&mut self, row: &[Datum]) -> Result<bool> {
-        match self {
-            Self::Keys(keys) => keys.contains(row),
-            Self::Rows(rows) => Ok(rows.find(row).is_some()),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        match self {
-            Self::Keys(keys) => keys.is_empty(),
-            Self::Rows(rows) => rows.len() == 0,
-        }
-    }
-
-    /// Rows that are gone through.
-    fn rows(&self) -> impl Iterator<Item = &[Datum]> {
-        let rows = if let Self::Rows(rows) = self { Some(rows) } else { None };
-        rows.into_iter().flat_map(|rows| (0..rows.len()).map(|at| rows.key(at)))
     }
 }
 
@@ -286,42 +276,26 @@ impl Memo {
         Ok(verdict.datum())
     }
 
-    /// The rows of a query; `by_key`: they are only asked for one by one.
-    fn set(&mut self, width: usize, by_key: bool, so_far: &mut SoFar, scope: &mut Scope<'_>) -> Result<Box<Set>> {
-        let SoFar { set: kept, in_texts, .. } = so_far;
-        let mut set = match kept.take() {
-            Some(set) => set,
-            None => {
-                let whole = if by_key { Whole::Keys(SeenKeys::new(width)) } else { Whole::Rows(Groups::new(width)) };
-                let (partial, memory) = (Groups::new(width), Reservation::default());
-                Box::new(Set { width, whole, partial, extremes: None, memory })
-            }
-        };
+    /// The rows of a query.
+    fn set(
+        &mut self,
+        width: usize,
+        use_of_rows: UseOfRows,
+        so_far: &mut SoFar,
+        scope: &mut Scope<'_>,
+    ) -> Result<Box<Set>> {
+        let mut set = so_far.set.take().unwrap_or_else(|| Box::new(Set::new(width, use_of_rows)));
         loop {
             match self.next(super::batch::BATCH_ROWS_MAX, scope) {
                 Ok(true) => {}
                 Ok(false) => return Ok(set),
                 Err(error) => {
-                    *kept = Some(set);
+                    so_far.set = Some(set);
                     return Err(error);
                 }
             }
-            for row in self.rows.iter() {
-                let row = &row[..width];
-                let nulls = row.iter().any(Datum::is_null);
-                let new = if nulls { set.partial.find_or_add(row).1 } else { set.whole.insert(row)? };
-                if new {
-                    *in_texts += row_bytes(row) - size_of_val(row);
-                    if !nulls {
-                        set.widen(&row[0]);
-                    }
-                }
-            }
-            scope.outside(&mut [], |ex| match &mut set.whole {
-                // Of one column, so rows with NULLs are one at the most.
-                Whole::Keys(keys) => keys.heed_memory(ex.cx.memory),
-                Whole::Rows(rows) => set.memory.hold_all(ex.cx.memory, rows.bytes() + set.partial.bytes() + *in_texts),
-            })?;
+            let rows = &self.rows;
+            scope.outside(&mut [], |ex| set.add(rows, ex.cx.memory))?;
         }
     }
 }
@@ -343,9 +317,8 @@ struct SoFar {
     values: Vec<Datum>,
     /// Of a comparison with row after row.
     verdict: Option<Verdict>,
-    /// Of a comparison with all rows; with the bytes of texts in it.
+    /// Of a comparison with all rows.
     set: Option<Box<Set>>,
-    in_texts: usize,
 }
 
 /// Whether the rows seen so far make a quantified comparison true.
@@ -392,6 +365,45 @@ fn compare(op: CompareOp, left: &[Datum], right: &[Datum]) -> Result<Option<bool
 }
 
 impl Set {
+    fn new(width: usize, use_of_rows: UseOfRows) -> Self {
+        Self {
+            rows: SeenKeys::new(width),
+            whole: KeptRows::default(),
+            partial: KeptRows::default(),
+            has_whole: false,
+            has_partial: false,
+            use_of_rows,
+            extremes: None,
+            row: vec![Datum::Null; width],
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.row.len()
+    }
+
+    /// Adds the beginnings of some rows.
+    fn add(&mut self, rows: &Batch, memory: &Arc<SessionMemory>) -> Result<()> {
+        for row in rows.iter() {
+            let row = &row[..self.width()];
+            let is_whole = !row.iter().any(Datum::is_null);
+            if self.use_of_rows == UseOfRows::Extremes {
+                if is_whole {
+                    self.widen(&row[0]);
+                }
+            } else if !self.rows.insert(row)? {
+                continue;
+            }
+            self.has_whole |= is_whole;
+            self.has_partial |= !is_whole;
+            if self.use_of_rows == UseOfRows::All {
+                let kept = if is_whole { &mut self.whole } else { &mut self.partial };
+                kept.push_copy(memory, row)?;
+            }
+        }
+        self.rows.heed_memory(memory)
+    }
+
     fn widen(&mut self, value: &Datum) {
         match &mut self.extremes {
             None => self.extremes = Some((value.clone(), value.clone())),
@@ -405,34 +417,27 @@ impl Set {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = &[Datum]> {
-        self.whole.rows().chain((0..self.partial.len()).map(|at| self.partial.key(at)))
-    }
-
     fn verdict(&mut self, left: &[Datum], op: CompareOp, all: bool) -> Result<Option<bool>> {
         match (op, all) {
             (CompareOp::Eq, false) => self.has(left),
             (CompareOp::Ne, true) => Ok(self.has(left)?.map(|has| !has)),
-            (CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge, _) if self.width == 1 => {
+            _ if self.use_of_rows == UseOfRows::Extremes => {
                 let mut verdict = Verdict::new(all);
                 if let Some((least, most)) = &self.extremes {
                     let below = matches!(op, CompareOp::Lt | CompareOp::Le);
                     let bound = if below == all { least } else { most };
                     verdict.take(compare_values(op, &left[0], bound));
                 }
-                if !verdict.decided && self.partial.len() > 0 {
+                if !verdict.decided && self.has_partial {
                     verdict.take(None);
                 }
                 Ok(verdict.truth())
             }
             _ => {
                 let mut verdict = Verdict::new(all);
-                for row in self.rows() {
-                    pulse::work(UNITS_PER_COMPARED)?;
-                    if verdict.take(compare(op, left, row)?) {
-                        break;
-                    }
-                }
+                let Self { whole, partial, row, .. } = self;
+                go_through(whole, row, (left, op), false, &mut verdict)?;
+                go_through(partial, row, (left, op), false, &mut verdict)?;
                 Ok(verdict.truth())
             }
         }
@@ -441,24 +446,42 @@ impl Set {
     /// Whether a row equal to `left` is there.
     fn has(&mut self, left: &[Datum]) -> Result<Option<bool>> {
         let nulls = left.iter().any(Datum::is_null);
-        if !nulls && self.whole.contains(left)? {
+        if !nulls && self.rows.contains(left)? {
             return Ok(Some(true));
         }
-        if self.width == 1 {
-            let unknown = self.partial.len() > 0 || nulls && !self.whole.is_empty();
+        if self.width() == 1 {
+            let unknown = self.has_partial || nulls && self.has_whole;
             return Ok(if unknown { None } else { Some(false) });
         }
+        // None is equal to it. Of those with a NULL on one side it may not be known.
         let mut verdict = Verdict::new(false);
-        let partial = (0..self.partial.len()).map(|at| self.partial.key(at));
-        let whole = if nulls { Some(self.whole.rows()) } else { None };
-        for row in partial.chain(whole.into_iter().flatten()) {
-            pulse::work(UNITS_PER_COMPARED)?;
-            if verdict.take(compare(CompareOp::Eq, left, row)?) {
-                break;
-            }
+        let Self { whole, partial, row, .. } = self;
+        go_through(partial, row, (left, CompareOp::Eq), true, &mut verdict)?;
+        if nulls {
+            go_through(whole, row, (left, CompareOp::Eq), true, &mut verdict)?;
         }
         Ok(verdict.truth())
     }
+}
+
+/// Compares with kept rows, each of which is read into `row`, until the rest does not matter.
+fn go_through(
+    rows: &mut KeptRows,
+    row: &mut [Datum],
+    (left, op): (&[Datum], CompareOp),
+    is_known_unequal: bool,
+    verdict: &mut Verdict,
+) -> Result<()> {
+    for at in 0..rows.len() {
+        // What cannot be true stays unknown.
+        if verdict.decided || is_known_unequal && verdict.unknown {
+            break;
+        }
+        pulse::work(UNITS_PER_COMPARED)?;
+        rows.read(at, row, false)?;
+        verdict.take(compare(op, left, row)?);
+    }
+    Ok(())
 }
 
 /// The value of a query inside an expression.
@@ -521,8 +544,8 @@ fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &m
                 SubqueryKind::Scalar => memo.scalar(&mut so_far, scope).map(Once::Value),
                 SubqueryKind::Array(element) => memo.array(*element, &mut so_far, scope).map(Once::Value),
                 SubqueryKind::Quantified { left, op, all } => {
-                    let by_key = left.len() == 1 && matches!((op, all), (CompareOp::Eq, false) | (CompareOp::Ne, true));
-                    memo.set(left.len(), by_key, &mut so_far, scope).map(Once::Set)
+                    let use_of_rows = UseOfRows::of(left.len(), *op, *all);
+                    memo.set(left.len(), use_of_rows, &mut so_far, scope).map(Once::Set)
                 }
             };
             let once = put_aside(memo, &[], so_far, once)?;

@@ -290,6 +290,9 @@ impl From {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Join {
     Inner,
+    /// An inner join, of which all that stands on the left is joined first. Made by the pass that
+    /// orders joins.
+    InnerInOrder,
     Left,
     Right,
     Full,

@@ -50,6 +50,41 @@ fn the_longest_key_is_the_one_that_the_store_takes() {
     assert_eq!(client.fails("INSERT INTO names VALUES (repeat('x', 150))"), "54000");
 }
 
+#[test]
+fn a_transaction_that_is_older_than_its_store_allows_fails() {
+    let options = MemoryOptions { txn_age_max: Some(Duration::from_millis(300)), ..MemoryOptions::default() };
+    for begin in BOTH {
+        let db = TestDatabase::in_memory(options, ACCOUNTS);
+        let mut client = db.begun(begin);
+        client.ok("UPDATE t SET v = 1 WHERE id = 1");
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(client.fails("SELECT 1"), "54000", "{begin}");
+        client.ok("ROLLBACK");
+        // One that has no end does not run again and again.
+        let endless = "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 1000000) b";
+        assert_eq!(db.session().run(endless).unwrap_err().state().0, "54000");
+        client.ok("UPDATE t SET v = 2 WHERE id = 2");
+        assert_eq!(db.now("SELECT v FROM t ORDER BY id"), ["0", "2"]);
+    }
+}
+
+#[test]
+fn no_range_is_counted_where_counting_takes_long() {
+    let options = MemoryOptions { counts: false, ..MemoryOptions::default() };
+    // The store refuses to count anything but whole tables.
+    let db = TestDatabase::in_memory(options, SHOP);
+    let plain = TestDatabase::in_memory(MemoryOptions::default(), SHOP);
+    for text in [
+        "SELECT id FROM t WHERE a = 2 AND b > 3 ORDER BY id",
+        "SELECT t.id, u.n FROM t JOIN u ON u.t = t.id WHERE t.b BETWEEN 3 AND 50 AND u.n < 30 ORDER BY t.id, u.id",
+        "SELECT id FROM t WHERE a IN (1, 3) ORDER BY b LIMIT 3",
+        "UPDATE u SET n = n + 1 WHERE t IN (SELECT id FROM t WHERE a = 1)",
+        "SELECT * FROM u ORDER BY id",
+    ] {
+        assert_eq!(db.client().send(text), plain.client().send(text), "{text}");
+    }
+}
+
 /// A store that has to fetch all that it is asked for.
 fn fetching(setup: &str) -> TestDatabase {
     let latency = Duration::from_micros(1);

@@ -57,6 +57,10 @@ pub struct MemoryOptions {
     pub patches_at_commit: bool,
     /// See [`Capabilities::key_bytes_max`].
     pub key_bytes_max: usize,
+    /// See [`Capabilities::txn_age_max`]. Whoever uses the store sees to it.
+    pub txn_age_max: Option<Duration>,
+    /// See [`Capabilities::counts`]. Without, the store estimates nothing but whole spaces.
+    pub counts: bool,
 }
 
 impl Default for MemoryOptions {
@@ -71,6 +75,8 @@ impl Default for MemoryOptions {
             patches_at_commit: true,
             // That of a database with pages of 4 KiB.
             key_bytes_max: 960,
+            txn_age_max: None,
+            counts: true,
         }
     }
 }
@@ -183,10 +189,10 @@ impl Store for MemoryStore {
             key_bytes_max: options.key_bytes_max,
             value_bytes_max: u32::MAX as usize,
             txn_bytes_max: None,
-            txn_age_max: None,
+            txn_age_max: options.txn_age_max,
             locks: options.locks,
             patches_at_commit: options.patches_at_commit,
-            counts: true,
+            counts: options.counts,
             fetches: options.fetches_percent > 0,
         }
     }
@@ -779,6 +785,7 @@ impl Transaction for MemoryTransaction {
     }
 
     fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64> {
+        assert!(self.shared.options.counts || *range == KeyRange::all(), "nothing counts this range quickly");
         self.fetch_range(space.id, range, 3)?;
         self.base_count(space.id, range)
     }

@@ -176,7 +176,7 @@ impl Binder<'_> {
             let left_expr = self.coerce(left_bound, ty.into(), CastContext::Implicit, *span)?;
             let right_expr = self.coerce(right_bound, ty.into(), CastContext::Implicit, *span)?;
             let expr = match kind {
-                Join::Inner | Join::Left | Join::Semi | Join::Anti => left_expr,
+                Join::Inner | Join::InnerInOrder | Join::Left | Join::Semi | Join::Anti => left_expr,
                 Join::Right => right_expr,
                 Join::Full => Expr::Coalesce(vec![left_expr, right_expr]),
             };

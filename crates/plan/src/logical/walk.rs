@@ -207,7 +207,7 @@ impl From {
     fn for_each_kept(&self, visit: &mut dyn FnMut(usize)) {
         match self {
             Self::Relation(relation) => visit(*relation),
-            Self::Join { kind: Join::Inner, left, right, .. } => {
+            Self::Join { kind: Join::Inner | Join::InnerInOrder, left, right, .. } => {
                 left.for_each_kept(visit);
                 right.for_each_kept(visit);
             }

@@ -10,14 +10,14 @@
 use colibri_types::Result;
 
 use super::constants::may_fail;
-use super::{Planner, Rewrites};
+use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::walk::varies;
 use crate::logical::{From, Relation, Select};
 
 /// The pass.
-pub(super) fn factor(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> Result<()> {
+pub(super) fn factor(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
     if planner.sizes.rewrites() == Rewrites::None {
         return Ok(());
     }

@@ -22,14 +22,14 @@
 
 use colibri_types::Result;
 
-use super::{Planner, Rewrites};
+use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind};
 use crate::logical::walk::varies;
 use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
 
 /// The pass.
-pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> Result<()> {
+pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
     if planner.sizes.rewrites() == Rewrites::None {
         return Ok(());
     }

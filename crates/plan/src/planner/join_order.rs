@@ -8,16 +8,23 @@
 //! Where few parts are joined, all orders are looked at in which each part is joined to those
 //! before it by a condition: the cheapest order of each set of parts is the cheapest one of a
 //! smaller set with one part more, since how many rows a set gives does not depend on its order.
-//! More parts are joined greedily (see `joins`).
+//! More parts are joined greedily (see `joins`), and so are parts of which a LIMIT takes few rows.
 
-use colibri_types::{Result, pulse};
+use colibri_types::{Error, Result, pulse};
 
-use super::joins::{Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, equality};
-use super::{Planner, Rewrites};
+use super::joins::{
+    Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, equality, hand_out, needed_inside, needed_with,
+    take_apart,
+};
+use super::query::{limit_of_rows, needed_above, wanted_order};
+use super::relation::is_constant;
+use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
-use crate::logical::{Relation, Source};
+use crate::logical::{From, Join, Relation, Select, Source};
 
+/// Two parts can be joined in either order (see `joins`).
+const PARTS_MIN: usize = 3;
 /// So many parts are joined in the best of all orders at the most: twice the time for each more.
 const PARTS_MAX: usize = 8;
 /// What part of the pairs a condition leaves that is no equality.
@@ -37,7 +44,133 @@ struct Across<'e> {
     condition: &'e Expr,
 }
 
+/// Puts the parts of inner joins into the order that costs least.
+pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked: &Asked<'_>) -> Result<()> {
+    if select.relations.len() < PARTS_MIN || planner.sizes.rewrites() == Rewrites::None {
+        return Ok(());
+    }
+    let Some(mut from) = select.from.take() else { return Ok(()) };
+    planner.samples = true;
+    let order = asked.query.and_then(|query| wanted_order(query, select)).unwrap_or_default();
+    let tables = Tables {
+        relations: &select.relations,
+        needed: &needed_above(select, asked.columns),
+        order: &order,
+        limit: asked.query.and_then(|query| limit_of_rows(query, select)),
+        chooses: false,
+    };
+    let needed = needed_inside(&tables);
+    let mut filter = std::mem::take(&mut select.filter);
+    let ordered = planner.order(&mut from, &mut filter, &Tables { needed: &needed, ..tables });
+    (select.from, select.filter) = (Some(from), filter);
+    ordered
+}
+
+/// The parts of inner joins.
+fn take_parts(from: From, parts: &mut Vec<Option<From>>) {
+    match from {
+        From::Join { kind: Join::Inner, left, right, .. } => {
+            take_parts(*left, parts);
+            take_parts(*right, parts);
+        }
+        part => parts.push(Some(part)),
+    }
+}
+
 impl Planner<'_> {
+    /// Orders the joins of a part of FROM. Conditions over it on several parts go to the joins.
+    fn order(&mut self, from: &mut From, conditions: &mut Vec<Expr>, tables: &Tables<'_>) -> Result<()> {
+        let From::Join { kind, left, right, on } = &mut *from else { return Ok(()) };
+        let needed = needed_with(tables, on.iter().chain(&*conditions));
+        let other = Tables { needed: &needed, order: &[], limit: None, ..*tables };
+        // Each row of the side that an outer join keeps gives one at least.
+        let keeps = matches!(kind, Join::Left | Join::Right) && conditions.is_empty();
+        let kept = if keeps { Tables { needed: &needed, ..*tables } } else { Tables { ..other } };
+        let (kept_side, other_side) = if *kind == Join::Right { (right, left) } else { (left, right) };
+        // A join inside a row of inner joins is one of them.
+        let is_inner = *kind == Join::Inner;
+        for (side, tables) in [(kept_side, &kept), (other_side, &other)] {
+            if is_inner {
+                self.order_parts(side, tables)?;
+            } else {
+                self.order_part(side, tables)?;
+            }
+        }
+        if is_inner { self.order_inner(from, conditions, tables) } else { Ok(()) }
+    }
+
+    /// Orders what is joined inside the parts of inner joins.
+    fn order_parts(&mut self, from: &mut From, tables: &Tables<'_>) -> Result<()> {
+        match from {
+            From::Join { kind: Join::Inner, left, right, .. } => {
+                self.order_parts(left, tables)?;
+                self.order_parts(right, tables)
+            }
+            part => self.order_part(part, tables),
+        }
+    }
+
+    /// Orders what is joined inside a part.
+    fn order_part(&mut self, part: &mut From, tables: &Tables<'_>) -> Result<()> {
+        let mut conditions = Vec::new();
+        self.order(part, &mut conditions, tables)?;
+        if let From::Join { on, .. } = part {
+            on.append(&mut conditions);
+        }
+        Ok(())
+    }
+
+    /// Orders inner joins, if it pays and their parts can come in any order. Conditions that are
+    /// left are about one part, or about none.
+    fn order_inner(&mut self, from: &mut From, conditions: &mut Vec<Expr>, tables: &Tables<'_>) -> Result<()> {
+        let (mut items, mut all) = (Vec::new(), conditions.clone());
+        take_apart(from, tables.relations, &mut items, &mut all);
+        if !(PARTS_MIN..=PARTS_MAX).contains(&items.len()) {
+            return Ok(());
+        }
+        let all: Vec<Expr> = all.into_iter().flat_map(rewrite::conjuncts).collect();
+        let (mut left, all): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(is_constant);
+        let filters: Vec<usize> = items.iter().map(|item| item.conditions.len()).collect();
+        let across = hand_out(all, &mut items);
+        let needed = needed_with(tables, &across);
+        let tables = &Tables { needed: &needed, ..*tables };
+        let estimates: Vec<f64> = items.iter().map(|item| self.estimate(item, tables)).collect();
+        let first = self.smallest(&items, &estimates, tables)?;
+        if tables.limit.is_some() && self.in_order(&items, first, tables).is_none() {
+            // Which rows come first, and how few may be enough, nobody has looked at.
+            return Ok(());
+        }
+        let Some(order) = self.best_order(&items, &estimates, &across, tables)? else { return Ok(()) };
+        for (item, filters) in items.iter_mut().zip(filters) {
+            left.extend(item.conditions.drain(filters..));
+        }
+        let columns: Vec<Columns> = items.into_iter().map(|item| item.columns).collect();
+        let mut parts = Vec::new();
+        take_parts(std::mem::replace(from, From::Relation(0)), &mut parts);
+        let mut part = |at: usize| parts[at].take().ok_or_else(|| Error::internal("a part of FROM is joined twice"));
+        let mut rest = across;
+        let mut joined = columns[order[0]].clone();
+        *from = part(order[0])?;
+        for &next in &order[1..] {
+            joined = joined.with(&columns[next]);
+            let (on, later) = rest.into_iter().partition(|condition| joined.has_all(condition));
+            rest = later;
+            let left = Box::new(std::mem::replace(from, From::Relation(0)));
+            *from = From::Join { kind: Join::InnerInOrder, left, right: Box::new(part(next)?), on };
+        }
+        left.append(&mut rest);
+        *conditions = left;
+        Ok(())
+    }
+
+    /// The part with the fewest rows that depends on no other one.
+    pub(super) fn smallest(&self, items: &[Item<'_>], estimates: &[f64], tables: &Tables<'_>) -> Result<usize> {
+        (0..items.len())
+            .filter(|&item| items[item].is_inner() && self.taken(items[item].from, tables.relations).is_empty())
+            .min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]))
+            .ok_or_else(|| Error::internal("every part of FROM depends on another"))
+    }
+
     /// The order of the parts that costs least, if it pays to look for it and they can come in any
     /// order.
     pub(super) fn best_order(
@@ -49,7 +182,10 @@ impl Planner<'_> {
     ) -> Result<Option<Vec<usize>>> {
         let is_free = |item: &Item<'_>| item.is_inner() && self.taken(item.from, tables.relations).is_empty();
         let count = items.len();
-        if !(3..=PARTS_MAX).contains(&count) || !items.iter().all(is_free) || self.sizes.rewrites() == Rewrites::None {
+        if !(PARTS_MIN..=PARTS_MAX).contains(&count)
+            || !items.iter().all(is_free)
+            || self.sizes.rewrites() == Rewrites::None
+        {
             return Ok(None);
         }
         let parts_of = |condition: &Expr| {

@@ -1,11 +1,11 @@
-//! The order and kind of joins.
+//! Which operators join.
 //!
-//! Inner joins are taken apart into relations and conditions, and put together again: few in the
-//! cheapest of all orders (`join_order`), many greedily, the smallest relation first, then the one
-//! that makes the cheapest join. Outer joins keep their place. A
-//! semi or an anti join takes its turn with the inner ones, once all that its conditions look at is
-//! there. A semi join by equalities with few values is an inner join with the different ones of
-//! these, where that lets a table's rows be looked up.
+//! Inner joins are taken apart into relations and conditions, and put together again: in the order
+//! that the pass `join_order` has chosen, if it has; or else greedily, the smallest relation first,
+//! then the one that makes the cheapest join. Outer joins keep their place. A semi or an anti join
+//! takes its turn with the inner ones, once all that its conditions look at is there. A semi join by
+//! equalities with few values is an inner join with the different ones of these, where that lets a
+//! table's rows be looked up.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub(super) struct Item<'q> {
 }
 
 impl<'q> Item<'q> {
-    fn inner(from: &'q From, relations: &[Relation]) -> Self {
+    pub(super) fn inner(from: &'q From, relations: &[Relation]) -> Self {
         let columns = columns_of(from, relations);
         let conditions = match from {
             From::Relation(index) => relations[*index].filter.clone(),
@@ -123,9 +123,15 @@ pub(super) fn columns_of(from: &From, relations: &[Relation]) -> Columns {
     }
 }
 
-fn take_apart<'q>(from: &'q From, relations: &[Relation], items: &mut Vec<Item<'q>>, conditions: &mut Vec<Expr>) {
+/// Takes FROM apart into what is joined, and conditions.
+pub(super) fn take_apart<'q>(
+    from: &'q From,
+    relations: &[Relation],
+    items: &mut Vec<Item<'q>>,
+    conditions: &mut Vec<Expr>,
+) {
     match from {
-        From::Join { kind: Join::Inner, left, right, on } => {
+        From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, on } => {
             take_apart(left, relations, items, conditions);
             take_apart(right, relations, items, conditions);
             conditions.extend(on.iter().cloned());
@@ -162,29 +168,15 @@ impl Planner<'_> {
     /// Plans FROM with the conditions of WHERE.
     pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
         self.samples |= tables.relations.len() > 1;
-        // What functions and LATERAL queries look at is needed from whatever stands before them.
-        let needed = needed_with(tables, tables.relations.iter().flat_map(|relation| relation.source.taken()));
+        let needed = needed_inside(tables);
         let tables = &Tables { needed: &needed, ..*tables };
         let mut items = Vec::new();
         let mut conditions: Vec<Expr> = conditions;
         take_apart(from, tables.relations, &mut items, &mut conditions);
         let conditions: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
-        let mut across = Vec::new();
         // What depends on no row comes before everything else, which is not looked at where it is false.
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
-        let has_filters = items.iter().any(|item| !item.is_inner());
-        for condition in conditions {
-            // A query for each row is asked of those that semi and anti joins leave.
-            if has_filters && super::cost::is_query_per_row(&condition) {
-                across.push(condition);
-                continue;
-            }
-            let own = items.iter().position(|item| item.is_inner() && item.columns.has_all(&condition));
-            match own {
-                Some(item) if items[item].columns.has_any(&condition) => items[item].conditions.push(condition),
-                _ => across.push(condition),
-            }
-        }
+        let across = hand_out(conditions, &mut items);
         if let [item] = &mut items[..]
             && item.is_inner()
         {
@@ -192,7 +184,8 @@ impl Planner<'_> {
             let planned = self.item(item.from, conditions, tables)?;
             return Ok(gated(self.finish(planned, across), constant));
         }
-        Ok(gated(self.join_all(items, across, tables)?, constant))
+        let order = matches!(from, From::Join { kind: Join::InnerInOrder, .. }).then(|| (0..items.len()).collect());
+        Ok(gated(self.join_all(items, across, order, tables)?, constant))
     }
 
     /// Conditions that are left, over a node that has all columns.
@@ -205,20 +198,19 @@ impl Planner<'_> {
         Planned { node: filtered(planned.node, bound), rows, ..planned }
     }
 
+    /// Joins parts: in an order, if there is one already.
     #[inline(never)]
     pub(super) fn join_all(
         &mut self,
         mut items: Vec<Item<'_>>,
         mut across: Vec<Expr>,
+        order: Option<Vec<usize>>,
         tables: &Tables<'_>,
     ) -> Result<Planned> {
         // What each part needs to give: what is needed above, and what conditions across parts look at.
         let needed = needed_with(tables, across.iter().chain(items.iter().flat_map(|item| &item.on)));
         let tables = &Tables { needed: &needed, ..*tables };
-        let mut estimates = Vec::with_capacity(items.len());
-        for item in &items {
-            estimates.push(self.estimate(item, tables));
-        }
+        let estimates: Vec<f64> = items.iter().map(|item| self.estimate(item, tables)).collect();
         for at in 0..items.len() {
             match self.leads(at, &items, &estimates, tables)? {
                 Leads::No => {}
@@ -229,15 +221,15 @@ impl Planner<'_> {
                 Leads::IfFew(keys, few) => return self.choice(items, across, at, keys, few, tables),
             }
         }
-        let first = (0..items.len())
-            .filter(|&item| items[item].is_inner() && self.taken(items[item].from, tables.relations).is_empty())
-            .min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]))
-            .ok_or_else(|| Error::internal("every part of FROM depends on another"))?;
+        let first = self.smallest(&items, &estimates, tables)?;
         let in_order = self.in_order(&items, first, tables);
-        let order = match (tables.limit, in_order) {
-            // Which rows come first, and how few may be enough, nobody has looked at.
-            (Some(_), None) => None,
-            _ => self.best_order(&items, &estimates, &across, tables)?,
+        // Semi joins have become inner ones here, of which the pass that orders joins did not know.
+        let has_led = items.iter().any(|item| !item.keys.is_empty());
+        let order = match order {
+            None if has_led && (tables.limit.is_none() || in_order.is_some()) => {
+                self.best_order(&items, &estimates, &across, tables)?
+            }
+            order => order,
         };
         let order = order.unwrap_or_else(|| vec![first]);
         let Some(in_order) = in_order else {
@@ -256,7 +248,7 @@ impl Planner<'_> {
     }
 
     /// The part whose table has an order that spares the sort in front of a LIMIT.
-    fn in_order(&self, items: &[Item<'_>], first: usize, tables: &Tables<'_>) -> Option<usize> {
+    pub(super) fn in_order(&self, items: &[Item<'_>], first: usize, tables: &Tables<'_>) -> Option<usize> {
         tables.limit?;
         let at = tables.order.first()?.column;
         let in_order = items.iter().position(|item| item.is_inner() && item.columns.has(at))?;
@@ -399,7 +391,7 @@ impl Planner<'_> {
     }
 
     /// About how many rows a part gives.
-    fn estimate(&self, item: &Item<'_>, tables: &Tables<'_>) -> f64 {
+    pub(super) fn estimate(&self, item: &Item<'_>, tables: &Tables<'_>) -> f64 {
         if item.kept.is_some() {
             return FEW_ROWS;
         }
@@ -416,7 +408,7 @@ impl Planner<'_> {
                 return match kind {
                     Join::Left | Join::Semi | Join::Anti => side(left),
                     Join::Right => side(right),
-                    Join::Inner => side(left).min(side(right)),
+                    Join::Inner | Join::InnerInOrder => side(left).min(side(right)),
                     Join::Full => side(left) + side(right),
                 };
             }
@@ -661,7 +653,9 @@ impl Planner<'_> {
     pub(super) fn item(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
         match from {
             From::Relation(index) => self.relation(*index, conditions, tables),
-            From::Join { kind: Join::Inner | Join::Semi | Join::Anti, .. } => self.from(from, conditions, tables),
+            From::Join { kind: Join::Inner | Join::InnerInOrder | Join::Semi | Join::Anti, .. } => {
+                self.from(from, conditions, tables)
+            }
             From::Join { kind, left, right, on } => self.outer_join(*kind, left, right, on, conditions, tables),
         }
     }
@@ -727,8 +721,33 @@ fn by_itself<'w>(table: &'w Arc<Table>, index: usize, item: &'w Item<'_>, tables
     Wanted { table, base, columns, conditions: &item.conditions, known: &|_| false }
 }
 
+/// What each relation has to give: what functions and LATERAL queries look at is needed from
+/// whatever stands before them.
+pub(super) fn needed_inside(tables: &Tables<'_>) -> Vec<Vec<usize>> {
+    needed_with(tables, tables.relations.iter().flat_map(|relation| relation.source.taken()))
+}
+
+/// Gives conditions to the parts that they are about; what is about several of them is left.
+pub(super) fn hand_out(conditions: Vec<Expr>, items: &mut [Item<'_>]) -> Vec<Expr> {
+    let has_filters = items.iter().any(|item| !item.is_inner());
+    let mut across = Vec::new();
+    for condition in conditions {
+        // A query for each row is asked of those that semi and anti joins leave.
+        if has_filters && super::cost::is_query_per_row(&condition) {
+            across.push(condition);
+            continue;
+        }
+        let own = items.iter().position(|item| item.is_inner() && item.columns.has_all(&condition));
+        match own {
+            Some(item) if items[item].columns.has_any(&condition) => items[item].conditions.push(condition),
+            _ => across.push(condition),
+        }
+    }
+    across
+}
+
 /// What each relation has to give, with the columns that conditions look at.
-fn needed_with<'e>(tables: &Tables<'_>, conditions: impl IntoIterator<Item = &'e Expr>) -> Vec<Vec<usize>> {
+pub(super) fn needed_with<'e>(tables: &Tables<'_>, conditions: impl IntoIterator<Item = &'e Expr>) -> Vec<Vec<usize>> {
     let mut needed = tables.needed.to_vec();
     for condition in conditions {
         rewrite::for_each_column(condition, &mut |place| add_needed(tables.relations, &mut needed, place));

@@ -1,9 +1,9 @@
 //! Choosing operators for bound queries.
 //!
-//! Each query goes through the `passes` first. Then it is planned from FROM upwards: the way to
-//! each table's rows (`access`, `relation`), the order and kind of joins (`joins`), then grouping,
-//! output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`)
-//! and what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs
+//! Each query goes through the `passes` first, of which the last one orders joins (`join_order`).
+//! Then it is planned from FROM upwards: the way to each table's rows (`access`, `relation`), the
+//! kind of joins (`joins`), then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what
+//! statements that write put on top (`write`) and what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs
 //! are counted in rows looked at; the sizes of tables are exact, since the store counts.
 //!
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
@@ -101,6 +101,14 @@ pub fn output_columns(columns: &[crate::logical::Column]) -> Vec<OutputColumn> {
         .iter()
         .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
         .collect()
+}
+
+/// What is asked of a SELECT besides what its clauses say.
+struct Asked<'a> {
+    /// Columns of its wide row that are read as well, to lock the rows or to change them.
+    columns: &'a [usize],
+    /// The query whose body it is, with an order and a limit.
+    query: Option<&'a Query>,
 }
 
 /// So many parts that are planned in two ways may stand inside each other: each doubles what

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 use colibri_types::{Datum, Result};
 
-use super::{Planner, Rewrites};
+use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, SubqueryKind, Test};
 use crate::logical::{From, Join, Relation, Select, Source};
@@ -28,7 +28,7 @@ use crate::logical::{From, Join, Relation, Select, Source};
 type Set = BTreeSet<usize>;
 
 /// The pass.
-pub(super) fn reduce_outer_joins(planner: &mut Planner<'_>, select: &mut Select, besides: &[usize]) -> Result<()> {
+pub(super) fn reduce_outer_joins(planner: &mut Planner<'_>, select: &mut Select, asked: &Asked<'_>) -> Result<()> {
     if planner.sizes.rewrites() == Rewrites::None {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(super) fn reduce_outer_joins(planner: &mut Planner<'_>, select: &mut Select,
         strict.reduce(&mut from, &refused);
     }
     select.from = Some(from);
-    while let Some((column, relation)) = absent_partner(select, besides) {
+    while let Some((column, relation)) = absent_partner(select, asked.columns) {
         into_anti_join(select, column, relation);
     }
     Ok(())
@@ -80,8 +80,14 @@ impl Strict {
             }
             Expr::AnyOf { test, left, all: false, .. } if is_strict(*test) => self.null_by(left),
             Expr::Subquery(subquery) => match &subquery.kind {
-                SubqueryKind::Quantified { left, all: false, .. } => {
-                    left.iter().flat_map(|part| self.null_by(part)).collect()
+                SubqueryKind::Quantified { left, op, all: false } => {
+                    // Of rows that are not equal, the first parts that differ decide.
+                    let strict = match op {
+                        CompareOp::Eq => left.len(),
+                        CompareOp::Ne if left.len() > 1 => 0,
+                        _ => 1,
+                    };
+                    left[..strict].iter().flat_map(|part| self.null_by(part)).collect()
                 }
                 _ => Set::new(),
             },
@@ -135,7 +141,7 @@ impl Strict {
         let both = || refused.union(&partners).copied().collect::<Set>();
         let none = Set::new();
         match kind {
-            Join::Inner => {
+            Join::Inner | Join::InnerInOrder => {
                 let both = both();
                 self.reduce(left, &both);
                 self.reduce(right, &both);
@@ -208,7 +214,9 @@ fn on_of_left_join(from: &From, relation: usize) -> Option<&[Expr]> {
     let From::Join { kind, left, right, on } = from else { return None };
     match (kind, &**right) {
         (Join::Left, From::Relation(other)) if *other == relation => Some(on),
-        (Join::Inner, _) => on_of_left_join(left, relation).or_else(|| on_of_left_join(right, relation)),
+        (Join::Inner | Join::InnerInOrder, _) => {
+            on_of_left_join(left, relation).or_else(|| on_of_left_join(right, relation))
+        }
         (Join::Left | Join::Semi | Join::Anti, _) => on_of_left_join(left, relation),
         (Join::Right, _) => on_of_left_join(right, relation),
         (Join::Full, _) => None,

@@ -9,21 +9,21 @@
 
 use colibri_types::Result;
 
-use super::Planner;
 use super::alternatives::factor;
 use super::decorrelate::decorrelate;
+use super::join_order::order_joins;
 use super::outer_joins::reduce_outer_joins;
 use super::prune::prune_columns;
 use super::push_filters::push_filters;
+use super::{Asked, Planner};
 use crate::bind::rewrite;
 use crate::expr::{Expr, Inner};
 use crate::logical::Select;
 
 pub mod seen;
 
-/// Rewrites a SELECT. Columns of its wide row that are read besides what its clauses say, to lock
-/// the rows or to change them, are told as well.
-type Pass = fn(&mut Planner<'_>, &mut Select, &[usize]) -> Result<()>;
+/// Rewrites a SELECT.
+type Pass = fn(&mut Planner<'_>, &mut Select, &Asked<'_>) -> Result<()>;
 
 /// All passes, in their order.
 pub(super) const PASSES: &[(&str, Pass)] = &[
@@ -34,16 +34,17 @@ pub(super) const PASSES: &[(&str, Pass)] = &[
     ("push filters", push_filters),
     ("prune columns", prune_columns),
     ("lower", lower),
+    ("order joins", order_joins),
 ];
 
 /// Expressions of constants are computed, conditions that decide or say nothing are left out.
-fn fold(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> Result<()> {
+fn fold(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
     planner.simplify_select(select);
     Ok(())
 }
 
 /// Queries that are left inside expressions are planned.
-fn lower(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> Result<()> {
+fn lower(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
     let mut lowered = Ok(());
     select.for_each_expr_mut(&mut |expr| {
         if lowered.is_ok() {
@@ -55,10 +56,10 @@ fn lower(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> 
 
 impl Planner<'_> {
     /// Has all passes go over a SELECT.
-    pub(super) fn rewrite(&mut self, select: &mut Select, besides: &[usize]) -> Result<()> {
+    pub(super) fn rewrite(&mut self, select: &mut Select, asked: &Asked<'_>) -> Result<()> {
         seen::note(None, select);
         for pass in PASSES {
-            (pass.1)(self, select, besides)?;
+            (pass.1)(self, select, asked)?;
             seen::note(Some(pass.0), select);
         }
         Ok(())

@@ -13,18 +13,18 @@
 use colibri_catalog::Table;
 use colibri_types::{Datum, Result};
 
-use super::{Planner, Rewrites};
+use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
 use crate::logical::walk::varies;
 use crate::logical::{Body, Distinct, Extra, From, Group, Join, Query, Relation, Select, SetOperation, Source};
 
 /// The pass.
-pub(super) fn prune_columns(planner: &mut Planner<'_>, select: &mut Select, besides: &[usize]) -> Result<()> {
+pub(super) fn prune_columns(planner: &mut Planner<'_>, select: &mut Select, asked: &Asked<'_>) -> Result<()> {
     if planner.sizes.rewrites() == Rewrites::None {
         return Ok(());
     }
-    let mut reads = Reads::of(select, besides);
+    let mut reads = Reads::of(select, asked.columns);
     if let Some(mut from) = select.from.take() {
         remove_joins(&mut from, &select.relations, &mut reads);
         select.from = Some(from);

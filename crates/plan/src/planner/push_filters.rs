@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use colibri_types::Result;
 
-use super::{Planner, Rewrites};
+use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
 use crate::logical::walk::uses_slots;
@@ -37,7 +37,7 @@ use crate::logical::{Body, Distinct, Extra, From, Join, Query, Relation, Select,
 const PARTS_MAX: usize = 200;
 
 /// The pass.
-pub(super) fn push_filters(planner: &mut Planner<'_>, select: &mut Select, _besides: &[usize]) -> Result<()> {
+pub(super) fn push_filters(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
     if planner.sizes.rewrites() == Rewrites::None {
         return Ok(());
     }
@@ -79,7 +79,7 @@ pub(super) fn owners(relations: &[Relation]) -> Vec<usize> {
 fn is_inner(from: &From) -> bool {
     match from {
         From::Join { kind: Join::Semi | Join::Anti, .. } => false,
-        From::Join { kind: Join::Inner, left, right, .. } => is_inner(left) && is_inner(right),
+        From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, .. } => is_inner(left) && is_inner(right),
         _ => true,
     }
 }
@@ -278,7 +278,7 @@ impl Places {
     fn spread_sides(&self, from: &mut From, relations: &mut [Relation], equalities: &Equalities) {
         let From::Join { kind, left, right, on } = from else { return };
         let (kept, partner) = match kind {
-            Join::Inner => {
+            Join::Inner | Join::InnerInOrder => {
                 self.spread_sides(left, relations, equalities);
                 return self.spread_sides(right, relations, equalities);
             }
@@ -323,7 +323,7 @@ impl Equalities {
     fn note_kept(&mut self, from: &From, relations: &[Relation]) {
         match from {
             From::Relation(relation) => relations[*relation].filter.iter().for_each(|condition| self.note(condition)),
-            From::Join { kind: Join::Inner, left, right, on } => {
+            From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, on } => {
                 on.iter().for_each(|condition| self.note(condition));
                 self.note_kept(left, relations);
                 self.note_kept(right, relations);

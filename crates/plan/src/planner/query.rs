@@ -5,7 +5,7 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
-use super::{Layout, Ordered, Planned, Planner, filtered};
+use super::{Asked, Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -84,6 +84,63 @@ pub(super) fn constant_limit(query: &Query) -> Option<f64> {
     Some(value(&query.limit).unwrap_or(100.0) + value(&query.offset).unwrap_or(100.0))
 }
 
+/// For each relation of a SELECT, its columns that are looked at above FROM, `locked` ones among them.
+pub(super) fn needed_above(select: &Select, locked: &[usize]) -> Vec<Vec<usize>> {
+    let mut needed = vec![Vec::new(); select.relations.len()];
+    let mut need = |expr: &Expr| {
+        rewrite::for_each_column(expr, &mut |place| add_needed(&select.relations, &mut needed, place));
+    };
+    match &select.group {
+        None => select.output.iter().chain(select.extras.iter().flat_map(Extra::exprs)).for_each(&mut need),
+        Some(group) => {
+            select.grouped_rows.iter().flat_map(|(_, extra)| extra.exprs()).for_each(&mut need);
+            group.keys.iter().for_each(&mut need);
+            for call in &group.calls {
+                call.args.iter().chain(&call.filter).for_each(&mut need);
+                call.order.iter().for_each(|key| need(&key.expr));
+            }
+        }
+    }
+    locked.iter().for_each(|&place| need(&Expr::Column(place)));
+    needed
+}
+
+/// How many of the rows of FROM are taken at the most, if a LIMIT says so.
+pub(super) fn limit_of_rows(query: &Query, select: &Select) -> Option<f64> {
+    if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None }
+}
+
+/// The query's order as columns of the wide row, if it consists of such; without those that a
+/// condition fixes to one value.
+pub(super) fn wanted_order(query: &Query, select: &Select) -> Option<Vec<Ordered>> {
+    if query.order.is_empty() || select.group.is_some() {
+        return None;
+    }
+    let ordered = |key: &SortKey| {
+        let Expr::Column(output) = key.expr else { return None };
+        match select.output.get(output)? {
+            Expr::Column(column) => Some(Ordered {
+                column: *column,
+                descending: key.descending,
+                nulls_first: key.nulls_first,
+                not_null: false,
+            }),
+            _ => None,
+        }
+    };
+    let mut order: Vec<Ordered> = query.order.iter().map(ordered).collect::<Option<_>>()?;
+    let fixed = |column: usize| {
+        select.filter.iter().chain(select.kept_conditions()).any(|condition| {
+            let Expr::Compare { op: crate::expr::CompareOp::Eq, left, right } = condition else { return false };
+            let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+            let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
+            (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
+        })
+    };
+    order.retain(|ordered| !fixed(ordered.column));
+    Some(order)
+}
+
 impl Planner<'_> {
     pub(super) fn query(&mut self, query: &Query) -> Result<Node> {
         pulse::work(UNITS_PER_QUERY)?;
@@ -101,7 +158,7 @@ impl Planner<'_> {
                 // Of the relations that were written: passes add others.
                 let locked = lock_columns(query, select).concat();
                 let mut select = select.clone();
-                self.rewrite(&mut select, &locked)?;
+                self.rewrite(&mut select, &Asked { columns: &locked, query: Some(query) })?;
                 let planned = self.select(query, &select, &locked);
                 self.provided = provided;
                 planned?
@@ -246,32 +303,11 @@ impl Planner<'_> {
         {
             return Ok((listed(filtered(node, having(group)), select), false));
         }
-        // What is needed above FROM.
-        let mut needed = vec![Vec::new(); select.relations.len()];
-        let mut need = |expr: &Expr| {
-            rewrite::for_each_column(expr, &mut |place| add_needed(&select.relations, &mut needed, place));
-        };
-        match &select.group {
-            None => select.output.iter().chain(select.extras.iter().flat_map(Extra::exprs)).for_each(&mut need),
-            Some(group) => {
-                select.grouped_rows.iter().flat_map(|(_, extra)| extra.exprs()).for_each(&mut need);
-                group.keys.iter().for_each(&mut need);
-                for call in &group.calls {
-                    call.args.iter().chain(&call.filter).for_each(&mut need);
-                    call.order.iter().for_each(|key| need(&key.expr));
-                }
-            }
-        }
-        locked.iter().for_each(|&place| need(&Expr::Column(place)));
-        let wanted = self.wanted_order(query, select);
+        let needed = needed_above(select, locked);
+        let wanted = wanted_order(query, select);
         let order = wanted.clone().unwrap_or_default();
-        let tables = Tables {
-            relations: &select.relations,
-            needed: &needed,
-            order: &order,
-            limit: if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None },
-            chooses: true,
-        };
+        let limit = limit_of_rows(query, select);
+        let tables = Tables { relations: &select.relations, needed: &needed, order: &order, limit, chooses: true };
         let planned = self.from(from, filter, &tables)?;
         let sorted = wanted.is_some_and(|wanted| satisfies(&planned.order, &wanted) == Some(Direction::Forward));
         if let Some(group) = &select.group {
@@ -289,37 +325,6 @@ impl Planner<'_> {
             if same { planned.node } else { Node::Project { input: Box::new(planned.node), exprs: exprs.into() } };
         let sorted = sorted && !matches!(select.distinct, Distinct::All(_));
         Ok((distinct(node, &select.distinct), sorted))
-    }
-
-    /// The query's order as columns of the wide row, if it consists of such; without those that a
-    /// condition fixes to one value.
-    fn wanted_order(&self, query: &Query, select: &Select) -> Option<Vec<Ordered>> {
-        if query.order.is_empty() || select.group.is_some() {
-            return None;
-        }
-        let ordered = |key: &SortKey| {
-            let Expr::Column(output) = key.expr else { return None };
-            match select.output.get(output)? {
-                Expr::Column(column) => Some(Ordered {
-                    column: *column,
-                    descending: key.descending,
-                    nulls_first: key.nulls_first,
-                    not_null: false,
-                }),
-                _ => None,
-            }
-        };
-        let mut order: Vec<Ordered> = query.order.iter().map(ordered).collect::<Option<_>>()?;
-        let fixed = |column: usize| {
-            select.filter.iter().chain(select.kept_conditions()).any(|condition| {
-                let Expr::Compare { op: crate::expr::CompareOp::Eq, left, right } = condition else { return false };
-                let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
-                let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
-                (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
-            })
-        };
-        order.retain(|ordered| !fixed(ordered.column));
-        Some(order)
     }
 
     /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows

@@ -145,8 +145,8 @@ impl Planner<'_> {
         let mut across_led = across.clone();
         across_led.append(&mut led[at].on);
         led[at] = Item { kept: Some((input, id)), on: Vec::new(), ..leading };
-        let few = self.in_two_ways(|planner| planner.join_all(led, across_led, tables))?;
-        let many = self.in_two_ways(|planner| planner.join_all(items, across, tables))?;
+        let few = self.in_two_ways(|planner| planner.join_all(led, across_led, None, tables))?;
+        let many = self.in_two_ways(|planner| planner.join_all(items, across, None, tables))?;
         let layout = Layout(many.layout.0.iter().copied().filter(|&one| few.layout.place(one).is_some()).collect());
         let rows = many.rows;
         let give = |planned: Planned| {

@@ -7,7 +7,7 @@ use colibri_types::{Category, Datum, Env, Error, Result, Type};
 
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};
-use super::{Planner, Sizes};
+use super::{Asked, Planner, Sizes};
 use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
 use crate::expr::Expr;
 use crate::logical::{self, Distinct, Relation, Select};
@@ -43,7 +43,7 @@ impl Planner<'_> {
             output: exprs.iter_mut().map(|expr| taken(expr)).collect(),
             distinct: Distinct::No,
         };
-        self.rewrite(&mut select, &target)?;
+        self.rewrite(&mut select, &Asked { columns: &target, query: None })?;
         (*relations, *filter) = (select.relations, select.filter);
         *from = select.from.ok_or_else(|| Error::internal("a change of rows has lost its table"))?;
         exprs.into_iter().zip(select.output).for_each(|(expr, rewritten)| *expr = rewritten);

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use colibri_catalog::{
     Catalog, store_error,
@@ -102,6 +103,8 @@ impl Session {
     pub(super) fn begin_txn(&mut self, begin: Begin, now_us: i64) -> Result<()> {
         self.env.transaction_us = now_us;
         self.block.depends.clear();
+        let age_max = self.own.engine.store.capabilities().txn_age_max;
+        self.txn_until = age_max.map(|age_max| Instant::now() + age_max);
         let txn = match self.remains.take() {
             Some(remains) => remains.begin_after(begin, self.seen).in_sql()?,
             None => self.own.engine.store.begin_after(begin, self.seen).in_sql()?,
@@ -112,6 +115,18 @@ impl Session {
         }
         self.txn = Some(txn);
         Ok(())
+    }
+
+    /// Refuses to go on in a transaction that is older than the store allows. A commit the store
+    /// refuses itself.
+    pub(super) fn check_age(&self) -> Result<()> {
+        match self.txn_until {
+            Some(until) if self.txn.is_some() && Instant::now() >= until => {
+                Err(Error::new(SqlState::PROGRAM_LIMIT, "the transaction has lasted longer than its store allows")
+                    .hint("Do less within one transaction."))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The version of the catalogue in the state that the transaction sees; `None` if there is no

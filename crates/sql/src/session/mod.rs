@@ -54,6 +54,7 @@ mod step;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use colibri_catalog::{self, Catalog, cluster, cluster::Authority};
 use colibri_storage::TxnId;
@@ -110,6 +111,8 @@ pub struct Session {
     committing: Option<QueuedCommit>,
     /// The snapshot of the last transaction for the next one, if it was read-only.
     remains: Option<Box<dyn Remains>>,
+    /// When the transaction is too old for the store, if it ever is.
+    txn_until: Option<Instant>,
     /// Memory reserved for its statements.
     memory: Arc<SessionMemory>,
     /// The batch that the last statement's rows are in.
@@ -197,6 +200,7 @@ impl Session {
             txn: None,
             committing: None,
             remains: None,
+            txn_until: None,
             memory: SessionMemory::new(engine.memory(), settings_limits),
             batch: Batch::default(),
             rows: Rows::default(),

@@ -22,7 +22,7 @@ use crate::planner::Sampled;
 const ROWS: usize = 128;
 /// Longer rows are not looked at.
 const ROW_BYTES_MAX: usize = 16 << 10;
-/// Fewer rows are not worth a look.
+/// Fewer rows say little of a larger table.
 const ROWS_MIN: usize = 32;
 
 type Rows = Rc<Vec<Vec<Datum>>>;
@@ -36,24 +36,26 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Which of the rows fulfil a condition over the table's columns; `None` if that is not known.
+    /// All of a small table's rows are looked at.
     pub(super) fn of(
         &self,
         txn: &dyn Transaction,
         env: &Env,
         params: &[Datum],
         table: &Table,
+        table_rows: f64,
         condition: &Expr,
     ) -> Option<Sampled> {
         let is_known = |(id, known, _): &&(u32, Expr, _)| *id == table.id && rewrite::same(known, condition);
         if let Some((_, _, sampled)) = self.known.borrow().iter().find(is_known) {
             return *sampled;
         }
-        let sampled = self.rows(txn, table).and_then(|rows| judge(&rows, env, params, condition));
+        let sampled = self.rows(txn, table, table_rows).and_then(|rows| judge(&rows, env, params, condition));
         self.known.borrow_mut().push((table.id, condition.clone(), sampled));
         sampled
     }
 
-    fn rows(&self, txn: &dyn Transaction, table: &Table) -> Option<Rows> {
+    fn rows(&self, txn: &dyn Transaction, table: &Table, table_rows: f64) -> Option<Rows> {
         if let Some((_, rows)) = self.rows.borrow().iter().find(|(id, _)| *id == table.id) {
             return rows.clone();
         }
@@ -68,7 +70,8 @@ impl Samples {
         };
         // A store fetches before it shows the first row.
         let looked = store_error::fetched_now(|| txn.sample(&table.space(), ROWS, &mut take).in_sql());
-        let rows = (looked.is_ok() && rows.len() >= ROWS_MIN).then(|| Rc::new(rows));
+        let says_enough = rows.len() >= ROWS_MIN || !rows.is_empty() && rows.len() as f64 >= table_rows;
+        let rows = (looked.is_ok() && says_enough).then(|| Rc::new(rows));
         self.rows.borrow_mut().push((table.id, rows.clone()));
         rows
     }

@@ -31,6 +31,8 @@ pub(super) struct TxnSizes<'t> {
     tables: &'t colibri_catalog::Catalog,
     rewrites: Rewrites,
     env: &'t Env,
+    /// Ranges can be counted quickly. Without, nothing but the sizes of tables is known.
+    counts: bool,
     /// Values of the parameters, if the plan is made for these.
     params: &'t [Datum],
     pub(super) guesses: RefCell<Guesses>,
@@ -59,6 +61,7 @@ impl<'t> TxnSizes<'t> {
             tables: &session.own.catalog,
             rewrites: session.own.engine.rewrites(),
             env: &session.env,
+            counts: session.own.engine.store.capabilities().counts,
             params: &session.plans.for_params,
             guesses: RefCell::default(),
             samples: Samples::default(),
@@ -66,6 +69,9 @@ impl<'t> TxnSizes<'t> {
     }
 
     fn alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike> {
+        if !self.counts {
+            return None;
+        }
         let space = index.map_or_else(|| table.space(), Index::space);
         let prefix = (space.id, columns);
         if let Some(known) = self.alike.borrow().get(&prefix) {
@@ -114,13 +120,16 @@ impl Sizes for TxnSizes<'_> {
 
     fn sampled(&self, table: &Arc<Table>, condition: &Expr) -> Option<Sampled> {
         let is_known = |part: &Expr| !matches!(part, Expr::Param(_)) || !self.params.is_empty();
-        if self.rows(table) <= ROWS_SMALL || rewrite::any(condition, &|part| !is_known(part)) {
+        if rewrite::any(condition, &|part| !is_known(part)) {
             return None;
         }
-        self.samples.of(self.txn, self.env, self.params, table, condition)
+        self.samples.of(self.txn, self.env, self.params, table, self.rows(table), condition)
     }
 
     fn rows_in(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges, guessed: f64) -> f64 {
+        if !self.counts {
+            return guessed;
+        }
         let Some(mut guess) = Guess::new(table, index, ranges, guessed) else { return guessed };
         if let Some(rows) = self.guesses.borrow().find(&guess) {
             return rows;

@@ -652,6 +652,7 @@ impl Session {
         if self.txn.is_none() {
             self.begin_txn(begin, self.env.statement_us)?;
         }
+        self.check_age()?;
         if begin.read_only && does.writes {
             let message = format!("cannot execute {} in a read-only transaction", does.tag());
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
@@ -795,6 +796,7 @@ impl Session {
         out: &mut Rows,
         budget_rows: &mut i64,
     ) -> Result<Option<Progress>> {
+        self.check_age()?;
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
         let Some(txn) = self.txn.as_deref_mut() else { return Err(Error::internal("a statement has no transaction")) };
         self.memory.set_limits(self.own.settings.hot().memory);

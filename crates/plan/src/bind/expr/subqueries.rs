@@ -199,9 +199,6 @@ impl Binder<'_> {
             types.push(ty);
         }
         self.retype(&mut query_bound.0, &types)?;
-        if left.len() > 1 && !matches!(op, CompareOp::Eq | CompareOp::Ne) {
-            return Err(self.place(span, Error::unsupported("comparing rows by order with a query's")));
-        }
         let all = all || (used == SubqueryUse::Row && op == CompareOp::Ne);
         let kind = SubqueryKind::Quantified { left, op, all };
         Ok(Bound::bool(self.finish_subquery(query, query_bound, kind)))

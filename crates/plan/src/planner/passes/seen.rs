@@ -128,6 +128,7 @@ fn from_text(from: &From, select: &Select, names: &[String]) -> String {
         From::Join { kind, left, right, on } => {
             let kind = match kind {
                 Join::Inner => "join",
+                Join::InnerInOrder => "then join",
                 Join::Left => "left join",
                 Join::Right => "right join",
                 Join::Full => "full join",
