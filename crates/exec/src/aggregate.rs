@@ -447,7 +447,7 @@ impl AggregateRun {
                 [arg] if is_plain => {
                     let mut scratch = Datum::Null;
                     let value = arg.eval(scope, row, &mut scratch)?;
-                    if grows {
+                    if grows || matches!(state, State::First(Datum::Null)) {
                         self.in_texts += datum_bytes(value);
                     }
                     state.update(&[value], scope.env)?;
@@ -510,7 +510,11 @@ impl AggregateRun {
         }
         let Datum::Int(number) = values[0] else { return Ok(()) };
         let args: SmallVec<[&Datum; 4]> = values[1..].iter().collect();
-        self.states.row_mut(number as usize)[place].update(&args, env)
+        let state = &mut self.states.row_mut(number as usize)[place];
+        if matches!(state, State::First(Datum::Null)) {
+            self.in_texts += row_bytes(&values[1..]);
+        }
+        state.update(&args, env)
     }
 
     /// Takes rows of a part in; `false` if there are no more.

@@ -20,6 +20,7 @@ pub struct Batch {
     width: usize,
     rows: usize,
     rows_max: usize,
+    counts_only: bool,
     /// Cells behind these are as they were when the batch was emptied.
     touched: usize,
 }
@@ -33,7 +34,7 @@ impl Default for Batch {
 impl Batch {
     /// Without rows.
     pub fn new() -> Self {
-        Self { cells: Vec::new(), width: 0, rows: 0, rows_max: BATCH_ROWS_MAX, touched: 0 }
+        Self { cells: Vec::new(), width: 0, rows: 0, rows_max: BATCH_ROWS_MAX, counts_only: false, touched: 0 }
     }
 
     /// Takes all rows out; the next ones will have `width` columns.
@@ -71,6 +72,19 @@ impl Batch {
     #[inline]
     pub fn want(&mut self, rows: usize) {
         self.rows_max = rows.clamp(1, BATCH_ROWS_MAX);
+    }
+
+    /// Says whether whoever reads this batch only counts its rows, so that values that nothing else
+    /// needs can be left out.
+    #[inline]
+    pub(super) fn want_count_only(&mut self, counts_only: bool) {
+        self.counts_only = counts_only;
+    }
+
+    /// Whether nobody looks at the values of its rows.
+    #[inline]
+    pub(super) fn counts_only(&self) -> bool {
+        self.counts_only
     }
 
     /// Whether it has as many rows as are wanted.

@@ -59,12 +59,14 @@ impl FilteredRows {
         Self { stages, rest: RowReader::of_places(table, columns, &|place| !is_read[place]) }
     }
 
-    /// Adds a row to a batch if it fulfils the filter.
+    /// Adds a row to a batch if it fulfils the filter. Where rows are only counted, what the filter
+    /// does not look at is not read.
     ///
     /// # Errors
     /// The row is damaged, or a condition fails.
     #[inline]
     pub(super) fn read(&self, key: &[u8], value: &[u8], scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
+        let counts_only = out.counts_only();
         let row = out.push();
         for stage in &self.stages {
             stage.columns.read(key, value, row)?;
@@ -75,7 +77,7 @@ impl FilteredRows {
                 }
             }
         }
-        self.rest.read(key, value, row)
+        if counts_only { Ok(()) } else { self.rest.read(key, value, row) }
     }
 }
 

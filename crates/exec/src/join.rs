@@ -41,6 +41,8 @@ pub(super) struct NestedLoopRun {
     open: bool,
     matched: bool,
     ahead: usize,
+    /// The outer rows at hand have led to none so far.
+    is_fruitless: bool,
 }
 
 /// What a nested loop goes by.
@@ -101,6 +103,7 @@ impl NestedLoopRun {
             open: false,
             matched: false,
             ahead: BATCH_ROWS_FIRST,
+            is_fruitless: false,
         }
     }
 
@@ -110,6 +113,7 @@ impl NestedLoopRun {
         self.outer_at = 0;
         self.open = false;
         self.ahead = BATCH_ROWS_FIRST;
+        self.is_fruitless = false;
     }
 
     fn step(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
@@ -121,11 +125,15 @@ impl NestedLoopRun {
             if self.outer_at == self.outer_rows.rows() {
                 // What was joined so far may be all that is wanted.
                 if !out.is_empty() {
+                    self.is_fruitless = false;
                     return Ok(Step::Rows);
                 }
                 self.outer_at = 0;
-                self.outer_rows.want(self.ahead);
+                // As long as outer rows find partners, no more of them are needed than rows are wanted.
+                let needed = if self.is_fruitless { BATCH_ROWS_MAX } else { out.rows_max() };
+                self.outer_rows.want(self.ahead.min(needed));
                 self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+                self.is_fruitless = true;
                 let step = self.outer.step(ex, &mut self.outer_rows)?;
                 if step != Step::Rows {
                     self.outer_rows.reset(0);
@@ -140,6 +148,7 @@ impl NestedLoopRun {
             }
             while self.outer_at < self.outer_rows.rows() {
                 if out.is_full() {
+                    self.is_fruitless = false;
                     return Ok(Step::Rows);
                 }
                 if ex.is_used_up() {

@@ -177,6 +177,8 @@ impl Operator for ProjectRun {
         if self.at >= self.rows.rows() {
             self.at = 0;
             self.rows.want(out.rows_max());
+            // All of them go to `out` at once.
+            self.rows.want_count_only(self.moves && out.counts_only());
             match self.input.step(ex, &mut self.rows)? {
                 Step::Rows => {}
                 other => {
@@ -287,8 +289,10 @@ impl Operator for LimitRun {
         let wanted = out.rows_max();
         while skip > 0 {
             out.want(skip.min(BATCH_ROWS_MAX as u64) as usize);
+            out.want_count_only(true);
             let step = self.input.step(ex, out);
             let skipped = out.rows() as u64;
+            out.want_count_only(false);
             out.want(wanted);
             out.truncate(0);
             match step? {

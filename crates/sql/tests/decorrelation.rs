@@ -348,7 +348,14 @@ impl Generator {
         match self.random.random_range(0..5) {
             0 => {
                 let having = format!("{} > 1", read[0]);
-                format!("SELECT {list}, count(*) FROM {from}{filter} GROUP BY {list} HAVING {having} ORDER BY {order}")
+                let mut keys = read.clone();
+                for alias in &aliases {
+                    if self.one_in(2) {
+                        keys.insert(self.random.random_range(0..=keys.len()), format!("{alias}.id"));
+                    }
+                }
+                let (keys, order) = (keys.join(", "), format!("{order}, {}", read.len() + 1));
+                format!("SELECT {list}, count(*) FROM {from}{filter} GROUP BY {keys} HAVING {having} ORDER BY {order}")
             }
             1 => format!("SELECT DISTINCT {list} FROM {from}{filter} ORDER BY {order}"),
             _ => format!("SELECT {list} FROM {from}{filter} ORDER BY {order}"),

@@ -63,6 +63,8 @@ pub enum State {
     Min(Datum),
     /// `max`
     Max(Datum),
+    /// [`FIRST`]
+    First(Datum),
     /// `bool_and`, `every`
     And(Option<bool>),
     /// `bool_or`
@@ -227,6 +229,11 @@ impl State {
                     *most = value.clone();
                 }
             }
+            (Self::First(first), value) => {
+                if first.is_null() {
+                    *first = value.clone();
+                }
+            }
             (Self::And(all), Datum::Bool(value)) => *all = Some(all.unwrap_or(true) & value),
             (Self::Or(any), Datum::Bool(value)) => *any = Some(any.unwrap_or(false) | value),
             (state, value) => state.update_rare(value, args, env)?,
@@ -321,7 +328,7 @@ impl State {
             }
             Self::SumInterval(sum) => sum.map_or(Datum::Null, Datum::Interval),
             Self::AvgInterval(sum, count) => Datum::Interval(sum.div(*count as f64)?),
-            Self::Min(value) | Self::Max(value) => std::mem::take(value),
+            Self::Min(value) | Self::Max(value) | Self::First(value) => std::mem::take(value),
             Self::And(value) | Self::Or(value) => truth(value),
             Self::Text(text) => text.take().map_or(Datum::Null, |text| Datum::Text(text.into())),
             Self::Bytes(bytes) => bytes.take().map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into())),
@@ -340,8 +347,11 @@ impl State {
             Self::Text(Some(text)) => text.capacity(),
             Self::Bytes(Some(bytes)) => bytes.capacity(),
             Self::Array(Some(values)) => values.capacity() * size_of::<Datum>(),
-            Self::Min(Datum::Text(text)) | Self::Max(Datum::Text(text)) if text.is_heap_allocated() => text.capacity(),
-            Self::Min(Datum::Bytes(bytes)) | Self::Max(Datum::Bytes(bytes)) => bytes.len(),
+            Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
+                Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
+                Datum::Bytes(bytes) => bytes.len(),
+                _ => 0,
+            },
             Self::Ints(..) => size_of::<(i64, i128, i128)>(),
             Self::Numerics(..) => size_of::<(i64, Numeric, Numeric)>(),
             _ => 0,
@@ -367,6 +377,10 @@ fn exact_spread(spread: Spread, count: i64, sum: Numeric, squares: Numeric) -> R
         variance
     }))
 }
+
+/// The first value of a group that is not NULL, of any type. No statement can call it: it is what
+/// becomes of a key of groups in which all rows have the same value.
+pub static FIRST: Aggregate = a("first", &[Type::AnyElement], Type::AnyElement, || State::First(Datum::Null));
 
 const fn a(name: &'static str, args: &'static [Type], result: Type, start: fn() -> State) -> Aggregate {
     Aggregate { name, args, result, start }

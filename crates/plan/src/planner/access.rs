@@ -29,6 +29,8 @@ const LATE: f64 = 10.0;
 const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
 const RANGE_SELECTIVITY: f64 = 0.3;
+/// Of one that begins or ends at values of other rows: half of all, on average over these.
+const ROWS_RANGE_SELECTIVITY: f64 = 0.5;
 /// What part of the rows a range between two values leaves.
 const BETWEEN_SELECTIVITY: f64 = 0.01;
 
@@ -272,8 +274,12 @@ impl Wanted<'_> {
                 (alike.unwrap_or(1.0) * values * fan_out).min(rows)
             }
         };
+        let has_column = |bound: &Option<(Expr, Inclusive)>| {
+            bound.iter().any(|(value, _)| rewrite::any(value, &|part| matches!(part, Expr::Column(_))))
+        };
         found *= match sides {
             0 => 1.0,
+            1 if has_column(&ranges.low) || has_column(&ranges.high) => ROWS_RANGE_SELECTIVITY,
             1 => RANGE_SELECTIVITY,
             _ => BETWEEN_SELECTIVITY,
         };

@@ -29,6 +29,8 @@ pub(super) const UNITS_PER_METHOD: usize = 500;
 
 /// What putting a row into a hash table costs, in rows looked at.
 pub(super) const HASH_COST: f64 = 1.5;
+/// What looking for a row in a hash table costs that few rows are found in.
+const PROBE_COST: f64 = 0.3;
 /// A side is only put in place of the other, whose order is lost by that, if it is larger by this factor.
 const KEPT_RATIO: f64 = 2.0;
 /// What part of its rows a semi or an anti join leaves.
@@ -466,7 +468,12 @@ impl Planner<'_> {
         // where these turn out to be far more than was guessed, a hash table costs what it costs.
         let scan = if rows <= FEW_LOOKUPS { self.scan_cost(item, estimate, tables) } else { estimate };
         let mut best = if equalities > 0 {
-            let cost = (scan - estimate) + estimate * HASH_COST + rows * HASH_COST;
+            // Of inner joins the smaller side is the one to keep.
+            let cost = if item.is_inner() && estimate > rows * KEPT_RATIO {
+                scan + estimate * PROBE_COST + rows * HASH_COST
+            } else {
+                (scan - estimate) + estimate * HASH_COST + rows * HASH_COST
+            };
             (cost, Method::Hash)
         } else {
             (scan + rows * estimate.max(1.0) * seen, Method::Loop)

@@ -15,6 +15,7 @@ mod constants;
 mod cost;
 mod decorrelate;
 mod estimate;
+mod group_keys;
 mod join_order;
 mod joins;
 mod lateral;

@@ -11,6 +11,7 @@ use colibri_types::Result;
 
 use super::alternatives::factor;
 use super::decorrelate::decorrelate;
+use super::group_keys::shorten_group_keys;
 use super::join_order::order_joins;
 use super::outer_joins::reduce_outer_joins;
 use super::prune::prune_columns;
@@ -32,6 +33,7 @@ pub(super) const PASSES: &[(&str, Pass)] = &[
     ("decorrelate", decorrelate),
     ("reduce outer joins", reduce_outer_joins),
     ("push filters", push_filters),
+    ("shorten group keys", shorten_group_keys),
     ("prune columns", prune_columns),
     ("lower", lower),
     ("order joins", order_joins),
