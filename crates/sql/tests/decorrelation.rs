@@ -345,7 +345,14 @@ impl Generator {
             .collect();
         let order = (1..=read.len()).map(|place| place.to_string()).collect::<Vec<_>>().join(", ");
         let list = read.join(", ");
-        match self.random.random_range(0..5) {
+        match self.random.random_range(0..6) {
+            5 => {
+                let (table, column) = (self.pick(&["a", "b", "c", "d"]), self.column("t"));
+                let other = self.filter(&["t".to_owned()]);
+                let op = self.pick(&["EXCEPT", "INTERSECT", "INTERSECT ALL"]);
+                let right = format!("SELECT {column} FROM {table} AS t WHERE {other}");
+                format!("SELECT {} FROM {from}{filter} {op} {right} ORDER BY 1", read[0])
+            }
             0 => {
                 let having = format!("{} > 1", read[0]);
                 let mut keys = read.clone();

@@ -86,7 +86,7 @@ fn join_of(select: &mut Select, condition: &Expr) -> bool {
         return false;
     }
     let base = select.relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
-    let joined = match of_table(query, subquery, left, base) {
+    let joined = match of_table(query, &subquery.args, left, base) {
         Some(joined) => Some(joined),
         None if subquery.args.is_empty() && kind == Join::Semi && !left.is_empty() => Some(of_query(query, left, base)),
         None => None,
@@ -110,7 +110,7 @@ fn are_never_null(select: &Select, query: &Query, left: &[Expr]) -> bool {
         })
 }
 
-fn is_never_null(value: &Expr, relations: &[Relation], from: &From, filter: &[Expr]) -> bool {
+pub(super) fn is_never_null(value: &Expr, relations: &[Relation], from: &From, filter: &[Expr]) -> bool {
     let Expr::Column(place) = value else { return false };
     let is_tested = |condition: &Expr| matches!(condition, Expr::IsNull { input, negated: true } if matches!(**input, Expr::Column(column) if column == *place));
     if filter.iter().cloned().flat_map(rewrite::conjuncts).any(|condition| is_tested(&condition)) {
@@ -146,10 +146,11 @@ fn reads(from: &From, relation: usize) -> bool {
     }
 }
 
-/// The table that a query reads, and the query's conditions over the joined row.
-fn of_table(query: &Query, subquery: &Subquery, left: &[Expr], base: usize) -> Option<(Relation, Vec<Expr>)> {
+/// The table that a query reads, and the query's conditions over the joined row: with `args` in the
+/// place of its slots, and its first columns equal to `left`.
+pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize) -> Option<(Relation, Vec<Expr>)> {
     // A query that depends on nothing and is only asked for a row is asked once.
-    if subquery.args.is_empty() && left.is_empty() {
+    if args.is_empty() && left.is_empty() {
         return None;
     }
     let Body::Select(inner) = &query.body else { return None };
@@ -171,7 +172,7 @@ fn of_table(query: &Query, subquery: &Subquery, left: &[Expr], base: usize) -> O
     }
     let outside = |expr: &mut Expr| {
         rewrite::map_columns(expr, &|column| base + column);
-        rewrite::substitute_slots(expr, &|slot| subquery.args[slot].clone());
+        rewrite::substitute_slots(expr, &|slot| args[slot].clone());
     };
     on.iter_mut().for_each(outside);
     for (left, output) in left.iter().zip(output) {

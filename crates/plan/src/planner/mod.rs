@@ -26,6 +26,7 @@ mod push_filters;
 mod query;
 mod relation;
 mod rules;
+mod set_ops;
 mod values_first;
 mod write;
 

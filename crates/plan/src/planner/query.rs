@@ -9,8 +9,8 @@ use super::{Asked, Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
 use crate::expr::Expr;
-use crate::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
-use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SetOp, SortKey};
+use crate::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, Source};
+use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SortKey};
 
 /// What planning a query takes, in units of the pulse.
 const UNITS_PER_QUERY: usize = 500;
@@ -232,52 +232,6 @@ impl Planner<'_> {
             };
         }
         node
-    }
-
-    fn set(&mut self, op: SetOperation, all: bool, left: &Query, right: &Query) -> Result<Node> {
-        let columns = left.columns.len();
-        // UNIONs in a row are done side by side: what an inner one leaves out, the outer one does as well.
-        let mut queries = vec![right];
-        let mut first = left;
-        while let (SetOperation::Union, Body::Set { op: SetOperation::Union, all: inner_all, left, right }) =
-            (op, &first.body)
-            && (*inner_all || !all)
-            && first.order.is_empty()
-            && first.limit.is_none()
-            && first.offset.is_none()
-        {
-            queries.push(right);
-            first = left;
-        }
-        queries.push(first);
-        let mut sides = Vec::with_capacity(queries.len());
-        for side in queries.into_iter().rev() {
-            sides.push(self.side(side, columns)?);
-        }
-        let op = match op {
-            SetOperation::Union => {
-                let append = Node::Append { inputs: sides };
-                return Ok(if all {
-                    append
-                } else {
-                    Node::Distinct { input: Box::new(append), columns, sorted: false }
-                });
-            }
-            SetOperation::Intersect => SetOp::Intersect,
-            SetOperation::Except => SetOp::Except,
-        };
-        let right = Box::new(sides.pop().expect("there are two sides"));
-        let left = Box::new(sides.pop().expect("there are two sides"));
-        Ok(Node::SetOp { op, all, left, right })
-    }
-
-    /// A query with its first columns alone, without those that it carries for its own order.
-    fn side(&mut self, query: &Query, columns: usize) -> Result<Node> {
-        let node = self.query(query)?;
-        if width(query) == columns {
-            return Ok(node);
-        }
-        Ok(Node::Project { input: Box::new(node), exprs: (0..columns).map(Expr::Column).collect() })
     }
 
     fn recursive(&mut self, terms: &Recursive) -> Result<Node> {
