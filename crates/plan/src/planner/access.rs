@@ -271,6 +271,9 @@ impl Wanted<'_> {
             _ if whole && is_unique => fan_out,
             _ => {
                 let alike = sizes.rows_alike(self.table, index.map(|index| &**index), skipped + equal);
+                // What other rows ask for is most often each value once.
+                let is_asked_by_rows = ranges.prefix.iter().any(is_of_other_rows);
+                let alike = alike.map(|alike| if is_asked_by_rows { alike.per_value } else { alike.as_a_row });
                 (alike.unwrap_or(1.0) * values * fan_out).min(rows)
             }
         };
@@ -335,7 +338,7 @@ impl Wanted<'_> {
         }
         let rows = sizes.rows(self.table);
         let alike = sizes.rows_alike(self.table, index.map(|index| &**index), 1)?;
-        let values = (rows / alike.max(1.0)).max(1.0);
+        let values = (rows / alike.per_value.max(1.0)).max(1.0);
         if values * VALUE_COST >= rows {
             return None;
         }
@@ -721,6 +724,11 @@ impl Planner<'_> {
         };
         Planned { node: filtered(Node::Scan(Arc::new(scan)), impure), layout, rows, order }
     }
+}
+
+/// Whether a part of a key is equal to a value of a row of another table, or of a query around.
+fn is_of_other_rows(part: &KeyPart) -> bool {
+    matches!(part, KeyPart::Eq(value) if rewrite::any(value, &|part| matches!(part, Expr::Column(_) | Expr::Arg(_))))
 }
 
 /// Turns the values that an access compares keys with into what the scan is given.

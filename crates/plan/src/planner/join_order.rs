@@ -322,7 +322,7 @@ fn values_of(planner: &Planner<'_>, column: &Expr, tables: &Tables<'_>) -> Optio
         None => return None,
     };
     let alike = planner.sizes.rows_alike(table, index, 1)?;
-    Some((rows / alike.max(1.0)).max(1.0))
+    Some((rows / alike.per_value.max(1.0)).max(1.0))
 }
 
 /// How many rows the table has of which the columns hold a unique key.

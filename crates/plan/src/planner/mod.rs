@@ -65,6 +65,17 @@ pub struct Sampled {
     pub rows: u32,
 }
 
+/// How many rows have the same values in some columns. The two differ where a few values have most of
+/// the rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alike {
+    /// As a row, on average over all rows.
+    pub as_a_row: f64,
+    /// Each of the different values, on average over these: as many as there are rows, divided by
+    /// how many different values there are.
+    pub per_value: f64,
+}
+
 /// What the planner asks of the database.
 pub trait Sizes {
     /// Which rewrites are made.
@@ -78,9 +89,9 @@ pub trait Sizes {
     /// How many rows a table has.
     fn rows(&self, table: &Table) -> f64;
 
-    /// About how many rows have the values that some row has in the first `columns` columns of an index, or of the primary
-    /// key; `None` if the table has no rows to learn it from.
-    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<f64>;
+    /// About how many rows have the same values in the first `columns` columns of an index, or of the
+    /// primary key; `None` if the table has no rows to learn it from.
+    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike>;
 
     /// How many rows some ranges of an index hold, or of the table's own key: counted if the values
     /// that they are made of are known while the plan is made, and else what was `guessed`.

@@ -17,7 +17,7 @@ use super::samples::Samples;
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::plan::KeyRanges;
-use crate::planner::{Rewrites, Sampled, Sizes};
+use crate::planner::{Alike, Rewrites, Sampled, Sizes};
 
 /// How many keys are looked at to learn how many rows are alike.
 const SAMPLE_KEYS: usize = 16;
@@ -27,7 +27,7 @@ pub(super) struct TxnSizes<'t> {
     txn: &'t dyn Transaction,
     /// The tables that were asked about, and their rows then.
     pub(super) asked: RefCell<Vec<(Arc<Table>, f64)>>,
-    alike: RefCell<HashMap<Prefix, Option<Alike>>>,
+    alike: RefCell<HashMap<Prefix, Option<Known>>>,
     tables: &'t colibri_catalog::Catalog,
     rewrites: Rewrites,
     env: &'t Env,
@@ -41,8 +41,8 @@ pub(super) struct TxnSizes<'t> {
 
 /// How many rows have the same values in the first columns of a key.
 #[derive(Clone, Copy)]
-struct Alike {
-    average: f64,
+struct Known {
+    alike: Alike,
     most: f64,
 }
 
@@ -68,7 +68,7 @@ impl<'t> TxnSizes<'t> {
         })
     }
 
-    fn alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike> {
+    fn alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Known> {
         if !self.counts {
             return None;
         }
@@ -87,7 +87,7 @@ impl<'t> TxnSizes<'t> {
         let columns = ranges.prefix.len();
         let most = match columns {
             0 => f64::INFINITY,
-            _ => self.alike(table, index, columns).map_or(0.0, |alike| alike.most),
+            _ => self.alike(table, index, columns).map_or(0.0, |known| known.most),
         };
         most.min(self.rows(table)) > ROWS_SMALL
     }
@@ -114,8 +114,8 @@ impl Sizes for TxnSizes<'_> {
         rows
     }
 
-    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<f64> {
-        self.alike(table, index, columns).map(|alike| alike.average)
+    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike> {
+        self.alike(table, index, columns).map(|known| known.alike)
     }
 
     fn sampled(&self, table: &Arc<Table>, condition: &Expr) -> Option<Sampled> {
@@ -147,7 +147,7 @@ impl Sizes for TxnSizes<'_> {
 }
 
 /// How many keys of a space have the same beginning as one of them, over a sample of them all.
-fn rows_alike(txn: &dyn Transaction, space: &Space, prefix_bytes: impl Fn(&[u8]) -> Option<usize>) -> Option<Alike> {
+fn rows_alike(txn: &dyn Transaction, space: &Space, prefix_bytes: impl Fn(&[u8]) -> Option<usize>) -> Option<Known> {
     let mut keys: Vec<Key> = Vec::new();
     store_error::fetched_now(|| {
         keys.clear();
@@ -160,7 +160,11 @@ fn rows_alike(txn: &dyn Transaction, space: &Space, prefix_bytes: impl Fn(&[u8])
     };
     let found: Vec<u64> = keys.iter().filter_map(alike).collect();
     let most = *found.iter().max()? as f64;
-    Some(Alike { average: found.iter().sum::<u64>() as f64 / found.len() as f64, most })
+    let count = found.len() as f64;
+    let as_a_row = found.iter().sum::<u64>() as f64 / count;
+    // A value comes up as often as it has rows.
+    let per_value = count / found.iter().map(|&rows| 1.0 / rows.max(1) as f64).sum::<f64>();
+    Some(Known { alike: Alike { as_a_row, per_value }, most })
 }
 
 /// Of a table that cannot be looked at.

@@ -15,7 +15,7 @@ use super::relations::{AnyIndex, table_indexes};
 use crate::bind::{Binder, fold};
 use crate::expr::Expr;
 use crate::plan::KeyRanges;
-use crate::planner::{Sampled, Sizes};
+use crate::planner::{Alike, Sampled, Sizes};
 use crate::registry::builtin;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
@@ -211,7 +211,7 @@ impl Sizes for NoSizes {
         1.0
     }
 
-    fn rows_alike(&self, _: &Table, _: Option<&Index>, _: usize) -> Option<f64> {
+    fn rows_alike(&self, _: &Table, _: Option<&Index>, _: usize) -> Option<Alike> {
         None
     }
 
