@@ -3,11 +3,13 @@
 
     pip install tpchgen-cli
     scripts/tpch.py target/release/colibri [--pg-bin /usr/lib/postgresql/15/bin] [--scale 0.1] [--rounds 3] [--only q5,q20]
+        [--one-thread]
 
 The data come from tpchgen-cli, the parameters are those that the specification validates with. Both servers have the same
-keys and indexes, listen on loopback and keep their files below the same directory. PostgreSQL runs without parallel workers
-and without JIT, as Colibri runs a statement on one thread, and both with the same work_mem. Each query has to give the same
-rows on both. Needs psql; as root, PostgreSQL runs as the user `postgres`. Nothing is left behind.
+keys and indexes and the same work_mem, listen on loopback and keep their files below the same directory. PostgreSQL has two
+parallel workers for a query and JIT, as by default; with --one-thread neither, as Colibri runs a statement on one thread.
+Each query has to give the same rows on both. Needs psql; as root, PostgreSQL runs as the user `postgres`. Nothing is left
+behind.
 """
 
 import argparse
@@ -164,7 +166,8 @@ QUERIES = {
 }
 
 WORK_MEM = "256MB"
-POSTGRES_SETTINGS = {"max_parallel_workers_per_gather": 0, "jit": "off", "autovacuum": "off", "shared_buffers": "1GB"}
+POSTGRES_SETTINGS = {"autovacuum": "off", "shared_buffers": "1GB"}
+ONE_THREAD = {"max_parallel_workers_per_gather": 0, "jit": "off"}
 
 
 def timed(server, query):
@@ -193,6 +196,7 @@ def main():
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="queries, with commas between them", default=",".join(QUERIES))
+    parser.add_argument("--one-thread", action="store_true", help="PostgreSQL without parallel workers and JIT")
     parser.add_argument("--generator", default="tpchgen-cli", help="the program that makes the data")
     args = parser.parse_args()
     servers.check_programs(parser, args)
@@ -201,13 +205,14 @@ def main():
         parser.error("--rounds is at least 1, --scale more than 0, and --only names queries q1 to q22")
     if not shutil.which(args.generator):
         parser.error(f"{args.generator} is not there: pip install tpchgen-cli, or give its path as --generator")
+    settings = POSTGRES_SETTINGS | (ONE_THREAD if args.one_thread else {})
     with tempfile.TemporaryDirectory(prefix="tpch") as directory:
         path = pathlib.Path(directory)
         path.chmod(0o755)
         data = path / "data"
         subprocess.run([args.generator, "csv", "-s", str(args.scale), f"--output-dir={data}"], check=True)
         both = [servers.Colibri(args.colibri, path),
-                servers.Postgres(args.pg_bin, path, POSTGRES_SETTINGS, ["-E", "UTF8", "--locale=C.UTF-8"])]
+                servers.Postgres(args.pg_bin, path, settings, ["-E", "UTF8", "--locale=C.UTF-8"])]
         with servers.started(both):
             for server in both:
                 load(server, data)

@@ -271,9 +271,9 @@ impl Wanted<'_> {
             _ if whole && is_unique => fan_out,
             _ => {
                 let alike = sizes.rows_alike(self.table, index.map(|index| &**index), skipped + equal);
-                // What other rows ask for is most often each value once.
-                let is_asked_by_rows = ranges.prefix.iter().any(is_of_other_rows);
-                let alike = alike.map(|alike| if is_asked_by_rows { alike.per_value } else { alike.as_a_row });
+                // What other rows ask for is most often each value once, as what is skipped is.
+                let is_each_once = skipped > 0 || ranges.prefix.iter().any(is_of_other_rows);
+                let alike = alike.map(|alike| if is_each_once { alike.per_value } else { alike.as_a_row });
                 (alike.unwrap_or(1.0) * values * fan_out).min(rows)
             }
         };
