@@ -1,5 +1,5 @@
-//! Any bytes as a log: the records of a small database are damaged, and chained again as if they were whole. Opening carries out
-//! what they say or refuses to; either way the database is sound.
+//! Any bytes as a log: the records of a small database are damaged, and chained again as if they
+//! were whole. Opening carries out what they say or refuses to; either way the database is sound.
 
 #![no_main]
 
@@ -12,7 +12,8 @@ use colibri_storage::{Database, Error, Options, TableKind};
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// From `docs/FORMAT.md`: where a meta page says where the log begins, and what a record looks like.
+/// From `docs/FORMAT.md`: where a meta page says where the log begins, and what a record looks
+/// like.
 const AT_TXN: usize = 8;
 const AT_LOG: usize = 136;
 const RECORD_HEADER_BYTES: usize = 24;

@@ -1,5 +1,6 @@
-//! Any sequence of operations against a `BTreeMap`: all kinds of tables, nested transactions, snapshots that stay what they
-//! were, range deletes, reopening, recovery from the log; then `check`. All durability modes and free-space policies.
+//! Any sequence of operations against a `BTreeMap`: all kinds of tables, nested transactions,
+//! snapshots that stay what they were, range deletes, reopening, recovery from the log; then
+//! `check`. All durability modes and free-space policies.
 
 #![no_main]
 
@@ -319,8 +320,8 @@ fn change(txn: &mut WriteTxn, model: &mut Model, page_size: usize, operation: &O
     }
 }
 
-/// Runs operations up to the end of the transaction, or of the nested one, that `txn` is; gives whether to keep it, and
-/// what ended it.
+/// Runs operations up to the end of the transaction, or of the nested one, that `txn` is; gives
+/// whether to keep it, and what ended it.
 fn transaction<'o>(
     txn: &mut WriteTxn,
     model: &mut Model,
@@ -368,8 +369,9 @@ fn check(db: &Database, model: &Model) {
 
 const FILES: [&str; 3] = ["data", "log.0", "log.1"];
 
-/// What a database is on disk while it is open, as a crash of the system leaves it that loses nothing: the pages written
-/// since the last steady point may be there or not, so here they are; what counts is the log.
+/// What a database is on disk while it is open, as a crash of the system leaves it that loses
+/// nothing: the pages written since the last steady point may be there or not, so here they are;
+/// what counts is the log.
 fn copy_files(from: &Path, to: &Path) {
     let _ = std::fs::remove_file(to.join("lock"));
     for file in FILES {

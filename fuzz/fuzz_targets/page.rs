@@ -1,6 +1,6 @@
-//! Any bytes as pages: a small database is damaged, its pages are sealed again as if they were whole, and everything is
-//! read and some of it written. Errors are right answers here, and so are wrong values; panics, reads out of bounds and
-//! endless work are not.
+//! Any bytes as pages: a small database is damaged, its pages are sealed again as if they were
+//! whole, and everything is read and some of it written. Errors are right answers here, and so are
+//! wrong values; panics, reads out of bounds and endless work are not.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any text as SQL, a statement a line, over a small schema: rows or an error, never a panic, an error that says that we are
-//! at fault, or endless work; whatever was done, tables and indexes fit together.
+//! Any text as SQL, a statement a line, over a small schema: rows or an error, never a panic, an
+//! error that says that we are at fault, or endless work; whatever was done, tables and indexes fit
+//! together.
 
 #![no_main]
 

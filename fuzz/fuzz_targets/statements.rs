@@ -1,6 +1,7 @@
-//! Statements of three sessions that write to the same few rows, change the schema and go to savepoints and back, at both levels
-//! of isolation: no panic, no error that says that we are at fault, nobody waits when all others have ended, foreign keys
-//! hold, and tables, indexes and counts fit together, also when the database is opened again.
+//! Statements of three sessions that write to the same few rows, change the schema and go to
+//! savepoints and back, at both levels of isolation: no panic, no error that says that we are at
+//! fault, nobody waits when all others have ended, foreign keys hold, and tables, indexes and
+//! counts fit together, also when the database is opened again.
 
 #![no_main]
 

@@ -69,8 +69,8 @@ impl NewDatabase {
 
 /// The interface through which a session uses its server.
 ///
-/// Methods are called within statements, on the thread that runs them: they answer from memory, but for those that
-/// change something, which may wait for the disk.
+/// Methods are called within statements, on the thread that runs them: they answer from memory, but
+/// for those that change something, which may wait for the disk.
 pub trait Cluster: Send + Sync {
     /// All databases, in the order of their numbers.
     fn databases(&self) -> Vec<DatabaseInfo>;
@@ -84,8 +84,8 @@ pub trait Cluster: Send + Sync {
     /// 42P04 if there is one of that name, 42602 if the name cannot be one; of the disk.
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()>;
 
-    /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are about to end are waited
-    /// for, up to a few seconds, until `cancel` is set.
+    /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are
+    /// about to end are waited for, up to a few seconds, until `cancel` is set.
     ///
     /// # Errors
     /// 3D000 if there is none, 55006 if a session stays connected to it, 57014 if it was cancelled;
@@ -98,7 +98,8 @@ pub trait Cluster: Send + Sync {
     /// 3D000, 42P04, 55006, 57014 as above; of the disk.
     fn rename_database(&self, from: &str, to: &str, cancel: &AtomicBool) -> Result<()>;
 
-    /// Changes a database's owner, grants or limits (not its name or number). It is durable on return.
+    /// Changes a database's owner, grants or limits (not its name or number). It is durable on
+    /// return.
     ///
     /// # Errors
     /// 3D000 if there is none; the error of `change`; of the disk.
@@ -143,7 +144,8 @@ pub trait Cluster: Send + Sync {
     /// Ends a session; false if there is none.
     fn terminate(&self, pid: i32) -> bool;
 
-    /// A setting of the server (`max_connections`, `port`, `listen_addresses`, `data_directory`, …), as SHOW gives it.
+    /// A setting of the server (`max_connections`, `port`, `listen_addresses`, `data_directory`,
+    /// …), as SHOW gives it.
     fn setting(&self, name: &str) -> Option<String>;
 
     /// When the server started, in microseconds since 2000-01-01 00:00 UTC.

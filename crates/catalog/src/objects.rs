@@ -319,7 +319,8 @@ pub enum Relation {
 }
 
 impl Table {
-    /// Whether a CHECK is NOT VALID, so that rows which do not change in its columns may violate it.
+    /// Whether a CHECK is NOT VALID, so that rows which do not change in its columns may violate
+    /// it.
     #[must_use]
     pub fn is_not_valid(&self, check: &str) -> bool {
         self.checks.iter().any(|known| known.not_valid && known.name == check)

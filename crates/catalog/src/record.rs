@@ -223,8 +223,8 @@ impl RowReader {
         Self::of_places(table, columns, &|_| true)
     }
 
-    /// As [`RowReader::new`], but it reads the columns of some places only, and leaves the others as
-    /// they are.
+    /// As [`RowReader::new`], but it reads the columns of some places only, and leaves the others
+    /// as they are.
     pub fn of_places(table: &Table, columns: &[usize], is_wanted: &dyn Fn(usize) -> bool) -> Self {
         let layout = table.layout.as_ref().expect("a table of a catalogue has its layout");
         let key = KeyReader::new(table, columns, is_wanted);

@@ -2,9 +2,9 @@
 //!
 //! Values and their errors do not depend on transactions. So where SQL calls a store it converts
 //! the store's failure with [`InSql::in_sql`]. An interruption ([`colibri_txn::Interruption`]) is
-//! no failure. It travels in the place of an error, so that `?` carries it, and carries a [`Pause`].
-//! The session that runs a statement calls [`pause`] on every error first. [`as_failure`] turns an
-//! interruption that the session cannot heed into a failure.
+//! no failure. It travels in the place of an error, so that `?` carries it, and carries a
+//! [`Pause`]. The session that runs a statement calls [`pause`] on every error first.
+//! [`as_failure`] turns an interruption that the session cannot heed into a failure.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The tree as a whole: which crate may know which, why each dependency is there, where `unsafe` may be.
+//! The tree as a whole: which crate may know which, why each dependency is there, where `unsafe`
+//! may be.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -35,7 +36,8 @@ const GRAPH: [(&str, &[&str]); 13] = [
     ("colibri-cli", &["colibri-bench", "colibri-db", "colibri-runtime", "colibri-server"]),
 ];
 
-/// What the benchmark measures Colibri beside: C, C++, or large, and so never in the way of a build that does not ask for it.
+/// What the benchmark measures Colibri beside: C, C++, or large, and so never in the way of a build
+/// that does not ask for it.
 const RIVALS: [&str; 6] = ["lmdb-master-sys", "signet-mdbx-sys", "redb", "rusqlite", "rocksdb", "tokio"];
 
 fn root() -> PathBuf {

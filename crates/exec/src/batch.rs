@@ -1,8 +1,9 @@
 //! Rows side by side in one vector: what operators hand each other.
 //!
-//! Invariants: `cells` holds at least `rows * width` values; those behind are left over from earlier rows, to be
-//! overwritten, so that a batch used again and again allocates nothing. Nobody puts more than `rows_max` rows into a
-//! batch: whoever reads ahead would lock, or come to depend on, rows that were not asked for.
+//! Invariants: `cells` holds at least `rows * width` values; those behind are left over from
+//! earlier rows, to be overwritten, so that a batch used again and again allocates nothing. Nobody
+//! puts more than `rows_max` rows into a batch: whoever reads ahead would lock, or come to depend
+//! on, rows that were not asked for.
 
 use colibri_types::Datum;
 
@@ -132,7 +133,8 @@ impl Batch {
         (0..self.rows).map(|index| self.row(index))
     }
 
-    /// A row more, to be filled in: its values are whatever they were. [`Batch::pop`] takes it back.
+    /// A row more, to be filled in: its values are whatever they were. [`Batch::pop`] takes it
+    /// back.
     #[inline]
     pub fn push(&mut self) -> &mut [Datum] {
         let start = self.rows * self.width;
@@ -212,12 +214,14 @@ impl Batch {
     }
 }
 
-/// Values that are kept to be overwritten, after rows of one statement and before those of the next.
+/// Values that are kept to be overwritten, after rows of one statement and before those of the
+/// next.
 pub const LEFTOVER_CELLS_MAX: usize = 64;
 /// Bytes of a text among them.
 const LEFTOVER_TEXT_BYTES_MAX: usize = 256;
 
-/// Lets go of values that nobody needs any more, except for the memory of a few small ones: at most 16 KiB.
+/// Lets go of values that nobody needs any more, except for the memory of a few small ones: at most
+/// 16 KiB.
 pub fn trim_leftover(cells: &mut Vec<Datum>) {
     cells.truncate(LEFTOVER_CELLS_MAX);
     trim(cells, LEFTOVER_TEXT_BYTES_MAX);

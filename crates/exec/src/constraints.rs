@@ -1,11 +1,13 @@
-//! What a row has to obey on its own: NOT NULL, CHECK, and uniqueness; and how violations are reported.
+//! What a row has to obey on its own: NOT NULL, CHECK, and uniqueness; and how violations are
+//! reported.
 //!
 //! Foreign keys are in [`references`] and `actions`, rows that were there before a constraint in
 //! [`validate`].
 //!
-//! Invariants: messages, details and codes are PostgreSQL's. Whoever writes a unique key holds its lock (the row's key in
-//! the table's space, or the indexed columns' bytes in the index' space) exclusively before looking whether it is there,
-//! so that of two who write the same key at once one waits for the other.
+//! Invariants: messages, details and codes are PostgreSQL's. Whoever writes a unique key holds its
+//! lock (the row's key in the table's space, or the indexed columns' bytes in the index' space)
+//! exclusively before looking whether it is there, so that of two who write the same key at once
+//! one waits for the other.
 
 mod actions;
 pub mod references;
@@ -98,7 +100,8 @@ pub(super) fn null_violation(table: &Table, column: usize, row: &[Datum], env: &
     )
 }
 
-/// `duplicate key value violates unique constraint "t_pkey"`, by the primary key (`None`) or an index.
+/// `duplicate key value violates unique constraint "t_pkey"`, by the primary key (`None`) or an
+/// index.
 #[cold]
 pub(super) fn duplicate(table: &Table, index: Option<&Index>, row: &[Datum], env: &Env) -> Error {
     let (name, columns) = unique_columns(table, index);
@@ -169,7 +172,8 @@ fn check_violation(table: &Table, name: &str, row: &[Datum], env: &Env) -> Error
     )
 }
 
-/// The first entry that begins with a prefix, if there is one. The transaction depends on the answer.
+/// The first entry that begins with a prefix, if there is one. The transaction depends on the
+/// answer.
 pub(super) fn find_entry(txn: &mut dyn Transaction, space: &Space, prefix: &[u8]) -> Result<Option<Key>> {
     let range = record::prefix_range(Key::from_slice(prefix));
     let mut found = None;
@@ -288,8 +292,9 @@ fn reads_anything(expr: &Expr) -> bool {
     walk::any(expr, &|part| matches!(part, Expr::Subquery(_)))
 }
 
-/// Whether a source visits a table's rows one after the other by its own scan alone, so that changing rows it has
-/// already given cannot change what it gives next. `moves` are columns whose changes move a row in its order.
+/// Whether a source visits a table's rows one after the other by its own scan alone, so that
+/// changing rows it has already given cannot change what it gives next. `moves` are columns whose
+/// changes move a row in its order.
 pub(super) fn is_plain_scan(node: &Node, table: &Table, moves: &dyn Fn(usize) -> bool) -> bool {
     match node {
         Node::Scan(scan) => {

@@ -1,7 +1,8 @@
 //! DELETE.
 //!
-//! As with UPDATE, rows are collected first unless they come from a plain scan of the table; each is locked, then it goes
-//! with its entries. What refers to it is dealt with at the end of the statement.
+//! As with UPDATE, rows are collected first unless they come from a plain scan of the table; each
+//! is locked, then it goes with its entries. What refers to it is dealt with at the end of the
+//! statement.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec};
 use crate::plan::{Delete, TableRules};
 
-/// Deletes a row whose lock is held. `row` has the columns of all indexes and of foreign keys that refer to the table.
+/// Deletes a row whose lock is held. `row` has the columns of all indexes and of foreign keys that
+/// refer to the table.
 #[inline]
 pub(super) fn delete_row(
     ex: &mut Exec<'_, '_>,

@@ -1,14 +1,16 @@
 //! Evaluating expressions on a row.
 //!
-//! A value that is there already (a column, a constant, a parameter, a slot) is handed out as a reference; what has to be
-//! computed goes to a place that the caller lends. Conditions are computed as `Option<bool>`, NULL being `None`.
+//! A value that is there already (a column, a constant, a parameter, a slot) is handed out as a
+//! reference; what has to be computed goes to a place that the caller lends. Conditions are
+//! computed as `Option<bool>`, NULL being `None`.
 //!
 //! What may take long polls (see [`colibri_types::pulse`]): calls of functions, long lists and
 //! arrays, queries. Other nodes need not, since whoever evaluates counts rows.
 //!
-//! Invariants: operands are evaluated from left to right, and not at all where the result is known without; the pure
-//! part needs no transaction, so that filters can run while one is being read. Depth is the binder's business: it bounds
-//! how deep expressions nest, and the frames here are kept small (what needs room is in functions of its own).
+//! Invariants: operands are evaluated from left to right, and not at all where the result is known
+//! without; the pure part needs no transaction, so that filters can run while one is being read.
+//! Depth is the binder's business: it bounds how deep expressions nest, and the frames here are
+//! kept small (what needs room is in functions of its own).
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -177,7 +179,8 @@ pub fn value_of(constant: &Expr, env: &Env) -> Result<Datum> {
 
 /// Evaluating expressions.
 pub trait Evaluate {
-    /// Its value: a reference into the row, the scope or the expression, or to `scratch`, where it was computed.
+    /// Its value: a reference into the row, the scope or the expression, or to `scratch`, where it
+    /// was computed.
     fn eval<'a, 's: 'a>(&'a self, scope: &mut Scope<'s>, row: &'a [Datum], scratch: &'a mut Datum)
     -> Result<&'a Datum>;
 
@@ -224,7 +227,8 @@ impl Evaluate for Expr {
 
     #[inline]
     fn eval_condition(&self, scope: &mut Scope<'_>, row: &[Datum]) -> Result<bool> {
-        // Whether the whole is false or NULL does not matter: what follows the first that is not true is not looked at.
+        // Whether the whole is false or NULL does not matter: what follows the first that is not
+        // true is not looked at.
         if let Self::And(conditions) = self {
             for condition in conditions {
                 if condition.truth(scope, row)? != Some(true) {
@@ -448,7 +452,8 @@ fn compare_expr_rows(
         let (mut left_scratch, mut right_scratch) = (Datum::Null, Datum::Null);
         let left = left.eval(scope, row, &mut left_scratch)?;
         let right = right.eval(scope, row, &mut right_scratch)?;
-        // One pair: what it says is final unless the pair is equal, or is NULL and others may still differ.
+        // One pair: what it says is final unless the pair is equal, or is NULL and others may still
+        // differ.
         match compare_rows(op, std::iter::once(Ok((left, right))))? {
             None if matches!(op, CompareOp::Eq | CompareOp::Ne) => unknown = true,
             None => return Ok(None),
@@ -501,7 +506,8 @@ fn in_list(
     })
 }
 
-/// Whether a list of constants has a value, and whether it has NULLs; `None` if it is not one of constants.
+/// Whether a list of constants has a value, and whether it has NULLs; `None` if it is not one of
+/// constants.
 fn search_list(
     (list, id): (&[Expr], u64),
     value: &Datum,
@@ -575,7 +581,8 @@ fn call_chain(
     Ok(if let Expr::Const(value) = value { value } else { Datum::Null })
 }
 
-/// `+`, `-` and `*` of integers, if the result fits; the function itself says what is wrong otherwise.
+/// `+`, `-` and `*` of integers, if the result fits; the function itself says what is wrong
+/// otherwise.
 #[inline]
 fn int_arithmetic(function: &Function, left: i64, right: i64) -> Option<i64> {
     let value = match function.name {

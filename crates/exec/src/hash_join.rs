@@ -3,10 +3,10 @@
 //! A right side that is more than a statement may keep is joined part by part, with the left side
 //! divided in the same way: see [`spilled`].
 //!
-//! Invariants: rows come in the order of the left side, partners in the order of the right side, then, for a right or full
-//! join, the right rows without partner. If the join is in parts and nobody depends on the order,
-//! they come in any. NULL is no key: it has no partner. For a semi or anti join without a condition
-//! the table holds keys only.
+//! Invariants: rows come in the order of the left side, partners in the order of the right side,
+//! then, for a right or full join, the right rows without partner. If the join is in parts and
+//! nobody depends on the order, they come in any. NULL is no key: it has no partner. For a semi or
+//! anti join without a condition the table holds keys only.
 
 mod spilled;
 
@@ -61,8 +61,8 @@ pub(super) struct HashJoinRun {
     in_texts: usize,
     memory: Reservation,
     left_rows: Batch,
-    /// For each left row, the first right row with its key (anything else than [`NONE`] where no rows are kept), or
-    /// [`NONE`].
+    /// For each left row, the first right row with its key (anything else than [`NONE`] where no
+    /// rows are kept), or [`NONE`].
     found: Vec<u32>,
     left_at: usize,
     /// The right row to join with next.
@@ -382,7 +382,8 @@ impl HashJoinRun {
         self.table.is_empty() && matches!(kind, JoinKind::Inner | JoinKind::Right | JoinKind::Semi)
     }
 
-    /// A large table is let go of in steps, since that takes a while; but not if the join has been run again before.
+    /// A large table is let go of in steps, since that takes a while; but not if the join has been
+    /// run again before.
     fn after_last_row(&self) -> Phase {
         if self.parted.is_some() {
             return Phase::Parted(spilled::Phase::EndPass);
@@ -457,7 +458,8 @@ impl HashJoinRun {
             self.left_rows.reset(0);
             return Ok(step);
         }
-        // All keys of a batch are looked up side by side, and their rows fetched: the cache misses overlap.
+        // All keys of a batch are looked up side by side, and their rows fetched: the cache misses
+        // overlap.
         self.found.clear();
         let mut buffer = Vec::new();
         let mut scope = ex.scope();
@@ -521,9 +523,9 @@ impl HashJoinRun {
         }
     }
 
-    /// Joins the left row at hand with its candidates; `false` if the batch is full, or the budget used up, before they are
-    /// through. Every candidate counts, whether a condition keeps it or not. After an error it goes
-    /// on with the same candidate.
+    /// Joins the left row at hand with its candidates; `false` if the batch is full, or the budget
+    /// used up, before they are through. Every candidate counts, whether a condition keeps it or
+    /// not. After an error it goes on with the same candidate.
     fn join_candidates(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
         let only_left = matches!(parts.kind, JoinKind::Semi | JoinKind::Anti);
         let Table::Rows(rows) = &self.table else { return Ok(true) };

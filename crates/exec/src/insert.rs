@@ -1,11 +1,11 @@
 //! INSERT, with ON CONFLICT.
 //!
-//! Rows are written as the source gives them, unless it reads the table: then they are collected first. A row's life:
-//! NOT NULL and CHECK; its key and its values in unique indexes are locked and must not be there yet; row and entries
-//! are written; what it refers to must be there.
+//! Rows are written as the source gives them, unless it reads the table: then they are collected
+//! first. A row's life: NOT NULL and CHECK; its key and its values in unique indexes are locked and
+//! must not be there yet; row and entries are written; what it refers to must be there.
 //!
-//! ON CONFLICT looks for rows that are in the way before it writes. DO NOTHING takes no lock for rows that are there. DO
-//! UPDATE locks the row in the way and changes it as UPDATE does.
+//! ON CONFLICT looks for rows that are in the way before it writes. DO NOTHING takes no lock for
+//! rows that are there. DO UPDATE locks the row in the way and changes it as UPDATE does.
 //!
 //! Invariants: rows of RETURNING are given when all has been written.
 
@@ -95,7 +95,8 @@ impl RowWriter {
         self.effects.absorb(other.effects);
     }
 
-    /// What is left to do at the end of a statement; `false` if the budget is used up and there is more.
+    /// What is left to do at the end of a statement; `false` if the budget is used up and there is
+    /// more.
     pub fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         self.effects.finish(ex)
     }

@@ -1,11 +1,11 @@
-//! Nested loops: for each row of the outer side the inner one is run anew, with values of the outer row in slots. With a
-//! scan by key inside this is the join through an index.
+//! Nested loops: for each row of the outer side the inner one is run anew, with values of the outer
+//! row in slots. With a scan by key inside this is the join through an index.
 //!
 //! Every pair is counted against the budget: a join that gives no rows looks at them all the same.
 //!
-//! Invariants: rows come in the order of the outer side. The inner side is run no further than needed: a semi or an anti
-//! join stops at the first partner. No two loops of a fragment share slots: the outer side of one may itself be a loop
-//! that goes on later.
+//! Invariants: rows come in the order of the outer side. The inner side is run no further than
+//! needed: a semi or an anti join stops at the first partner. No two loops of a fragment share
+//! slots: the outer side of one may itself be a loop that goes on later.
 
 use std::sync::Arc;
 
@@ -129,7 +129,8 @@ impl NestedLoopRun {
                     return Ok(Step::Rows);
                 }
                 self.outer_at = 0;
-                // As long as outer rows find partners, no more of them are needed than rows are wanted.
+                // As long as outer rows find partners, no more of them are needed than rows are
+                // wanted.
                 let needed = if self.is_fruitless { BATCH_ROWS_MAX } else { out.rows_max() };
                 self.outer_rows.want(self.ahead.min(needed));
                 self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
@@ -207,8 +208,9 @@ impl NestedLoopRun {
         Ok(())
     }
 
-    /// Joins the outer row with the inner rows at hand, until the batch is full or the budget used up. `true` if the outer row
-    /// needs no more of them. After an error it goes on with the same pair.
+    /// Joins the outer row with the inner rows at hand, until the batch is full or the budget used
+    /// up. `true` if the outer row needs no more of them. After an error it goes on with the same
+    /// pair.
     fn join_batch(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
         let outer = self.outer_rows.row(self.outer_at);
         while self.inner_at < self.inner_rows.rows() && !out.is_full() && !ex.is_used_up() {
@@ -247,7 +249,8 @@ impl NestedLoopRun {
         Ok(false)
     }
 
-    /// The outer row has seen its partners: gives it on alone where the join says so. There is room in the batch.
+    /// The outer row has seen its partners: gives it on alone where the join says so. There is room
+    /// in the batch.
     fn end_outer_row(&mut self, parts: &Parts<'_>, out: &mut Batch) {
         self.open = false;
         let outer = self.outer_rows.row_mut(self.outer_at);

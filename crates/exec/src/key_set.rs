@@ -1,7 +1,8 @@
 //! Sets of rows' keys: which rows a statement has changed.
 //!
-//! A set that outgrows its memory is moved, all of it at once. One of many keys is therefore kept as many small ones, which
-//! grow one by one; letting go of them polls between two: see [`colibri_types::pulse`].
+//! A set that outgrows its memory is moved, all of it at once. One of many keys is therefore kept
+//! as many small ones, which grow one by one; letting go of them polls between two: see
+//! [`colibri_types::pulse`].
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;

@@ -1,7 +1,8 @@
 //! `SELECT … FOR UPDATE` and `FOR SHARE`: locking the rows that come through.
 //!
-//! Invariants: only rows that are asked for are locked, so that a LIMIT above stops in time; a row is given on when all of
-//! its tables' rows are locked. A table that an outer join found no row of has none to lock.
+//! Invariants: only rows that are asked for are locked, so that a LIMIT above stops in time; a row
+//! is given on when all of its tables' rows are locked. A table that an outer join found no row of
+//! has none to lock.
 
 use std::sync::Arc;
 

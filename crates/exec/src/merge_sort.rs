@@ -1,11 +1,13 @@
-//! Sorting that polls, for lists so long, or comparisons so slow, that nobody else could run meanwhile.
+//! Sorting that polls, for lists so long, or comparisons so slow, that nobody else could run
+//! meanwhile.
 //!
 //! ```text
 //! | piece, sorted by the library | piece | piece | ...      merged two by two, until one is left
 //! ```
-//! A comparison that gave an arbitrary answer, in order to break a sort off, would be a false order, at which the library's
-//! sort may panic. So the library sorts short pieces, to their ends, and between them and within merging [`pulse::work`]
-//! may break off: what the list holds then is lost.
+//! A comparison that gave an arbitrary answer, in order to break a sort off, would be a false
+//! order, at which the library's sort may panic. So the library sorts short pieces, to their ends,
+//! and between them and within merging [`pulse::work`] may break off: what the list holds then is
+//! lost.
 //!
 //! Invariants: items that compare as equal keep their order.
 

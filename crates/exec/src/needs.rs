@@ -1,5 +1,5 @@
-//! What a part of a plan needs from outside: slots that operators further up fill, and whether it may give something else
-//! when it is run again.
+//! What a part of a plan needs from outside: slots that operators further up fill, and whether it
+//! may give something else when it is run again.
 //!
 //! Invariants: nothing is left out; what is not known counts as needed.
 

@@ -1,9 +1,10 @@
 //! Trees of operators between two runs of their plans.
 //!
-//! Point queries, changes by key, small scans: making the operators and letting go of them costs such a statement more
-//! than what it does with a row. So each thread keeps the tree of a plan's last run when that has come to its end, and the next run
-//! begins with it, whichever session it is for: see [`Execution::retire`](super::Execution::retire). A thread's own are in its
-//! processor's caches, where those of many sessions would not be.
+//! Point queries, changes by key, small scans: making the operators and letting go of them costs
+//! such a statement more than what it does with a row. So each thread keeps the tree of a plan's
+//! last run when that has come to its end, and the next run begins with it, whichever session it is
+//! for: see [`Execution::retire`](super::Execution::retire). A thread's own are in its processor's
+//! caches, where those of many sessions would not be.
 //!
 //! A tree keeps its plan's expressions. So that of a large plan is not kept before the plan has run
 //! twice: most large statements never come again.

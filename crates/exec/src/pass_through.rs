@@ -1,7 +1,8 @@
 //! Operators that hand rows through: Filter, Project, Limit, Append.
 //!
-//! Invariants: Project and Limit ask their input for no more rows than are asked of them; Filter reads ahead, 16 rows at
-//! first, unless its condition is the same for all of them. A Limit that has given all its rows does not touch its input again, and one of 0 rows never does.
+//! Invariants: Project and Limit ask their input for no more rows than are asked of them; Filter
+//! reads ahead, 16 rows at first, unless its condition is the same for all of them. A Limit that
+//! has given all its rows does not touch its input again, and one of 0 rows never does.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ pub(super) struct FilterRun {
     ahead: usize,
 }
 
-/// What is known of a condition that depends on no row: it is looked at once, before the input is touched.
+/// What is known of a condition that depends on no row: it is looked at once, before the input is
+/// touched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gate {
     /// The condition depends on the rows.

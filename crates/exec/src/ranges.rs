@@ -1,8 +1,9 @@
 //! From a plan's ranges to ranges of bytes.
 //!
-//! Invariants: the ranges are not empty, do not overlap, and come in the order of their keys, so that visiting one after
-//! the other gives key order and no entry twice. A NULL that something is compared with finds nothing. A bound in the
-//! sense of a column's values is turned round where the index has the column descending.
+//! Invariants: the ranges are not empty, do not overlap, and come in the order of their keys, so
+//! that visiting one after the other gives key order and no entry twice. A NULL that something is
+//! compared with finds nothing. A bound in the sense of a column's values is turned round where the
+//! index has the column descending.
 
 use std::ops::Bound;
 
@@ -92,8 +93,8 @@ fn key_width(table: &Table) -> usize {
     table.primary_key.as_ref().map_or(1, |key| key.columns.len())
 }
 
-/// What an access visits, with the parameters and slots as they are in a scope. Where columns of the
-/// key are skipped, the ranges are of what follows these in the keys.
+/// What an access visits, with the parameters and slots as they are in a scope. Where columns of
+/// the key are skipped, the ranges are of what follows these in the keys.
 ///
 /// # Errors
 /// Of evaluating the values that keys are compared with.
@@ -363,7 +364,8 @@ impl Bounds {
             joined.extend_from_slice(bytes);
             joined
         };
-        // The marker of a value that is not NULL is the same for all, and the beginning of every bound.
+        // The marker of a value that is not NULL is the same for all, and the beginning of every
+        // bound.
         let marker: &[u8] = match self.low.as_ref().or(self.high.as_ref()) {
             Some((bytes, _)) if self.skip_nulls => &bytes[..1],
             _ => &[],

@@ -1,9 +1,10 @@
 //! Rewinding: an operator that is run again, whatever it was doing, gives what a fresh one gives.
 //!
-//! Bug: a hash join whose right side was empty was done before its table was ready to be looked into, and was asked for keys
-//! when it was run again. Consequence: a query inside an expression panicked at its second outer row, and the session was
-//! lost. Fix: such a join is done again; and here every operator is rewound in every state, over inputs with and without
-//! rows, with the slots changed in between.
+//! Bug: a hash join whose right side was empty was done before its table was ready to be looked
+//! into, and was asked for keys when it was run again. Consequence: a query inside an expression
+//! panicked at its second outer row, and the session was lost. Fix: such a join is done again; and
+//! here every operator is rewound in every state, over inputs with and without rows, with the slots
+//! changed in between.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The change that UPDATE makes to a row's bytes: only to the columns assigned.
 //!
-//! Invariants: columns that are neither set nor added to come out as they went in, whatever they are by then. A row of
-//! the newest generation is copied with the new values in place; one of an older generation is written anew.
+//! Invariants: columns that are neither set nor added to come out as they went in, whatever they
+//! are by then. A row of the newest generation is copied with the new values in place; one of an
+//! older generation is written anew.
 
 use std::sync::Arc;
 

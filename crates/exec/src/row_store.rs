@@ -1,8 +1,8 @@
 //! Values in rows of one width that are kept in blocks: what sorts, groups and hash joins hold.
 //!
-//! A vector that outgrows its memory is moved, all of it at once: tens of milliseconds for a million rows, in which the
-//! statement lets nobody else run. A block stays where it is, and only the first one grows. Letting go of all of it is as
-//! long, and polls between two blocks.
+//! A vector that outgrows its memory is moved, all of it at once: tens of milliseconds for a
+//! million rows, in which the statement lets nobody else run. A block stays where it is, and only
+//! the first one grows. Letting go of all of it is as long, and polls between two blocks.
 //!
 //! Invariants: each block but the last holds [`BLOCK_ROWS`] rows.
 

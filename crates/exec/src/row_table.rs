@@ -4,13 +4,13 @@
 //! places (open addressing, linear probing)         links[row]: the row's word, the next row with the same key
 //! | key's hash | first row + 1 or 0 |  ...
 //! ```
-//! Rows are taken in first, and linked when all are there: the places are as many as it takes, and are filled once, both in
-//! steps, as new memory alone takes a while if there is much of it. A
-//! single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and needs no second look.
-//! Keys that are columns of their row are not kept again.
+//! Rows are taken in first, and linked when all are there: the places are as many as it takes, and
+//! are filled once, both in steps, as new memory alone takes a while if there is much of it. A
+//! single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and
+//! needs no second look. Keys that are columns of their row are not kept again.
 //!
-//! Invariants: at most two thirds of the places are taken; rows with the same key are found in the order they came;
-//! a row without a key is never found; all keys of a column are of one variant.
+//! Invariants: at most two thirds of the places are taken; rows with the same key are found in the
+//! order they came; a row without a key is never found; all keys of a column are of one variant.
 
 use colibri_types::{Datum, Error, Result, operators};
 use smallvec::SmallVec;
@@ -246,7 +246,8 @@ impl RowTable {
         if let Keys::Kept(keys) = &self.keys { keys.row(row) } else { &[] }
     }
 
-    /// Lets go of some of it, from the end; `false` if nothing is left. No row is to be found any more.
+    /// Lets go of some of it, from the end; `false` if nothing is left. No row is to be found any
+    /// more.
     pub(super) fn drop_some(&mut self) -> bool {
         let left = self.places.len().saturating_sub(DROPPED_AT_ONCE);
         if self.places.len() > left {

@@ -1,13 +1,14 @@
 //! Reading tables.
 //!
-//! A scan reads a batch at a time. The visitor that the transaction calls decodes the columns asked for, evaluates the
-//! filter and breaks off when the batch is full, so that the transaction comes to depend on no more than was looked at;
-//! the next batch begins behind the last key visited.
+//! A scan reads a batch at a time. The visitor that the transaction calls decodes the columns asked
+//! for, evaluates the filter and breaks off when the batch is full, so that the transaction comes
+//! to depend on no more than was looked at; the next batch begins behind the last key visited.
 //!
-//! Through an index that does not cover all columns, entries are collected first and their rows fetched then, in the
-//! index' order.
+//! Through an index that does not cover all columns, entries are collected first and their rows
+//! fetched then, in the index' order.
 //!
-//! Invariants: rows come in the order of the keys visited, backwards if the plan says so, each once.
+//! Invariants: rows come in the order of the keys visited, backwards if the plan says so, each
+//! once.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -51,7 +52,8 @@ pub(super) struct ScanRun {
     done: usize,
     /// The last key visited of the range at hand.
     last: Option<Key>,
-    /// Through an index: the rows' keys, one after the other, and where each ends; with the entries' own.
+    /// Through an index: the rows' keys, one after the other, and where each ends; with the
+    /// entries' own.
     entries: Entries,
     ahead: usize,
     /// The keys that several indexes lead to, while they are gathered.
@@ -301,8 +303,8 @@ pub(super) fn rest(range: &KeyRange, last: Option<&Key>, direction: Direction) -
     }
 }
 
-/// Hands entries of a range to `take` until the batch is full or `visited_max` are done. Gives how many there were, and
-/// whether the range is at its end. If it fails, it can be called again.
+/// Hands entries of a range to `take` until the batch is full or `visited_max` are done. Gives how
+/// many there were, and whether the range is at its end. If it fails, it can be called again.
 #[inline]
 fn visit(
     txn: &mut dyn Transaction,
@@ -402,7 +404,8 @@ fn dangling(index: &Index) -> Error {
     )
 }
 
-/// Looks up rows of a table outside a plan's tree: all its columns, and the hidden number where it has no primary key.
+/// Looks up rows of a table outside a plan's tree: all its columns, and the hidden number where it
+/// has no primary key.
 pub(super) struct Lookup {
     reader: Reader,
     run: ScanRun,
@@ -436,7 +439,8 @@ impl Lookup {
         spans.iter().try_for_each(|span| ex.txn.expect_newest(&space, span).in_sql())
     }
 
-    /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget, but polls.
+    /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not
+    /// heed the budget, but polls.
     ///
     /// # Errors
     /// Of the transaction, and of evaluating.

@@ -1,10 +1,10 @@
 //! Ranges of a key about whose first columns nothing is known: a skip scan.
 //!
-//! `state = 'open'` is asked of an index of `(project_id, state)`. The values that the first columns
-//! have are found one by one, by a look behind the last entry that the value before could have; each
-//! gives a range of its own. With few values and many entries for each, that is far less than all
-//! entries. The conditions are asked again of each row, so ranges may hold too much: where there
-//! turn out to be many values, what is left of the key becomes one range.
+//! `state = 'open'` is asked of an index of `(project_id, state)`. The values that the first
+//! columns have are found one by one, by a look behind the last entry that the value before could
+//! have; each gives a range of its own. With few values and many entries for each, that is far less
+//! than all entries. The conditions are asked again of each row, so ranges may hold too much: where
+//! there turn out to be many values, what is left of the key becomes one range.
 
 use std::ops::{Bound, ControlFlow};
 

@@ -1,13 +1,15 @@
 //! Queries inside expressions.
 //!
-//! One that takes nothing from the outer row is run once, when it is first needed; of `IN (SELECT …)` the values are kept
-//! as a set then. One that depends on the outer row is run for each, unless the same values were seen a short while ago.
+//! One that takes nothing from the outer row is run once, when it is first needed; of `IN (SELECT
+//! …)` the values are kept as a set then. One that depends on the outer row is run for each, unless
+//! the same values were seen a short while ago.
 //!
-//! Invariants: a query is run to its end, or as far as the result depends on it, within one evaluation; it polls on the way
-//! (see [`colibri_types::pulse`]). Where something has to be fetched the evaluation ends without a
-//! result, and goes on there when the expression is evaluated again with the same values. What a
-//! query gave that calls volatile functions is not used for another row, unless it does not depend
-//! on the row at all. Values that are kept as a set go to disk where memory has no room for them.
+//! Invariants: a query is run to its end, or as far as the result depends on it, within one
+//! evaluation; it polls on the way (see [`colibri_types::pulse`]). Where something has to be
+//! fetched the evaluation ends without a result, and goes on there when the expression is evaluated
+//! again with the same values. What a query gave that calls volatile functions is not used for
+//! another row, unless it does not depend on the row at all. Values that are kept as a set go to
+//! disk where memory has no room for them.
 
 use std::sync::Arc;
 

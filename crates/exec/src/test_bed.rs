@@ -1,4 +1,5 @@
-//! What the operators' tests run on: a transaction over a map in memory, tables to fill, and ways to run a plan in slices.
+//! What the operators' tests run on: a transaction over a map in memory, tables to fill, and ways
+//! to run a plan in slices.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::{Bound, ControlFlow};

@@ -1,12 +1,13 @@
 //! UPDATE.
 //!
-//! Rows are collected first, so that the statement does not meet its own changes, unless they come from a plain scan of
-//! the table whose order the changes do not touch. A row found several times (by a join) is changed once. Each row is
-//! locked; then, if its key stays, the columns assigned are patched, and of the indexes only those are touched that have
-//! such a column. If its key changes, the old row goes at once and the new one comes when all old ones are away: so
-//! `SET k = k + 1` works whatever the order of the rows. (PostgreSQL checks row by row and refuses that, unless the
-//! constraint is deferrable; here uniqueness counts at the end of the statement.) New entries of unique indexes wait
-//! likewise.
+//! Rows are collected first, so that the statement does not meet its own changes, unless they come
+//! from a plain scan of the table whose order the changes do not touch. A row found several times
+//! (by a join) is changed once. Each row is locked; then, if its key stays, the columns assigned
+//! are patched, and of the indexes only those are touched that have such a column. If its key
+//! changes, the old row goes at once and the new one comes when all old ones are away: so `SET k =
+//! k + 1` works whatever the order of the rows. (PostgreSQL checks row by row and refuses that,
+//! unless the constraint is deferrable; here uniqueness counts at the end of the statement.) New
+//! entries of unique indexes wait likewise.
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ pub(super) struct ChangePlan {
     pub(super) table: Arc<Table>,
     pub(super) rules: Arc<TableRules>,
     pub(super) space: Space,
-    /// Columns set, and their places in the newest format; `None` for those that the key holds alone.
+    /// Columns set, and their places in the newest format; `None` for those that the key holds
+    /// alone.
     sets: SmallVec<[(usize, Option<usize>); 4]>,
     /// Columns added to, with their places.
     adds: SmallVec<[(usize, usize); 1]>,
@@ -133,8 +135,8 @@ pub(super) fn assign(
     Ok(())
 }
 
-/// Changes a row whose lock is held. `old` and `new` are the row before and after, as far as it was read; `additions`
-/// are not in `new`.
+/// Changes a row whose lock is held. `old` and `new` are the row before and after, as far as it was
+/// read; `additions` are not in `new`.
 #[inline]
 pub(super) fn change_row(
     ex: &mut Exec<'_, '_>,
@@ -210,8 +212,8 @@ fn patch_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key, new: &[Datum],
     Ok(())
 }
 
-/// Removes the entries whose columns have changed, and writes new ones: those of unique indexes when all old ones are
-/// away.
+/// Removes the entries whose columns have changed, and writes new ones: those of unique indexes
+/// when all old ones are away.
 fn change_entries(
     ex: &mut Exec<'_, '_>,
     effects: &mut Effects,
@@ -311,8 +313,9 @@ pub(super) struct Updates {
     /// Keys of rows changed, if a row may come more than once.
     seen: Option<KeySet>,
     effects: Effects,
-    /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join has more columns.
-    /// `is_assigned`: the first two are there, and something had to be fetched since.
+    /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join
+    /// has more columns. `is_assigned`: the first two are there, and something had to be fetched
+    /// since.
     is_assigned: bool,
     new: Vec<Datum>,
     additions: Vec<Addition>,
@@ -431,7 +434,8 @@ impl Updates {
     }
 }
 
-/// Whether what is evaluated beside the source has no queries, which could see the statement's own changes.
+/// Whether what is evaluated beside the source has no queries, which could see the statement's own
+/// changes.
 fn are_plain(update: &Update) -> bool {
     let assigned = update.assignments.iter().map(|assignment| match &assignment.value {
         AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => expr,

@@ -1,12 +1,12 @@
 //! The course that INSERT, UPDATE and DELETE have in common.
 //!
-//! Rows of the source are dealt with as they come (the statement streams), or collected first, so that it does not meet
-//! its own changes. When all are done, what had to wait for the end of the statement is checked; then RETURNING's rows
-//! are given.
+//! Rows of the source are dealt with as they come (the statement streams), or collected first, so
+//! that it does not meet its own changes. When all are done, what had to wait for the end of the
+//! statement is checked; then RETURNING's rows are given.
 //!
-//! Invariants: no row of RETURNING is given before all has been written. A step ends at the budget, between two batches;
-//! what was done stays done. Where something has to be fetched in the middle of a row, the row is
-//! taken back to a savepoint, and the next step begins with it.
+//! Invariants: no row of RETURNING is given before all has been written. A step ends at the budget,
+//! between two batches; what was done stays done. Where something has to be fetched in the middle
+//! of a row, the row is taken back to a savepoint, and the next step begins with it.
 
 use colibri_catalog::{store_error, store_error::InSql as _};
 use colibri_types::{Datum, Result};

@@ -6,10 +6,11 @@
 //!   ->  Index Scan using birds_pkey on birds  (rows=2) (actual time=0.097 rows=2 loops=1)
 //!         Index Cond: (id < 3)
 //! ```
-//! There are no costs: the planner counts rows, and shows what it counted where a table is read. Times are an operator's
-//! with those below it, a loop's on average as in PostgreSQL.
+//! There are no costs: the planner counts rows, and shows what it counted where a table is read.
+//! Times are an operator's with those below it, a loop's on average as in PostgreSQL.
 //!
-//! Invariants: a plan is only looked at. Projections are not shown: they are part of the operator below.
+//! Invariants: a plan is only looked at. Projections are not shown: they are part of the operator
+//! below.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -183,7 +184,8 @@ impl Place {
     }
 }
 
-/// Something that is shown, and how far to the right: what is below an operator stands further right than it does.
+/// Something that is shown, and how far to the right: what is below an operator stands further
+/// right than it does.
 struct Part {
     indent: usize,
     what: What,

@@ -1,8 +1,8 @@
 //! Expressions with names and types resolved, ready to be evaluated on a row.
 //!
-//! Invariants: operands have the types that the operation wants, casts included; a column is a place in the row that the
-//! operator holding the expression works on; an argument is a slot that an operator further up fills (see
-//! [`crate::plan::Fragment`]).
+//! Invariants: operands have the types that the operation wants, casts included; a column is a
+//! place in the row that the operator holding the expression works on; an argument is a slot that
+//! an operator further up fills (see [`crate::plan::Fragment`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,8 @@ pub enum Expr {
     Extra(usize),
     /// A parameter of the statement, counted from 0.
     Param(usize),
-    /// A slot filled by an operator outside: a value of the outer query's row, or of a nested loop's outer side.
+    /// A slot filled by an operator outside: a value of the outer query's row, or of a nested
+    /// loop's outer side.
     Arg(usize),
     /// A pure function.
     Call { function: &'static Function, args: Vec<Expr> },
@@ -72,7 +73,8 @@ pub enum Expr {
     CaseOf { operand: Box<Expr>, arms: Vec<CaseArm>, otherwise: Box<Expr> },
     /// The first that is not NULL. Later ones are not evaluated.
     Coalesce(Vec<Expr>),
-    /// NULL if both are equal, the first otherwise. The first is evaluated once, `left_as` casts it for comparing.
+    /// NULL if both are equal, the first otherwise. The first is evaluated once, `left_as` casts it
+    /// for comparing.
     NullIf { left: Box<Expr>, left_as: Option<(Type, ColumnType)>, right: Box<Expr> },
     /// The largest (smallest) that is not NULL.
     Extreme { greatest: bool, args: Vec<Expr> },
@@ -174,8 +176,8 @@ impl CompareOp {
 /// A query inside an expression.
 #[derive(Clone, Debug)]
 pub struct Subquery {
-    /// Numbers the subqueries of a statement: where the execution keeps what this one gave, if it does not depend on
-    /// the outer row.
+    /// Numbers the subqueries of a statement: where the execution keeps what this one gave, if it
+    /// does not depend on the outer row.
     pub id: usize,
     /// The query.
     pub query: Inner,
@@ -221,8 +223,8 @@ pub enum SubqueryKind {
     Exists,
     /// The only column of the only row; NULL without a row, an error (21000) with two.
     Scalar,
-    /// `left op ANY (…)`, `left op ALL (…)` by three-valued logic; `IN` is `= ANY`, `NOT IN` is `<> ALL`. With more than
-    /// one expression on the left, `op` is `Eq` or `Ne` on the whole row.
+    /// `left op ANY (…)`, `left op ALL (…)` by three-valued logic; `IN` is `= ANY`, `NOT IN` is `<>
+    /// ALL`. With more than one expression on the left, `op` is `Eq` or `Ne` on the whole row.
     Quantified { left: Vec<Expr>, op: CompareOp, all: bool },
     /// `ARRAY(…)`: the values of the only column.
     Array(Type),
@@ -233,8 +235,8 @@ pub enum SubqueryKind {
 pub enum SessionFunction {
     /// `nextval` of a sequence known when the statement was bound.
     NextVal(Arc<Sequence>),
-    /// Any other, by name, with the evaluated arguments: `nextval(text)`, `currval`, `lastval`, `setval`,
-    /// `current_setting`, `set_config`, `pg_backend_pid`, …
+    /// Any other, by name, with the evaluated arguments: `nextval(text)`, `currval`, `lastval`,
+    /// `setval`, `current_setting`, `set_config`, `pg_backend_pid`, …
     Named(&'static str),
 }
 

@@ -1,8 +1,9 @@
 //! Plans: trees of operators, each giving rows to the one above.
 //!
-//! Rows are positional. A join's row is its left side's followed by its right side's. Slots ([`Expr::Arg`]) carry values
-//! from an outer row inwards: a query inside an expression finds the outer query's values in its first slots, and a
-//! nested loop puts its outer row's values into slots of its own before it runs its inner side.
+//! Rows are positional. A join's row is its left side's followed by its right side's. Slots
+//! ([`Expr::Arg`]) carry values from an outer row inwards: a query inside an expression finds the
+//! outer query's values in its first slots, and a nested loop puts its outer row's values into
+//! slots of its own before it runs its inner side.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,20 +17,23 @@ use crate::expr::Expr;
 
 mod walk;
 
-/// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.
+/// A query that can be run on its own once its slots are filled: a whole statement, or a query
+/// inside an expression.
 #[derive(Debug)]
 pub struct Fragment {
     /// The operators.
     pub root: Node,
     /// Slots that it uses, those of nested loops included.
     pub slots: usize,
-    /// Names and types of the rows' columns. The root may give more columns than these: they are cut off.
+    /// Names and types of the rows' columns. The root may give more columns than these: they are
+    /// cut off.
     pub columns: Vec<OutputColumn>,
     /// They are not cut off: WHERE CURRENT OF finds a cursor's rows by them.
     pub is_marked: bool,
     /// What kept operators are found by.
     pub id: FragmentId,
-    /// Why it fails whenever it is run, before anything is looked at: a constant of it cannot be computed.
+    /// Why it fails whenever it is run, before anything is looked at: a constant of it cannot be
+    /// computed.
     pub fails: Option<Error>,
     /// Functions were called on its constants while it was planned.
     pub computes: bool,
@@ -52,7 +56,8 @@ impl Fragment {
 pub struct OutputColumn {
     pub name: CompactString,
     pub ty: ColumnType,
-    /// The table and its column that it comes from unchanged: number and attribute number, as clients are told.
+    /// The table and its column that it comes from unchanged: number and attribute number, as
+    /// clients are told.
     pub origin: Option<(u32, i16)>,
 }
 
@@ -64,14 +69,16 @@ pub type Exprs = Arc<[Expr]>;
 pub enum Node {
     /// Rows of expressions. One row without columns where a query has no FROM.
     Values { rows: Arc<[Vec<Expr>]> },
-    /// `generate_series` and its like: rows that a function makes up, with their numbers behind if asked for.
+    /// `generate_series` and its like: rows that a function makes up, with their numbers behind if
+    /// asked for.
     Series { series: Series, args: Exprs, numbered: bool },
     /// A table of the system, whose rows are made from the catalogue.
     System { table: &'static SystemTable },
-    /// Each row as often as functions in the SELECT list give rows, with what they give behind it: the first of each, the
-    /// second, …, NULL for those that give no more.
+    /// Each row as often as functions in the SELECT list give rows, with what they give behind it:
+    /// the first of each, the second, …, NULL for those that give no more.
     Expand { input: Box<Node>, calls: Arc<[(Series, Vec<Expr>)]> },
-    /// `row_number()`: each row with its number among those that are equal in `partition`, which come side by side.
+    /// `row_number()`: each row with its number among those that are equal in `partition`, which
+    /// come side by side.
     RowNumber { input: Box<Node>, partition: Exprs },
     /// A table.
     Scan(Arc<Scan>),
@@ -81,7 +88,8 @@ pub enum Node {
     Filter { input: Box<Node>, condition: Arc<Expr> },
     /// Expressions over each row.
     Project { input: Box<Node>, exprs: Exprs },
-    /// For each outer row the inner side is run anew, with `args` of the outer row in the slots from `first_slot`.
+    /// For each outer row the inner side is run anew, with `args` of the outer row in the slots
+    /// from `first_slot`.
     NestedLoop {
         kind: JoinKind,
         outer: Box<Node>,
@@ -105,10 +113,11 @@ pub enum Node {
         left_width: usize,
         right_width: usize,
     },
-    /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no input.
+    /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no
+    /// input.
     Aggregate { input: Box<Node>, keys: Exprs, calls: Arc<[AggregateCall]> },
-    /// One row of those that are equal in the first `columns` columns. With `sorted` they come side by side, and the first
-    /// one stays (DISTINCT ON).
+    /// One row of those that are equal in the first `columns` columns. With `sorted` they come side
+    /// by side, and the first one stays (DISTINCT ON).
     Distinct { input: Box<Node>, columns: usize, sorted: bool },
     /// In order. With `top` (a LIMIT above, its OFFSET added) only the first `top` rows are kept.
     Sort { input: Box<Node>, keys: Arc<[SortKey]>, top: Option<Expr> },
@@ -118,8 +127,8 @@ pub enum Node {
     Append { inputs: Vec<Node> },
     /// `INTERSECT [ALL]`, `EXCEPT [ALL]`. (`UNION` is a `Distinct` over an `Append`.)
     SetOp { op: SetOp, all: bool, left: Box<Node>, right: Box<Node> },
-    /// Rows of a WITH query or another input that is read more than once: the first reader runs it, all read what it
-    /// gave. `id` numbers these in a statement.
+    /// Rows of a WITH query or another input that is read more than once: the first reader runs it,
+    /// all read what it gave. `id` numbers these in a statement.
     Shared { id: usize, input: Arc<Node> },
     /// A WITH query that refers to itself: the rows of `first`, then those that `again` makes of
     /// them, then those that it makes of these, until there are no more. Without `all` no row is
@@ -191,8 +200,8 @@ pub enum Series {
 #[derive(Debug, Clone)]
 pub struct Scan {
     pub table: Arc<Table>,
-    /// What a row consists of: places of the table's columns; `table.columns.len()` is the row's hidden number, where the
-    /// table has no primary key.
+    /// What a row consists of: places of the table's columns; `table.columns.len()` is the row's
+    /// hidden number, where the table has no primary key.
     pub columns: Vec<usize>,
     pub access: Access,
     pub direction: Direction,
@@ -209,7 +218,8 @@ pub struct Scan {
 pub enum Access {
     /// By primary key, or all of it without ranges.
     Key { ranges: KeyRanges },
-    /// By an index. `covering`: everything asked for is in the index' key, so that the row is not looked up.
+    /// By an index. `covering`: everything asked for is in the index' key, so that the row is not
+    /// looked up.
     Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
     /// By the keys that any of several ways finds, none of which is a union itself.
     Union { parts: Vec<Access> },
@@ -250,12 +260,14 @@ pub struct KeyRanges {
     /// How many of the key's first columns may have any value: what is said here is said of those
     /// behind them. See `exec`'s `skip_scan`.
     pub skipped: usize,
-    /// Values of the first columns, cast to the columns' types. A NULL value finds nothing, except for [`KeyPart::Null`].
+    /// Values of the first columns, cast to the columns' types. A NULL value finds nothing, except
+    /// for [`KeyPart::Null`].
     pub prefix: Vec<KeyPart>,
     /// The column behind the prefix is a text that begins with what all that matches a pattern
     /// begins with. There are no bounds then. A NULL finds nothing.
     pub starts: Option<(PatternKind, Expr)>,
-    /// In the sense of the column's values, whichever way the index orders them. NULL finds nothing.
+    /// In the sense of the column's values, whichever way the index orders them. NULL finds
+    /// nothing.
     pub low: Option<(Expr, Inclusive)>,
     pub high: Option<(Expr, Inclusive)>,
     /// For `(a = 1 AND b = 2) OR (a = 3 AND b > 4)`. They may overlap, and have no alternatives of
@@ -365,7 +377,8 @@ pub enum SetOp {
 #[derive(Debug)]
 pub struct LockTarget {
     pub table: Arc<Table>,
-    /// Where the columns of its key are in the input's row; for a table without primary key, its hidden number.
+    /// Where the columns of its key are in the input's row; for a table without primary key, its
+    /// hidden number.
     pub key: Vec<usize>,
 }
 
@@ -450,10 +463,11 @@ pub struct Assignment {
 pub enum AssignedValue {
     /// Computed from the source row.
     Expr(Expr),
-    /// `c = c + x`: added to whatever the column is at commit (see [`colibri_txn::Patch`]). `x`, cast to the column's
-    /// type, is over the source row and does not depend on the column; `function` is the `+` of the column's type
-    /// (`subtract` for `c - x`). Chosen only where nothing else depends on the column: no index, check, foreign key,
-    /// RETURNING, and no other read of it in the statement.
+    /// `c = c + x`: added to whatever the column is at commit (see [`colibri_txn::Patch`]). `x`,
+    /// cast to the column's type, is over the source row and does not depend on the column;
+    /// `function` is the `+` of the column's type (`subtract` for `c - x`). Chosen only where
+    /// nothing else depends on the column: no index, check, foreign key, RETURNING, and no other
+    /// read of it in the statement.
     Add { amount: Expr, function: &'static colibri_types::functions::Function },
 }
 
@@ -461,8 +475,9 @@ pub enum AssignedValue {
 #[derive(Debug)]
 pub struct Update {
     pub table: Arc<Table>,
-    /// Gives rows of all the table's columns (those that nothing needs are NULL), its hidden number if it has no
-    /// primary key, then whatever else the FROM clause brings, then what was evaluated ahead.
+    /// Gives rows of all the table's columns (those that nothing needs are NULL), its hidden number
+    /// if it has no primary key, then whatever else the FROM clause brings, then what was evaluated
+    /// ahead.
     pub source: Node,
     /// Over the source's row. Without queries.
     pub assignments: Vec<Assignment>,
@@ -491,8 +506,8 @@ pub struct TableRules {
     pub foreign_keys: Vec<ForeignKeyRule>,
     /// Tables that refer to rows of this one.
     pub referenced_by: Vec<ReferenceRule>,
-    /// Rules of other tables, which this one's references lead to: kept here, found from there weakly, since tables may
-    /// refer to each other in circles.
+    /// Rules of other tables, which this one's references lead to: kept here, found from there
+    /// weakly, since tables may refer to each other in circles.
     pub others: std::sync::OnceLock<Vec<Arc<TableRules>>>,
 }
 
@@ -503,7 +518,8 @@ pub struct ForeignKeyRule {
     /// The referring columns.
     pub columns: Vec<usize>,
     pub target: Arc<Table>,
-    /// Where they are unique, and for each column of that key which of `columns` it is compared with.
+    /// Where they are unique, and for each column of that key which of `columns` it is compared
+    /// with.
     pub target_key: Arbiter,
     pub key_order: Vec<usize>,
 }
@@ -517,8 +533,9 @@ pub struct ReferenceRule {
     pub source: Arc<Table>,
     /// The referring columns, in the same order.
     pub source_columns: Vec<usize>,
-    /// The best way to find referring rows: ranges of the referring table's key or index whose prefix are slots 0, 1, …
-    /// (in the order of `columns`), and a filter over its row (all its columns) for what the access leaves open.
+    /// The best way to find referring rows: ranges of the referring table's key or index whose
+    /// prefix are slots 0, 1, … (in the order of `columns`), and a filter over its row (all its
+    /// columns) for what the access leaves open.
     pub lookup: Access,
     pub filter: Option<Expr>,
     pub on_delete: ReferenceAction,
@@ -527,6 +544,7 @@ pub struct ReferenceRule {
     pub delete_columns: Vec<usize>,
     /// Defaults of the referring columns, for SET DEFAULT.
     pub defaults: Vec<Expr>,
-    /// The referring table's own rules, for rows that an action changes; see [`TableRules::others`].
+    /// The referring table's own rules, for rows that an action changes; see
+    /// [`TableRules::others`].
     pub source_rules: std::sync::OnceLock<std::sync::Weak<TableRules>>,
 }

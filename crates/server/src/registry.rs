@@ -1,11 +1,12 @@
 //! The registry of sessions: lists what they do, cancels their statements, ends them.
 //!
-//! A session's task is its only writer; others set flags and wake it. It looks at the flags whenever it is woken, and
-//! between the steps of a statement.
+//! A session's task is its only writer; others set flags and wake it. It looks at the flags
+//! whenever it is woken, and between the steps of a statement.
 //!
 //! Invariants
 //! - A member is in the registry before its client gets the cancel key, and until its task is over.
-//! - A cancellation ends what a session is doing, or nothing if it waits for its client: never what it does next.
+//! - A cancellation ends what a session is doing, or nothing if it waits for its client: never what
+//!   it does next.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -92,9 +92,11 @@ impl Certificate {
     }
 }
 
-/// `tls-server-end-point` of RFC 5929: the certificate's digest, by the algorithm with which it is signed.
+/// `tls-server-end-point` of RFC 5929: the certificate's digest, by the algorithm with which it is
+/// signed.
 fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
-    // Object identifiers in DER. The one in the signed part comes first, and names the same algorithm as the one behind it.
+    // Object identifiers in DER. The one in the signed part comes first, and names the same
+    // algorithm as the one behind it.
     const SHA256: [&[u8]; 2] =
         [b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b", b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02"];
     const SHA384: [&[u8]; 2] =

@@ -1,8 +1,10 @@
-//! What statements cost in process: `cargo run --release -p colibri-sql --example cost -- DIR [PART…]`, with the parts
-//! `point`, `wide`, `tables`, `scan` (all of them without any), and `versus`, which asks a PostgreSQL the same as `scan`:
-//! the one that `psql` connects to, so set PGHOST, PGUSER, PGDATABASE.
+//! What statements cost in process: `cargo run --release -p colibri-sql --example cost -- DIR
+//! [PART…]`, with the parts `point`, `wide`, `tables`, `scan` (all of them without any), and
+//! `versus`, which asks a PostgreSQL the same as `scan`: the one that `psql` connects to, so set
+//! PGHOST, PGUSER, PGDATABASE.
 //!
-//! CPU time is that of the thread, by the system's clock for it, so that flushes and neighbours do not count.
+//! CPU time is that of the thread, by the system's clock for it, so that flushes and neighbours do
+//! not count.
 
 #![allow(clippy::unwrap_used)]
 
@@ -92,7 +94,8 @@ fn point(dir: &std::path::Path) {
     println!("count(*): {:.2} us of CPU", ns / 1e3);
 }
 
-/// Reads of rows of 1 KB by a text, as YCSB has them: stepped as a server does, rows taken into the same memory.
+/// Reads of rows of 1 KB by a text, as YCSB has them: stepped as a server does, rows taken into the
+/// same memory.
 fn wide(dir: &std::path::Path) {
     const ROWS: u32 = 100_000;
     let engine = open(&dir.join("wide"), Durability::Lazy { bytes: 64 << 20, period: Duration::from_secs(10) });
@@ -116,7 +119,8 @@ fn wide(dir: &std::path::Path) {
     }
 }
 
-/// By itself, for counting instructions: `valgrind --tool=callgrind --toggle-collect='*read_wide*'`.
+/// By itself, for counting instructions: `valgrind --tool=callgrind
+/// --toggle-collect='*read_wide*'`.
 #[inline(never)]
 fn read_wide(session: &mut Session, select: &Arc<Prepared>, key: &str, rows: &mut Rows) {
     let mut running = session.start(select, vec![Datum::text(key)]).unwrap();

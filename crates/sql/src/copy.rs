@@ -1,8 +1,8 @@
 //! COPY: rows from and to files in PostgreSQL's text, CSV and binary formats.
 //!
-//! Bytes come in pieces of any size ([`CopyIn::push`]); whole rows are parsed at once, the rest is kept. Rows are
-//! written in batches ([`CopyIn::flush`]) by the same code as INSERT's. [`CopyOut`] appends rows to a buffer that the
-//! caller sends off.
+//! Bytes come in pieces of any size ([`CopyIn::push`]); whole rows are parsed at once, the rest is
+//! kept. Rows are written in batches ([`CopyIn::flush`]) by the same code as INSERT's. [`CopyOut`]
+//! appends rows to a buffer that the caller sends off.
 //!
 //! Invariants: a flush that fails keeps its rows, so that it can be run again after a rollback to
 //! the state before it. It leaves no other trace.
@@ -152,7 +152,8 @@ pub(crate) struct CopyIn {
 }
 
 impl CopyIn {
-    /// `defaults` gives the columns that the file has not, as expressions over no row; NULL for those it leaves out.
+    /// `defaults` gives the columns that the file has not, as expressions over no row; NULL for
+    /// those it leaves out.
     pub(crate) fn new(
         table: &Arc<Table>,
         rules: &Arc<TableRules>,

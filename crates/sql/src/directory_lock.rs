@@ -1,4 +1,5 @@
-//! Which process has a directory open: an advisory lock on a file in it, which goes away with the process.
+//! Which process has a directory open: an advisory lock on a file in it, which goes away with the
+//! process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -18,7 +19,8 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// The lock that whoever opens a database for SQL has to have: its sessions share locks and counters in memory.
+    /// The lock that whoever opens a database for SQL has to have: its sessions share locks and
+    /// counters in memory.
     ///
     /// # Errors
     /// 55006 if it is taken, saying by whom; 58030 of the file system.
@@ -32,7 +34,8 @@ impl DirectoryLock {
         Self::take(&dir.join(SQL_LOCK_FILE), taken)
     }
 
-    /// Takes the lock on a file, and writes this process' number into it; `taken` makes an error of who has it.
+    /// Takes the lock on a file, and writes this process' number into it; `taken` makes an error of
+    /// who has it.
     ///
     /// # Errors
     /// What `taken` gives, 58030 of the file system.

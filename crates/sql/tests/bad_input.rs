@@ -1,4 +1,5 @@
-//! Bad input: always an error with its code, never a panic or an overflow of the stack, never half a statement.
+//! Bad input: always an error with its code, never a panic or an overflow of the stack, never half
+//! a statement.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -302,7 +303,8 @@ fn operands_that_are_looked_at_twice_do_not_double_without_end() {
     }
 }
 
-// What is kept as text is parsed again whenever it is used, and may have become deeper than the statement was.
+// What is kept as text is parsed again whenever it is used, and may have become deeper than the
+// statement was.
 #[test]
 fn what_the_catalogue_has_taken_can_be_used() {
     with_small_stack(|| {
@@ -347,9 +349,10 @@ fn what_the_catalogue_has_taken_can_be_used() {
     });
 }
 
-/// Bug: views were bound, and dropped, one inside the other without a bound: a chain is as long as somebody makes it, by
-/// replacing the lowest view of one by a view over the highest of another. Consequence: an overflow of the stack, which no
-/// error contains. Fix: a query refuses views that lie too deep, and what is dropped together is found without recursion.
+/// Bug: views were bound, and dropped, one inside the other without a bound: a chain is as long as
+/// somebody makes it, by replacing the lowest view of one by a view over the highest of another.
+/// Consequence: an overflow of the stack, which no error contains. Fix: a query refuses views that
+/// lie too deep, and what is dropped together is found without recursion.
 #[test]
 fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_are() {
     with_small_stack(|| {
@@ -396,8 +399,8 @@ fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_ar
     });
 }
 
-/// Bug: set operations in a row were bound one inside the other. Consequence: a hundred of them were too many. Fix: they are
-/// bound and run side by side.
+/// Bug: set operations in a row were bound one inside the other. Consequence: a hundred of them
+/// were too many. Fix: they are bound and run side by side.
 #[test]
 fn a_thousand_queries_are_united() {
     with_small_stack(|| {
@@ -541,8 +544,9 @@ fn a_statement_that_fails_leaves_nothing_behind() {
     }
 }
 
-/// Bug: a catalogue that could not be read counted as none, and the engine began to make another. Consequence: whoever opened
-/// a damaged database was told of a conflict (40001), and might have tried again. Fix: opening fails with what is wrong.
+/// Bug: a catalogue that could not be read counted as none, and the engine began to make another.
+/// Consequence: whoever opened a damaged database was told of a conflict (40001), and might have
+/// tried again. Fix: opening fails with what is wrong.
 #[test]
 fn a_database_with_a_damaged_page_opens_or_says_that_it_is_damaged() {
     const PAGE: usize = 4096;

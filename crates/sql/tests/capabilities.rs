@@ -1,4 +1,5 @@
-//! What a store says that it can do is heeded; and where it has to fetch, statements go on where they were.
+//! What a store says that it can do is heeded; and where it has to fetch, statements go on where
+//! they were.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! What unmodified clients ask of the catalogue: the texts that they send, and what PostgreSQL 15 answers on the same schema.
+//! What unmodified clients ask of the catalogue: the texts that they send, and what PostgreSQL 15
+//! answers on the same schema.
 //!
 //! `catalog/schema.sql` makes the schema. Each file `catalog/*.txt` has one client's statements:
 //! ```text
@@ -7,8 +8,8 @@
 //! ----
 //! rows as psql shows them unaligned, with tabs between columns
 //! ```
-//! An answer that begins with `@ours:` is ours where PostgreSQL's is another one, and says why; `@runs:` says why only that
-//! there is an answer is checked.
+//! An answer that begins with `@ours:` is ours where PostgreSQL's is another one, and says why;
+//! `@runs:` says why only that there is an answer is checked.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,6 @@
-//! The plans of the usual shapes of statements, as EXPLAIN shows them: `explain/plans.txt` holds each statement with its plan
-//! below it. `COLIBRI_REWRITE=1 cargo test -p colibri-sql --test explain` writes the plans anew; look at what has changed.
+//! The plans of the usual shapes of statements, as EXPLAIN shows them: `explain/plans.txt` holds
+//! each statement with its plan below it. `COLIBRI_REWRITE=1 cargo test -p colibri-sql --test
+//! explain` writes the plans anew; look at what has changed.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -181,8 +182,9 @@ fn explain_analyze_says_what_was_kept_and_what_went_to_disk() {
     assert_eq!(counted, ["t t"]);
 }
 
-/// Bug: how many rows share the first columns of a key was guessed from how many columns the key has. Consequence: TPC-C's
-/// StockLevel read the warehouse's whole stock instead of looking up two hundred items. Fix: the planner looks at keys.
+/// Bug: how many rows share the first columns of a key was guessed from how many columns the key
+/// has. Consequence: TPC-C's StockLevel read the warehouse's whole stock instead of looking up two
+/// hundred items. Fix: the planner looks at keys.
 #[test]
 fn plans_know_how_many_rows_share_the_beginning_of_a_key() {
     let db = TestDatabase::new(
@@ -231,10 +233,12 @@ fn a_condition_that_no_row_matters_to_is_looked_at_once_and_first() {
     assert!((9_000..11_000).contains(&some), "a volatile condition is looked at for each row: {some}");
 }
 
-/// Bug: to find the newest of a customer's orders, all orders of the district were looked at from the newest on: a condition that no key
-/// helps with was thought to leave three rows of ten, whatever an index said of how many there are, and a LIMIT given as a
-/// number was not known to the planner at all. Consequence: from some hundred thousand orders on a look at one took milliseconds.
-/// Fix: how many rows there are to find is the same whichever way they are looked for.
+/// Bug: to find the newest of a customer's orders, all orders of the district were looked at from
+/// the newest on: a condition that no key helps with was thought to leave three rows of ten,
+/// whatever an index said of how many there are, and a LIMIT given as a number was not known to the
+/// planner at all. Consequence: from some hundred thousand orders on a look at one took
+/// milliseconds. Fix: how many rows there are to find is the same whichever way they are looked
+/// for.
 #[test]
 fn few_rows_of_many_are_found_by_the_index_that_knows_them() {
     let db = TestDatabase::new(

@@ -1,10 +1,11 @@
-//! What SQL writes is read for ever: keys, rows and the catalogue's entries of a database that was written when the format was
-//! new, kept as text in `golden/`.
+//! What SQL writes is read for ever: keys, rows and the catalogue's entries of a database that was
+//! written when the format was new, kept as text in `golden/`.
 //!
-//! `v1.sql` makes the database, `v1.dump` is each of its entries (in the form of `mdb_dump`, see `colibri_storage::dump`), and
-//! `v1.out` what questions about it answer. A change of a form on disk fails in [`what_is_written_is_what_was_written`]; one that
-//! is not compatible in [`what_was_written_is_read`], too. An entry of the catalogue may gain fields: then the former's text is
-//! made anew as version 2, and the latter goes on with both.
+//! `v1.sql` makes the database, `v1.dump` is each of its entries (in the form of `mdb_dump`, see
+//! `colibri_storage::dump`), and `v1.out` what questions about it answer. A change of a form on
+//! disk fails in [`what_is_written_is_what_was_written`]; one that is not compatible in
+//! [`what_was_written_is_read`], too. An entry of the catalogue may gain fields: then the former's
+//! text is made anew as version 2, and the latter goes on with both.
 
 #![allow(clippy::unwrap_used)]
 
@@ -69,8 +70,8 @@ fn written_now(dir: &Path) {
     Session::new(&engine, "postgres").run(&std::fs::read_to_string(golden("v1.sql")).unwrap()).unwrap();
 }
 
-/// All its entries. The size that a map for them would have is left out: it depends on the engine's pages, which have golden files of
-/// their own.
+/// All its entries. The size that a map for them would have is left out: it depends on the engine's
+/// pages, which have golden files of their own.
 fn dump_of(db: &Database) -> String {
     let mut text = Vec::new();
     dump::dump(&db.read().unwrap(), None, &mut text).unwrap();

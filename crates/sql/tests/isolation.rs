@@ -1,5 +1,5 @@
-//! The anomalies of the literature, by name, through sessions in one thread: what SERIALIZABLE rules out, and what READ
-//! COMMITTED allows; and what sessions wait for.
+//! The anomalies of the literature, by name, through sessions in one thread: what SERIALIZABLE
+//! rules out, and what READ COMMITTED allows; and what sessions wait for.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -16,7 +16,8 @@ const ACCOUNTS: &str = "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL); INS
 /// Rows that a statement with a small budget stops between.
 const SLICE: i64 = 64;
 
-/// Starts a statement that looks at many rows, and leaves it in the middle, with its snapshot taken.
+/// Starts a statement that looks at many rows, and leaves it in the middle, with its snapshot
+/// taken.
 #[track_caller]
 fn stop_in_the_middle(client: &mut Client, text: &str) {
     assert_eq!(client.send_slice(text, SLICE), Reply::Yields, "{text}");
@@ -245,7 +246,8 @@ fn write_skew_by_inserts_is_a_conflict() {
     assert_eq!(t2.fails("COMMIT"), CONFLICT);
 }
 
-/// Fekete, O'Neil, O'Neil: a withdrawal with a fee, a deposit, and a reader that sees the deposit only.
+/// Fekete, O'Neil, O'Neil: a withdrawal with a fee, a deposit, and a reader that sees the deposit
+/// only.
 #[test]
 fn read_only_anomaly_is_ruled_out() {
     for begin in ["BEGIN", "BEGIN READ ONLY"] {
@@ -281,7 +283,8 @@ const FAMILY: &str = "CREATE TABLE parent (id int PRIMARY KEY, code int UNIQUE, 
 const ORPHANS: &str = "SELECT id FROM child WHERE parent IS NOT NULL AND parent NOT IN (SELECT id FROM parent)
     OR code IS NOT NULL AND code NOT IN (SELECT code FROM parent)";
 
-/// Two transactions of which only one may come through: the second fails, at a statement or at its end.
+/// Two transactions of which only one may come through: the second fails, at a statement or at its
+/// end.
 #[track_caller]
 fn one_comes_through(db: &TestDatabase, begin: &str, first: &str, second: &str) {
     let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
@@ -348,8 +351,9 @@ fn while_a_statement_runs(begin: &str, setup: &str, slow: &str, meanwhile: &str)
     (db, reply)
 }
 
-// In READ COMMITTED the lock on a parent found by a unique index was given although the parent's key had changed since
-// the statement's snapshot, so a child could come to refer to a key that was gone: nobody had said that it mattered.
+// In READ COMMITTED the lock on a parent found by a unique index was given although the parent's
+// key had changed since the statement's snapshot, so a child could come to refer to a key that was
+// gone: nobody had said that it mattered.
 #[test]
 fn a_statement_on_its_way_sees_no_parent_that_has_gone_meanwhile() {
     let children = |columns: &str| {
@@ -402,15 +406,17 @@ fn a_parent_on_its_way_out_sees_children(begin: &str) {
     }
 }
 
-// In READ COMMITTED children were looked for in the statement's snapshot, although some could have come since, before the
-// lock on the parent was had; and reads are not validated there: they were left without a parent.
+// In READ COMMITTED children were looked for in the statement's snapshot, although some could have
+// come since, before the lock on the parent was had; and reads are not validated there: they were
+// left without a parent.
 #[test]
 fn a_parent_on_its_way_out_sees_children_that_have_come_meanwhile() {
     BOTH.into_iter().for_each(a_parent_on_its_way_out_sees_children);
 }
 
-/// Begins two transactions at different levels, and runs a step of each in turn, first to last; whoever waits is gone on
-/// with when the other has ended. No order may leave a child without its parent.
+/// Begins two transactions at different levels, and runs a step of each in turn, first to last;
+/// whoever waits is gone on with when the other has ended. No order may leave a child without its
+/// parent.
 fn mixed_levels(child: &str, end: &str, child_begin: &str, end_begin: &str) {
     // Who makes the first step, who the second, who commits first.
     for order in 0..4 {
@@ -446,8 +452,9 @@ fn mixed_levels(child: &str, end: &str, child_begin: &str, end_begin: &str) {
     }
 }
 
-// In SERIALIZABLE a child does not lock its parent but is checked at commit, in READ COMMITTED a parent that goes was
-// locked and not checked: if the parent's end committed last, the child was left without it.
+// In SERIALIZABLE a child does not lock its parent but is checked at commit, in READ COMMITTED a
+// parent that goes was locked and not checked: if the parent's end committed last, the child was
+// left without it.
 #[test]
 fn a_child_and_the_end_of_its_parent_never_both_commit_at_different_levels() {
     for child in ["INSERT INTO child VALUES (1, 1, NULL)", "INSERT INTO child VALUES (1, NULL, 10)"] {
@@ -514,9 +521,9 @@ fn a_key_that_a_transaction_found_free_is_a_conflict_if_it_is_taken() {
     assert!(conflicts(&mut t1, "INSERT INTO t VALUES (3, 2, 'x')"));
 }
 
-// The lock of a key of a secondary index is named by the values, which are no entry of their own: comparing the entry of
-// that very key could not tell that the values had been taken since the statement's snapshot. In READ COMMITTED, where
-// reads are not validated, a duplicate got in.
+// The lock of a key of a secondary index is named by the values, which are no entry of their own:
+// comparing the entry of that very key could not tell that the values had been taken since the
+// statement's snapshot. In READ COMMITTED, where reads are not validated, a duplicate got in.
 #[test]
 fn a_statement_on_its_way_sees_keys_that_have_been_taken_meanwhile() {
     let slow = [
@@ -645,9 +652,9 @@ fn a_transaction_that_has_read_a_table_which_then_changes_does_not_write_by_it()
     }
 }
 
-// The lock that keeps a table from being changed was given although the table had been changed since the transaction's
-// snapshot: its row in the catalogue had not been read, so nothing of it seemed to matter. An index made meanwhile got
-// no entries for what the transaction wrote.
+// The lock that keeps a table from being changed was given although the table had been changed
+// since the transaction's snapshot: its row in the catalogue had not been read, so nothing of it
+// seemed to matter. An index made meanwhile got no entries for what the transaction wrote.
 #[test]
 fn a_transaction_older_than_an_index_does_not_pass_it_by() {
     let setup = format!("{ACCOUNTS}; CREATE TABLE log (n int); CREATE TABLE other (id int PRIMARY KEY, t int REFERENCES t ON DELETE CASCADE);
@@ -709,8 +716,9 @@ fn rows_of_a_statement_on_its_way_keep_to_a_constraint_that_has_come_meanwhile()
     }
 }
 
-// Two changes side by side both made the catalogue's next version of the same last one. A session that had met the one
-// took what it knew for the other: it missed an index, and its rows were not entered there.
+// Two changes side by side both made the catalogue's next version of the same last one. A session
+// that had met the one took what it knew for the other: it missed an index, and its rows were not
+// entered there.
 #[test]
 fn changes_of_two_tables_side_by_side_make_two_versions() {
     for begin in BOTH {
@@ -1062,8 +1070,9 @@ fn a_savepoint_takes_back_what_came_behind_it_alone() {
     }
 }
 
-/// Bug: after ROLLBACK TO, a column that the transaction had added to before the savepoint was read without what others had
-/// added meanwhile. See `back_at_a_savepoint_a_row_that_is_added_to_is_that_of_the_snapshot` of the transactions.
+/// Bug: after ROLLBACK TO, a column that the transaction had added to before the savepoint was read
+/// without what others had added meanwhile. See
+/// `back_at_a_savepoint_a_row_that_is_added_to_is_that_of_the_snapshot` of the transactions.
 #[test]
 fn a_savepoint_does_not_take_back_what_others_have_added() {
     let db = TestDatabase::new(ACCOUNTS);

@@ -1,5 +1,6 @@
-//! The statements of `tests/slt`, a few tokens of each replaced, left out, doubled or swapped: whatever comes of that, it
-//! is rows or an error with a code of PostgreSQL's; nothing panics, and the tables stay whole.
+//! The statements of `tests/slt`, a few tokens of each replaced, left out, doubled or swapped:
+//! whatever comes of that, it is rows or an error with a code of PostgreSQL's; nothing panics, and
+//! the tables stay whole.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

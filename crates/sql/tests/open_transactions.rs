@@ -1,4 +1,5 @@
-//! What an open transaction sees of what others commit: the catalogue, and keys that have been taken.
+//! What an open transaction sees of what others commit: the catalogue, and keys that have been
+//! taken.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,10 +26,11 @@ fn reader(db: &TestDatabase, begin: &str) -> Client {
     client
 }
 
-/// Bug: a statement was prepared for the catalogue of the transaction's snapshot, which in READ COMMITTED moves only when
-/// the statement runs. Consequence: a table that others had made meanwhile was 42P01, as a migration tool found that waits
-/// for the schema in a transaction of its own. Fix: statements are prepared for the newest catalogue, and the transaction
-/// moves to it, if what it has read holds there.
+/// Bug: a statement was prepared for the catalogue of the transaction's snapshot, which in READ
+/// COMMITTED moves only when the statement runs. Consequence: a table that others had made
+/// meanwhile was 42P01, as a migration tool found that waits for the schema in a transaction of its
+/// own. Fix: statements are prepared for the newest catalogue, and the transaction moves to it, if
+/// what it has read holds there.
 #[test]
 fn a_table_that_others_make_is_there_in_open_transactions() {
     for begin in ALL {
@@ -93,8 +95,8 @@ fn what_was_prepared_before_meets_the_newest_catalogue() {
     }
 }
 
-/// A transaction whose reads do not hold in the newest state cannot move there, and says so if a statement needs what is new.
-/// Elsewhere it goes on with the catalogue of its snapshot.
+/// A transaction whose reads do not hold in the newest state cannot move there, and says so if a
+/// statement needs what is new. Elsewhere it goes on with the catalogue of its snapshot.
 #[test]
 fn a_transaction_that_cannot_move_to_the_newest_catalogue_conflicts_where_it_needs_it() {
     for begin in [REPEATABLE_READ, SERIALIZABLE] {
@@ -160,9 +162,10 @@ fn a_cursor_goes_on_beside_a_newer_catalogue() {
 
 // ---- keys that have been taken ----
 
-/// Bug: of two transactions that look for a key, find it free and insert it, the second was told of a conflict (40001).
-/// Consequence: programs that know what to do about a duplicate, and know of no conflicts, failed. Fix: where the row is
-/// there by now the statement is told so (23505), as in PostgreSQL; who has asked for SERIALIZABLE is told of the conflict.
+/// Bug: of two transactions that look for a key, find it free and insert it, the second was told of
+/// a conflict (40001). Consequence: programs that know what to do about a duplicate, and know of no
+/// conflicts, failed. Fix: where the row is there by now the statement is told so (23505), as in
+/// PostgreSQL; who has asked for SERIALIZABLE is told of the conflict.
 #[test]
 fn a_key_that_was_found_free_and_is_taken_is_a_duplicate_to_who_knows_of_no_conflicts() {
     for (begin, expected) in [
@@ -193,7 +196,8 @@ fn a_key_that_was_found_free_and_is_taken_is_a_duplicate_to_who_knows_of_no_conf
             first.ok("COMMIT");
             assert_eq!(second.then_fails(), expected, "{begin}: {look}: {write}");
             second.ok("ROLLBACK TO s");
-            // In READ COMMITTED it goes on with the row that is there; elsewhere it sees what it saw, and writes nothing.
+            // In READ COMMITTED it goes on with the row that is there; elsewhere it sees what it
+            // saw, and writes nothing.
             let sees = second.ok("SELECT v FROM t WHERE id = 3");
             let change = second.send("UPDATE t SET v = 99 WHERE id = 3");
             let commit = second.send("COMMIT");

@@ -1,4 +1,5 @@
-//! Referential actions against a simple model: parents whose keys change places at random, and what refers to them.
+//! Referential actions against a simple model: parents whose keys change places at random, and what
+//! refers to them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,8 @@ use clients::TestDatabase;
 const KEYS: i64 = 9;
 const STATEMENTS: usize = 15;
 
-/// Children of one parent table, for each action one; `unique` and `deep` make a chain, `tree` refers to itself.
+/// Children of one parent table, for each action one; `unique` and `deep` make a chain, `tree`
+/// refers to itself.
 const SETUP: &str = "
     CREATE TABLE p (a int, b int DEFAULT 0, PRIMARY KEY (a, b));
     CREATE TABLE follow (n int PRIMARY KEY, a int, b int,
@@ -136,9 +138,9 @@ fn fill(random: &mut fastrand::Rng, database: &TestDatabase, model: &mut Model) 
     }
 }
 
-/// Bug: each event looked for referring rows in a state that earlier events of the same statement had changed.
-/// Consequence: `UPDATE p SET id = id + 1` carried the children of 1 along with those of 2 and 3, to 4. Fix: the rows of
-/// a round are found before the first one changes.
+/// Bug: each event looked for referring rows in a state that earlier events of the same statement
+/// had changed. Consequence: `UPDATE p SET id = id + 1` carried the children of 1 along with those
+/// of 2 and 3, to 4. Fix: the rows of a round are found before the first one changes.
 #[test]
 fn rows_follow_the_keys_that_they_refer_to_whatever_places_these_change() {
     for seed in 0..8 {

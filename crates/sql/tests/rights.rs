@@ -1,7 +1,7 @@
-//! Runs the sqllogictest files in `tests/rights`: grants, memberships, owners, and what comes of them. They are of the form of
-//! those in `tests/slt`, but need roles, and so a cluster around the session. PostgreSQL's answers:
-//! `tests/against-postgres --record tests/rights/FILE.sql`, which writes to `tests/slt`: move the file here.
-//! `rights/random.py SEED COUNT` makes random ones.
+//! Runs the sqllogictest files in `tests/rights`: grants, memberships, owners, and what comes of
+//! them. They are of the form of those in `tests/slt`, but need roles, and so a cluster around the
+//! session. PostgreSQL's answers: `tests/against-postgres --record tests/rights/FILE.sql`, which
+//! writes to `tests/slt`: move the file here. `rights/random.py SEED COUNT` makes random ones.
 
 #![allow(clippy::unwrap_used)]
 

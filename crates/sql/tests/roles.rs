@@ -127,8 +127,9 @@ fn a_view_shows_what_its_owner_may_see() {
     assert_eq!(message(&mut alice, "SELECT * FROM seen"), "permission denied for table t");
 }
 
-/// Bug: names in a view were looked up in the search path of whoever used it, with its owner's privileges. Consequence: whoever
-/// was granted a view could read any table of the owner's that had a name as in the view. Fix: names are stored with schemas.
+/// Bug: names in a view were looked up in the search path of whoever used it, with its owner's
+/// privileges. Consequence: whoever was granted a view could read any table of the owner's that had
+/// a name as in the view. Fix: names are stored with schemas.
 #[test]
 fn a_view_shows_nothing_else_that_its_owner_may_see() {
     let world = World::new(SETUP);
@@ -227,7 +228,8 @@ fn a_role_is_put_on_and_taken_off() {
     assert_eq!(text(&mut root, "SELECT current_user, session_user"), "postgres,postgres");
 }
 
-/// Programs ask it before they do what only superusers may; all ways to ask agree, whoever the session is by now.
+/// Programs ask it before they do what only superusers may; all ways to ask agree, whoever the
+/// session is by now.
 #[test]
 fn whether_the_user_is_a_superuser_is_shown() {
     let world = World::new(SETUP);

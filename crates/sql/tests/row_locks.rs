@@ -1,4 +1,5 @@
-//! The four strengths of `SELECT … FOR`, what UPDATE, DELETE and foreign keys take of them, and what that leaves as it was.
+//! The four strengths of `SELECT … FOR`, what UPDATE, DELETE and foreign keys take of them, and
+//! what that leaves as it was.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +38,8 @@ fn clauses_go_together_as_in_postgresql() {
     }
 }
 
-/// What statements take: a change that leaves all unique columns as they were takes NO KEY UPDATE, also if it sets them.
+/// What statements take: a change that leaves all unique columns as they were takes NO KEY UPDATE,
+/// also if it sets them.
 #[test]
 fn statements_take_what_postgresql_takes() {
     let statements = [
@@ -108,7 +110,8 @@ fn a_child_goes_with_changes_of_its_parent_but_those_of_keys() {
     }
 }
 
-/// KEY SHARE keeps nobody from changing what was read: the check of reads at the commit still finds it.
+/// KEY SHARE keeps nobody from changing what was read: the check of reads at the commit still finds
+/// it.
 #[test]
 fn key_share_does_not_weaken_serializable() {
     for clause in CLAUSES {
@@ -132,7 +135,8 @@ fn key_share_does_not_weaken_serializable() {
     }
 }
 
-/// What another has changed beside a KEY SHARE is seen by the next statement, and no update is lost.
+/// What another has changed beside a KEY SHARE is seen by the next statement, and no update is
+/// lost.
 #[test]
 fn a_change_beside_key_share_is_not_lost() {
     for begin in BOTH {
@@ -155,8 +159,9 @@ fn a_change_beside_key_share_is_not_lost() {
     }
 }
 
-/// Bug: FOR UPDATE over a view or a query in FROM locked nothing. Consequence: two who took the same job from a view both got
-/// it. Fix: the rows of its tables are locked, those that the conditions leave.
+/// Bug: FOR UPDATE over a view or a query in FROM locked nothing. Consequence: two who took the
+/// same job from a view both got it. Fix: the rows of its tables are locked, those that the
+/// conditions leave.
 #[test]
 fn rows_behind_views_and_queries_are_locked() {
     let setup = format!("{ROWS}; CREATE VIEW w AS SELECT id, v FROM t WHERE v < 5");

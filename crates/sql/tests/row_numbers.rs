@@ -8,8 +8,9 @@ use clients::TestDatabase;
 use colibri_sql::{Engine, Session};
 use colibri_storage::{Database, Durability, Options};
 
-// The first row since the opening is numbered behind the last one there is, and that one was read without its value,
-// which is malformed then: after the next start of the database nothing could be inserted.
+// The first row since the opening is numbered behind the last one there is, and that one was read
+// without its value, which is malformed then: after the next start of the database nothing could be
+// inserted.
 #[test]
 fn rows_can_be_added_after_the_database_was_opened_again() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Random transactions of several sessions, interleaved by a scheduler of one thread; those that commit are carried out
-//! again one after the other on a fresh database, in the order of their commits, and have to see the same.
+//! Random transactions of several sessions, interleaved by a scheduler of one thread; those that
+//! commit are carried out again one after the other on a fresh database, in the order of their
+//! commits, and have to see the same.
 //!
 //! `COLIBRI_SEED=42` runs one history alone.
 

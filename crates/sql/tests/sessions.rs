@@ -20,8 +20,9 @@ fn ints(session: &mut Session, text: &str) -> Vec<i64> {
     answers.last().unwrap().rows.iter().map(int).collect()
 }
 
-/// Bug: looking for the last row number of a table without a primary key read the row without its bytes. Consequence: the
-/// first INSERT after opening a database failed. Fix: the bytes are handed on.
+/// Bug: looking for the last row number of a table without a primary key read the row without its
+/// bytes. Consequence: the first INSERT after opening a database failed. Fix: the bytes are handed
+/// on.
 #[test]
 fn a_table_without_a_primary_key_goes_on_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
@@ -37,9 +38,9 @@ fn a_table_without_a_primary_key_goes_on_after_reopening() {
     assert_eq!(engine.check().unwrap(), Vec::<String>::new());
 }
 
-/// Bug: a statement prepared in a block that changed the catalogue kept the version that the block would have made.
-/// Consequence: after a rollback another change got the same version, and the statement wrote into the wrong table. Fix: such
-/// a statement belongs to no version.
+/// Bug: a statement prepared in a block that changed the catalogue kept the version that the block
+/// would have made. Consequence: after a rollback another change got the same version, and the
+/// statement wrote into the wrong table. Fix: such a statement belongs to no version.
 #[test]
 fn what_was_prepared_in_a_block_that_was_taken_back_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,7 +166,8 @@ fn a_statement_that_runs_again_knows_nothing_of_the_run_before() {
         "SELECT k FROM t WHERE k = $1 AND v <> 'v2' FOR UPDATE",
         &[(&[2], Ok("SELECT 0 ")), (&[3], Ok("SELECT 1 [Int(3)]"))],
     );
-    // What was changed, counted and returned is that of one run; a check, a key and a reference are looked at in each.
+    // What was changed, counted and returned is that of one run; a check, a key and a reference are
+    // looked at in each.
     run(
         "UPDATE t SET n = n + $2 WHERE k >= $1 AND k < $1 + 2 RETURNING k, n",
         &[
@@ -204,8 +206,9 @@ fn a_statement_that_runs_again_knows_nothing_of_the_run_before() {
     assert_eq!(engine.check().unwrap(), Vec::<String>::new());
 }
 
-/// Bug: a WITH in front of UPDATE or DELETE was dropped unless FROM named it. Consequence: what it was to write was never
-/// written, and nobody was told. Fix: it is bound like any other, and one that writes is refused until it is supported.
+/// Bug: a WITH in front of UPDATE or DELETE was dropped unless FROM named it. Consequence: what it
+/// was to write was never written, and nobody was told. Fix: it is bound like any other, and one
+/// that writes is refused until it is supported.
 #[test]
 fn a_statement_that_writes_inside_another_is_refused_wherever_it_stands() {
     let dir = tempfile::tempdir().unwrap();
@@ -244,9 +247,9 @@ fn a_statement_that_writes_inside_another_is_refused_wherever_it_stands() {
     assert_eq!(ints(&mut session, "SELECT count(*) FROM t"), [0]);
 }
 
-/// Bug: a sequence kept its place in the database by its number, also when it was taken back. Consequence: the next one of
-/// that number began at 2, and after a crash in between it might begin anywhere. Fix: a sequence that is not committed
-/// stands at a place of its transaction's.
+/// Bug: a sequence kept its place in the database by its number, also when it was taken back.
+/// Consequence: the next one of that number began at 2, and after a crash in between it might begin
+/// anywhere. Fix: a sequence that is not committed stands at a place of its transaction's.
 #[test]
 fn a_sequence_that_was_taken_back_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
@@ -275,8 +278,9 @@ fn a_sequence_that_was_taken_back_leaves_nothing_behind() {
     }
 }
 
-/// Bug: a text of several statements was read by other readers than a statement by itself. Consequence: `BEGIN; SET CONSTRAINTS …`
-/// was a syntax error, whose parts were none. Fix: every reader is asked; here for each statement with PostgreSQL's answers.
+/// Bug: a text of several statements was read by other readers than a statement by itself.
+/// Consequence: `BEGIN; SET CONSTRAINTS …` was a syntax error, whose parts were none. Fix: every
+/// reader is asked; here for each statement with PostgreSQL's answers.
 #[test]
 fn what_can_be_said_alone_can_be_said_among_others() {
     use sqllogictest::{DefaultColumnType, QueryExpect, Record, StatementExpect};

@@ -1,9 +1,10 @@
-//! Runs the sqllogictest files in `tests/slt` against a database in a temporary directory; see `slt/README.md` for how
-//! values and errors are written. `tests/against-postgres` runs the same files against PostgreSQL.
+//! Runs the sqllogictest files in `tests/slt` against a database in a temporary directory; see
+//! `slt/README.md` for how values and errors are written. `tests/against-postgres` runs the same
+//! files against PostgreSQL.
 //!
-//! `COLIBRI_SLT=joins,casts` runs only these files, `COLIBRI_SLT_DIR` says where they are: `generate-slt/fuzz.py` makes new
-//! ones. Records marked `skipif colibri` stand for what is not supported; how
-//! many they are is printed at the end.
+//! `COLIBRI_SLT=joins,casts` runs only these files, `COLIBRI_SLT_DIR` says where they are:
+//! `generate-slt/fuzz.py` makes new ones. Records marked `skipif colibri` stand for what is not
+//! supported; how many they are is printed at the end.
 //!
 //! `slt_in_memory` and `slt_fetched` run them on other stores.
 

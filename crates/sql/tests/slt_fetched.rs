@@ -1,4 +1,5 @@
-//! The files of `slt/` on a store in memory that has to fetch what it is asked for: statements go on where they were.
+//! The files of `slt/` on a store in memory that has to fetch what it is asked for: statements go
+//! on where they were.
 
 #[path = "slt.rs"]
 mod slt;

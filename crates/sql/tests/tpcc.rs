@@ -1,5 +1,5 @@
-//! TPC-C's five transactions from many sessions on one warehouse: hardly any has to be run again, and the consistency
-//! conditions of clause 3.3.2 hold afterwards.
+//! TPC-C's five transactions from many sessions on one warehouse: hardly any has to be run again,
+//! and the consistency conditions of clause 3.3.2 hold afterwards.
 //!
 //! The ordinary form loads a tenth of a warehouse, `--ignored` all of it and runs for longer:
 //! `cargo test --release -p colibri-sql --test tpcc -- --ignored --nocapture`.
@@ -88,7 +88,8 @@ fn load(engine: &Arc<Engine>, scale: Scale) {
             session.execute(&insert, params).unwrap();
         }
         session.run("COMMIT").unwrap();
-        // Customers in another order than orders: multiplying by a number without a common factor is a permutation.
+        // Customers in another order than orders: multiplying by a number without a common factor
+        // is a permutation.
         session
             .run(&format!(
                 "INSERT INTO history SELECT c_id, {district}, 1, {district}, 1, now(), 10.00, 'h' FROM customer

@@ -86,8 +86,8 @@ pub const LOCK_MARK: &str = "\u{1}rows";
 pub const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
 /// The first part of a name that stands for `CURRENT OF`; the second is the cursor's.
 pub const CURRENT_OF_MARK: &str = "\u{1}row of";
-/// In the list of columns that a foreign key refers to: behind it come those that ON DELETE SET NULL
-/// or SET DEFAULT sets.
+/// In the list of columns that a foreign key refers to: behind it come those that ON DELETE SET
+/// NULL or SET DEFAULT sets.
 pub const DELETE_COLUMNS_MARK: &str = "\u{1}set";
 /// What stands in front of an argument of a call that is an array of arguments.
 pub const VARIADIC_MARK: &str = "VARIADIC";

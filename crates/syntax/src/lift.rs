@@ -1,14 +1,17 @@
-//! Literals lifted out: statements that differ in nothing but numbers and strings have one text, and so one plan.
+//! Literals lifted out: statements that differ in nothing but numbers and strings have one text,
+//! and so one plan.
 //!
 //! ```text
 //! SELECT a FROM t WHERE id = 5 AND b = 'x'   →   SELECT a FROM t WHERE id = $1 AND b = $2    5 (integer), 'x' (unknown)
 //! ```
-//! This is only a lexer. It lifts a literal where one is sure to be a value: behind an operator, a comma, a parenthesis, or
-//! a word like AND. It leaves what is behind ORDER BY and GROUP BY, what is in a type, and what is cast; and it leaves a
-//! statement alone that has anything whose end it might not find. Whatever else is wrong with the result shows when it is
-//! prepared; the caller then takes the text as it was.
+//! This is only a lexer. It lifts a literal where one is sure to be a value: behind an operator, a
+//! comma, a parenthesis, or a word like AND. It leaves what is behind ORDER BY and GROUP BY, what
+//! is in a type, and what is cast; and it leaves a statement alone that has anything whose end it
+//! might not find. Whatever else is wrong with the result shows when it is prepared; the caller
+//! then takes the text as it was.
 //!
-//! Invariants: replacing the parameters by what was lifted gives a statement that means the same as the text.
+//! Invariants: replacing the parameters by what was lifted gives a statement that means the same as
+//! the text.
 
 use colibri_types::{Datum, Numeric, Type};
 
@@ -164,8 +167,8 @@ pub fn lift(text: &str) -> Option<Lifted> {
                 } else if held == Some((depth, true)) && ends_list(word) {
                     held = None;
                 }
-                // What these say of a literal is not what they say of a parameter; ON of DISTINCT may name a column's
-                // number.
+                // What these say of a literal is not what they say of a parameter; ON of DISTINCT
+                // may name a column's number.
                 if word.eq_ignore_ascii_case("pg_typeof") || word.eq_ignore_ascii_case("distinct") {
                     return None;
                 }
@@ -222,7 +225,8 @@ pub fn lift(text: &str) -> Option<Lifted> {
                 copied = bytes.len();
                 at = bytes.len();
             }
-            // More statements, parameters, dollar quotes, subscripts, operators of other characters.
+            // More statements, parameters, dollar quotes, subscripts, operators of other
+            // characters.
             _ => return None,
         }
     }
@@ -289,8 +293,9 @@ mod tests {
         check("update t set a = a + 1, b='it''s' where id=-7", "update t set a = a + $1, b= $2 where id= $3");
         check("INSERT INTO t VALUES (1, -2.5, 'x')", "INSERT INTO t VALUES ($1, $2, $3)");
         check("SELECT a - 1 FROM t WHERE b IN (1, 2)", "SELECT a - $1 FROM t WHERE b IN ($2, $3)");
-        // Bug: a semicolon at the end kept literals where they were. Consequence: what psql, pgbench and most people send was
-        // parsed and planned each time. Fix: one at the end is left out.
+        // Bug: a semicolon at the end kept literals where they were. Consequence: what psql,
+        // pgbench and most people send was parsed and planned each time. Fix: one at the end is
+        // left out.
         check("SELECT a FROM t WHERE id = 5 ; ", "SELECT a FROM t WHERE id = $1");
         check("SELECT a FROM t WHERE id = 5; SELECT 1", "");
         check("SELECT a FROM t WHERE id = 5;;", "");

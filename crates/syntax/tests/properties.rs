@@ -256,8 +256,8 @@ fn check_soup(text: &str, seed: u64) {
     if let Err(error) = parse(text) {
         let report = error.report();
         let end = text.chars().count() as u32 + 1;
-        // What options and names mean is found out behind the grammar, which tells no position then:
-        // PostgreSQL tells none either.
+        // What options and names mean is found out behind the grammar, which tells no position
+        // then: PostgreSQL tells none either.
         let is_of_meaning = ["requires a ", "conflicting or redundant options", "column name must be qualified"]
             .iter()
             .any(|said| report.message.contains(said));

@@ -65,8 +65,9 @@ impl CommitTicket {
         self.pending.as_ref().is_none_or(Ticket::is_durable)
     }
 
-    /// Flushes on this thread if nobody else waits for a flush: see [`Ticket::flush_if_alone`]. Gives
-    /// whether everything is durable now. For a thread that may block for as long as a flush takes.
+    /// Flushes on this thread if nobody else waits for a flush: see [`Ticket::flush_if_alone`].
+    /// Gives whether everything is durable now. For a thread that may block for as long as a flush
+    /// takes.
     ///
     /// # Errors
     /// As of [`CommitTicket::wait`].

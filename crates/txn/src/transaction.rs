@@ -137,9 +137,9 @@ impl LocalTransaction {
 
     /// The first half of [`Transaction::commit`]; the other is [`Commit::wait`]. While others
     /// commit it returns a place in the queue instead of waiting. A transaction that has written
-    /// nothing leaves what the next one can begin with ([`LocalRemains::begin_after`]). The store, the
-    /// database and the found tables are counted references that all threads share, and short reads
-    /// on several CPUs would pass the cache lines of the counters back and forth.
+    /// nothing leaves what the next one can begin with ([`LocalRemains::begin_after`]). The store,
+    /// the database and the found tables are counted references that all threads share, and short
+    /// reads on several CPUs would pass the cache lines of the counters back and forth.
     ///
     /// # Errors
     /// As [`Transaction::commit`].

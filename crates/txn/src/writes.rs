@@ -115,8 +115,8 @@ pub(crate) struct SpaceWrites {
 }
 
 impl SpaceWrites {
-    /// How many entries of a range there are with these changes, of `base` without them. `is_stored`
-    /// says whether the store has a key.
+    /// How many entries of a range there are with these changes, of `base` without them.
+    /// `is_stored` says whether the store has a key.
     pub(crate) fn count_over(
         &self,
         base: u64,
@@ -187,8 +187,8 @@ impl WriteSet {
         if self.undo.capacity() > 0 || !self.spaces.is_empty() {
             let old = std::mem::take(self);
             if old.undo.len() >= CHANGES_FREED_HERE_MAX {
-                // Whoever waits for the end of the transaction does not wait for the memory. Without
-                // a thread, the memory is freed here.
+                // Whoever waits for the end of the transaction does not wait for the memory.
+                // Without a thread, the memory is freed here.
                 let _ = std::thread::Builder::new().name("free".to_owned()).spawn(move || drop(old));
             }
         }

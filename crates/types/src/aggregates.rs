@@ -1,7 +1,8 @@
 //! Aggregates: a state for each group, fed row by row.
 //!
-//! NULLs among the arguments are skipped here, so a caller needs to know nothing of a function to run it. Sums of
-//! integers are kept in integers wide enough that no number of rows overflows them before the result does.
+//! NULLs among the arguments are skipped here, so a caller needs to know nothing of a function to
+//! run it. Sums of integers are kept in integers wide enough that no number of rows overflows them
+//! before the result does.
 
 use std::cmp::Ordering;
 
@@ -41,7 +42,8 @@ pub enum State {
     SumBigint(i128, bool),
     /// `avg` of integers: sum and count.
     AvgInt(i128, i64),
-    /// `sum` of numeric: the sum, and the most digits after the point that a value had. The sum may have lost zeros there on the way.
+    /// `sum` of numeric: the sum, and the most digits after the point that a value had. The sum may
+    /// have lost zeros there on the way.
     SumNumeric(Numeric, Option<u8>),
     /// `avg` of numeric: sum, digits after the point as above, and count.
     AvgNumeric(Numeric, u8, i64),
@@ -108,7 +110,8 @@ impl Spread {
     }
 }
 
-/// Count, sum, and sum of squared differences from the mean (Youngs and Cramer), which lose no digits to a large mean.
+/// Count, sum, and sum of squared differences from the mean (Youngs and Cramer), which lose no
+/// digits to a large mean.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moments {
     count: f64,
@@ -514,8 +517,8 @@ pub fn named(name: &str) -> &'static [Aggregate] {
     }
 }
 
-/// Whether a value takes the place of the one that `min` or `max` had. Of equal ones that look different (`1.5` and `1.50`,
-/// `0` and `-0`) the last one stays, as in PostgreSQL.
+/// Whether a value takes the place of the one that `min` or `max` had. Of equal ones that look
+/// different (`1.5` and `1.50`, `0` and `-0`) the last one stays, as in PostgreSQL.
 fn takes_over(ordering: Ordering, wanted: Ordering, value: &Datum) -> bool {
     ordering == wanted
         || (ordering == Ordering::Equal && matches!(value, Datum::Float(_) | Datum::Numeric(_) | Datum::Interval(_)))

@@ -3,10 +3,11 @@
 //! ```text
 //! binary := dimensions: i32 | has NULLs: i32 | element type: u32 | (length: i32, lower bound: i32) … | (bytes: i32, value) …
 //! ```
-//! Everything is big-endian; the bytes of NULL are -1. This is PostgreSQL's binary format. ON DISK: rows hold arrays in it.
+//! Everything is big-endian; the bytes of NULL are -1. This is PostgreSQL's binary format. ON DISK:
+//! rows hold arrays in it.
 //!
-//! Invariants: there are as many values as the dimensions' lengths multiplied, and none without dimensions; values are in
-//! row-major order, each of the element type or NULL.
+//! Invariants: there are as many values as the dimensions' lengths multiplied, and none without
+//! dimensions; values are in row-major order, each of the element type or NULL.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -97,8 +98,8 @@ impl Array {
         fits.then(|| Self { element, dimensions: dimensions.into(), values })
     }
 
-    /// Arrays of equal dimensions as one with a dimension more; values that are no arrays, or are the catalogue's vectors, as
-    /// one of one dimension.
+    /// Arrays of equal dimensions as one with a dimension more; values that are no arrays, or are
+    /// the catalogue's vectors, as one of one dimension.
     ///
     /// # Errors
     /// 2202E if the dimensions differ, 54000 if they are too many.

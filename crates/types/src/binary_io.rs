@@ -1,7 +1,8 @@
-//! Values in PostgreSQL's binary format: what its functions `typsend` and `typreceive` write and read.
+//! Values in PostgreSQL's binary format: what its functions `typsend` and `typreceive` write and
+//! read.
 //!
-//! Everything is big-endian. Dates and timestamps count from 2000-01-01, as here. A numeric is a list of digits in base
-//! 10,000 with a weight; an interval is microseconds, days, months.
+//! Everything is big-endian. Dates and timestamps count from 2000-01-01, as here. A numeric is a
+//! list of digits in base 10,000 with a weight; an interval is microseconds, days, months.
 
 use compact_str::CompactString;
 

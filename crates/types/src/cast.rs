@@ -1,7 +1,8 @@
 //! Conversions between types, and what a type's modifier does to a value.
 //!
-//! Which conversions there are, and where they happen by themselves, is as PostgreSQL's `pg_cast` has it; besides, every
-//! type converts to text on assignment and from text when asked, by way of its text form.
+//! Which conversions there are, and where they happen by themselves, is as PostgreSQL's `pg_cast`
+//! has it; besides, every type converts to text on assignment and from text when asked, by way of
+//! its text form.
 
 use compact_str::CompactString;
 
@@ -26,7 +27,8 @@ pub enum CastContext {
     Explicit,
 }
 
-/// The weakest context in which values of one type become another by themselves; `None` if they never do.
+/// The weakest context in which values of one type become another by themselves; `None` if they
+/// never do.
 #[must_use]
 pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
@@ -149,8 +151,8 @@ pub fn to_float4(value: f64) -> Result<f64> {
 /// Converts a value from one type to another, and to its modifier.
 ///
 /// # Errors
-/// 42846 if there is no such conversion in the context; the errors of the types' input functions; 22003 and 22001 for
-/// values that do not fit.
+/// 42846 if there is no such conversion in the context; the errors of the types' input functions;
+/// 22003 and 22001 for values that do not fit.
 pub fn cast(value: &Datum, from: Type, to: Type, modifier: Modifier, context: CastContext, env: &Env) -> Result<Datum> {
     if value.is_null() {
         return Ok(Datum::Null);
@@ -171,7 +173,8 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
             return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
         }
         (_, to) if from.is_reg() => return convert(value, Type::Oid, to, env),
-        // An object number and an integer with the same bits are each other's, but a bigint must be in range.
+        // An object number and an integer with the same bits are each other's, but a bigint must be
+        // in range.
         (Datum::Int(value), Type::Int4) if from == Type::Oid => Datum::Int(i64::from(*value as u32 as i32)),
         (Datum::Int(value), Type::Oid) if from == Type::Int8 && *value < 0 => return Err(out_of_range(to)),
         (Datum::Int(value), Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid) => return int_in_range(*value, to),

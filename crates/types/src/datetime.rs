@@ -1,10 +1,10 @@
-//! Dates, times and timestamps: the calendar and the text forms. What their functions compute is in `arithmetic`, the
-//! pictures of `to_char` and `to_timestamp` are in `picture`.
+//! Dates, times and timestamps: the calendar and the text forms. What their functions compute is in
+//! `arithmetic`, the pictures of `to_char` and `to_timestamp` are in `picture`.
 //!
-//! Units: a date is days since 2000-01-01, a time microseconds since midnight, a timestamp microseconds since
-//! 2000-01-01 00:00; a timestamp with time zone counts them in UTC. The calendar is the proleptic Gregorian one, from
-//! 4714-11-24 BC on; timestamps go to 294276-12-31, dates to 5874897-12-31. Years are counted with a year 0, which is
-//! 1 BC, everywhere but in texts.
+//! Units: a date is days since 2000-01-01, a time microseconds since midnight, a timestamp
+//! microseconds since 2000-01-01 00:00; a timestamp with time zone counts them in UTC. The calendar
+//! is the proleptic Gregorian one, from 4714-11-24 BC on; timestamps go to 294276-12-31, dates to
+//! 5874897-12-31. Years are counted with a year 0, which is 1 BC, everywhere but in texts.
 //!
 //! Invariant: no value of the types, in range or not, makes any function here panic.
 

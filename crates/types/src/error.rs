@@ -1,4 +1,5 @@
-//! Errors as PostgreSQL's clients expect them: a five-letter code, a message, perhaps a position, a detail and a hint.
+//! Errors as PostgreSQL's clients expect them: a five-letter code, a message, perhaps a position, a
+//! detail and a hint.
 
 use std::any::Any;
 use std::fmt;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 /// The result of SQL.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// PostgreSQL's code for a kind of error. Programs decide by it what to do: `40001` says to run the transaction again.
+/// PostgreSQL's code for a kind of error. Programs decide by it what to do: `40001` says to run the
+/// transaction again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SqlState(pub &'static str);
 
@@ -168,7 +170,8 @@ impl Error {
         Self::new(SqlState::INTERNAL, format!("internal error: {what}"))
     }
 
-    /// What somebody may not do: says nothing of the object but its name, which they have said themselves.
+    /// What somebody may not do: says nothing of the object but its name, which they have said
+    /// themselves.
     #[must_use]
     #[cold]
     pub fn denied(kind: &str, name: &str) -> Self {

@@ -1,7 +1,7 @@
 //! `interval`: months, days and microseconds, kept apart because months and days differ in length.
 //!
-//! Comparison takes a month for 30 days and a day for 24 hours, as PostgreSQL's does: two intervals of different form
-//! may be equal.
+//! Comparison takes a month for 30 days and a day for 24 hours, as PostgreSQL's does: two intervals
+//! of different form may be equal.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -89,7 +89,8 @@ pub fn out_of_range() -> Error {
     Error::new(SqlState("22008"), "interval out of range")
 }
 
-/// Rounded to the microsecond of a day or second, as PostgreSQL keeps errors of floats from adding up.
+/// Rounded to the microsecond of a day or second, as PostgreSQL keeps errors of floats from adding
+/// up.
 fn round_to_micro(value: f64) -> f64 {
     (value * 1e6).round_ties_even() / 1e6
 }
@@ -110,12 +111,14 @@ impl Interval {
         (i128::from(self.months) * 30 + i128::from(self.days)) * i128::from(DAY_US) + i128::from(self.micros)
     }
 
-    /// Reads an interval: `1 year 2 mons 3 days 04:05:06.7`, `1-2 3 4:05:06`, `P1Y2M3DT4H5M6S`, `5 minutes ago`.
+    /// Reads an interval: `1 year 2 mons 3 days 04:05:06.7`, `1-2 3 4:05:06`, `P1Y2M3DT4H5M6S`, `5
+    /// minutes ago`.
     pub fn parse(text: &str) -> Result<Self> {
         parse::parse(text, IntervalFields::ALL)
     }
 
-    /// The same for a type with fields, `interval day to minute`: what a number without a unit is, they say.
+    /// The same for a type with fields, `interval day to minute`: what a number without a unit is,
+    /// they say.
     pub fn parse_with_fields(text: &str, range: IntervalFields) -> Result<Self> {
         parse::parse(text, range)
     }

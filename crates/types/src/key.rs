@@ -17,9 +17,10 @@
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!
-//! Invariants: for two values of a type, the order of the bytes is that of `operators::compare`, equal values
-//! have equal bytes, and no value's encoding is the beginning of another's, so that the order of several columns' bytes
-//! is the order of the columns. ON DISK: none of this may change.
+//! Invariants: for two values of a type, the order of the bytes is that of `operators::compare`,
+//! equal values have equal bytes, and no value's encoding is the beginning of another's, so that
+//! the order of several columns' bytes is the order of the columns. ON DISK: none of this may
+//! change.
 
 use compact_str::CompactString;
 use smallvec::SmallVec;
@@ -46,8 +47,8 @@ fn malformed(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("malformed key: {what}"))
 }
 
-/// Whether `decode` gives back exactly what was encoded, for every value of the type. A numeric loses how many zeros
-/// its fraction ends with, a float the sign of zero, an interval its form.
+/// Whether `decode` gives back exactly what was encoded, for every value of the type. A numeric
+/// loses how many zeros its fraction ends with, a float the sign of zero, an interval its form.
 #[must_use]
 pub fn is_exact(ty: Type) -> bool {
     !matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void) && is_indexable(ty)
@@ -59,7 +60,8 @@ pub fn is_indexable(ty: Type) -> bool {
     !ty.is_array() && ty != Type::Json
 }
 
-/// Appends a column's value, of type `ty` or NULL. `not_null_column` leaves out the marker: the value must not be NULL.
+/// Appends a column's value, of type `ty` or NULL. `not_null_column` leaves out the marker: the
+/// value must not be NULL.
 #[inline]
 pub fn encode(ty: Type, value: &Datum, descending: bool, nulls_first: bool, not_null_column: bool, out: &mut Key) {
     if value.is_null() {
@@ -167,8 +169,9 @@ fn encode_numeric(value: Numeric, out: &mut Key) {
     out.push(flip);
 }
 
-/// Reads a value back and moves `input` behind it. Of the types that are not [`is_exact`], a numeric comes back without
-/// zeros at the end of its fraction, a float without the sign of zero, and an interval not at all.
+/// Reads a value back and moves `input` behind it. Of the types that are not [`is_exact`], a
+/// numeric comes back without zeros at the end of its fraction, a float without the sign of zero,
+/// and an interval not at all.
 pub fn decode(
     ty: Type,
     descending: bool,
@@ -293,7 +296,8 @@ fn decode_numeric(input: &mut &[u8], flip: u8) -> Result<Numeric> {
     Numeric::checked(if negative { -signed } else { signed }, scale as u32).map_err(|_| malformed("numeric digits"))
 }
 
-/// The smallest key above all keys that begin with `prefix`; `None` if there is none, as after `FF FF`.
+/// The smallest key above all keys that begin with `prefix`; `None` if there is none, as after `FF
+/// FF`.
 #[must_use]
 pub fn prefix_end(prefix: &[u8]) -> Option<Key> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;

@@ -1,10 +1,12 @@
 //! Blanks and letters, as the reading of values and the functions of texts know them.
 //!
-//! PostgreSQL's input functions skip the six blanks of C and no others: a no-break space belongs to a value. Rust's
-//! `str::trim` and its kin know the blanks of all scripts, so reading a value with them would change it. The names of
-//! settings, units and months are folded in ASCII only. Functions of texts (`upper`, `\w`) do know all scripts.
+//! PostgreSQL's input functions skip the six blanks of C and no others: a no-break space belongs to
+//! a value. Rust's `str::trim` and its kin know the blanks of all scripts, so reading a value with
+//! them would change it. The names of settings, units and months are folded in ASCII only.
+//! Functions of texts (`upper`, `\w`) do know all scripts.
 //!
-//! Invariant: nothing else in this crate asks `char` or `str` about blanks or letters; `clippy.toml` sees to it.
+//! Invariant: nothing else in this crate asks `char` or `str` about blanks or letters;
+//! `clippy.toml` sees to it.
 
 #![allow(clippy::disallowed_methods, reason = "this is the one place that may")]
 
@@ -47,7 +49,8 @@ pub fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_blank_char)
 }
 
-/// Whether a character is a blank of SQL's own grammar, in which the vertical tab is none: names are read so.
+/// Whether a character is a blank of SQL's own grammar, in which the vertical tab is none: names
+/// are read so.
 #[inline]
 #[must_use]
 pub fn is_name_blank(c: char) -> bool {
@@ -88,7 +91,8 @@ pub fn upper(c: char) -> char {
     }
 }
 
-/// Whether a character is a letter or a decimal digit of some script; fractions and superscripts are neither.
+/// Whether a character is a letter or a decimal digit of some script; fractions and superscripts
+/// are neither.
 #[must_use]
 pub fn is_alnum(c: char) -> bool {
     c.is_alphabetic() || c.is_ascii_digit() || (!c.is_ascii() && c.is_numeric() && is_decimal(c))
@@ -122,7 +126,8 @@ pub fn is_lower(c: char) -> bool {
     c.is_lowercase() || is_half_capital(c)
 }
 
-/// Whether it is an upper case letter of some script, or a Greek capital with a small letter beside it.
+/// Whether it is an upper case letter of some script, or a Greek capital with a small letter beside
+/// it.
 #[must_use]
 pub fn is_upper(c: char) -> bool {
     let is_greek_pair =

@@ -1,4 +1,5 @@
-//! LIKE: `%` stands for any characters, `_` for one, and the escape character makes the next one stand for itself.
+//! LIKE: `%` stands for any characters, `_` for one, and the escape character makes the next one
+//! stand for itself.
 
 use crate::error::{Error, Result, SqlState};
 use crate::pieces::{self, Pace};
@@ -7,7 +8,8 @@ use crate::pulse;
 /// Steps of matching between two polls; see [`pulse`].
 const STEPS_AT_ONCE: usize = 1024;
 
-/// Whether a text matches a pattern as a whole; without an escape character every one but `%` and `_` stands for itself.
+/// Whether a text matches a pattern as a whole; without an escape character every one but `%` and
+/// `_` stands for itself.
 pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
     // Bytes are enough unless the escape character has several; `_` moves over a whole character.
     match escape {
@@ -32,7 +34,8 @@ fn char_length(first: u8) -> usize {
     }
 }
 
-/// A `%` that was met: where the pattern goes on behind it, and where in the text that was tried last.
+/// A `%` that was met: where the pattern goes on behind it, and where in the text that was tried
+/// last.
 #[derive(Clone, Copy)]
 struct Retry {
     in_pattern: usize,
@@ -53,7 +56,8 @@ fn matches(text: &[u8], pattern: &[u8], escape: Option<u8>) -> Result<bool> {
         }
         let mut is_new = false;
         let step = match pattern.get(in_pattern) {
-            // As in PostgreSQL, an escape character at the end is noticed only where there is text left to match.
+            // As in PostgreSQL, an escape character at the end is noticed only where there is text
+            // left to match.
             Some(&byte) if Some(byte) == escape => match text.get(at) {
                 Some(byte) => {
                     let literal = pattern.get(in_pattern + 1).ok_or_else(bad_escape)?;

@@ -3,11 +3,12 @@
 //! ```text
 //! value = mantissa / 10^scale      |mantissa| < 10^38      scale <= 100
 //! ```
-//! The scale is how many digits are shown after the point: 1.0 and 1.00 are equal, but print as they came. Results
-//! have PostgreSQL's scales, rounded half away from zero.
+//! The scale is how many digits are shown after the point: 1.0 and 1.00 are equal, but print as
+//! they came. Results have PostgreSQL's scales, rounded half away from zero.
 //!
-//! Invariants: both bounds hold for every `Numeric`. What does not fit them is error 22003, never a wrong digit: zeros
-//! at the end of the fraction are dropped first, as that changes the form only. NaN and the infinities are not supported.
+//! Invariants: both bounds hold for every `Numeric`. What does not fit them is error 22003, never a
+//! wrong digit: zeros at the end of the fraction are dropped first, as that changes the form only.
+//! NaN and the infinities are not supported.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -26,7 +27,8 @@ const MANTISSA_END: u128 = 10u128.pow(DIGITS_MAX);
 /// PostgreSQL's least number of significant digits of an inexact result.
 const SIGNIFICANT_DIGITS_MIN: i32 = 16;
 
-/// An exact decimal; two halves of the mantissa keep its alignment, and so every value's size, at 8 bytes.
+/// An exact decimal; two halves of the mantissa keep its alignment, and so every value's size, at 8
+/// bytes.
 #[derive(Clone, Copy)]
 pub struct Numeric {
     high: i64,
@@ -194,7 +196,8 @@ impl Numeric {
         }
     }
 
-    /// Without the zeros at the end of the fraction, but with at least `scale_min` digits after the point.
+    /// Without the zeros at the end of the fraction, but with at least `scale_min` digits after the
+    /// point.
     fn with_fewest_digits(self, scale_min: u8) -> Self {
         let (mut mantissa, mut scale) = (self.mantissa(), self.scale);
         while scale > scale_min && mantissa % 10 == 0 {
@@ -219,8 +222,8 @@ impl Numeric {
         Self::fit((self.high < 0) != (other.high < 0), high, low, scale)
     }
 
-    /// The position and value of the first digit in base 10,000, in which PostgreSQL computes: its results' scales
-    /// depend on it.
+    /// The position and value of the first digit in base 10,000, in which PostgreSQL computes: its
+    /// results' scales depend on it.
     fn first_group(self) -> (i32, u32) {
         let magnitude = self.mantissa().unsigned_abs();
         if magnitude == 0 {
@@ -320,7 +323,8 @@ impl Numeric {
         Self::fit(self.high < 0, 0, rest, scale)
     }
 
-    /// Rounded half away from zero to `digits` after the point (before it, if negative), which are then its scale.
+    /// Rounded half away from zero to `digits` after the point (before it, if negative), which are
+    /// then its scale.
     pub fn round(self, digits: i32) -> Result<Self> {
         self.cut(digits, |magnitude, power| magnitude / power + u128::from(magnitude % power >= power.div_ceil(2)))
     }
@@ -371,12 +375,14 @@ impl Numeric {
         if whole > self { whole.sub(Self::ONE) } else { Ok(whole) }
     }
 
-    /// Rounded to `scale` digits after the point, if it then has at most `precision` digits: `numeric(precision, scale)`.
+    /// Rounded to `scale` digits after the point, if it then has at most `precision` digits:
+    /// `numeric(precision, scale)`.
     #[inline]
     pub fn with_precision(self, precision: u16, scale: u16) -> Result<Self> {
         let value = if u16::from(self.scale) == scale { self } else { self.round(i32::from(scale))? };
         let digits = digit_count(value.mantissa().unsigned_abs());
-        // A scale that was cut short for want of digits leaves fewer of them for the whole part, too.
+        // A scale that was cut short for want of digits leaves fewer of them for the whole part,
+        // too.
         let whole_max = i32::from(precision) - i32::from(scale);
         if digits as i32 - i32::from(value.scale) > whole_max && !value.is_zero() {
             return Err(field_overflow(precision, scale));
@@ -462,7 +468,8 @@ impl Numeric {
                 b'0'..=b'9' => {
                     seen = true;
                     scale += i64::from(point);
-                    // Zeros wait until a digit follows: at the end of a fraction they may be more than fit.
+                    // Zeros wait until a digit follows: at the end of a fraction they may be more
+                    // than fit.
                     if byte == b'0' {
                         zeros += i64::from(mantissa != 0);
                     } else {

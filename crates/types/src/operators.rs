@@ -1,8 +1,9 @@
 //! Order, equality and hash of values: what indexes, joins, grouping and sorting go by.
 //!
-//! Invariants: [`compare`] is a total order on the values of one variant (text bytewise, that is collation "C"; NaN
-//! above all floats and equal to itself; -0 equal to 0; numerics and intervals by value, not by form), and values that
-//! compare as equal hash alike. [`crate::key`] encodes the same order.
+//! Invariants: [`compare`] is a total order on the values of one variant (text bytewise, that is
+//! collation "C"; NaN above all floats and equal to itself; -0 equal to 0; numerics and intervals
+//! by value, not by form), and values that compare as equal hash alike. [`crate::key`] encodes the
+//! same order.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -12,7 +13,8 @@ use crate::value::Datum;
 
 /// The order of two values of the same variant, neither of them NULL.
 ///
-/// Values of different variants have an order too, so that sorting cannot go wrong, but it means nothing.
+/// Values of different variants have an order too, so that sorting cannot go wrong, but it means
+/// nothing.
 #[inline]
 #[must_use]
 pub fn compare(a: &Datum, b: &Datum) -> Ordering {

@@ -1,10 +1,10 @@
 //! Long texts and byte strings, a piece at a time.
 //!
-//! Functions and casts go through values of up to 256 MB, which takes seconds. They do that in pieces of 16 KB, with a poll
-//! between two of them when it is time: see [`crate::pulse`].
+//! Functions and casts go through values of up to 256 MB, which takes seconds. They do that in
+//! pieces of 16 KB, with a poll between two of them when it is time: see [`crate::pulse`].
 //!
-//! Invariants: pieces come in their order, and together they are the whole; a piece of a text is a text. A text of no
-//! bytes has no pieces.
+//! Invariants: pieces come in their order, and together they are the whole; a piece of a text is a
+//! text. A text of no bytes has no pieces.
 
 use compact_str::CompactString;
 
@@ -36,7 +36,8 @@ impl Pace {
     }
 }
 
-/// Counts the work of going through a value in one go, which has to be short: use it where many bytes are dealt with at once.
+/// Counts the work of going through a value in one go, which has to be short: use it where many
+/// bytes are dealt with at once.
 ///
 /// # Errors
 /// The statement was cancelled.

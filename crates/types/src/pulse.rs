@@ -1,9 +1,10 @@
 //! Giving others a chance in the middle of work that cannot be put aside.
 //!
-//! Operators stop between two rows when their budget is used up. An expression, a query inside one, a function over a long
-//! text or a change of the catalogue cannot: they *poll*. Code that may take long counts what it does in units
-//! ([`work`]); about every 50 µs the count is used up, and then the session's hook is called (it lets others run, and may
-//! raise the cancel flag at a deadline) and the cancel flag is looked at.
+//! Operators stop between two rows when their budget is used up. An expression, a query inside one,
+//! a function over a long text or a change of the catalogue cannot: they *poll*. Code that may take
+//! long counts what it does in units ([`work`]); about every 50 µs the count is used up, and then
+//! the session's hook is called (it lets others run, and may raise the cancel flag at a deadline)
+//! and the cancel flag is looked at.
 //!
 //! ```text
 //! Session::step ── at_work ──► the pulse is this thread's ──► operators, expressions, functions: work(units)?
@@ -12,17 +13,18 @@
 //!                                                             hook(); cancelled? 57014
 //! ```
 //!
-//! The pulse belongs to the thread for as long as a session is at work on it, since a step never changes threads. So what
-//! compares, hashes or formats values needs no argument for it, and the count is a word that nobody else looks at.
+//! The pulse belongs to the thread for as long as a session is at work on it, since a step never
+//! changes threads. So what compares, hashes or formats values needs no argument for it, and the
+//! count is a word that nobody else looks at.
 //!
 //! A statement that is to sleep ([`sleep`]) goes on at once, with its clock ahead by as much
 //! ([`time_ahead`]). Its session finds that out at the end of the operators' step ([`take_sleep`])
 //! and waits then, without a thread, before anything is told of what the step gave. Operators that
 //! give rows stop early for it, so that what follows in a row comes later.
 //!
-//! Invariants: nobody who polls holds a lock, or a borrow of what the hook could want: the hook may take any time. What was
-//! cancelled stays so until the next statement: every later poll fails as well, so that one whose failure cannot be told
-//! loses nothing.
+//! Invariants: nobody who polls holds a lock, or a borrow of what the hook could want: the hook may
+//! take any time. What was cancelled stays so until the next statement: every later poll fails as
+//! well, so that one whose failure cannot be told loses nothing.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -114,8 +116,9 @@ pub fn work(units: usize) -> Result<()> {
     if is_due(units) { poll() } else { Ok(()) }
 }
 
-/// As [`work`], where nothing can fail: if the statement was cancelled, a later [`work`] or [`check`] will say so. Gives whether
-/// it was, so that a loop can end whose result is of no use then.
+/// As [`work`], where nothing can fail: if the statement was cancelled, a later [`work`] or
+/// [`check`] will say so. Gives whether it was, so that a loop can end whose result is of no use
+/// then.
 #[inline]
 pub fn note(units: usize) -> bool {
     is_due(units) && poll().is_err()
@@ -178,7 +181,8 @@ pub fn sleep_here() -> Result<()> {
     }
 }
 
-/// Counts rows that operators have looked at within an expression or a statement that cannot be put aside.
+/// Counts rows that operators have looked at within an expression or a statement that cannot be put
+/// aside.
 ///
 /// # Errors
 /// As [`work`].
@@ -187,7 +191,8 @@ pub fn rows_done(rows: i64) -> Result<()> {
     work(usize::try_from(rows).unwrap_or(0).saturating_mul(UNITS_PER_ROW))
 }
 
-/// The thread's pulse for another thread, which works while this one waits and polls: the hook is not called from there.
+/// The thread's pulse for another thread, which works while this one waits and polls: the hook is
+/// not called from there.
 pub fn elsewhere() -> Option<Pulse> {
     AT_WORK.with_borrow(|pulse| pulse.as_ref().map(|pulse| Pulse { hook: None, cancel: Arc::clone(&pulse.cancel) }))
 }

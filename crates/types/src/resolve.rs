@@ -1,8 +1,9 @@
 //! Which function, operator or common type is meant, by the types at hand: PostgreSQL's rules.
 //!
-//! An exact match wins. Else the candidates are those whose arguments the given types convert to by themselves, and
-//! they are narrowed down: most exact matches, then most preferred types, then, for literals of yet unknown type, the
-//! category that all candidates share (text if any takes it). One must remain.
+//! An exact match wins. Else the candidates are those whose arguments the given types convert to by
+//! themselves, and they are narrowed down: most exact matches, then most preferred types, then, for
+//! literals of yet unknown type, the category that all candidates share (text if any takes it). One
+//! must remain.
 
 use smallvec::SmallVec;
 
@@ -222,7 +223,8 @@ impl Registry {
     }
 }
 
-/// The error for an operator, or a comparison, that does not exist: `written` is like `integer + text`.
+/// The error for an operator, or a comparison, that does not exist: `written` is like `integer +
+/// text`.
 #[must_use]
 #[cold]
 pub fn no_operator(written: &str, prefix: bool) -> Error {
@@ -265,8 +267,8 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
     })
 }
 
-/// The type of a UNION's column, of CASE, COALESCE, GREATEST or VALUES: what all of the types convert to by themselves.
-/// `None` if there is none. Of unknown types only, it is text.
+/// The type of a UNION's column, of CASE, COALESCE, GREATEST or VALUES: what all of the types
+/// convert to by themselves. `None` if there is none. Of unknown types only, it is text.
 #[must_use]
 pub fn common_type(types: &[Type]) -> Option<Type> {
     let mut known = types.iter().copied().filter(|&ty| ty != Type::Unknown);
@@ -288,7 +290,8 @@ pub fn common_type(types: &[Type]) -> Option<Type> {
     types.iter().all(|&ty| cast_context(ty, common) == Some(CastContext::Implicit)).then_some(common)
 }
 
-/// The aggregate that a call means, `count(*)` being called without arguments; `None` if no aggregate has the name.
+/// The aggregate that a call means, `count(*)` being called without arguments; `None` if no
+/// aggregate has the name.
 #[must_use]
 pub fn resolve_aggregate(name: &str, args: &[Type]) -> Option<Result<&'static Aggregate>> {
     let candidates = aggregates::named(name);

@@ -26,7 +26,8 @@ fn out_of_range(ty: Type, text: &str) -> Error {
     Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type {ty}"))
 }
 
-/// Reads a value as PostgreSQL's input function of the type does, and fits it to the modifier as assignment does.
+/// Reads a value as PostgreSQL's input function of the type does, and fits it to the modifier as
+/// assignment does.
 pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
     if ty.is_array() {
         return crate::array::parse(ty, modifier, text, env);
@@ -394,7 +395,8 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     }
 }
 
-/// Appends lower-case hexadecimal digits. Ends early if the statement was cancelled: see [`pulse::note`].
+/// Appends lower-case hexadecimal digits. Ends early if the statement was cancelled: see
+/// [`pulse::note`].
 pub fn write_hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     const AT_ONCE: usize = 8 << 10;
@@ -410,7 +412,8 @@ pub fn write_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Appends a double: its shortest digits, or `15 + extra_float_digits` significant ones if that setting is not above 0.
+/// Appends a double: its shortest digits, or `15 + extra_float_digits` significant ones if that
+/// setting is not above 0.
 pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut String) {
     if write_special_float(value, out) {
         return;
@@ -456,11 +459,12 @@ fn write_special_float(value: f64, out: &mut String) -> bool {
     true
 }
 
-/// The shortest digits as PostgreSQL finds them: rounded half to even, and never exactly halfway to a neighbour, which
-/// other algorithms allow. `unit` is the distance to the next float.
-/// `is_value` says whether digits are read as the value.
+/// The shortest digits as PostgreSQL finds them: rounded half to even, and never exactly halfway to
+/// a neighbour, which other algorithms allow. `unit` is the distance to the next float. `is_value`
+/// says whether digits are read as the value.
 fn shortest(value: f64, unit: f64, digits: String, is_value: impl Fn(&str) -> bool) -> String {
-    // Only numbers with few or no bits after the point have decimals of so few digits halfway to a neighbour.
+    // Only numbers with few or no bits after the point have decimals of so few digits halfway to a
+    // neighbour.
     if !(unit.is_finite() && unit >= 1.0 / 512.0 && value.abs() < 1e30) {
         return digits;
     }
@@ -508,7 +512,8 @@ fn write_general(value: f64, digits: usize, out: &mut String) {
     write_shortest(&format!("{mantissa}e{exponent}"), digits as i32, out);
 }
 
-/// Appends a number given as `d.ddde±x`: with an exponent if that is below -4 or at least `exponent_end`.
+/// Appends a number given as `d.ddde±x`: with an exponent if that is below -4 or at least
+/// `exponent_end`.
 fn write_shortest(scientific: &str, exponent_end: i32, out: &mut String) {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

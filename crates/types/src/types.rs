@@ -7,8 +7,9 @@ use crate::interval::IntervalFields;
 /// Bytes of a name; longer ones are cut, as in PostgreSQL.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// Makes the enum of types with what PostgreSQL says of each: its number and that of its array, its name in SQL and in the
-/// catalogue, its group, and its length in bytes as `pg_type.typlen` has it (-1: it varies, -2: a C string).
+/// Makes the enum of types with what PostgreSQL says of each: its number and that of its array, its
+/// name in SQL and in the catalogue, its group, and its length in bytes as `pg_type.typlen` has it
+/// (-1: it varies, -2: a C string).
 macro_rules! types {
     ($($(#[$doc:meta])* $name:ident $oid:literal $array:literal $sql:literal $inner:literal $category:ident $length:literal;)*) => {
         /// A type, without its modifier.
@@ -158,8 +159,8 @@ types! {
     AclItem 1033 1034 "aclitem" "aclitem" User 12;
     /// `pg_node_tree`: an expression in the catalogue, here as SQL
     NodeTree 194 0 "pg_node_tree" "pg_node_tree" String -1;
-    /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the number
-    /// of that type in the catalogue; other modifiers are the binder's.
+    /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the
+    /// number of that type in the catalogue; other modifiers are the binder's.
     Record 2249 2287 "record" "record" Pseudo -1;
     /// `anyarray`: any array, in the declarations of functions
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
@@ -244,8 +245,9 @@ impl Type {
         }
     }
 
-    /// What an array of values of this type is of: the values themselves, but of arrays what is in them, as they become one
-    /// with a dimension more. The vectors of the catalogue are values in this respect.
+    /// What an array of values of this type is of: the values themselves, but of arrays what is in
+    /// them, as they become one with a dimension more. The vectors of the catalogue are values in
+    /// this respect.
     #[must_use]
     pub fn item(self) -> Self {
         match self {
@@ -297,7 +299,8 @@ impl fmt::Display for Type {
     }
 }
 
-/// What narrows a type: `(10,2)` of `numeric(10,2)`, `(16)` of `varchar(16)`. Numbered as PostgreSQL does, -1 for none.
+/// What narrows a type: `(10,2)` of `numeric(10,2)`, `(16)` of `varchar(16)`. Numbered as
+/// PostgreSQL does, -1 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Modifier(pub i32);
 

@@ -1,4 +1,5 @@
-//! Values as clients send and receive them: text or binary, by PostgreSQL's input, output, receive and send functions.
+//! Values as clients send and receive them: text or binary, by PostgreSQL's input, output, receive
+//! and send functions.
 
 use crate::binary_io;
 use crate::cast;

@@ -1,7 +1,7 @@
 //! Referential actions: what happens to rows that refer to others when those go or change.
 //!
-//! A row that is referred to leaves an [`Event`] for each foreign key when it goes or its key changes. Events are worked
-//! off in rounds:
+//! A row that is referred to leaves an [`Event`] for each foreign key when it goes or its key
+//! changes. Events are worked off in rounds:
 //!
 //! ```text
 //! events of the statement ─► look up: which rows refer, what becomes of them, ─► carry out: each row once
@@ -11,10 +11,11 @@
 //! Where something has to be fetched for an event that forbids, it is looked at again; in the
 //! middle of an action the statement runs again from its start.
 //!
-//! Invariants: all rows of a round are looked up in the state before its first action. If 1 becomes 2 and 2 becomes 3, what
-//! referred to 1 must not be found among what refers to 2, whatever tables lie between. What several events do to one row
-//! is put together, and the row is changed once. RESTRICT and NO ACTION look at their place in the order of events, as in
-//! PostgreSQL: an earlier event's action counts, a later one's does not. The events of a row come in the order in which
+//! Invariants: all rows of a round are looked up in the state before its first action. If 1 becomes
+//! 2 and 2 becomes 3, what referred to 1 must not be found among what refers to 2, whatever tables
+//! lie between. What several events do to one row is put together, and the row is changed once.
+//! RESTRICT and NO ACTION look at their place in the order of events, as in PostgreSQL: an earlier
+//! event's action counts, a later one's does not. The events of a row come in the order in which
 //! the foreign keys were made.
 
 use std::collections::{HashMap, VecDeque};
@@ -54,8 +55,9 @@ pub(super) struct Event {
 #[derive(Default)]
 pub(super) struct Round {
     events: VecDeque<Event>,
-    /// No action gives a row a new reference, so that none can be mistaken for an old one: each event's action is carried
-    /// out before the next event is looked at, which takes less memory. The events that it leaves make another round.
+    /// No action gives a row a new reference, so that none can be mistaken for an old one: each
+    /// event's action is carried out before the next event is looked at, which takes less memory.
+    /// The events that it leaves make another round.
     in_pieces: bool,
     targets: Vec<Arc<Target>>,
     /// Rows found, in this order, and how many of them are done.
@@ -362,14 +364,16 @@ impl Effects {
         Ok(())
     }
 
-    /// Changes the next of the round's rows; after the last one, writes what had to wait for the others.
+    /// Changes the next of the round's rows; after the last one, writes what had to wait for the
+    /// others.
     fn change_next(&mut self, ex: &mut Exec<'_, '_>, round: &mut Round) -> Result<()> {
         let Affected { target, key, fate } = &mut round.affected[round.done];
         let target = Arc::clone(&round.targets[*target]);
         let (key, fate) = (std::mem::take(key), std::mem::replace(fate, Fate::Goes));
         round.done += 1;
         let Target { table, rules, space, reader, width } = &*target;
-        // Those that were found together have left their events when it was decided what becomes of them.
+        // Those that were found together have left their events when it was decided what becomes of
+        // them.
         self.is_noted = !round.in_pieces;
         let mut old = vec![Datum::Null; *width];
         let value = ex.txn.get(space, &key, ColumnSet::ALL).in_sql()?;
@@ -406,8 +410,8 @@ fn expect_allowed(ex: &mut Exec<'_, '_>, round: &Round, event: &Event) -> Result
     Ok(())
 }
 
-/// Whether another row has by now the key that an event says is gone. One that is about to go or to change in this round is
-/// still there, and does not count.
+/// Whether another row has by now the key that an event says is gone. One that is about to go or to
+/// change in this round is still there, and does not count.
 fn key_is_back(ex: &mut Exec<'_, '_>, round: &Round, event: &Event) -> Result<bool> {
     let Some(key) = row_with_key(ex, event)? else { return Ok(false) };
     let target = round.targets.iter().position(|target| target.table.id == event.table.id);
@@ -438,7 +442,8 @@ fn row_with_key(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Option<Key>> {
 /// would refer to is held. Those that came before it was had, but after the snapshot, have to be
 /// seen: where reads are not checked at commit, nothing would find out later that they were not.
 ///
-/// `None`: the referring columns' types have no value that is equal to the key, so no row refers to it.
+/// `None`: the referring columns' types have no value that is equal to the key, so no row refers to
+/// it.
 fn look_for_referring(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Option<Lookup>> {
     let rule = event.rule();
     let columns = rule.columns.iter().zip(&rule.source_columns).zip(&event.old);
@@ -466,7 +471,8 @@ fn next_referring(
     lookup.next(ex, (&rule.source, &rule.lookup), depends, batch)
 }
 
-/// Whether a row refers to what an event says is gone, when the earlier events of the round are done.
+/// Whether a row refers to what an event says is gone, when the earlier events of the round are
+/// done.
 fn is_referenced(ex: &mut Exec<'_, '_>, round: &Round, event: &Event) -> Result<bool> {
     let rule = event.rule();
     let depends: ColumnSet = rule.source_columns.iter().copied().collect();

@@ -6,8 +6,9 @@
 //! it), and other violations, of later rows too, are told first. What happens to rows whose
 //! reference goes or changes is in `super::actions`.
 //!
-//! Invariants: NULL among the columns refers to nothing (MATCH SIMPLE). The look-up depends on the other row's presence
-//! and on none of its columns. Of a row that comes to refer to another and the end of that other, only one commits:
+//! Invariants: NULL among the columns refers to nothing (MATCH SIMPLE). The look-up depends on the
+//! other row's presence and on none of its columns. Of a row that comes to refer to another and the
+//! end of that other, only one commits:
 //!
 //! | who refers | who takes the other away | what keeps them apart |
 //! | --- | --- | --- |
@@ -15,7 +16,8 @@
 //! | READ COMMITTED | either | a `KeyShare` lock on the other row: nobody may take it away, or change its keys |
 //! | serializable | READ COMMITTED | the lock of the other's `guard_name`, which changes of its other columns do not take |
 //!
-//! In SERIALIZABLE the other row itself is not locked: rows that many refer to are the very rows that many change.
+//! In SERIALIZABLE the other row itself is not locked: rows that many refer to are the very rows
+//! that many change.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
@@ -263,7 +265,8 @@ impl Effects {
         if values.clone().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.clone())? {
             return Ok(());
         }
-        // What the row refers to can only come in this statement if that is about its table, or has actions.
+        // What the row refers to can only come in this statement if that is about its table, or has
+        // actions.
         let may_come = foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty();
         self.is_doomed = !may_come;
         self.take(ex, size_of::<Unchecked>() + key.len())?;
@@ -276,8 +279,9 @@ impl Effects {
         Ok(())
     }
 
-    /// Checks the references of a row that an action has given another key, but for those that it has changed, which are
-    /// checked anyway: the row may have to be looked at again, and would not be found under its old key.
+    /// Checks the references of a row that an action has given another key, but for those that it
+    /// has changed, which are checked anyway: the row may have to be looked at again, and would not
+    /// be found under its old key.
     pub(crate) fn check_moved(
         &mut self,
         ex: &mut Exec<'_, '_>,
@@ -300,7 +304,8 @@ impl Effects {
         self.is_doomed |= other.is_doomed;
     }
 
-    /// Does what is left to do at the end of a statement; `false` if the budget is used up and there is more.
+    /// Does what is left to do at the end of a statement; `false` if the budget is used up and
+    /// there is more.
     pub(crate) fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         self.put_moved(ex)?;
         while self.work(ex)? {
@@ -366,7 +371,8 @@ pub(crate) fn differ(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
     })
 }
 
-/// Whether two rows differ in one of some columns, in value or only in form (`1.0` and `1.00`): actions hand on both.
+/// Whether two rows differ in one of some columns, in value or only in form (`1.0` and `1.00`):
+/// actions hand on both.
 pub(super) fn differ_in_form(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
     let is_same_form = |column: usize| match (&old[column], &new[column]) {
         (Datum::Numeric(old), Datum::Numeric(new)) => old.scale() == new.scale(),
@@ -376,7 +382,8 @@ pub(super) fn differ_in_form(columns: &[usize], old: &[Datum], new: &[Datum]) ->
     differ(columns, old, new) || !columns.iter().all(|&column| is_same_form(column))
 }
 
-/// A value of one type as one of another that it is compared with; `None` if the other type has none that is equal.
+/// A value of one type as one of another that it is compared with; `None` if the other type has
+/// none that is equal.
 pub(super) fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Option<Datum> {
     match value {
         Datum::Int(int) if to.is_integer() && to != from => cast::int_in_range(*int, to).ok(),
@@ -441,7 +448,8 @@ pub(crate) fn target_exists<'a>(
     Ok(true)
 }
 
-/// Guards that the rows of a table share: a transaction that refers to millions of rows holds no more locks than that.
+/// Guards that the rows of a table share: a transaction that refers to millions of rows holds no
+/// more locks than that.
 const GUARDS: u64 = 1 << 12;
 
 /// The name of the lock that stands for a row's being there, in the space of its table.
@@ -449,7 +457,8 @@ fn guard_name(row_key: &[u8]) -> [u8; 5] {
     let mut hasher = DefaultHasher::new();
     hasher.write(row_key);
     let [low, high, ..] = (hasher.finish() % GUARDS).to_le_bytes();
-    // Unlike all keys but those that are just as short and next to the highest: these would wait without need.
+    // Unlike all keys but those that are just as short and next to the highest: these would wait
+    // without need.
     [0xff, 0xff, 0xff, high, low]
 }
 

@@ -504,7 +504,8 @@ fn patches_leave_other_columns_alone() {
     assert_eq!((overflow.state().0, overflow.to_string().as_str()), ("22003", "bigint out of range"));
 }
 
-/// Two tables, `p(id primary key, code unique, x)` and `c(id primary key, p)` with a foreign key from `c.p`.
+/// Two tables, `p(id primary key, code unique, x)` and `c(id primary key, p)` with a foreign key
+/// from `c.p`.
 struct Family {
     parent: Arc<Table>,
     child: Arc<Table>,

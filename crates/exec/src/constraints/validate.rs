@@ -1,12 +1,12 @@
-//! What changes of the catalogue need of the rows that are there: new constraints checked, new indexes filled, tables
-//! written anew, and the check of a table against its indexes.
+//! What changes of the catalogue need of the rows that are there: new constraints checked, new
+//! indexes filled, tables written anew, and the check of a table against its indexes.
 //!
-//! Everything here goes through a table a batch at a time. It cannot be put aside, so it polls with every row, and can be
-//! cancelled there: see [`colibri_types::pulse`]. What is filled is sorted first and loaded into a
-//! space of its own, which costs a fraction of as many single writes.
+//! Everything here goes through a table a batch at a time. It cannot be put aside, so it polls with
+//! every row, and can be cancelled there: see [`colibri_types::pulse`]. What is filled is sorted
+//! first and loaded into a space of its own, which costs a fraction of as many single writes.
 //!
-//! Invariants: the transaction comes to depend on all it has looked at, so that a row written meanwhile by another makes
-//! one of the two fail.
+//! Invariants: the transaction comes to depend on all it has looked at, so that a row written
+//! meanwhile by another makes one of the two fail.
 
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
@@ -46,7 +46,8 @@ fn next_entries(
     Ok(entries)
 }
 
-/// Calls `visit` with each row of a table: its key, its bytes, and all its columns, the hidden number last.
+/// Calls `visit` with each row of a table: its key, its bytes, and all its columns, the hidden
+/// number last.
 fn for_each_row(
     ex: &mut Exec<'_, '_>,
     table: &Table,
@@ -130,11 +131,12 @@ fn values_part<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> Result<&'a 
     Ok(&entry[..entry.len() - row_key.len()])
 }
 
-/// Writes a table's rows anew into the space of `new`, and fills its indexes. `map` gives each column of the new table
-/// over the old row (all its columns).
+/// Writes a table's rows anew into the space of `new`, and fills its indexes. `map` gives each
+/// column of the new table over the old row (all its columns).
 ///
 /// # Errors
-/// Two rows have the same new key (23505), a column is NULL that may not be (23502), or a value cannot be computed.
+/// Two rows have the same new key (23505), a column is NULL that may not be (23502), or a value
+/// cannot be computed.
 pub fn rewrite_table(
     txn: &mut dyn Transaction,
     cx: &mut Context<'_>,
@@ -311,7 +313,8 @@ pub fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Result<Vec<
     Ok(findings)
 }
 
-/// An index has an entry for each of `count` rows already: looks for others, and for what is twice in a unique index.
+/// An index has an entry for each of `count` rows already: looks for others, and for what is twice
+/// in a unique index.
 fn check_index(
     txn: &mut dyn Transaction,
     table: &Table,

@@ -1,9 +1,10 @@
 //! COLLATE: there is one order of texts, but what is said of it must not contradict itself.
 //!
-//! A collation that an expression names goes over to what is made of it, as long as that is a text. Two different ones that
-//! are named and meet in one operation are an error. Those of columns yield to one that is named;
-//! two different ones of columns leave it open which counts, which is an error only for what has to
-//! know: a comparison when it is made, an order when the statement is bound.
+//! A collation that an expression names goes over to what is made of it, as long as that is a text.
+//! Two different ones that are named and meet in one operation are an error. Those of columns yield
+//! to one that is named; two different ones of columns leave it open which counts, which is an
+//! error only for what has to know: a comparison when it is made, an order when the statement is
+//! bound.
 
 use colibri_types::{
     Category, Datum, Error, Result, SqlState, Type,
@@ -97,7 +98,8 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// Binds what has no part in the collation of the expression at hand: a query, a condition of CASE.
+    /// Binds what has no part in the collation of the expression at hand: a query, a condition of
+    /// CASE.
     pub(super) fn apart<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let around = self.collation.take();
         let bound = bind(self);

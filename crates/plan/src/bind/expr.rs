@@ -1,4 +1,5 @@
-//! Binding expressions: names, literals, calls in SQL's own syntax; `operators`, `subqueries` and what `coerce`s types.
+//! Binding expressions: names, literals, calls in SQL's own syntax; `operators`, `subqueries` and
+//! what `coerce`s types.
 
 mod coerce;
 mod operators;
@@ -330,7 +331,8 @@ impl Binder<'_> {
             (Some(F::Minute), Some(F::Second)) => IntervalFields::MINUTE_TO_SECOND,
             _ => return Err(self.place(span, wrong())),
         };
-        // The parser takes SECOND(2) for a leading precision, and digits behind any other field too.
+        // The parser takes SECOND(2) for a leading precision, and digits behind any other field
+        // too.
         let digits = match (interval.leading_precision, interval.fractional_seconds_precision) {
             (digits, None) if fields == IntervalFields::SECOND => digits,
             (None, digits) => digits,

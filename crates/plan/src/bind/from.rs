@@ -13,8 +13,8 @@ use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, Levels, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole};
 
-/// Views inside each other at most. They are bound, planned and run on the stack of the thread at hand, whatever the depth
-/// of the statement itself.
+/// Views inside each other at most. They are bound, planned and run on the stack of the thread at
+/// hand, whatever the depth of the statement itself.
 const VIEWS_MAX: usize = 32;
 
 /// Relations that a query joins at most.
@@ -268,7 +268,8 @@ impl Binder<'_> {
         self.add(visible_as, schema, columns, &[], Source::System { id, table }, alias, relations)
     }
 
-    /// What reading a sequence as a table means: its one row, out of those that the system makes for all sequences.
+    /// What reading a sequence as a table means: its one row, out of those that the system makes
+    /// for all sequences.
     fn sequence_state(&mut self, id: u32) -> Result<Query> {
         let text = format!(
             "SELECT last_value, log_cnt, is_called FROM pg_catalog.pg_sequence_states() AS s WHERE s.seqrelid = {id}"
@@ -282,11 +283,13 @@ impl Binder<'_> {
 
     /// A view's query, bound as if it stood here.
     ///
-    /// Bug: its names were looked up in the search path of whoever used it. Consequence: it read another table than when it was
-    /// made, one that the user chose and only the owner might read. Fix: names are stored with their schemas.
+    /// Bug: its names were looked up in the search path of whoever used it. Consequence: it read
+    /// another table than when it was made, one that the user chose and only the owner might read.
+    /// Fix: names are stored with their schemas.
     ///
-    /// Bug: a view that reads itself was bound without end. Consequence: an overflow of the stack, or an error about its
-    /// depth. Fix: the views that are being bound are known, and none stands inside itself.
+    /// Bug: a view that reads itself was bound without end. Consequence: an overflow of the stack,
+    /// or an error about its depth. Fix: the views that are being bound are known, and none stands
+    /// inside itself.
     pub fn view(&mut self, view: &View) -> Result<Query> {
         self.used.push(view.id);
         if self.views.contains(&view.id) {

@@ -24,8 +24,8 @@ use crate::plan::SortKey;
 
 type SessionFunctionEntry = (&'static str, &'static [Type], usize, Type, bool);
 
-/// Functions that only the session can compute: name, arguments at least and at most, result, and whether calling it
-/// changes anything.
+/// Functions that only the session can compute: name, arguments at least and at most, result, and
+/// whether calling it changes anything.
 const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("nextval", &[Type::Text], 1, Type::Int8, true),
     ("currval", &[Type::Text], 1, Type::Int8, false),
@@ -167,7 +167,8 @@ impl Binder<'_> {
             return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
         }
         let args = self.at(span, args(function))?;
-        // `current_timestamp(3)` and the like have a precision; `current_schema()` is a function as well.
+        // `current_timestamp(3)` and the like have a precision; `current_schema()` is a function as
+        // well.
         let is_value =
             is_value(&name) && !matches!(&*name, "current_timestamp" | "localtimestamp" | "localtime" | "current_time");
         if is_value && matches!(function.args, ast::FunctionArguments::List(_)) {
@@ -188,7 +189,8 @@ impl Binder<'_> {
         if matches!(&*name, "json_agg" | "json_object_agg") {
             return self.json_aggregate(&name, &args, function.filter.as_deref(), span);
         }
-        // Whether it is an aggregate is asked by name first: its arguments are bound under other rules.
+        // Whether it is an aggregate is asked by name first: its arguments are bound under other
+        // rules.
         if resolve::resolve_aggregate(&name, &[]).is_some() {
             return self.aggregate(&name, &args, function.filter.as_deref(), span);
         }
@@ -334,7 +336,8 @@ impl Binder<'_> {
         Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
     }
 
-    /// A call of a function of `anyarray`: all of its arguments and what it gives go by the array at hand.
+    /// A call of a function of `anyarray`: all of its arguments and what it gives go by the array
+    /// at hand.
     fn polymorphic(
         &mut self,
         function: &'static colibri_types::functions::Function,
@@ -662,7 +665,8 @@ impl Binder<'_> {
                 let oid = self.row_type_of(ty).map_or(ty.ty.oid(), |rows| rows.oid);
                 Bound::new(Expr::Const(Datum::Int(oid.into())), Type::RegType)
             }
-            // These have a syntax of their own, which the parser takes for a call if it does not match.
+            // These have a syntax of their own, which the parser takes for a call if it does not
+            // match.
             "cast" | "extract" | "position" => {
                 return Err(
                     self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\"")))

@@ -4,8 +4,9 @@
 //! its own; a column that it takes from outside becomes one of its arguments ([`Expr::Arg`]),
 //! filled by each row of the outer query.
 //!
-//! Invariants: every expression that leaves here has operands of the types that its operation wants; literals without a
-//! type and parameters have got theirs from the context, as in PostgreSQL.
+//! Invariants: every expression that leaves here has operands of the types that its operation
+//! wants; literals without a type and parameters have got theirs from the context, as in
+//! PostgreSQL.
 
 pub mod collation;
 mod current_of;
@@ -93,7 +94,8 @@ pub struct Binder<'a> {
     queries_max: usize,
     /// Expressions inside those that were copied since they are looked at more than once.
     copied: usize,
-    /// What the parts of the expression that is being bound say of its collation; `None` outside of expressions.
+    /// What the parts of the expression that is being bound say of its collation; `None` outside of
+    /// expressions.
     collation: Option<collation::Collation>,
     /// What the expression that was bound last, and stood by itself, says of its collation.
     ended_with: collation::Collation,
@@ -124,7 +126,8 @@ pub struct Binder<'a> {
     pub cursor_rows: Option<CursorRows>,
     /// `WHERE CURRENT OF` a cursor.
     pub current_of: Option<CurrentOf>,
-    /// Whether a literal was read in a way that depends on the session: its settings, roles, search path.
+    /// Whether a literal was read in a way that depends on the session: its settings, roles, search
+    /// path.
     pub is_personal: bool,
 }
 
@@ -197,7 +200,8 @@ struct Scope {
     width: usize,
     /// Aggregates found in the expressions being bound; `None` where there may be none.
     calls: Option<Vec<crate::plan::AggregateCall>>,
-    /// What was found of functions that give rows, and of window functions; `None` where there may be none.
+    /// What was found of functions that give rows, and of window functions; `None` where there may
+    /// be none.
     extras: Option<Vec<logical::Extra>>,
     /// How many calls of functions that give rows were met.
     rows_calls: usize,
@@ -269,7 +273,8 @@ struct With {
     levels: Levels,
     /// How many copies of other WITH queries are planned in its place.
     copies: usize,
-    /// Frames that were open when it was bound: it may refer to their rows only from inside the same one.
+    /// Frames that were open when it was bound: it may refer to their rows only from inside the
+    /// same one.
     frame: usize,
 }
 

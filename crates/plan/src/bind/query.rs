@@ -1,4 +1,5 @@
-//! Binding queries: VALUES, set operations, ORDER BY, LIMIT and FOR UPDATE; below it what a SELECT has of its own.
+//! Binding queries: VALUES, set operations, ORDER BY, LIMIT and FOR UPDATE; below it what a SELECT
+//! has of its own.
 
 mod locks;
 mod names;
@@ -24,8 +25,8 @@ pub(in crate::bind) const OUTPUT_MAX: usize = 1664;
 /// Set operations in a row that cannot be done side by side, at most.
 const STACKED_MAX: usize = 100;
 
-/// How many of a row of set operations, the outermost first, the planner puts one on top of the other. Below a UNION it does
-/// those side by side that leave out no more rows than that one does.
+/// How many of a row of set operations, the outermost first, the planner puts one on top of the
+/// other. Below a UNION it does those side by side that leave out no more rows than that one does.
 fn stacked(row: impl Iterator<Item = (SetOperation, bool)>) -> usize {
     let mut top: Option<(SetOperation, bool)> = None;
     row.filter(|&(op, all)| {
@@ -223,7 +224,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Set operations in a row, as in `a UNION b UNION c`: without recursion along the row, which may be long.
+    /// Set operations in a row, as in `a UNION b UNION c`: without recursion along the row, which
+    /// may be long.
     fn set_operations(&mut self, body: &ast::SetExpr) -> Result<Query> {
         let mut links = Vec::new();
         let mut first = body;

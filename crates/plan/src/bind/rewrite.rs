@@ -98,8 +98,9 @@ impl Grouping<'_, '_> {
         }
     }
 
-    /// A column that depends on the keys, since they hold its table's primary key, would be right as well; PostgreSQL
-    /// takes it. Here the binder adds such columns to the keys first, see [`Binder::add_dependent_keys`].
+    /// A column that depends on the keys, since they hold its table's primary key, would be right
+    /// as well; PostgreSQL takes it. Here the binder adds such columns to the keys first, see
+    /// [`Binder::add_dependent_keys`].
     fn ungrouped(&self, place: usize) -> Error {
         let scope = self.binder.frames.last().and_then(|frame| frame.scopes.last());
         let name = scope.and_then(|scope| {
@@ -174,8 +175,9 @@ pub fn query_uses_args(query: &Query) -> bool {
     order || body
 }
 
-/// Puts expressions in the place of the slots of a query that are filled from outside. What is inside its own queries in
-/// expressions, and inside LATERAL queries, has slots of its own, and arguments for them, which are looked at.
+/// Puts expressions in the place of the slots of a query that are filled from outside. What is
+/// inside its own queries in expressions, and inside LATERAL queries, has slots of its own, and
+/// arguments for them, which are looked at.
 pub fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
     let fill = substitute_slots;
     fn fill_from(from: &mut super::logical::From, with: &dyn Fn(usize) -> Expr) {

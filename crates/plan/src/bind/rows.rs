@@ -1,7 +1,7 @@
 //! Rows as values: `ROW (a, b)`, the whole row of what FROM names, and the fields of both.
 //!
-//! A row's type is known to the binder by the modifier of `record`: that of a relation's rows is its
-//! number in the catalogue, that of others tells its place in a list.
+//! A row's type is known to the binder by the modifier of `record`: that of a relation's rows is
+//! its number in the catalogue, that of others tells its place in a list.
 
 use std::sync::Arc;
 

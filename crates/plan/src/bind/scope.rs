@@ -99,7 +99,8 @@ impl Binder<'_> {
             }
             table.visible = false;
         }
-        // The name's columns are scattered over the wide row: each is a column of its own of a table without a base.
+        // The name's columns are scattered over the wide row: each is a column of its own of a
+        // table without a base.
         for (index, (column, expr, place)) in parts.into_iter().enumerate() {
             let name = alias.columns.get(index).map_or(column.name.clone(), |column| fold(&column.name));
             let ty = column.ty;

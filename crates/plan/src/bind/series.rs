@@ -149,7 +149,8 @@ impl Binder<'_> {
         Ok(Call { name, series: Series::One, args: vec![value], ty })
     }
 
-    /// A call of a function that gives rows: its arguments in the types that it takes, and the type of what it gives.
+    /// A call of a function that gives rows: its arguments in the types that it takes, and the type
+    /// of what it gives.
     pub(super) fn rows_of(
         &mut self,
         function: &str,

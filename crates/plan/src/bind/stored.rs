@@ -1,15 +1,15 @@
 //! What is kept as text, with its names written out.
 //!
-//! A view's query and a column's default are texts that are bound each time they are used: by whoever has another search
-//! path, after tables have got more columns. So that they go on meaning what they meant when they were made, the text that
-//! is kept has
+//! A view's query and a column's default are texts that are bound each time they are used: by
+//! whoever has another search path, after tables have got more columns. So that they go on meaning
+//! what they meant when they were made, the text that is kept has
 //! - a schema before each relation, and in what `nextval` and its kin are given,
 //! - the relation before a column where several are in sight,
 //! - columns instead of `*` and `TABLE`, and USING instead of NATURAL.
 //!
-//! The binder notes what names mean by their places in the text; then the parser's tree is changed there. What cannot be
-//! said by a name (a column of a query in FROM that has another of the same name) stays as it was: such a query lists its
-//! columns itself, so nothing is added to them.
+//! The binder notes what names mean by their places in the text; then the parser's tree is changed
+//! there. What cannot be said by a name (a column of a query in FROM that has another of the same
+//! name) stays as it was: such a query lists its columns itself, so nothing is added to them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -23,8 +23,8 @@ use sqlparser::tokenizer::{Location, Span};
 use super::{Binder, Query, rewrite};
 use crate::expr::Expr;
 
-/// Where the names of a stored query are looked up. They have schemas; those of views that were stored before they had are
-/// at least nothing that the user decides on.
+/// Where the names of a stored query are looked up. They have schemas; those of views that were
+/// stored before they had are at least nothing that the user decides on.
 pub(super) static SEARCH_PATH: [CompactString; 1] = [CompactString::const_new("public")];
 
 /// Functions whose first argument names a sequence.
@@ -139,7 +139,8 @@ impl Binder<'_> {
         scopes.flat_map(|scope| &scope.tables).filter(|table| table.visible).nth(1).is_some()
     }
 
-    /// What to write before a column's name so that it means just that; `None` for one that USING has joined.
+    /// What to write before a column's name so that it means just that; `None` for one that USING
+    /// has joined.
     fn relation_of(&self, depth: usize, name: &str, expr: &Expr) -> Option<Vec<CompactString>> {
         let scope = self.frames[depth].scopes.last()?;
         if scope.merged.iter().any(|merged| merged.name == name) {

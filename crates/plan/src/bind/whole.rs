@@ -1,9 +1,10 @@
 //! Nothing of a statement is ignored.
 //!
-//! The parser's tree knows the clauses of many dialects. Whoever binds a part of it looks at the fields that it uses; the
-//! functions here take each part to pieces without `..`, so that a field that a newer parser brings does not compile until
-//! somebody says what becomes of it. A field with `_` behind its name is used where the part is bound; all others are
-//! refused if they say anything.
+//! The parser's tree knows the clauses of many dialects. Whoever binds a part of it looks at the
+//! fields that it uses; the functions here take each part to pieces without `..`, so that a field
+//! that a newer parser brings does not compile until somebody says what becomes of it. A field with
+//! `_` behind its name is used where the part is bound; all others are refused if they say
+//! anything.
 
 use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -72,7 +73,8 @@ pub(super) fn lock(lock: &ast::LockClause) {
     let ast::LockClause { lock_type: _, of: _, nonblock: _ } = lock;
 }
 
-/// `WITH name AS (…)`; a CTE that is not called for is bound as well, so that what is wrong with it is said.
+/// `WITH name AS (…)`; a CTE that is not called for is bound as well, so that what is wrong with it
+/// is said.
 pub(super) fn cte(cte: &ast::Cte) -> Result<()> {
     // Whether it is materialized makes no difference but of speed.
     let ast::Cte { alias, query: _, from, materialized: _, closing_paren_token: _ } = cte;

@@ -81,7 +81,8 @@ impl Binder<'_> {
         bound
     }
 
-    /// An expression that the catalogue holds as text, over a row of all the table's columns if a table is given.
+    /// An expression that the catalogue holds as text, over a row of all the table's columns if a
+    /// table is given.
     pub fn stored_expr(&mut self, text: &str, table: Option<&Table>, ty: colibri_types::ColumnType) -> Result<Expr> {
         let parsed = colibri_syntax::parse_expr(text)?;
         let old_text = std::mem::take(&mut self.text);
@@ -542,7 +543,8 @@ impl Binder<'_> {
     fn scope_for_excluded(&mut self, table: &Table) {
         let (columns, hidden) = table_columns(table);
         let columns: Vec<Column> = columns.into_iter().take(table.columns.len()).collect();
-        // The existing row comes with its hidden number, if it has one, in no place: both rows are the table's columns.
+        // The existing row comes with its hidden number, if it has one, in no place: both rows are
+        // the table's columns.
         let scope = self.scope();
         let base = table.columns.len();
         scope.tables.push(ScopeTable {

@@ -1,7 +1,7 @@
 //! Expressions as text.
 //!
-//! Invariants: operators are in parentheses, so that nothing depends on their precedence; what has no name is shown by
-//! its place.
+//! Invariants: operators are in parentheses, so that nothing depends on their precedence; what has
+//! no name is shown by its place.
 
 use std::fmt::Write;
 

@@ -1,6 +1,8 @@
-//! A plan as JSON, as programs read it that show plans: PostgreSQL's keys and form, as far as the operators are alike.
+//! A plan as JSON, as programs read it that show plans: PostgreSQL's keys and form, as far as the
+//! operators are alike.
 //!
-//! The tree is the one that the lines show: an operator belongs to the last one before it that stands further left.
+//! The tree is the one that the lines show: an operator belongs to the last one before it that
+//! stands further left.
 
 use super::usage::Figure;
 use super::{Actual, ExplainOptions, Part, What};

@@ -115,7 +115,8 @@ pub(super) struct Wanted<'w> {
 /// About how many values an array has that is not known yet.
 const ARRAY_VALUES: f64 = 10.0;
 
-/// Whether a column of a type is found by the bytes of another type's value: `varchar` by `text`, `integer` by `bigint`.
+/// Whether a column of a type is found by the bytes of another type's value: `varchar` by `text`,
+/// `integer` by `bigint`.
 fn same_keys(column: Type, value: Type) -> bool {
     column == value || (column.is_integer() && value.is_integer()) || (column.is_text() && value.is_text())
 }
@@ -197,8 +198,8 @@ impl Wanted<'_> {
         found
     }
 
-    /// The path by a key's columns. `skipped`: how many values the first one has, which may be any of
-    /// them.
+    /// The path by a key's columns. `skipped`: how many values the first one has, which may be any
+    /// of them.
     fn path(&self, index: Option<&Arc<Index>>, skipped: Option<f64>, sargable: &[Sargable], sizes: &dyn Sizes) -> Path {
         let rows = sizes.rows(self.table).max(1.0);
         let values = skipped.unwrap_or(1.0);
@@ -326,9 +327,9 @@ impl Wanted<'_> {
         }
     }
 
-    /// The path by a key whose first column may have any value, if the conditions say something about
-    /// the second one; they are still looked at for each row. `None` if there are many values of the
-    /// first one, or the conditions say something about it.
+    /// The path by a key whose first column may have any value, if the conditions say something
+    /// about the second one; they are still looked at for each row. `None` if there are many values
+    /// of the first one, or the conditions say something about it.
     fn path_skipping(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], sizes: &dyn Sizes) -> Option<Path> {
         let key = self.key(index);
         let (&(first, ..), &(second, ..)) = (key.first()?, key.get(1)?);
@@ -557,7 +558,8 @@ pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Directi
 }
 
 impl Planner<'_> {
-    /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
+    /// The cheapest way, given the order that would spare a sort and how many rows are taken at
+    /// most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
         let (_, path, direction) = self.cheapest_cost(wanted, order, limit);
         (path, direction)
@@ -571,7 +573,8 @@ impl Planner<'_> {
         limit: Option<f64>,
     ) -> (f64, Path, Direction) {
         let paths = wanted.paths(self.sizes);
-        // All ways lead to the same rows. How many there are is known best to the one that says the least.
+        // All ways lead to the same rows. How many there are is known best to the one that says the
+        // least.
         let matching = |path: &Path| path.rows * self.left_of(wanted, path);
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<(f64, Path, Direction)> = None;
@@ -643,7 +646,8 @@ impl Planner<'_> {
         self.sizes.sampled(table, &own)
     }
 
-    /// A scan of a table with its conditions. `bind` turns values over known columns into what the scan is given.
+    /// A scan of a table with its conditions. `bind` turns values over known columns into what the
+    /// scan is given.
     pub(super) fn scan(
         &self,
         wanted: &Wanted<'_>,

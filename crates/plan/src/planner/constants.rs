@@ -1,12 +1,12 @@
 //! What is known of expressions before anything runs.
 //!
-//! As PostgreSQL does when it plans, expressions of constants are computed once; a strict function with a NULL is NULL,
-//! whatever its other arguments are; AND, OR, CASE and COALESCE lose what cannot matter. So what is never evaluated there is
-//! not evaluated here, and fails as little.
+//! As PostgreSQL does when it plans, expressions of constants are computed once; a strict function
+//! with a NULL is NULL, whatever its other arguments are; AND, OR, CASE and COALESCE lose what
+//! cannot matter. So what is never evaluated there is not evaluated here, and fails as little.
 //!
-//! What fails while it is computed makes the plan fail when it is run, before its first row is looked at: the statement can
-//! be prepared, as there. Parameters are not known here. What depends on them alone is looked at before what depends on the
-//! row as well, which comes to the same.
+//! What fails while it is computed makes the plan fail when it is run, before its first row is
+//! looked at: the statement can be prepared, as there. Parameters are not known here. What depends
+//! on them alone is looked at before what depends on the row as well, which comes to the same.
 //!
 //! Functions whose results may be long, or take long, are left to the run, which can be stopped.
 
@@ -181,7 +181,8 @@ enum Junction {
 }
 
 impl Planner<'_> {
-    /// Simplifies a query's expressions, those of queries in its FROM apart, whose turn comes when they are planned.
+    /// Simplifies a query's expressions, those of queries in its FROM apart, whose turn comes when
+    /// they are planned.
     pub(super) fn simplify_select(&mut self, select: &mut Select) {
         self.simplify_conditions(&mut select.filter);
         if let Some(group) = &mut select.group {
@@ -214,7 +215,8 @@ impl Planner<'_> {
                 Source::Working { .. } | Source::System { .. } => {}
             }
         }
-        // A call among the keys is the same as one in the list by its constants, which parameters are not.
+        // A call among the keys is the same as one in the list by its constants, which parameters
+        // are not.
         let has_rows = !select.extras.is_empty() || !select.grouped_rows.is_empty();
         self.computes |= select.group.is_some() && has_rows;
     }
@@ -236,7 +238,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Simplifies conditions that all have to be true: of WHERE, ON and HAVING, where NULL does what false does.
+    /// Simplifies conditions that all have to be true: of WHERE, ON and HAVING, where NULL does
+    /// what false does.
     pub(super) fn simplify_conditions(&mut self, conditions: &mut Vec<Expr>) {
         let all = std::mem::take(conditions).into_iter().flat_map(rewrite::conjuncts);
         let mut never = false;
@@ -454,8 +457,8 @@ fn forget_null(condition: &mut Expr) {
     }
 }
 
-/// A strict operation with a parameter that is NULL is NULL, whatever its other arguments are: PostgreSQL knows a
-/// parameter's value when it plans.
+/// A strict operation with a parameter that is NULL is NULL, whatever its other arguments are:
+/// PostgreSQL knows a parameter's value when it plans.
 fn ask_params_first(expr: &mut Expr) {
     let mut params = Vec::new();
     let mut fails = false;

@@ -1,9 +1,10 @@
 //! The order in which conditions are looked at.
 //!
-//! Conditions that all have to be true are looked at from the cheapest to the dearest, and those that cost the same in the
-//! order in which they were written: so an error shows where it does in PostgreSQL, whose measure this is. It counts calls:
-//! of an operator, a function, a cast that computes something. A query that depends on no row costs nothing, since it is run
-//! once; one that does costs more than anything else.
+//! Conditions that all have to be true are looked at from the cheapest to the dearest, and those
+//! that cost the same in the order in which they were written: so an error shows where it does in
+//! PostgreSQL, whose measure this is. It counts calls: of an operator, a function, a cast that
+//! computes something. A query that depends on no row costs nothing, since it is run once; one that
+//! does costs more than anything else.
 
 use colibri_types::{Category, Datum, Type, cast::CastContext, functions::Function};
 
@@ -12,7 +13,8 @@ use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
 
 /// For a query that is run for each row.
 const QUERY_COST: f64 = 1e6;
-/// For one that PostgreSQL makes a join of: it comes behind whatever is looked at on the way to the join.
+/// For one that PostgreSQL makes a join of: it comes behind whatever is looked at on the way to the
+/// join.
 const JOIN_COST: f64 = 2e6;
 /// How many values an array is guessed to have that is not known yet.
 const ARRAY_VALUES: f64 = 10.0;
@@ -23,7 +25,8 @@ const HASHED_LIST_MIN: usize = 9;
 pub(super) fn ordered(conditions: Vec<Expr>) -> Option<Expr> {
     let mut all: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
     if all.len() > 1 {
-        // Equalities come behind others that cost the same: PostgreSQL finds out first what else they say.
+        // Equalities come behind others that cost the same: PostgreSQL finds out first what else
+        // they say.
         let key = |condition: &Expr| (of_condition(condition), is_equality(condition));
         let mut keyed: Vec<((f64, bool), Expr)> =
             all.into_iter().map(|condition| (key(&condition), condition)).collect();

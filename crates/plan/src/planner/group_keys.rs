@@ -5,8 +5,9 @@
 //! from any row of the group. Object-relational mappers write such lists with all columns of a
 //! table.
 //!
-//! A key follows from the others if it is a column of a table of which they hold a unique key without
-//! NULLs, or a column that has to be equal to one that is known. This goes on from table to table.
+//! A key follows from the others if it is a column of a table of which they hold a unique key
+//! without NULLs, or a column that has to be equal to one that is known. This goes on from table to
+//! table.
 //!
 //! Invariant: of what is equal, but not the same (`1.0` and `1.00`), the group shows what its first
 //! row has, as it did before.

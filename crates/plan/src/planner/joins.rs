@@ -3,9 +3,9 @@
 //! Inner joins are taken apart into relations and conditions, and put together again: in the order
 //! that the pass `join_order` has chosen, if it has; or else greedily, the smallest relation first,
 //! then the one that makes the cheapest join. Outer joins keep their place. A semi or an anti join
-//! takes its turn with the inner ones, once all that its conditions look at is there. A semi join by
-//! equalities with few values is an inner join with the different ones of these, where that lets a
-//! table's rows be looked up.
+//! takes its turn with the inner ones, once all that its conditions look at is there. A semi join
+//! by equalities with few values is an inner join with the different ones of these, where that lets
+//! a table's rows be looked up.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub(super) const UNITS_PER_METHOD: usize = 500;
 pub(super) const HASH_COST: f64 = 1.5;
 /// What looking for a row in a hash table costs that few rows are found in.
 const PROBE_COST: f64 = 0.3;
-/// A side is only put in place of the other, whose order is lost by that, if it is larger by this factor.
+/// A side is only put in place of the other, whose order is lost by that, if it is larger by this
+/// factor.
 const KEPT_RATIO: f64 = 2.0;
 /// What part of its rows a semi or an anti join leaves.
 const PARTNER_SHARE: f64 = 0.5;
@@ -176,7 +177,8 @@ impl Planner<'_> {
         let mut conditions: Vec<Expr> = conditions;
         take_apart(from, tables.relations, &mut items, &mut conditions);
         let conditions: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
-        // What depends on no row comes before everything else, which is not looked at where it is false.
+        // What depends on no row comes before everything else, which is not looked at where it is
+        // false.
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
         let across = hand_out(conditions, &mut items);
         if let [item] = &mut items[..]
@@ -209,7 +211,8 @@ impl Planner<'_> {
         order: Option<Vec<usize>>,
         tables: &Tables<'_>,
     ) -> Result<Planned> {
-        // What each part needs to give: what is needed above, and what conditions across parts look at.
+        // What each part needs to give: what is needed above, and what conditions across parts look
+        // at.
         let needed = needed_with(tables, across.iter().chain(items.iter().flat_map(|item| &item.on)));
         let tables = &Tables { needed: &needed, ..*tables };
         let estimates: Vec<f64> = items.iter().map(|item| self.estimate(item, tables)).collect();
@@ -593,7 +596,8 @@ impl Planner<'_> {
         let Source::Table(table) = &relation.source else {
             return Err(Error::internal("an index join needs a table"));
         };
-        // All conditions go to the inner scan: a row that fails them is no partner, for outer joins too.
+        // All conditions go to the inner scan: a row that fails them is no partner, for outer joins
+        // too.
         let inner_columns = Columns(vec![(relation.base, relation.base + relation.width)]);
         let mut conditions = inner_conditions;
         let mut late = Vec::new();

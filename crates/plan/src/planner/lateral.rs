@@ -1,7 +1,8 @@
 //! What is LATERAL: functions in FROM and queries that look at what stands before them.
 //!
-//! A nested loop puts the columns of the outer row that the inner side takes into slots, and runs it anew for each row.
-//! While the inner side is planned, the planner knows which columns are in which slots.
+//! A nested loop puts the columns of the outer row that the inner side takes into slots, and runs
+//! it anew for each row. While the inner side is planned, the planner knows which columns are in
+//! which slots.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use crate::logical::{From, Relation};
 use crate::plan::{JoinKind, Node, Series};
 
 impl Planner<'_> {
-    /// Columns that functions and LATERAL queries in a part of FROM take from outside of it, and nothing further up gives.
+    /// Columns that functions and LATERAL queries in a part of FROM take from outside of it, and
+    /// nothing further up gives.
     pub(super) fn taken(&self, from: &From, relations: &[Relation]) -> Vec<usize> {
         let own = columns_of(from, relations);
         let mut taken = Vec::new();
@@ -88,7 +90,8 @@ impl Planner<'_> {
         Ok(Planned { node, layout, rows: (outer.rows * inner.rows).max(1.0), order: outer.order })
     }
 
-    /// Functions in FROM: one alone, or several side by side, of which the shorter ones give NULLs in the end.
+    /// Functions in FROM: one alone, or several side by side, of which the shorter ones give NULLs
+    /// in the end.
     pub(super) fn functions(&self, calls: &[(Series, Vec<Expr>)], numbered: bool) -> Result<Node> {
         let mut list = Vec::with_capacity(calls.len());
         for (series, args) in calls {

@@ -3,10 +3,12 @@
 //! Each query goes through the `passes` first, of which the last one orders joins (`join_order`).
 //! Then it is planned from FROM upwards: the way to each table's rows (`access`, `relation`), the
 //! kind of joins (`joins`), then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what
-//! statements that write put on top (`write`) and what they have to obey (`rules`). Conditions are put in the order of what they `cost`. Costs
-//! are counted in rows looked at; the sizes of tables are exact, since the store counts.
+//! statements that write put on top (`write`) and what they have to obey (`rules`). Conditions are
+//! put in the order of what they `cost`. Costs are counted in rows looked at; the sizes of tables
+//! are exact, since the store counts.
 //!
-//! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
+//! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its
+//! columns is.
 
 mod access;
 mod alternatives;
@@ -65,8 +67,8 @@ pub struct Sampled {
     pub rows: u32,
 }
 
-/// How many rows have the same values in some columns. The two differ where a few values have most of
-/// the rows.
+/// How many rows have the same values in some columns. The two differ where a few values have most
+/// of the rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alike {
     /// As a row, on average over all rows.
@@ -89,8 +91,8 @@ pub trait Sizes {
     /// How many rows a table has.
     fn rows(&self, table: &Table) -> f64;
 
-    /// About how many rows have the same values in the first `columns` columns of an index, or of the
-    /// primary key; `None` if the table has no rows to learn it from.
+    /// About how many rows have the same values in the first `columns` columns of an index, or of
+    /// the primary key; `None` if the table has no rows to learn it from.
     fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike>;
 
     /// How many rows some ranges of an index hold, or of the table's own key: counted if the values
@@ -138,7 +140,8 @@ struct Planner<'a> {
     computes: bool,
     /// Slots given out so far.
     slots: usize,
-    /// Columns of the wide row at hand that nested loops further up put into slots, for what is LATERAL.
+    /// Columns of the wide row at hand that nested loops further up put into slots, for what is
+    /// LATERAL.
     provided: Vec<(usize, usize)>,
     /// What WITH queries have become: each is planned once, however often it is read.
     shared: HashMap<usize, Arc<Node>>,
@@ -209,8 +212,8 @@ struct Planned {
     layout: Layout,
     /// About how many rows it gives.
     rows: f64,
-    /// What its rows are ordered by: columns of the wide row, and whether descending with NULLs first. Rows that are equal
-    /// in these come in any order.
+    /// What its rows are ordered by: columns of the wide row, and whether descending with NULLs
+    /// first. Rows that are equal in these come in any order.
     order: Vec<Ordered>,
 }
 

@@ -84,7 +84,8 @@ pub(super) fn constant_limit(query: &Query) -> Option<f64> {
     Some(value(&query.limit).unwrap_or(100.0) + value(&query.offset).unwrap_or(100.0))
 }
 
-/// For each relation of a SELECT, its columns that are looked at above FROM, `locked` ones among them.
+/// For each relation of a SELECT, its columns that are looked at above FROM, `locked` ones among
+/// them.
 pub(super) fn needed_above(select: &Select, locked: &[usize]) -> Vec<Vec<usize>> {
     let mut needed = vec![Vec::new(); select.relations.len()];
     let mut need = |expr: &Expr| {
@@ -186,8 +187,8 @@ impl Planner<'_> {
                 (Some(limit), None) => Some(limit.clone()),
                 (Some(limit), Some(offset)) => sum(limit, offset),
             };
-            // A row that another transaction has locked may be skipped, and DISTINCT ON leaves rows out: then more are
-            // needed than LIMIT says.
+            // A row that another transaction has locked may be skipped, and DISTINCT ON leaves rows
+            // out: then more are needed than LIMIT says.
             let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
             let top = if query.locks.is_empty() && !leaves_out { top } else { None };
             node = Node::Sort { input: Box::new(node), keys: query.order.clone().into(), top };
@@ -488,7 +489,8 @@ fn with_extras(node: Node, select: &Select, mut places: Places) -> (Node, Vec<Ex
     (node, exprs)
 }
 
-/// Rows with what functions give behind them. A function that is called on what another one gives comes behind that one.
+/// Rows with what functions give behind them. A function that is called on what another one gives
+/// comes behind that one.
 fn expanded(node: Node, places: &mut Places, mut calls: Vec<(usize, &Extra)>) -> Node {
     let mut node = node;
     while !calls.is_empty() {
@@ -518,13 +520,13 @@ fn with_grouped_rows(node: Node, layout: &Layout, select: &Select) -> (Node, Pla
     (node, places)
 }
 
-/// Bug: `SELECT nextval('s') FROM t ORDER BY x LIMIT 3` took a value for each row of the table, in the order of the table.
-/// Consequence: the three rows had values out of order, and the others were lost. Fix: what gives another value each time
-/// is evaluated behind the sort, for rows that are given; what the rows are sorted by, or told
-/// apart by (`keys`), is not.
+/// Bug: `SELECT nextval('s') FROM t ORDER BY x LIMIT 3` took a value for each row of the table, in
+/// the order of the table. Consequence: the three rows had values out of order, and the others were
+/// lost. Fix: what gives another value each time is evaluated behind the sort, for rows that are
+/// given; what the rows are sorted by, or told apart by (`keys`), is not.
 ///
-/// Gives the projection without such expressions, behind whose columns stands what they need, and what is to be projected
-/// behind the sort.
+/// Gives the projection without such expressions, behind whose columns stands what they need, and
+/// what is to be projected behind the sort.
 fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>>) {
     let Node::Project { input, exprs } = node else { return (node, None) };
     let is_key = |place: usize| {
@@ -566,7 +568,8 @@ fn distinct(node: Node, distinct: &Distinct) -> Node {
     }
 }
 
-/// The first of the rows that are equal in some columns: these are put in front, and taken off again.
+/// The first of the rows that are equal in some columns: these are put in front, and taken off
+/// again.
 fn distinct_on(node: Node, places: &[usize], width: usize) -> Node {
     let front = places.iter().copied().chain(0..width).map(Expr::Column).collect();
     let node = Node::Project { input: Box::new(node), exprs: front };

@@ -19,7 +19,8 @@ pub(super) fn is_constant(condition: &Expr) -> bool {
     rewrite::depends_on_no_row(condition)
 }
 
-/// Rows under conditions that are the same for all of them: looked at once, before the first one is touched.
+/// Rows under conditions that are the same for all of them: looked at once, before the first one is
+/// touched.
 pub(super) fn gated(planned: Planned, conditions: Vec<Expr>) -> Planned {
     // What takes a query to know is asked behind what does not.
     let (pure, asking): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(rewrite::is_pure);

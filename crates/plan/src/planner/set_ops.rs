@@ -1,15 +1,15 @@
 //! Planning UNION, INTERSECT and EXCEPT.
 //!
 //! INTERSECT and EXCEPT put the different rows of the left side into a hash table, and go through
-//! the right one. Where the right side is a table that the rows of a small left side can be looked up
-//! in, they are a semi and an anti join instead:
+//! the right one. Where the right side is a table that the rows of a small left side can be looked
+//! up in, they are a semi and an anti join instead:
 //!
 //! ```text
 //! SELECT a FROM s EXCEPT SELECT b FROM t WHERE t.open
 //! SELECT DISTINCT a FROM s WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.open AND t.b = s.a)
 //! ```
-//! NULLs are equal to each other in set operations and equal to nothing in joins. So each column must
-//! be free of NULLs on one side at least.
+//! NULLs are equal to each other in set operations and equal to nothing in joins. So each column
+//! must be free of NULLs on one side at least.
 
 use colibri_types::Result;
 
@@ -24,7 +24,8 @@ use crate::plan::{Node, SetOp};
 impl Planner<'_> {
     pub(super) fn set(&mut self, op: SetOperation, all: bool, left: &Query, right: &Query) -> Result<Node> {
         let columns = left.columns.len();
-        // UNIONs in a row are done side by side: what an inner one leaves out, the outer one does as well.
+        // UNIONs in a row are done side by side: what an inner one leaves out, the outer one does
+        // as well.
         let mut queries = vec![right];
         let mut first = left;
         while let (SetOperation::Union, Body::Set { op: SetOperation::Union, all: inner_all, left, right }) =

@@ -78,7 +78,8 @@ fn lower_conflict(planner: &mut Planner<'_>, conflict: &mut OnConflict) -> Resul
     condition.iter_mut().try_for_each(|condition| planner.lower(condition))
 }
 
-/// Columns of a table that the checks, indexes and foreign keys touched by changes of some columns look at.
+/// Columns of a table that the checks, indexes and foreign keys touched by changes of some columns
+/// look at.
 fn touched_by(table: &Table, rules: &TableRules, changed: &[usize]) -> Vec<usize> {
     let mut columns = table.key_columns().to_vec();
     for index in &table.indexes {
@@ -192,8 +193,8 @@ fn has_query(expr: &Expr) -> bool {
     rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_)))
 }
 
-/// Evaluates expressions over a source's row with the source, behind its `width` columns, and puts those columns in their
-/// place.
+/// Evaluates expressions over a source's row with the source, behind its `width` columns, and puts
+/// those columns in their place.
 fn ahead<'e>(source: Node, width: usize, exprs: impl Iterator<Item = &'e mut Expr>) -> Node {
     let mut columns: Vec<Expr> = (0..width).map(Expr::Column).collect();
     for expr in exprs {
@@ -203,8 +204,9 @@ fn ahead<'e>(source: Node, width: usize, exprs: impl Iterator<Item = &'e mut Exp
     if columns.len() == width { source } else { Node::Project { input: Box::new(source), exprs: columns.into() } }
 }
 
-/// Queries in assignments and in RETURNING see the tables as they were before the statement. So they are evaluated with the
-/// rows of the source, all of which are there before the first one is changed.
+/// Queries in assignments and in RETURNING see the tables as they were before the statement. So
+/// they are evaluated with the rows of the source, all of which are there before the first one is
+/// changed.
 fn ahead_of_update(
     source: Node,
     width: usize,

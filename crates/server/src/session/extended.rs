@@ -112,7 +112,8 @@ struct Suspended {
 }
 
 impl Portal {
-    /// One that the session had may have ended with a savepoint, or by CLOSE, and another may have its name.
+    /// One that the session had may have ended with a savepoint, or by CLOSE, and another may have
+    /// its name.
     fn is_there(&self, name: &str, session: &Session) -> bool {
         if self.blocks_ended != session.blocks_ended() {
             return false;
@@ -145,7 +146,8 @@ impl Statement {
         }
     }
 
-    /// In a block that has failed, refuses to describe what gives rows: their types may have been made in it.
+    /// In a block that has failed, refuses to describe what gives rows: their types may have been
+    /// made in it.
     fn check_described(&self, session: &Session) -> Result<(), Error> {
         match self {
             Self::Sql(prepared) if prepared.columns().is_some() => session.check_not_failed(),
@@ -163,7 +165,8 @@ impl Portals {
         }
     }
 
-    /// A statement has failed. What the session has ends with the transaction, or not, if a savepoint is younger.
+    /// A statement has failed. What the session has ends with the transaction, or not, if a
+    /// savepoint is younger.
     pub(super) fn fail(&mut self) {
         for portal in self.unnamed.iter_mut().chain(self.named.values_mut()) {
             if !matches!(portal.stage, Stage::InSession | Stage::Failed(_)) && !portal.ends_failed {
@@ -488,7 +491,8 @@ impl Client {
         portals.hand_over_all(session)
     }
 
-    /// The text of a message Query is about to run: it may ask for portals that are bound, and ends the unnamed statement.
+    /// The text of a message Query is about to run: it may ask for portals that are bound, and ends
+    /// the unnamed statement.
     pub(super) fn before_query(&mut self) -> Result<(), Error> {
         self.unit = None;
         // What has failed stays until something else takes its place.

@@ -18,8 +18,8 @@
 //! Invariants
 //! - An answer that reports a commit, or contains data of one, is sent only when the commit is
 //!   durable: [`Client::flush`] waits for that before every write.
-//! - A client that waits for its next message costs its task, its session and little else; a client that does not read
-//!   stops its statement at [`OUT_BYTES`].
+//! - A client that waits for its next message costs its task, its session and little else; a client
+//!   that does not read stops its statement at [`OUT_BYTES`].
 //! - After an error of an extended message all others up to the next Sync are left out.
 //! - Errors and notices are sent as soon as all received messages are handled, even without a
 //!   Flush: many clients send a Sync only when they have read an error.
@@ -147,8 +147,8 @@ const REPORTED: [(&str, &str); 9] = [
 /// The time without another reading of a clock: a client sends dozens of statements at once.
 #[derive(Default)]
 struct Times {
-    /// An instant since the client was last waited for, and the wall's clock at that, in microseconds since 2000-01-01
-    /// 00:00 UTC.
+    /// An instant since the client was last waited for, and the wall's clock at that, in
+    /// microseconds since 2000-01-01 00:00 UTC.
     came: Option<(Instant, i64)>,
     /// When the statement at work began, by the wall's clock as above.
     began_us: i64,
@@ -523,7 +523,8 @@ impl Client {
         self.more(limit, !is_open).await
     }
 
-    /// Waits for more bytes. With `may_leave` a server that is about to end need not wait for the client.
+    /// Waits for more bytes. With `may_leave` a server that is about to end need not wait for the
+    /// client.
     async fn more(&mut self, limit: Option<Duration>, may_leave: bool) -> Result<(), End> {
         let mut timer: Option<Pin<&mut Sleep>> = None;
         let mut sleeping = pin!(limit.map(sleep));

@@ -1,4 +1,5 @@
-//! What leaves the server when: errors and what came before them; and portals that statements and both protocols share.
+//! What leaves the server when: errors and what came before them; and portals that statements and
+//! both protocols share.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,9 @@ fn kinds(wire: &mut Wire, count: usize) -> String {
     (0..count).map(|_| wire.receive().unwrap().kind as char).collect()
 }
 
-/// Bug: an error was kept until the next Sync. Consequence: clients that send one only when they have read the error
-/// (asyncpg, postgres.js, pgloader) hung on every query that failed. Fix: it leaves as soon as the server has nothing more
-/// to read.
+/// Bug: an error was kept until the next Sync. Consequence: clients that send one only when they
+/// have read the error (asyncpg, postgres.js, pgloader) hung on every query that failed. Fix: it
+/// leaves as soon as the server has nothing more to read.
 #[test]
 fn an_error_leaves_before_a_sync_whichever_message_it_answers() {
     let (_dir, server) = server();
@@ -119,8 +120,9 @@ fn given(answer: Result<Answer, Told>) -> (usize, String, Vec<String>) {
     (answer.rows.len(), answer.kinds, answer.tags)
 }
 
-/// Bug: a simple query ended the portals of its transaction. Consequence: drivers that fetch in pieces and query by text
-/// in between lost their cursor. Fix: what others could ask for is the session's, among its cursors.
+/// Bug: a simple query ended the portals of its transaction. Consequence: drivers that fetch in
+/// pieces and query by text in between lost their cursor. Fix: what others could ask for is the
+/// session's, among its cursors.
 #[test]
 fn a_named_portal_outlives_simple_queries_and_is_a_cursor_of_sql() {
     let (_dir, server) = server();
@@ -202,8 +204,9 @@ fn names_count_up_to_63_bytes() {
     assert_eq!(wire.parse(&long, "SELECT 8").sync().flush().answer().unwrap_err().code(), "42P05");
 }
 
-/// Bug: nothing counted how deep prepared statements execute each other. Consequence: one that executes itself used up
-/// the stack, and the server with all of its sessions was gone. Fix: a limit.
+/// Bug: nothing counted how deep prepared statements execute each other. Consequence: one that
+/// executes itself used up the stack, and the server with all of its sessions was gone. Fix: a
+/// limit.
 #[test]
 fn a_prepared_statement_that_executes_itself_is_refused() {
     let (_dir, server) = server();
@@ -228,8 +231,9 @@ fn a_simple_query_ends_the_unnamed_statement_and_portal() {
 
 // ---- one text of several statements ----
 
-/// Bug: the statements of a text were read one by one. Consequence: those in front of a mistake were carried out, and a
-/// COMMIT among them kept them. Fix: all of a text is read before anything of it runs.
+/// Bug: the statements of a text were read one by one. Consequence: those in front of a mistake
+/// were carried out, and a COMMIT among them kept them. Fix: all of a text is read before anything
+/// of it runs.
 #[test]
 fn nothing_of_a_text_runs_that_has_a_mistake_further_down() {
     let (_dir, server) = server();

@@ -1,7 +1,8 @@
 //! `COMMENT ON` tables, views, sequences, indexes, columns, constraints, schemas, databases and
 //! roles.
 //!
-//! Comments on databases and roles belong to the cluster, and change at once; the others are part of the catalogue.
+//! Comments on databases and roles belong to the cluster, and change at once; the others are part
+//! of the catalogue.
 
 use colibri_catalog::{CONSTRAINT_COMMENT, Catalog, Change, ObjectId, Relation};
 use colibri_syntax::tree::{Object, ObjectKind as Kind};

@@ -560,7 +560,8 @@ impl Session {
         found
     }
 
-    /// The roles that a statement about what they own names, if whoever asks has all of them. `act`: `drop objects`.
+    /// The roles that a statement about what they own names, if whoever asks has all of them.
+    /// `act`: `drop objects`.
     fn owners(&self, actors: &[RoleName], act: &str) -> Result<Vec<RoleId>> {
         let roles = actors.iter().map(|actor| self.actor(actor)).collect::<Result<Vec<_>>>()?;
         self.expect_has(&roles, act)?;

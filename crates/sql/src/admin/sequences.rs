@@ -1,7 +1,8 @@
 //! ALTER SEQUENCE.
 //!
-//! What a sequence is belongs to the catalogue and changes with the transaction; where it stands does not, but RESTART
-//! takes effect with the transaction as well, since the sequence goes to its new place when that commits.
+//! What a sequence is belongs to the catalogue and changes with the transaction; where it stands
+//! does not, but RESTART takes effect with the transaction as well, since the sequence goes to its
+//! new place when that commits.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Rows as COPY FROM reads them, from bytes that come in pieces.
 //!
-//! Invariants: what is in `buffer` was not parsed yet; its first `scanned` bytes hold no end of a line. After an error
-//! the parser is of no more use.
+//! Invariants: what is in `buffer` was not parsed yet; its first `scanned` bytes hold no end of a
+//! line. After an error the parser is of no more use.
 
 use colibri_types::{
     Datum, Env, Error, Modifier, Result, SqlState, binary_io, cast, cast::CastContext, pieces, pieces::Pace, pulse,
@@ -315,7 +315,8 @@ impl CopyParser {
         mismatch.map_or(Ok(()), |message| Err(self.in_line(bad(message), Some(line))))
     }
 
-    /// A row, or the header, of a binary file: how many bytes it took, or `None` if it is not whole yet.
+    /// A row, or the header, of a binary file: how many bytes it took, or `None` if it is not whole
+    /// yet.
     fn take_binary(&mut self, bytes: &[u8], env: &Env, rows: &mut ParsedRows) -> Result<Option<usize>> {
         if self.header_is_due {
             return self.take_binary_header(bytes);

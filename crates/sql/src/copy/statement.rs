@@ -39,7 +39,8 @@ fn bad(message: impl Into<String>) -> Error {
 }
 
 impl CopyOptions {
-    /// The options, all together. `columns` says how many are copied; `place` which of them has a name, or that there is none.
+    /// The options, all together. `columns` says how many are copied; `place` which of them has a
+    /// name, or that there is none.
     pub(crate) fn of(
         wanted: &tree::CopyOptions,
         is_to: bool,

@@ -1,4 +1,5 @@
-//! Statements that are not plans: transactions, settings, prepared statements, EXPLAIN, changes of the catalogue.
+//! Statements that are not plans: transactions, settings, prepared statements, EXPLAIN, changes of
+//! the catalogue.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ pub(super) fn writes(statement: &Statement) -> bool {
     }
 }
 
-/// Whether a utility runs a query, which may lock rows and cannot run in a transaction that only reads then.
+/// Whether a utility runs a query, which may lock rows and cannot run in a transaction that only
+/// reads then.
 pub(super) fn may_lock(statement: &Statement) -> bool {
     let Statement::Explain(explain) = statement else { return false };
     let given = explain.options.iter().rfind(|option| option.name.starts_with("analy"));
@@ -325,8 +327,8 @@ impl Session {
         }
     }
 
-    /// The statement that EXECUTE runs, with its parameters. It runs in EXECUTE's place, so that its
-    /// rows go out as they come. It may be another EXECUTE, if it was prepared by the protocol.
+    /// The statement that EXECUTE runs, with its parameters. It runs in EXECUTE's place, so that
+    /// its rows go out as they come. It may be another EXECUTE, if it was prepared by the protocol.
     pub(super) fn executed_with(&mut self, prepared: &Prepared) -> Result<Option<(Arc<Prepared>, Vec<Datum>)>> {
         let super::plans::Command::Utility(statement) = &prepared.command else { return Ok(None) };
         let Statement::Execute(execute) = &**statement else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! What all sessions of a database share: the store, the newest catalogue, sequences and row numbers.
+//! What all sessions of a database share: the store, the newest catalogue, sequences and row
+//! numbers.
 //!
 //! Sequences and row numbers are counters in memory. A sequence's state on disk is ahead of the
 //! counter by a block of values, written by a transaction of its own without a wait: a transaction
@@ -228,7 +229,8 @@ impl Engine {
         Ok(SequencePlace { value: counter.value, called: counter.called })
     }
 
-    /// Takes over where a transaction that has committed has left a sequence. The state on disk says so already.
+    /// Takes over where a transaction that has committed has left a sequence. The state on disk
+    /// says so already.
     pub(crate) fn take_over(&self, sequence: &Sequence, place: SequencePlace) {
         let SequencePlace { value, called } = place;
         self.sequences.lock().insert(sequence.id, Counter { value, called, left: 0, increment: sequence.increment });
@@ -389,7 +391,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Gives back what is left of blocks of sequences' values. If that fails, the values are skipped, as after a crash.
+    /// Gives back what is left of blocks of sequences' values. If that fails, the values are
+    /// skipped, as after a crash.
     fn drop(&mut self) {
         let counters = std::mem::take(&mut *self.sequences.lock());
         for (id, counter) in counters.into_iter().filter(|(_, counter)| counter.left > 0) {

@@ -368,7 +368,8 @@ impl Session {
         Err(Error::new(SqlState("55006"), message))
     }
 
-    /// Runs cursors on towards their ends, a batch of one of them at a time. `None` when all are there.
+    /// Runs cursors on towards their ends, a batch of one of them at a time. `None` when all are
+    /// there.
     pub(super) fn settle_cursors(&mut self, budget_rows: i64) -> Result<Option<Progress>> {
         self.settle(budget_rows, |_| true)
     }

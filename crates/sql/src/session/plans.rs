@@ -1,7 +1,9 @@
-//! Prepared statements: what is known of a statement before it runs, and the plans kept by their text.
+//! Prepared statements: what is known of a statement before it runs, and the plans kept by their
+//! text.
 //!
-//! Most of that follows from the text and the catalogue, and is the same for all sessions: the [`Recipe`], which they share (see
-//! [`recipes`](super::recipes)). So the plans of what many sessions run lie in the processor's caches once, and not once a session.
+//! Most of that follows from the text and the catalogue, and is the same for all sessions: the
+//! [`Recipe`], which they share (see [`recipes`](super::recipes)). So the plans of what many
+//! sessions run lie in the processor's caches once, and not once a session.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -342,7 +344,8 @@ impl Session {
         let prepared = self.prepare_shape(text, &shape, &types, known);
         self.end_preparing(preparing);
         let prepared = prepared.ok()??;
-        // Strings become what they are compared with, or stored as; what is wrong with one is said of the text itself.
+        // Strings become what they are compared with, or stored as; what is wrong with one is said
+        // of the text itself.
         for ((value, hint), &ty) in values.iter_mut().zip(&types).zip(&prepared.params) {
             if hint.is_none() && ty != Type::Text {
                 let Datum::Text(text) = &*value else { return None };
@@ -370,7 +373,8 @@ impl Session {
         }
         // What is wrong with the text says nothing of its shape.
         let plain = self.prepare_in_txn(text, &[])?;
-        // What is computed of literals, or fails for them, before anything runs is not known of parameters.
+        // What is computed of literals, or fails for them, before anything runs is not known of
+        // parameters.
         let computes = |prepared: &Prepared| matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some());
         let lifted = self.prepare_in_txn(shape, types).ok().filter(|lifted| {
             !computes(&plain)
@@ -565,7 +569,8 @@ impl Session {
             cursor_rows: None,
             current_of: None,
             adds_to: None,
-            // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
+            // The number of a catalogue that is not committed may become another's: no other block
+            // may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
             search_path: self.own.search_path.clone(),
             needs: Vec::new(),
@@ -584,7 +589,8 @@ impl Session {
             && Arc::ptr_eq(&prepared.authority, &self.own.authority)
     }
 
-    /// Another plan, if a statement's is not right for the catalogue that the transaction sees, or for the sizes of tables.
+    /// Another plan, if a statement's is not right for the catalogue that the transaction sees, or
+    /// for the sizes of tables.
     pub(super) fn renewed(&mut self, prepared: &Prepared, params: &[Datum]) -> Result<Option<Arc<Prepared>>> {
         if !matches!(prepared.command, Command::Plan { .. }) {
             return Ok(None);
@@ -599,8 +605,8 @@ impl Session {
                 return self.variant(prepared, params);
             }
         }
-        // Parameters keep the types that the client was told, whatever becomes of the columns that they are meant for: their
-        // values are cast as those of other expressions are.
+        // Parameters keep the types that the client was told, whatever becomes of the columns that
+        // they are meant for: their values are cast as those of other expressions are.
         let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
         let known = self.plans.by_text.get(&(text.clone(), hints.clone()));
         let known = known.filter(|known| self.is_current(known) && !self.is_outgrown(known)).cloned();

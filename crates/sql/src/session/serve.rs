@@ -92,8 +92,9 @@ impl Session {
         parts
     }
 
-    /// Begins a block that nobody has asked for: the statements that come until [`Session::end_implicit_block`] are one
-    /// transaction, unless one of them begins or ends a block by itself. Does nothing within a block.
+    /// Begins a block that nobody has asked for: the statements that come until
+    /// [`Session::end_implicit_block`] are one transaction, unless one of them begins or ends a
+    /// block by itself. Does nothing within a block.
     pub fn begin_implicit_block(&mut self) {
         if self.state == TransactionState::Idle {
             self.open_block(self.own.settings.hot().modes());

@@ -49,9 +49,11 @@ pub enum Progress {
     Fetch(StoreWait),
     /// Step on at this instant.
     Sleep(Instant),
-    /// The statement commits behind others: wait for this, then step on. It can no more be cancelled.
+    /// The statement commits behind others: wait for this, then step on. It can no more be
+    /// cancelled.
     Commits(CommitTurn),
-    /// The statement is done. What it did, and what it gave, may be told outside when the ticket says so.
+    /// The statement is done. What it did, and what it gave, may be told outside when the ticket
+    /// says so.
     Done(Completion),
 }
 
@@ -85,8 +87,8 @@ pub struct Running {
     /// sleep as long once more.
     pub(super) slept: Duration,
     pub(super) slept_before: Duration,
-    /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
-    /// may change it.
+    /// The catalogue as the statement found it, and whether the block had changed it: for taking
+    /// back a statement that may change it.
     pub(super) catalog_before: Option<(Arc<Catalog>, bool, OwnSequences)>,
 }
 
@@ -166,7 +168,8 @@ fn catalog_conflict() -> Error {
 }
 
 impl Session {
-    /// Prepares a statement; its text holds no more than one. Types of parameters may be given, or left to be found.
+    /// Prepares a statement; its text holds no more than one. Types of parameters may be given, or
+    /// left to be found.
     ///
     /// # Errors
     /// Syntax, names, types: whatever can be said of a statement before it runs.
@@ -264,7 +267,8 @@ impl Session {
         std::mem::take(&mut self.rows)
     }
 
-    /// Takes back rows that were told, for the memory of the next ones: not more than a few kilobytes of it is kept.
+    /// Takes back rows that were told, for the memory of the next ones: not more than a few
+    /// kilobytes of it is kept.
     pub fn keep_rows(&mut self, rows: Rows) {
         self.rows = rows.emptied();
     }
@@ -291,7 +295,8 @@ impl Session {
         }
     }
 
-    /// Goes on with a statement, for about as many rows looked at as the budget says. Puts rows into `out`.
+    /// Goes on with a statement, for about as many rows looked at as the budget says. Puts rows
+    /// into `out`.
     ///
     /// # Errors
     /// The statement's. It is over then, and taken back.
@@ -319,8 +324,8 @@ impl Session {
         }
     }
 
-    /// Whether a statement that is a transaction by itself has failed for others' sake only, and nobody has seen anything
-    /// of it: then it runs again, unseen.
+    /// Whether a statement that is a transaction by itself has failed for others' sake only, and
+    /// nobody has seen anything of it: then it runs again, unseen.
     fn runs_again_after(&self, running: &Running, error: &Error) -> bool {
         let repeats = matches!(running.prepared.command, Command::Plan { .. } | Command::Utility(_));
         error.is_retryable()
@@ -343,15 +348,15 @@ impl Session {
         self.end_advisory_statement();
     }
 
-    /// Whether a circle of those who wait would be the same again: what the session holds in it does not end with the
-    /// transaction.
+    /// Whether a circle of those who wait would be the same again: what the session holds in it
+    /// does not end with the transaction.
     #[must_use]
     pub fn deadlock_stays(&self, error: &Error) -> bool {
         store_error::is_deadlock(error) && self.own.advisory.outlives_transactions()
     }
 
-    /// A number that is another one when something has changed that no transaction takes back: nothing that it happened in
-    /// may run again unseen.
+    /// A number that is another one when something has changed that no transaction takes back:
+    /// nothing that it happened in may run again unseen.
     #[must_use]
     pub fn lasting_changes(&self) -> u64 {
         self.own.advisory.changes()
@@ -486,7 +491,8 @@ impl Session {
         }
     }
 
-    /// Remembers of statements that added to rows that one of those rows was read in the same transaction.
+    /// Remembers of statements that added to rows that one of those rows was read in the same
+    /// transaction.
     pub(super) fn note_read_back(&mut self) {
         if self.block.added.is_empty() {
             return;
@@ -511,8 +517,9 @@ impl Session {
                 return Err(store_error::not_serializable());
             }
             None => {
-                // What failed is taken back, so that a block can go on behind a savepoint. What wrote nothing (a cursor may
-                // have begun a while ago) takes nothing with it that others did meanwhile.
+                // What failed is taken back, so that a block can go on behind a savepoint. What
+                // wrote nothing (a cursor may have begun a while ago) takes nothing with it that
+                // others did meanwhile.
                 if let (Some(txn), false, true) = (&mut self.txn, running.implicit, running.prepared.writes) {
                     txn.rollback_to(savepoint).in_sql()?;
                 }
@@ -538,9 +545,10 @@ impl Session {
         }
     }
 
-    /// What is said of a statement that cannot go on, since what its transaction has read is another by now. A row that it
-    /// makes may be there by now, too: that comes first, as in PostgreSQL, for a program may know what to do then. It is
-    /// found out by a look at what the statement meets now, which changes nothing. A program that has asked for SERIALIZABLE is
+    /// What is said of a statement that cannot go on, since what its transaction has read is
+    /// another by now. A row that it makes may be there by now, too: that comes first, as in
+    /// PostgreSQL, for a program may know what to do then. It is found out by a look at what the
+    /// statement meets now, which changes nothing. A program that has asked for SERIALIZABLE is
     /// told of the conflict, as by PostgreSQL: it knows that it has to run the transaction again.
     fn judged(&mut self, running: &Running, savepoint: Savepoint, conflict: Error) -> Error {
         let Command::Plan { fragment, .. } = &running.prepared.command else { return conflict };
@@ -641,7 +649,8 @@ impl Session {
             let writes = does.writes || does.locks || prepared.locks;
             Begin {
                 isolation: self.own.settings.hot().isolation,
-                // What only reads is serializable as of its snapshot: nothing needs to be remembered.
+                // What only reads is serializable as of its snapshot: nothing needs to be
+                // remembered.
                 read_only: read_only || !writes,
                 newest: writes,
             }
@@ -758,15 +767,17 @@ impl Session {
         }
     }
 
-    /// Makes the transaction depend on the tables of a plan being what the plan takes them for. Once is enough, until a part of
-    /// what it has read is forgotten: a restart does that, a savepoint does not.
+    /// Makes the transaction depend on the tables of a plan being what the plan takes them for.
+    /// Once is enough, until a part of what it has read is forgotten: a restart does that, a
+    /// savepoint does not.
     pub(super) fn depend(&mut self, prepared: &Prepared) -> Result<()> {
         let Some(txn) = &mut self.txn else { return Ok(()) };
         if txn.begun().read_only {
             return Ok(());
         }
         let space = catalog_space();
-        // What is read is not validated then, and a foreign key's action may write to any of the tables.
+        // What is read is not validated then, and a foreign key's action may write to any of the
+        // tables.
         let locks_all = prepared.writes && !txn.begun().isolation.validates_reads();
         let is_remembered = txn.begun().isolation != Isolation::ReadCommitted;
         for &id in &prepared.used {
@@ -777,8 +788,8 @@ impl Session {
             if is_nothing || self.block.depends.iter().any(|&(other, locked)| other == id && (locked || !locks)) {
                 continue;
             }
-            // Before the lock, which is had only if what was read of the table is as it was. What that is the plan says, which is of
-            // the catalogue that the transaction sees.
+            // Before the lock, which is had only if what was read of the table is as it was. What
+            // that is the plan says, which is of the catalogue that the transaction sees.
             let key = table_key(id);
             txn.depend(&space, &key, ColumnSet::ALL).in_sql()?;
             if locks {

@@ -1,7 +1,7 @@
 //! Definitions as SQL: `pg_get_indexdef`, `pg_get_constraintdef`, `pg_get_viewdef`, `pg_get_expr`.
 //!
-//! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts and parentheses that it
-//! has added; what is shown here means the same.
+//! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts
+//! and parentheses that it has added; what is shown here means the same.
 
 use std::sync::Arc;
 

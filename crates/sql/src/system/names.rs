@@ -1,10 +1,12 @@
 //! Object numbers as names, and back: the types `regclass`, `regtype`, `regproc`, `regoper`,
 //! `regnamespace`, `regrole` and their kin.
 //!
-//! A number that nothing has is written as a number; a name is written with its schema unless it would be found without.
+//! A number that nothing has is written as a number; a name is written with its schema unless it
+//! would be found without.
 //!
-//! A name is read as SQL reads it: up to three parts, of which the first of three is the database at hand. What is not found
-//! is an error where a value is read (`'x'::regclass`), and NULL for `to_regclass` and its kin, which take names alone.
+//! A name is read as SQL reads it: up to three parts, of which the first of three is the database
+//! at hand. What is not found is an error where a value is read (`'x'::regclass`), and NULL for
+//! `to_regclass` and its kin, which take names alone.
 
 use std::fmt::Write;
 
@@ -107,7 +109,8 @@ impl Surroundings {
         }
     }
 
-    /// The type of a relation's rows, by the relation's name; with `_` in front that of arrays of them.
+    /// The type of a relation's rows, by the relation's name; with `_` in front that of arrays of
+    /// them.
     fn row_type_number(&self, parts: &[CompactString]) -> Result<Option<u32>> {
         if let Some(relation) = self.relation_number(parts)?.filter(|&id| self.columns_of(id).is_some()) {
             return Ok(Some(super::types::row_type(relation)).filter(|&number| number != 0));
@@ -332,7 +335,8 @@ impl Surroundings {
         self.type_meant(text)
     }
 
-    /// The type that a text names: in any way that SQL knows, or by the name that the catalogue has for it.
+    /// The type that a text names: in any way that SQL knows, or by the name that the catalogue has
+    /// for it.
     fn type_meant(&self, text: &str) -> Result<Meaning> {
         let text = letters::trim_name(text);
         // A vertical tab is no blank of SQL's grammar, nor of a name without quotes.
@@ -389,7 +393,8 @@ impl Surroundings {
         }
     }
 
-    /// The number that a text means where one is read: a number, a name, or `-` for none. `None` if nothing has the name.
+    /// The number that a text means where one is read: a number, a name, or `-` for none. `None` if
+    /// nothing has the name.
     pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
         number_itself(ty, text).unwrap_or_else(|| self.named(ty, text)).ok()
     }
@@ -478,7 +483,8 @@ fn split_signature(text: &str) -> Option<(&str, &str)> {
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// The arguments between commas that are neither within quotes nor within parentheses; `None` if one is empty.
+/// The arguments between commas that are neither within quotes nor within parentheses; `None` if
+/// one is empty.
 fn split_arguments(text: &str) -> Option<Vec<&str>> {
     if letters::trim_name(text).is_empty() {
         return Some(Vec::new());

@@ -1,5 +1,6 @@
-//! `pg_proc`: the functions that can be called, numbered here, and those that types, operators and casts name, with
-//! PostgreSQL's numbers, since drivers look them up by number to know what a type's values look like.
+//! `pg_proc`: the functions that can be called, numbered here, and those that types, operators and
+//! casts name, with PostgreSQL's numbers, since drivers look them up by number to know what a
+//! type's values look like.
 //!
 //! `functions.txt` has the latter, and which of them each type has. A function that is in both has
 //! the number of that file:

@@ -1,7 +1,7 @@
 //! Statistics of blocks, of the log and of replication, as PostgreSQL lists them.
 //!
-//! What is not counted here is NULL, and what does not exist has no rows: there are no caches to hit, since pages are
-//! memory, and no background writer, archiver or replica.
+//! What is not counted here is NULL, and what does not exist has no rows: there are no caches to
+//! hit, since pages are memory, and no background writer, archiver or replica.
 
 use colibri_types::{Datum, Env, Result};
 

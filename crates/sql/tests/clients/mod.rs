@@ -1,4 +1,5 @@
-//! Sessions driven by hand in one thread: a statement that has to wait says so, and goes on when it is told to.
+//! Sessions driven by hand in one thread: a statement that has to wait says so, and goes on when it
+//! is told to.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests, each of which uses some of it")]
 
 use std::sync::Arc;
@@ -103,8 +104,8 @@ pub struct Client {
     running: Option<Running>,
     texts: Vec<String>,
     wait: Option<LockWait>,
-    /// Where the transaction that ended last stands among all: the storage's transaction, and the order among those of
-    /// one; who has only read comes last.
+    /// Where the transaction that ended last stands among all: the storage's transaction, and the
+    /// order among those of one; who has only read comes last.
     pub place: (TxnId, u64),
 }
 

@@ -1,4 +1,5 @@
-//! The machine crashes under sessions side by side: a simulated disk keeps, of what was not flushed, any subset of sectors.
+//! The machine crashes under sessions side by side: a simulated disk keeps, of what was not
+//! flushed, any subset of sectors.
 
 use std::sync::Mutex;
 

@@ -1,5 +1,6 @@
-//! What SQL leaves when the process is killed, or the machine crashes: what was acknowledged is there, nothing is there by
-//! half, tables and indexes fit together, and no sequence gives a value twice.
+//! What SQL leaves when the process is killed, or the machine crashes: what was acknowledged is
+//! there, nothing is there by half, tables and indexes fit together, and no sequence gives a value
+//! twice.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -88,7 +89,8 @@ fn one_move(session: &mut Session, rng: &mut StdRng, number: usize, n: i64) -> O
     }
 }
 
-/// Looks at what a crash left: for each session, the numbers of the moves that were acknowledged, -1 where that is not known.
+/// Looks at what a crash left: for each session, the numbers of the moves that were acknowledged,
+/// -1 where that is not known.
 fn look(engine: &Arc<Engine>, acknowledged: &[Vec<i64>], what: &str) -> i64 {
     let mut session = Session::new(engine, "postgres");
     for (number, numbers) in acknowledged.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Random transactions of one session on a simulated disk that crashes at every write and every flush: what each crash
-//! leaves is the contents, the catalogue included, behind some commit, and behind the last one that was acknowledged or a
-//! later one.
+//! Random transactions of one session on a simulated disk that crashes at every write and every
+//! flush: what each crash leaves is the contents, the catalogue included, behind some commit, and
+//! behind the last one that was acknowledged or a later one.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ fn statement(rng: &mut StdRng) -> String {
     }
 }
 
-/// Runs a statement of a transaction; whether it succeeded. What is wrong with it is a constraint's, a name's or a limit's matter.
+/// Runs a statement of a transaction; whether it succeeded. What is wrong with it is a
+/// constraint's, a name's or a limit's matter.
 fn tried(session: &mut Session, text: &str) -> bool {
     let Err(error) = session.run(text) else { return true };
     let code = error.state().0;
@@ -206,7 +207,8 @@ fn many_crashes_at_any_write_or_flush_leave_the_state_behind_a_commit() {
 fn a_flush_left_out_is_noticed_through_sql() {
     for (left_out, durability) in [
         (LeftOut::Log, Durability::Sync),
-        // A commit of few pages with `SyncNoLog` flushes them together with the meta page, so there is none to leave out.
+        // A commit of few pages with `SyncNoLog` flushes them together with the meta page, so there
+        // is none to leave out.
         (LeftOut::Pages, Durability::NoSync),
         (LeftOut::Meta, Durability::SyncNoLog),
     ] {

@@ -1,6 +1,6 @@
 //! The store that a test runs on. Its target's name says which: `x` runs on the storage engine,
-//! `x_in_memory` on a store in memory that can do the same, `x_fetched` on one that has to fetch what it is asked for,
-//! whose commits take their time.
+//! `x_in_memory` on a store in memory that can do the same, `x_fetched` on one that has to fetch
+//! what it is asked for, whose commits take their time.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests, each of which uses some of it")]
 
 use std::path::Path;
@@ -37,7 +37,8 @@ pub fn seed() -> u64 {
     std::env::var("COLIBRI_SEED").map_or(1, |seed| seed.parse().unwrap())
 }
 
-/// An empty database, which has the name of its directory; with the store in memory, if it is on one.
+/// An empty database, which has the name of its directory; with the store in memory, if it is on
+/// one.
 pub fn open(dir: &Path, durability: Durability) -> (Arc<Engine>, Option<MemoryStore>) {
     let Some(options) = options() else {
         let database = Database::open(dir, &Options::new().durability(durability)).unwrap();

@@ -86,7 +86,8 @@ impl Array {
             return Err(wrong_subscript("source array too small"));
         }
         let mut written = if is_row { self.reaching(ranges[0].0, ranges[0].1)? } else { self.copied()? };
-        // The places of the values so far, of which each becomes one for each of the next dimension.
+        // The places of the values so far, of which each becomes one for each of the next
+        // dimension.
         let mut places = vec![0];
         for (dimension, &(lower, upper)) in written.dimensions.iter().zip(&ranges) {
             let first = i64::from(dimension.lower);

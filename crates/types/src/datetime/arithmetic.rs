@@ -9,7 +9,8 @@ use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval, out_of_range};
 use crate::numeric::Numeric;
 
-/// A local timestamp plus an interval: months first (no further than the end of the month), then days, then the rest.
+/// A local timestamp plus an interval: months first (no further than the end of the month), then
+/// days, then the rest.
 pub fn timestamp_add(local: i64, interval: Interval) -> Result<i64> {
     if is_infinite_timestamp(local) {
         return Ok(local);
@@ -72,7 +73,8 @@ pub fn date_sub(a: i32, b: i32) -> Result<i64> {
     Ok(i64::from(a) - i64::from(b))
 }
 
-/// The span between two local timestamps in years, months, days and the rest, as people count it: `age(a, b)`.
+/// The span between two local timestamps in years, months, days and the rest, as people count it:
+/// `age(a, b)`.
 pub fn age(a: i64, b: i64) -> Result<Interval> {
     if is_infinite_timestamp(a) || is_infinite_timestamp(b) {
         return Err(timestamp_out_of_range());
@@ -271,8 +273,8 @@ pub fn timestamp_part(name: &str, local: i64, zone_offset: Option<i32>) -> Resul
     }
 }
 
-/// A part of a timestamp; `local` is what its clocks show, `zone_offset` (if it has a zone) seconds east. `None`
-/// (NULL) for parts of infinity that have no value.
+/// A part of a timestamp; `local` is what its clocks show, `zone_offset` (if it has a zone) seconds
+/// east. `None` (NULL) for parts of infinity that have no value.
 pub fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Option<Numeric>> {
     let ty = if zone_offset.is_some() { "timestamp with time zone" } else { "timestamp without time zone" };
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, ty))?;
@@ -435,7 +437,8 @@ pub fn truncate_interval(name: &str, interval: Interval) -> Result<Interval> {
     Ok(Interval { months: interval.months - interval.months % unit_months, days: 0, micros: 0 })
 }
 
-/// The beginning of the span of `stride` that a timestamp is in, spans being counted from `origin`: `date_bin`.
+/// The beginning of the span of `stride` that a timestamp is in, spans being counted from `origin`:
+/// `date_bin`.
 pub fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> {
     if is_infinite_timestamp(timestamp) {
         return Ok(timestamp);

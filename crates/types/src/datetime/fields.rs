@@ -1,4 +1,5 @@
-//! Texts of dates, times and intervals, cut into fields by the look of their characters; and the numbers in them.
+//! Texts of dates, times and intervals, cut into fields by the look of their characters; and the
+//! numbers in them.
 
 use smallvec::SmallVec;
 
@@ -29,7 +30,8 @@ pub(super) type Fields = SmallVec<[(Look, String); 8]>;
 /// How many fields a text may have.
 const FIELDS_MAX: usize = 25;
 
-/// Cuts a text into fields, which may have `bytes_max` characters together, each with one behind it.
+/// Cuts a text into fields, which may have `bytes_max` characters together, each with one behind
+/// it.
 pub fn fields(text: &str, bytes_max: usize) -> Parsed<Fields> {
     let bytes = text.as_bytes();
     let at = |index: usize| bytes.get(index).copied().unwrap_or(0);

@@ -1,7 +1,8 @@
 //! Reading dates, times and timestamps, as PostgreSQL does with DateStyle `ISO, MDY`.
 //!
-//! A text is cut into fields by the look of its characters (`fields`), then each field says what it can by what is
-//! still missing. Invariant: no part of a date or time is said twice; a text that says one twice is an error.
+//! A text is cut into fields by the look of its characters (`fields`), then each field says what it
+//! can by what is still missing. Invariant: no part of a date or time is said twice; a text that
+//! says one twice is an error.
 
 use super::fields::{Fields, Look, digits_value, fields, fraction, fraction_us, leading_int};
 use super::words::{self, Abbreviation, Label, Word};
@@ -727,7 +728,8 @@ enum Reading {
     Infinity,
     MinusInfinity,
     Epoch,
-    /// The day since 2000-01-01, microseconds since its midnight, and seconds east of Greenwich if the text says.
+    /// The day since 2000-01-01, microseconds since its midnight, and seconds east of Greenwich if
+    /// the text says.
     Local(i64, i64, Option<i64>),
 }
 

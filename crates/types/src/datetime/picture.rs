@@ -1,6 +1,7 @@
 //! The pictures of `to_char`, `to_date` and `to_timestamp`: `YYYY-MM-DD HH24:MI:SS.US`.
 //!
-//! A picture is cut into fields, separators and other characters here; `show` writes by it, `read` reads by it.
+//! A picture is cut into fields, separators and other characters here; `show` writes by it, `read`
+//! reads by it.
 
 mod read;
 mod show;
@@ -20,8 +21,8 @@ enum Convention {
     IsoWeek,
 }
 
-/// A keyword in upper case, in whose cases it may be written, whether it is read as digits, and its calendar. Longer
-/// keywords stand before their beginnings.
+/// A keyword in upper case, in whose cases it may be written, whether it is read as digits, and its
+/// calendar. Longer keywords stand before their beginnings.
 struct Keyword {
     name: &'static str,
     /// `Month`, beside `MONTH` and `month`.

@@ -1,7 +1,9 @@
-//! The words of dates and times: months, days, special moments, and the abbreviations of time zones.
+//! The words of dates and times: months, days, special moments, and the abbreviations of time
+//! zones.
 //!
-//! The abbreviations are those that PostgreSQL knows by default. Most stand for an offset. Some have meant different
-//! offsets over the years, and stand for a zone, whose history says which offset is meant on a date.
+//! The abbreviations are those that PostgreSQL knows by default. Most stand for an offset. Some
+//! have meant different offsets over the years, and stand for a zone, whose history says which
+//! offset is meant on a date.
 
 use super::{MONTHS, WEEKDAYS};
 

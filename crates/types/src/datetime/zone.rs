@@ -1,4 +1,5 @@
-//! Time zones: UTC and fixed offsets without any table, the others from the system's tzdata or the copy built in.
+//! Time zones: UTC and fixed offsets without any table, the others from the system's tzdata or the
+//! copy built in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub enum Zone {
 
 /// Seconds of 400 years, after which the calendar repeats with its weekdays.
 const CYCLE_SECONDS: i64 = 146_097 * 86_400;
-/// Beyond these the library has no times: the last and first second of the years 9998 and -4713 from 1970.
+/// Beyond these the library has no times: the last and first second of the years 9998 and -4713
+/// from 1970.
 const LIBRARY_MAX: i64 = 253_370_764_800;
 const LIBRARY_MIN: i64 = -210_929_832_000;
 /// How far into the future an abbreviation's first use is looked for.
@@ -37,7 +39,8 @@ pub(super) fn cut(name: &str) -> &str {
 }
 
 impl Zone {
-    /// A zone of the tz database, in any case, or a POSIX specification, whose offsets count westward.
+    /// A zone of the tz database, in any case, or a POSIX specification, whose offsets count
+    /// westward.
     pub fn named(name: &str) -> Result<Self> {
         let bad = || Error::new(SqlState::BAD_PARAMETER, format!("time zone \"{name}\" not recognized"));
         if ["utc", "gmt", "etc/utc", "uct"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
@@ -68,8 +71,9 @@ impl Zone {
         Some(Self::Named(Arc::new((shown, zone))))
     }
 
-    /// A zone as `AT TIME ZONE` names it: an abbreviation, a zone, or a POSIX specification. What an abbreviation stands
-    /// for may hang on the moment, which is given in microseconds since 2000, of the clocks there or of UTC.
+    /// A zone as `AT TIME ZONE` names it: an abbreviation, a zone, or a POSIX specification. What
+    /// an abbreviation stands for may hang on the moment, which is given in microseconds since
+    /// 2000, of the clocks there or of UTC.
     pub fn at(name: &str, moment: i64) -> Result<Self> {
         let name = cut(name);
         match words::abbreviation(name) {
@@ -90,8 +94,9 @@ impl Zone {
         }
     }
 
-    /// Seconds east of Greenwich that an abbreviation of this zone meant at a local time: as of its last use until then,
-    /// or of its first one afterwards; the zone's own offset if it never was one of its abbreviations.
+    /// Seconds east of Greenwich that an abbreviation of this zone meant at a local time: as of its
+    /// last use until then, or of its first one afterwards; the zone's own offset if it never was
+    /// one of its abbreviations.
     pub fn offset_of_abbreviation(&self, name: &str, local_us: i64) -> i32 {
         self.meaning_of_abbreviation(name, local_us).0
     }
@@ -163,8 +168,9 @@ impl Zone {
         }
     }
 
-    /// The instant at which the zone's clocks show a local time, both in microseconds since 2000. Of a time that comes
-    /// twice it is the later one (standard time); a time that is left out counts as if the clocks had not changed yet.
+    /// The instant at which the zone's clocks show a local time, both in microseconds since 2000.
+    /// Of a time that comes twice it is the later one (standard time); a time that is left out
+    /// counts as if the clocks had not changed yet.
     #[must_use]
     pub fn to_instant(&self, local_us: i64) -> i64 {
         let offset = match self {
@@ -213,8 +219,8 @@ fn library_datetime(us: i64) -> Option<jiff::civil::DateTime> {
     library_timestamp(us).map(|timestamp| jiff::tz::Offset::UTC.to_datetime(timestamp))
 }
 
-/// A POSIX specification: a name, hours westward, perhaps a summer time's name, its hours and its rules:
-/// `EST5EDT`, `+03`, `<X>-2:30`, `PST8PDT,M3.2.0,M11.1.0`.
+/// A POSIX specification: a name, hours westward, perhaps a summer time's name, its hours and its
+/// rules: `EST5EDT`, `+03`, `<X>-2:30`, `PST8PDT,M3.2.0,M11.1.0`.
 fn posix(text: &str) -> Option<Zone> {
     // Only a name of the database has a colon before it.
     if text.starts_with(':') {

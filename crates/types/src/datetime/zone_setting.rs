@@ -1,7 +1,8 @@
 //! The setting `TimeZone`: an interval, a number of hours, a name, or a POSIX specification.
 //!
-//! Signs: an interval and a number are east of Greenwich, as in SQL; what POSIX writes behind a name, or without one
-//! (`+02:00`), is west of it. `SET timezone = '+02:00'` is two hours behind UTC, `SET timezone = 2` two hours ahead.
+//! Signs: an interval and a number are east of Greenwich, as in SQL; what POSIX writes behind a
+//! name, or without one (`+02:00`), is west of it. `SET timezone = '+02:00'` is two hours behind
+//! UTC, `SET timezone = 2` two hours ahead.
 
 use std::sync::Arc;
 
@@ -139,7 +140,8 @@ pub(super) fn posix(text: &str) -> Option<Zone> {
     let library = |text: &str| TimeZone::posix(text).ok().map(|zone| Zone::Named(Arc::new((text.to_owned(), zone))));
     if !behind.is_empty() {
         let rule = if behind.contains(',') { "" } else { DEFAULT_RULE };
-        // Names that the library does not take, such as short ones, are no cause to refuse the rest.
+        // Names that the library does not take, such as short ones, are no cause to refuse the
+        // rest.
         let (offset, summer) = (&rest[..rest.len() - behind.len()], behind_name(behind)?);
         return library(&format!("{text}{rule}")).or_else(|| library(&format!("STD{offset}DST{summer}{rule}")));
     }

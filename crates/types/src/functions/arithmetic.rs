@@ -92,7 +92,8 @@ macro_rules! integers {
             f("|", &[$ty, $ty], $ty, |a, _| Ok(Datum::Int(int(a[0])? | int(a[1])?))),
             f("#", &[$ty, $ty], $ty, |a, _| Ok(Datum::Int(int(a[0])? ^ int(a[1])?))),
             f("~", &[$ty], $ty, |a, _| Ok(Datum::Int(!int(a[0])?))),
-            // As the processor does it, the count is taken modulo the width; smallint is shifted as integer.
+            // As the processor does it, the count is taken modulo the width; smallint is shifted as
+            // integer.
             f("<<", &[$ty, Int4], $ty, |a, _| {
                 Ok(Datum::Int(i64::from((int(a[0])? << (int(a[1])? & ($bits - 1))) as $rust)))
             }),

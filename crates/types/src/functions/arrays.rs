@@ -1,6 +1,7 @@
 //! Arrays: their parts, their shape, putting them together and taking them apart.
 //!
-//! A function of `anyarray` takes any array; the binder gives its result the type of the array at hand.
+//! A function of `anyarray` takes any array; the binder gives its result the type of the array at
+//! hand.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ fn joined(args: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(Datum::Text(CompactString::from(out)))
 }
 
-/// `string_to_array`: without a separator each character is a value; an empty one leaves the text whole.
+/// `string_to_array`: without a separator each character is a value; an empty one leaves the text
+/// whole.
 fn split(args: &[&Datum], _: &Env) -> Result<Datum> {
     if args[0].is_null() {
         return Ok(Datum::Null);
@@ -349,8 +351,8 @@ pub static WITH_VALUE: Function = f("[]=", &[AnyArray, Oid, AnyElement, Int4], A
 .variadic()
 .called_on_null();
 
-/// `a[1:2][3:4] = values`: the array, the number of the type of its values, the values, which of the
-/// bounds are missing, a bit for each, and the bounds.
+/// `a[1:2][3:4] = values`: the array, the number of the type of its values, the values, which of
+/// the bounds are missing, a bit for each, and the bounds.
 pub static WITH_SLICE: Function = f("[:]=", &[AnyArray, Oid, AnyArray, Int4, Int4], AnyArray, |a, _| {
     let missing = int(a[3])?;
     let bound = |at: usize| match missing >> at & 1 {

@@ -99,7 +99,8 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
                 out.extend_from_slice(&all[..3 - padding]);
                 (word, count) = (0, 0);
                 if padding > 0 {
-                    // Only blanks may follow; anything else begins a new group, as PostgreSQL has it.
+                    // Only blanks may follow; anything else begins a new group, as PostgreSQL has
+                    // it.
                     padding = 0;
                 }
             }

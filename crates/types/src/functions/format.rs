@@ -91,7 +91,8 @@ fn format_width(arg: &Datum) -> Result<i64> {
     value.map(i64::from).map_err(|_| Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range")))
 }
 
-/// `format`: `%s`, `%I`, `%L`, with a position (`%2$s`), a width (`%10s`, `%*s`) and `-` for the left.
+/// `format`: `%s`, `%I`, `%L`, with a position (`%2$s`), a width (`%10s`, `%*s`) and `-` for the
+/// left.
 fn format(a: &[&Datum]) -> Result<Datum> {
     if a[0].is_null() {
         return Ok(Datum::Null);

@@ -1,5 +1,5 @@
-//! The pictures of `to_char` and `to_number`: `FM999,990.00`, `S9999`, `999D99PR`. A picture is read here; `show` writes
-//! numbers by it, `read` reads them.
+//! The pictures of `to_char` and `to_number`: `FM999,990.00`, `S9999`, `999D99PR`. A picture is
+//! read here; `show` writes numbers by it, `read` reads them.
 
 mod read;
 mod show;
@@ -83,7 +83,8 @@ fn bad(message: &str) -> Error {
 const KEYWORDS: [&str; 20] =
     ["EEEE", "FM", "MI", "PL", "PR", "RN", "SG", "SP", "TH", "S", "B", "C", "D", "G", "L", "V", ",", ".", "0", "9"];
 
-/// The keyword that a picture begins with, and whether it is written in upper case; mixed cases are none.
+/// The keyword that a picture begins with, and whether it is written in upper case; mixed cases are
+/// none.
 fn leading_keyword(text: &str) -> Option<(&'static str, bool)> {
     KEYWORDS.iter().find_map(|keyword| {
         let written = text.get(..keyword.len())?;

@@ -1,4 +1,5 @@
-//! The functions and operators of regular expressions. What a pattern matches is in `crate::regular`.
+//! The functions and operators of regular expressions. What a pattern matches is in
+//! `crate::regular`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,7 +29,8 @@ impl Options {
                 options.global = true;
                 continue;
             }
-            // PostgreSQL's functions take the basic flavour for both; only inside of a pattern is `(?e)` another.
+            // PostgreSQL's functions take the basic flavour for both; only inside of a pattern is
+            // `(?e)` another.
             let letter = if letter == 'e' { 'b' } else { letter };
             options.flags.set(letter).map_err(|()| {
                 let message = format!("invalid regular expression option: \"{letter}\"");
@@ -184,8 +186,8 @@ fn split_to_array(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
     Ok(Datum::Array(Arc::new(Array::new(Text, parts))))
 }
 
-/// Replaces the `nth` match from a character on, or all if that is 0; `\1` to `\9` and `\&` in the new text stand for
-/// parts.
+/// Replaces the `nth` match from a character on, or all if that is 0; `\1` to `\9` and `\&` in the
+/// new text stand for parts.
 fn replace(value: &str, from: usize, pattern: &str, new: &str, nth: usize, flags: Flags) -> Result<Datum> {
     let regular = compiled(pattern, flags)?;
     let mut matches = Matches::new(&regular, value, from)?;
@@ -313,8 +315,9 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// A pattern of SIMILAR TO as a regular expression: `%` and `_` stand for characters, and all of the text must match.
-/// Between two separators, a double quote behind the escape character, stands the part that `substring` gives.
+/// A pattern of SIMILAR TO as a regular expression: `%` and `_` stand for characters, and all of
+/// the text must match. Between two separators, a double quote behind the escape character, stands
+/// the part that `substring` gives.
 fn from_similar(pattern: &str, escape: &str) -> Result<String> {
     let mut escape_chars = escape.chars();
     let escape = escape_chars.next();

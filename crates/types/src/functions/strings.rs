@@ -47,7 +47,8 @@ pub(super) fn capitalized(text: &str) -> Result<CompactString> {
     })
 }
 
-/// The part from `start`, `length` characters of it if that is given. What is before the text counts too.
+/// The part from `start`, `length` characters of it if that is given. What is before the text
+/// counts too.
 pub(super) fn substring(text: &str, start: i64, length: Option<i64>) -> Result<&str> {
     let end = match length {
         Some(..0) => return Err(Error::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed")),

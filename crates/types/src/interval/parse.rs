@@ -1,5 +1,5 @@
-//! Reading intervals: PostgreSQL's forms and the SQL standard's (`1 year 2 mons 3 days 04:05:06.7`, `1-2 3 4:05:06`),
-//! and those of ISO 8601 (`P1Y2M3DT4H5M6S`, `P0001-02-03T04:05:06`).
+//! Reading intervals: PostgreSQL's forms and the SQL standard's (`1 year 2 mons 3 days 04:05:06.7`,
+//! `1-2 3 4:05:06`), and those of ISO 8601 (`P1Y2M3DT4H5M6S`, `P0001-02-03T04:05:06`).
 
 use super::{DAY_US, HOUR_US, Interval, IntervalFields, MINUTE_US, SECOND_US};
 use crate::datetime::{Fault, Look, Parsed, clock_fields, fields, fraction, leading_integer};
@@ -138,7 +138,8 @@ impl Sum {
         Ok(())
     }
 
-    /// Adds a whole number and a fraction of a unit, both of the same sign; says which units that were.
+    /// Adds a whole number and a fraction of a unit, both of the same sign; says which units that
+    /// were.
     fn add(&mut self, value: i64, part: f64, unit: Unit) -> Parsed<u32> {
         match unit {
             Unit::Microsecond => self.add_micros(value, part, 1)?,
@@ -183,7 +184,8 @@ impl Sum {
     /// Reads fields from the last to the first, as units follow their numbers.
     fn add_fields(&mut self, fields: &[(Look, String)], range: IntervalFields) -> Parsed<()> {
         let mut said = 0;
-        // The unit of the next number to the left: what a word said, or what stands to its right implies.
+        // The unit of the next number to the left: what a word said, or what stands to its right
+        // implies.
         let mut pending = Pending::ByFields;
         let mut ago = false;
         for (look, field) in fields.iter().rev() {
@@ -336,7 +338,8 @@ impl Sum {
         Ok(())
     }
 
-    /// `years-months-days`, of which the years have been read, with what stood behind them; gives what is behind the T.
+    /// `years-months-days`, of which the years have been read, with what stood behind them; gives
+    /// what is behind the T.
     fn add_iso_date<'t>(&mut self, years: i64, part: f64, behind: Option<char>, rest: &'t str) -> Parsed<&'t str> {
         self.add(years, part, Unit::Year)?;
         if behind != Some('-') {

@@ -1,8 +1,9 @@
-//! Roots, powers, exponentials and logarithms of `numeric`, in binary fixed point of [`FRACTION_BITS`] bits.
+//! Roots, powers, exponentials and logarithms of `numeric`, in binary fixed point of
+//! [`FRACTION_BITS`] bits.
 //!
-//! The scale of a result is PostgreSQL's: at least 16 significant digits, and no fewer digits than the arguments show.
-//! The fixed point has more than twice the digits that a `Numeric` can have, so that results are rounded correctly but
-//! for ties that no bounded precision could tell.
+//! The scale of a result is PostgreSQL's: at least 16 significant digits, and no fewer digits than
+//! the arguments show. The fixed point has more than twice the digits that a `Numeric` can have, so
+//! that results are rounded correctly but for ties that no bounded precision could tell.
 
 use std::cmp::Ordering;
 use std::sync::LazyLock;
@@ -412,7 +413,8 @@ impl Numeric {
     /// The power.
     ///
     /// # Errors
-    /// 2201F for zero to a negative power, or a negative number to a fraction; 22003 if the result does not fit.
+    /// 2201F for zero to a negative power, or a negative number to a fraction; 22003 if the result
+    /// does not fit.
     pub fn power(self, exponent: Self) -> Result<Self> {
         pulse::work(UNITS_PER_SERIES)?;
         if self.is_zero() && exponent.signum() < 0 {

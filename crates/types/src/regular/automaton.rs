@@ -1,10 +1,12 @@
 //! The automaton of an expression: which ends (or, backwards, which beginnings) its matches have.
 //!
-//! An expression becomes a list of instructions. A state is the set of instructions reached, with what stands behind
-//! it; states and the steps between them are made when a text first needs them, and kept. So a step is a look into a
-//! table as soon as a text repeats itself, and never costs more than the pattern is long: there is no backtracking.
+//! An expression becomes a list of instructions. A state is the set of instructions reached, with
+//! what stands behind it; states and the steps between them are made when a text first needs them,
+//! and kept. So a step is a look into a table as soon as a text repeats itself, and never costs
+//! more than the pattern is long: there is no backtracking.
 //!
-//! Invariant: what is kept is bounded (`CELLS_MAX`); when it is full, it is thrown away and made anew.
+//! Invariant: what is kept is bounded (`CELLS_MAX`); when it is full, it is thrown away and made
+//! anew.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -154,7 +156,8 @@ struct State {
     behind: Beside,
 }
 
-/// A step that is kept: the next state and whether a match ends before the step. 0 is a step not yet made.
+/// A step that is kept: the next state and whether a match ends before the step. 0 is a step not
+/// yet made.
 #[derive(Debug, Clone, Copy, Default)]
 struct Step(u32);
 
@@ -326,8 +329,9 @@ impl Automaton {
         (next, ends)
     }
 
-    /// Runs from a place to another, and calls `found` at each place at which a match ends (of one that began at `from`,
-    /// or at any place passed) until that gives true. Returns how many characters were read.
+    /// Runs from a place to another, and calls `found` at each place at which a match ends (of one
+    /// that began at `from`, or at any place passed) until that gives true. Returns how many
+    /// characters were read.
     pub(super) fn run(
         &mut self,
         view: &View<'_>,

@@ -1,4 +1,5 @@
-//! The characters of a pattern, sorted into classes that it does not tell apart, and texts as lists of classes.
+//! The characters of a pattern, sorted into classes that it does not tell apart, and texts as lists
+//! of classes.
 
 use std::collections::HashMap;
 use std::rc::Rc;

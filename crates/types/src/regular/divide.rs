@@ -1,7 +1,8 @@
 //! Divides a match among the parts of a pattern, which gives the groups.
 //!
-//! Without back-references the first division found is right, so each part costs one reading of its text. With them a
-//! division may turn out wrong when the back-reference is met, and the next one is tried.
+//! Without back-references the first division found is right, so each part costs one reading of its
+//! text. With them a division may turn out wrong when the back-reference is met, and the next one
+//! is tried.
 
 use super::sets;
 use super::tree::{NO_BOUND, Op, Sub, Traits};
@@ -120,7 +121,8 @@ impl Search<'_> {
         Ok(false)
     }
 
-    /// The preferred end of a match of a part that begins at `from` and ends between `least` and `most`.
+    /// The preferred end of a match of a part that begins at `from` and ends between `least` and
+    /// `most`.
     fn end_between(
         &mut self,
         sub: &Sub,
@@ -157,7 +159,8 @@ impl Search<'_> {
         }
         let min = min.max(1) as usize;
         let max = (end - begin).min(if max == NO_BOUND { usize::MAX } else { max as usize }).max(min);
-        // The ends of the repetitions so far, and how many of them are known to fit their back-references.
+        // The ends of the repetitions so far, and how many of them are known to fit their
+        // back-references.
         let mut ends = vec![begin];
         let mut verified = 0;
         // Bounds on the end of the next one.

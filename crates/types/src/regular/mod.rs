@@ -1,12 +1,15 @@
-//! PostgreSQL's regular expressions: the three flavours, with groups, back-references and conditions.
+//! PostgreSQL's regular expressions: the three flavours, with groups, back-references and
+//! conditions.
 //!
-//! A match is the one that begins first. Among those, it is the longest or the shortest, as the whole expression
-//! prefers: a quantified atom prefers as its quantifier says, a concatenation as its first part that prefers anything,
-//! an alternation always a longer match. Automata find its beginning and its end in time linear in the text. Then the
-//! match is divided among the parts of the pattern, from the left, each as long or as short as it prefers while the
-//! rest still matches (`divide`), which gives the groups.
+//! A match is the one that begins first. Among those, it is the longest or the shortest, as the
+//! whole expression prefers: a quantified atom prefers as its quantifier says, a concatenation as
+//! its first part that prefers anything, an alternation always a longer match. Automata find its
+//! beginning and its end in time linear in the text. Then the match is divided among the parts of
+//! the pattern, from the left, each as long or as short as it prefers while the rest still matches
+//! (`divide`), which gives the groups.
 //!
-//! Only back-references need trying. `FUEL` bounds the work of one search, so that no pattern holds a thread for long.
+//! Only back-references need trying. `FUEL` bounds the work of one search, so that no pattern holds
+//! a thread for long.
 
 mod automaton;
 mod classes;
@@ -239,7 +242,8 @@ impl<'a> Search<'a> {
         View { text: &self.subject.classes, classes: &self.pattern.classes, looks: &self.looks }
     }
 
-    /// Calls `found` with the places at which a part's matches from `from` end (backwards: begin), as far as `to`.
+    /// Calls `found` with the places at which a part's matches from `from` end (backwards: begin),
+    /// as far as `to`.
     fn run(
         &mut self,
         sub: &Sub,

@@ -103,7 +103,8 @@ impl Parser {
     fn branch(&mut self, inside: bool, looking: bool) -> Lexed<Sub> {
         let mut plain: Vec<Rc<Ast>> = Vec::new();
         let mut traits = Traits::NONE;
-        // What is divided off: the plain part before it, itself, and what its place in the branch has of traits.
+        // What is divided off: the plain part before it, itself, and what its place in the branch
+        // has of traits.
         let mut divided: Vec<(Sub, Sub, Traits)> = Vec::new();
         let run = |plain: Vec<Rc<Ast>>, traits| Sub::leaf(traits, joined(plain));
         while !self.branch_ends(inside) {

@@ -7,9 +7,9 @@ fn found(pattern: &str, text: &str) -> Result<Option<Vec<Option<Span>>>> {
     Regular::new(pattern, Flags::default())?.search(text)?.find(0)
 }
 
-/// Bug: alternatives were tried in the order in which they stand, so `.|...` matched one character. Consequence:
-/// `regexp_match` and `regexp_replace` gave other answers than PostgreSQL. Fix: the longest of the matches that begin
-/// first counts, unless the pattern prefers the shortest.
+/// Bug: alternatives were tried in the order in which they stand, so `.|...` matched one character.
+/// Consequence: `regexp_match` and `regexp_replace` gave other answers than PostgreSQL. Fix: the
+/// longest of the matches that begin first counts, unless the pattern prefers the shortest.
 #[test]
 fn a_match_is_the_longest_of_those_that_begin_first() -> Result<()> {
     assert_eq!(found(".|...", "xyz")?, Some(vec![Some((0, 3))]));

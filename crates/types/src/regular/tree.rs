@@ -1,8 +1,9 @@
 //! The syntax tree of a regular expression.
 //!
-//! It has two layers. An `Ast` says which texts match, and becomes an automaton. A `Sub` says how a match is divided
-//! among groups, and exists only where that matters: where there are groups, back-references, or parts that disagree
-//! about whether they prefer a longer match or a shorter one. Each `Sub` has the `Ast` of what it matches.
+//! It has two layers. An `Ast` says which texts match, and becomes an automaton. A `Sub` says how a
+//! match is divided among groups, and exists only where that matters: where there are groups,
+//! back-references, or parts that disagree about whether they prefer a longer match or a shorter
+//! one. Each `Sub` has the `Ast` of what it matches.
 
 use std::rc::Rc;
 

@@ -1,4 +1,5 @@
-//! Types of expressions: casts, the common type of several, queries whose columns are to have others.
+//! Types of expressions: casts, the common type of several, queries whose columns are to have
+//! others.
 
 use colibri_types::{
     Category, ColumnType, Datum, Error, Modifier, Result, SqlState, Type, cast, cast::CastContext, resolve, text_io,
@@ -14,8 +15,8 @@ use crate::expr::Expr;
 
 /// A type with the modifier that all of the types it was chosen for have.
 pub(in crate::bind) fn common_modifier(types: impl Iterator<Item = ColumnType>, ty: Type) -> ColumnType {
-    // What literals say of `character(n)` is left out: values know their blanks by the type only. Of
-    // rows NULL says nothing.
+    // What literals say of `character(n)` is left out: values know their blanks by the type only.
+    // Of rows NULL says nothing.
     let mut types = types.filter(|other| !(matches!(ty, Type::Char | Type::Record) && other.ty == Type::Unknown));
     let Some(first) = types.next() else { return ty.into() };
     if first.ty == ty && types.all(|other| other == first) { first } else { ty.into() }
@@ -26,8 +27,8 @@ pub(in crate::bind) fn known(ty: Type) -> Type {
     if ty == Type::Unknown { Type::Text } else { ty }
 }
 
-/// Whether what a text means as a value of a type may depend on when it is read, on settings, roles or the search path. Types of
-/// which nobody has made sure count as such.
+/// Whether what a text means as a value of a type may depend on when it is read, on settings, roles
+/// or the search path. Types of which nobody has made sure count as such.
 fn depends_on_session(text: &str, ty: Type) -> bool {
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,

@@ -154,7 +154,8 @@ impl Binder<'_> {
         Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
     }
 
-    /// Binds operators in a row without recursion along the row: `a AND b AND …` may be thousands long.
+    /// Binds operators in a row without recursion along the row: `a AND b AND …` may be thousands
+    /// long.
     pub(super) fn chain(&mut self, expr: &ast::Expr) -> Result<Bound> {
         let mut links = Vec::new();
         let mut first = expr;
@@ -165,7 +166,8 @@ impl Binder<'_> {
         self.links_of(first, links)
     }
 
-    /// Binds operators in a row: the first operand, and the others with the operators before them, the last one first.
+    /// Binds operators in a row: the first operand, and the others with the operators before them,
+    /// the last one first.
     fn links_of(&mut self, first: &ast::Expr, links: Vec<(&BinaryOperator, &ast::Expr)>) -> Result<Bound> {
         let mut span = first.span();
         let mut left_tree = Some(first);
@@ -446,7 +448,8 @@ impl Binder<'_> {
         for place in open {
             list[place] = collation::open(list[place].clone(), &input);
         }
-        // Several values that depend on no row are an array to PostgreSQL, which is looked at first.
+        // Several values that depend on no row are an array to PostgreSQL, which is looked at
+        // first.
         let depends_on_row = |item: &Expr| rewrite::uses_row(item);
         if list.iter().filter(|item| !depends_on_row(item)).nth(1).is_some() && list.iter().any(depends_on_row) {
             list.sort_by_key(depends_on_row);

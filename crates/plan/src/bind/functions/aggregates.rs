@@ -15,8 +15,8 @@ use crate::expr::Expr;
 use crate::plan::{AggregateCall, SortKey};
 
 impl Binder<'_> {
-    /// A call of an aggregate, which belongs to the innermost query that its arguments take columns from, or to the one at
-    /// hand if they take none.
+    /// A call of an aggregate, which belongs to the innermost query that its arguments take columns
+    /// from, or to the one at hand if they take none.
     pub(super) fn aggregate(
         &mut self,
         name: &str,
@@ -112,8 +112,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Turns a call over the row at hand into one over the row of the frame `level`. What it alone took from outside is not
-    /// taken any more: it is looked at there.
+    /// Turns a call over the row at hand into one over the row of the frame `level`. What it alone
+    /// took from outside is not taken any more: it is looked at there.
     pub(super) fn lift_call(&mut self, call: &mut AggregateCall, level: usize, args_before: &[usize]) {
         for at in (level + 1..self.frames.len()).rev() {
             let args = std::mem::take(&mut self.frames[at].args);
@@ -220,7 +220,8 @@ impl Binder<'_> {
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }
-        // Values that are distinct come in their order, as from PostgreSQL, which sorts to find them.
+        // Values that are distinct come in their order, as from PostgreSQL, which sorts to find
+        // them.
         if args.distinct && order.is_empty() && matches!(aggregate.name, "array_agg" | "string_agg") {
             let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
             order.extend(typed.iter().map(key));

@@ -1,7 +1,8 @@
-//! `SELECT … FOR UPDATE` and its like: which rows are locked, and where there are none that could be.
+//! `SELECT … FOR UPDATE` and its like: which rows are locked, and where there are none that could
+//! be.
 //!
-//! The parser knows FOR UPDATE and FOR SHARE, with one name behind OF. The mending of tokens writes the other strengths, and
-//! further names, as parts of that name: see [`LOCK_MARK`].
+//! The parser knows FOR UPDATE and FOR SHARE, with one name behind OF. The mending of tokens writes
+//! the other strengths, and further names, as parts of that name: see [`LOCK_MARK`].
 
 use colibri_catalog::cluster::Privileges;
 use colibri_types::{Error, Result, SqlState};

@@ -14,7 +14,8 @@ pub(in crate::bind) fn name_of(expr: &ast::Expr) -> CompactString {
 /// The name of what has none.
 pub(super) const UNNAMED: &str = "?column?";
 
-/// How much a name says: a type's, or that something is a CASE, makes way for what stands around it.
+/// How much a name says: a type's, or that something is a CASE, makes way for what stands around
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strength {
     Weak,

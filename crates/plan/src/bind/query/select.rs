@@ -1,4 +1,5 @@
-//! Binding a SELECT: its list, WHERE, GROUP BY, HAVING, DISTINCT and ORDER BY; the list of RETURNING.
+//! Binding a SELECT: its list, WHERE, GROUP BY, HAVING, DISTINCT and ORDER BY; the list of
+//! RETURNING.
 
 use std::borrow::Cow;
 
@@ -36,7 +37,8 @@ impl Binder<'_> {
         bound
     }
 
-    /// Columns of a table whose primary key is among the keys depend on it: they become keys too, which changes no group.
+    /// Columns of a table whose primary key is among the keys depend on it: they become keys too,
+    /// which changes no group.
     fn add_dependent_keys(&self, keys: &mut Vec<Expr>, relations: &[Relation], exprs: &[&Expr]) {
         for relation in relations {
             let Source::Table(table) = &relation.source else { continue };
@@ -63,8 +65,8 @@ impl Binder<'_> {
         let from = self.from(&select.from, &mut relations)?;
         self.scope().calls = Some(Vec::new());
         self.scope().extras = Some(Vec::new());
-        // The clauses are bound in PostgreSQL's order: the first place of a parameter tells its type, and of two errors the first
-        // is reported.
+        // The clauses are bound in PostgreSQL's order: the first place of a parameter tells its
+        // type, and of two errors the first is reported.
         let mut items = self.items(&select.projection)?;
         let width = items.len();
         if width > OUTPUT_MAX {
@@ -77,7 +79,8 @@ impl Binder<'_> {
             }
             None => Vec::new(),
         };
-        // PostgreSQL takes a parameter alone for a text here, and refuses it if WHERE says otherwise (42P08).
+        // PostgreSQL takes a parameter alone for a text here, and refuses it if WHERE says
+        // otherwise (42P08).
         for item in &mut items {
             if let (Type::Unknown, &Expr::Param(index)) = (item.bound.ty.ty, &item.bound.expr) {
                 item.bound.ty = self.params[index].unwrap_or(Type::Unknown).into();
@@ -386,7 +389,8 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    /// The item that a key of ORDER BY means: one of the list by name, number or expression, or one added for it.
+    /// The item that a key of ORDER BY means: one of the list by name, number or expression, or one
+    /// added for it.
     fn item_for(&mut self, expr: &ast::Expr, items: &mut Vec<Item>, width: usize, clause: &str) -> Result<usize> {
         if let ast::Expr::Identifier(ident) = expr {
             let name = fold(ident);
@@ -482,8 +486,8 @@ fn order_for_distinct_on(order: Vec<SortKey>, on: &[usize]) -> Result<Vec<SortKe
     Ok(keys)
 }
 
-/// The functions whose rows are grouped, since keys hold them: these are run before, the others behind. A key's call that
-/// stands in the list outside of the key as well is run there once more.
+/// The functions whose rows are grouped, since keys hold them: these are run before, the others
+/// behind. A key's call that stands in the list outside of the key as well is run there once more.
 fn take_grouped_rows(extras: &mut Vec<Extra>, output: &mut [Expr], keys: &[Expr]) -> Vec<(usize, Extra)> {
     let mut grouped: Vec<usize> = keys.iter().flat_map(rewrite::extras_in).collect();
     // With what they are called on.
@@ -532,7 +536,8 @@ fn take_grouped_rows(extras: &mut Vec<Extra>, output: &mut [Expr], keys: &[Expr]
     taken
 }
 
-/// DISTINCT ON with ORDER BY chooses among the rows that there are before functions of the list multiply them.
+/// DISTINCT ON with ORDER BY chooses among the rows that there are before functions of the list
+/// multiply them.
 fn rows_behind_distinct_on(query: Query) -> Query {
     let Body::Select(select) = &query.body else { return query };
     let Distinct::On(on) = &select.distinct else { return query };
@@ -552,7 +557,8 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     };
     let width = inner.output.len();
     let mut extras = std::mem::take(&mut inner.extras);
-    // Behind its own columns the inner query gives those that the functions and what is around them look at.
+    // Behind its own columns the inner query gives those that the functions and what is around them
+    // look at.
     let mut looked_at = Vec::new();
     let mut output: Vec<Expr> = Vec::with_capacity(columns.len());
     for (at, expr) in inner.output.iter_mut().enumerate() {

@@ -1,5 +1,6 @@
-//! Portals of the protocol as cursors: FETCH, MOVE, CLOSE and `pg_cursors` know them by their names, ROLLBACK TO ends those that
-//! are younger than its savepoint, and what they see is as of when they were bound.
+//! Portals of the protocol as cursors: FETCH, MOVE, CLOSE and `pg_cursors` know them by their
+//! names, ROLLBACK TO ends those that are younger than its savepoint, and what they see is as of
+//! when they were bound.
 //!
 //! Only what gives rows, or has a plan, can be such a portal; of others their names are known,
 //! which CLOSE and `pg_cursors` ask for. What gives rows without a plan (SHOW, EXPLAIN, EXECUTE,
@@ -48,8 +49,8 @@ impl Session {
         }
     }
 
-    /// Makes a statement that is bound a portal of the block at hand. Nothing of it runs yet. `None` for the parameters: it
-    /// has run, and given all of its rows.
+    /// Makes a statement that is bound a portal of the block at hand. Nothing of it runs yet.
+    /// `None` for the parameters: it has run, and given all of its rows.
     ///
     /// # Errors
     /// 42P03 if there is one of that name.
@@ -81,7 +82,8 @@ impl Session {
     /// Begins to run a portal, or goes on with it, for a limited number of its rows.
     ///
     /// # Errors
-    /// 34000 if there is none of that name; 55000 if it cannot be run once more; 25P02 in a block that has failed.
+    /// 34000 if there is none of that name; 55000 if it cannot be run once more; 25P02 in a block
+    /// that has failed.
     pub fn start_portal(&mut self, name: &str, rows_max: usize, came_us: i64) -> Result<Running> {
         let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
         let has_rows = cursor.prepared.columns().is_some() && cursor.prepared.can_be_cursor();
@@ -130,8 +132,8 @@ impl Prepared {
         }
     }
 
-    /// Whether what it gives follows from another statement by name, a cursor's or a prepared one: which that is, is known
-    /// when it is bound.
+    /// Whether what it gives follows from another statement by name, a cursor's or a prepared one:
+    /// which that is, is known when it is bound.
     #[must_use]
     pub fn is_bound_late(&self) -> bool {
         match &self.command {
@@ -156,7 +158,8 @@ impl Prepared {
         matches!(&self.command, Command::Cursor(CursorStatement::Close { name: None }))
     }
 
-    /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes behind it.
+    /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes
+    /// behind it.
     #[must_use]
     pub fn runs_alone(&self) -> bool {
         match &self.command {

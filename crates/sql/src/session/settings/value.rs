@@ -200,7 +200,8 @@ impl Unit {
     }
 }
 
-/// The number that a text begins with, as C reads it, and the rest. An integer may be octal or hexadecimal.
+/// The number that a text begins with, as C reads it, and the rest. An integer may be octal or
+/// hexadecimal.
 fn number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim_ascii_start();
     let (sign, digits) = match text.as_bytes().first() {
@@ -280,7 +281,8 @@ fn real(known: &Known, value: &str, (min, max): (f64, f64), unit: Unit) -> Resul
 
 // ---- lists, dates, encodings ----
 
-/// The names of a list with commas between them, as a text holds it; `None` if that is not what it is.
+/// The names of a list with commas between them, as a text holds it; `None` if that is not what it
+/// is.
 pub(crate) fn names(text: &str) -> Option<Vec<String>> {
     pulse::note(text.len());
     const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
@@ -341,7 +343,8 @@ fn date_style(known: &Known, value: &str) -> Result<String> {
     Ok("ISO, MDY".to_owned())
 }
 
-/// Encodings that PostgreSQL has besides those that clients can be served in, in letters and digits alone.
+/// Encodings that PostgreSQL has besides those that clients can be served in, in letters and digits
+/// alone.
 const OTHER_ENCODINGS: &[&str] = &[
     "abc",
     "alt",

@@ -1,7 +1,7 @@
 //! `to_date` and `to_timestamp`: texts read by a picture.
 //!
-//! Separators and blanks need not be the picture's, nor be there at all, unless FX says so. Numbers next to each other
-//! have exactly the digits of their fields; others end where their digits do.
+//! Separators and blanks need not be the picture's, nor be there at all, unless FX says so. Numbers
+//! next to each other have exactly the digits of their fields; others end where their digits do.
 
 use super::{Convention, Field, Part, UNITS_PER_PART, is_separator, parts};
 use crate::datetime::{
@@ -82,7 +82,8 @@ impl Reader<'_> {
         self.at += self.rest().chars().next().map_or(0, char::len_utf8);
     }
 
-    /// The number that a text begins with, behind blanks and a sign; its value and its length in bytes, 0 if none.
+    /// The number that a text begins with, behind blanks and a sign; its value and its length in
+    /// bytes, 0 if none.
     fn number_in(text: &str) -> (Option<i64>, usize) {
         let blanks = text.bytes().take_while(|&byte| is_blank(byte)).count();
         let rest = &text[blanks..];
@@ -95,7 +96,8 @@ impl Reader<'_> {
         (value.filter(|value| i32::try_from(*value).is_ok()), blanks + sign + digits)
     }
 
-    /// Reads a number; `digits` if another one follows at once, else all there are. Gives its length, too.
+    /// Reads a number; `digits` if another one follows at once, else all there are. Gives its
+    /// length, too.
     fn number(&mut self, field: &Field, digits: usize, is_open: bool) -> Result<(i64, usize)> {
         let name = field.case.apply(field.keyword.name);
         let begin = self.at;
@@ -475,7 +477,8 @@ impl Found {
         if is_wrong { Err(out_of_range(text)) } else { Ok(days_from_civil(year, month, day)) }
     }
 
-    /// Days since 2000-01-01 and microseconds since midnight. What is no date comes before what is no time of a day.
+    /// Days since 2000-01-01 and microseconds since midnight. What is no date comes before what is
+    /// no time of a day.
     fn moment(&self, text: &str) -> Result<(i64, i64)> {
         let time = self.time(text);
         if time.as_ref().is_err_and(|error| error.state() == SqlState::BAD_DATETIME) {

@@ -202,7 +202,8 @@ impl Shown<'_> {
         }
     }
 
-    /// Of an interval of whole years, it is the twelfth month; months before are counted from the year's end.
+    /// Of an interval of whole years, it is the twelfth month; months before are counted from the
+    /// year's end.
     fn roman_month(&self, field: &Field) -> Result<Option<Text>> {
         let index = match (self.month, self.year) {
             (0, 0) => return Ok(None),
@@ -256,7 +257,8 @@ impl Shown<'_> {
     }
 }
 
-/// `to_char` of a timestamp, given as the clocks show it; with a time zone also the zone and the instant.
+/// `to_char` of a timestamp, given as the clocks show it; with a time zone also the zone and the
+/// instant.
 pub fn timestamp_to_char(local: i64, zone: Option<(&Zone, i64)>, picture: &str) -> Result<String> {
     if is_infinite_timestamp(local) {
         return Ok(String::new());

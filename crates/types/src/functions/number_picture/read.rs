@@ -48,7 +48,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what stands in a digit's or the point's place. Passing the place itself is up to the caller.
+    /// Reads what stands in a digit's or the point's place. Passing the place itself is up to the
+    /// caller.
     fn digit(&mut self, is_digit: bool) {
         if self.byte(0) == Some(b' ') {
             self.at += 1;

@@ -324,8 +324,8 @@ fn scientific(value: Numeric, after: usize) -> Result<String> {
     Ok(format!("{sign}{shown}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()))
 }
 
-/// A float as a picture shows it: rounded as C does, from its exact value, and cut off behind the digits that floats of
-/// its type are sure to have, `digits_max`.
+/// A float as a picture shows it: rounded as C does, from its exact value, and cut off behind the
+/// digits that floats of its type are sure to have, `digits_max`.
 pub(in crate::functions) fn float_to_char(value: f64, digits_max: usize, picture: &str) -> Result<String> {
     let mut form = Picture::parse(picture)?;
     if form.roman {
