@@ -233,7 +233,8 @@ impl Lexer {
 
     fn basic(&mut self, c: char) -> Lexed<Token> {
         Ok(match c {
-            '*' if !matches!(self.last, Token::Start | Token::Open { .. } | Token::Or) => {
+            // Behind `^` it stands for itself, as in PostgreSQL and POSIX.
+            '*' if !matches!(self.last, Token::Start | Token::Open { .. } | Token::Or | Token::Caret) => {
                 Token::Quantifier(Quantifier { min: 0, max: NO_BOUND, longer: Some(true) })
             }
             '[' => self.bracket()?,

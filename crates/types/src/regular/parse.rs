@@ -58,6 +58,8 @@ struct Parser {
 struct Atom {
     sub: Sub,
     is_group: bool,
+    /// A back-reference, not in parentheses.
+    is_back: bool,
 }
 
 impl Parser {
@@ -132,7 +134,7 @@ impl Parser {
                 continue;
             }
             let own = preference.combine(atom.sub.traits);
-            let sub = quantified(atom.sub, min, max, preference);
+            let sub = quantified(atom, min, max, preference);
             divided.push((run(std::mem::take(&mut plain), traits), sub, own));
             traits = Traits::NONE;
         }
@@ -157,7 +159,7 @@ impl Parser {
     fn atom(&mut self, plain: &mut Vec<Rc<Ast>>, looking: bool) -> Lexed<Option<Atom>> {
         let leaf = |set: CharSet| {
             let ast = Rc::new(Ast::Set(Rc::new(set)));
-            Ok(Some(Atom { sub: Sub::leaf(Traits::NONE, ast), is_group: false }))
+            Ok(Some(Atom { sub: Sub::leaf(Traits::NONE, ast), is_group: false, is_back: false }))
         };
         let flags = self.lexer.flags;
         match std::mem::replace(&mut self.token, Token::End) {
@@ -207,7 +209,7 @@ impl Parser {
                     sub = grouped(sub, group);
                     self.groups[group] = Some(sub.ast.clone());
                 }
-                Ok(Some(Atom { sub, is_group: captures }))
+                Ok(Some(Atom { sub, is_group: captures, is_back: false }))
             }
             // The extended flavour takes a parenthesis that nothing opens as it is.
             Token::Close if flags.extended && !flags.advanced => {
@@ -220,7 +222,8 @@ impl Parser {
                 let ast = Ast::without_conditions(ast.ok_or(Fault::Reference)?);
                 self.next()?;
                 let op = Op::Back { group, min: 1, max: 1 };
-                Ok(Some(Atom { sub: Sub { op, traits: Traits::BACK, group: 0, ast, id: 0 }, is_group: true }))
+                let sub = Sub { op, traits: Traits::BACK, group: 0, ast, id: 0 };
+                Ok(Some(Atom { sub, is_group: true, is_back: true }))
             }
             Token::Quantifier(_) => Err(Fault::Repeat),
             Token::Start | Token::End | Token::Or => Err(Fault::TooBig),
@@ -259,14 +262,17 @@ fn grouped(mut sub: Sub, group: usize) -> Sub {
 }
 
 /// An atom that is divided off, with its quantifier.
-fn quantified(mut atom: Sub, min: u32, max: u32, preference: Traits) -> Sub {
+fn quantified(atom: Atom, min: u32, max: u32, preference: Traits) -> Sub {
+    let (is_back, mut atom) = (atom.is_back, atom.sub);
     let own = preference.combine(atom.traits);
     let inner = Traits::LONGER.with(Traits::SHORTER).with(Traits::MIXED);
     let is_vacuous = (min, max) == (1, 1)
         && (preference == Traits::NONE || !atom.traits.has(inner) || preference == atom.traits.only(inner));
     let ast = Ast::repeat(&atom.ast, min, max);
+    // Where a group is not set, a reference to it fails however often it may come, but what is in
+    // parentheses (`(?:\1)?`) can be left out.
     if let Op::Back { group, .. } = atom.op
-        && atom.group == 0
+        && is_back
     {
         atom.op = Op::Back { group, min, max };
         atom.traits = atom.traits.with(own);
