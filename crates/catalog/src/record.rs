@@ -457,6 +457,15 @@ pub fn prefix_range(prefix: Key) -> KeyRange {
     KeyRange { low: Bound::Included(prefix), high }
 }
 
+/// All keys that begin with a prefix of whole columns, and in which the column behind these is not
+/// NULL: of an index, or of a table's own key, which has no NULLs.
+pub fn not_null_range(index: Option<&Index>, mut prefix: Key) -> KeyRange {
+    if index.is_some() {
+        prefix.push(NOT_NULL);
+    }
+    prefix_range(prefix)
+}
+
 /// The whole of a space.
 pub fn whole_range() -> KeyRange {
     KeyRange { low: Bound::Unbounded, high: Bound::Unbounded }

@@ -42,7 +42,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand RowNumber Scan CountRange Filter Project NestedLoop HashJoin Aggregate Distinct
+operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice LockRows Insert Update Delete);
 
 fn series_from(start: i64, stop: i64) -> Node {
@@ -151,6 +151,12 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
         Node::Expand { input: boxed(series(ROWS)), calls: [(Series::Ints, vec![int(1), int(0)])].into() },
         none(Node::RowNumber { input: boxed(series(ROWS)), partition: [].into() }),
         scan(birds, KeyRanges::default(), Some(birds_that_are_not())),
+        none(Node::GroupScan(Arc::new(GroupScan {
+            table: Arc::clone(birds),
+            index: None,
+            columns: 1,
+            calls: vec![KeyCall::Rows],
+        }))),
         Node::Project { input: boxed(none(series(ROWS))), exprs: [Expr::Column(0)].into() },
         nested_loop(JoinKind::Inner, series(200), none(series(200))),
         nested_loop(JoinKind::Semi, series(200), none(series(200))),

@@ -250,6 +250,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads(input, table, once, seen),
         Node::Scan(scan) => scan.table.id == table.id,
         Node::CountRange { table: counted, .. } => counted.id == table.id,
+        Node::GroupScan(scan) => scan.table.id == table.id,
         Node::Filter { input, condition } => reads_anything(condition) || reads(input, table, once, seen),
         Node::Project { input, exprs } => exprs.iter().any(reads_anything) || reads(input, table, once, seen),
         Node::NestedLoop { outer, inner, args, on, .. } => {

@@ -70,6 +70,7 @@ mod eval;
 mod filtered_rows;
 mod gather;
 mod group;
+mod group_scan;
 mod hash_join;
 mod insert;
 mod join;

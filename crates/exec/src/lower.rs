@@ -10,6 +10,7 @@ use super::aggregate::Aggregate;
 use super::choice::ChoiceRun;
 use super::constraints::has_query;
 use super::delete::DeleteRun;
+use super::group_scan::GroupScanRun;
 use super::hash_join::{HashJoin, HashJoinRun};
 use super::insert::InsertRun;
 use super::join::{NestedLoop, NestedLoopRun};
@@ -17,7 +18,7 @@ use super::keyed::KeyedRun;
 use super::lock_rows::LockRowsRun;
 use super::needs::Needs;
 use super::operator::Run;
-use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun};
+use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
 use super::scan::{CountRun, ScanOperator};
 use super::series::{ExpandRun, RowNumberRun, SeriesRun, SystemRun, ValuesRun};
@@ -89,6 +90,7 @@ impl Lowering {
             | Node::System { .. }
             | Node::Scan(_)
             | Node::CountRange { .. }
+            | Node::GroupScan(_)
             | Node::Working { .. } => without_input(number, node),
             Node::Expand { input, .. }
             | Node::RowNumber { input, .. }
@@ -198,6 +200,7 @@ fn without_input(number: usize, node: &Node) -> Run {
         Node::System { table } => Run::new(number, SystemRun::new(table)),
         Node::Scan(scan) => Run::new(number, ScanOperator::new(scan)),
         Node::CountRange { table, access } => Run::new(number, CountRun::new(table, access)),
+        Node::GroupScan(scan) => Run::new(number, GroupScanRun::new(scan)),
         Node::Working { id, .. } => Run::new(number, WorkingRun::new(*id)),
         _ => unreachable!("it has inputs"),
     }
@@ -213,7 +216,9 @@ fn over_one(number: usize, node: &Node, input: Run) -> Run {
         Node::Aggregate { keys, calls, .. } => Run::new(number, Aggregate::new(input, keys, calls)),
         Node::Distinct { columns, sorted, .. } => Run::new(number, DistinctRun::new(input, *columns, *sorted)),
         Node::Sort { keys, top, .. } => Run::new(number, Sort::new(input, keys, top.as_ref())),
-        Node::Limit { limit, offset, .. } => Run::new(number, LimitRun::new(input, limit.as_ref(), offset.as_ref())),
+        Node::Limit { limit, offset, input: of } => {
+            Run::new(number, LimitRun::new(input, limit.as_ref(), offset.as_ref(), only_moves_rows(of)))
+        }
         Node::LockRows { targets, mode, if_locked, .. } => {
             Run::new(number, LockRowsRun::new(input, targets, *mode, *if_locked))
         }

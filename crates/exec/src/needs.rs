@@ -153,6 +153,7 @@ impl Search {
                 self.exprs(&scan.filter, filled);
             }
             Node::CountRange { access, .. } => self.access(access, filled),
+            Node::GroupScan(_) => {}
             Node::Filter { input, condition } => {
                 self.expr(condition, filled);
                 self.node(input, filled);

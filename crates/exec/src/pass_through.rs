@@ -14,7 +14,7 @@ use super::{Batch, Exec, Step};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::expr::walk;
-use crate::plan::Exprs;
+use crate::plan::{Exprs, Node};
 
 /// A filter at work.
 pub(super) struct FilterRun {
@@ -241,6 +241,15 @@ pub(super) fn put_aside(begun: &mut Vec<Datum>, count: usize, out: &mut Batch) -
     if out.is_empty() { Step::Yield } else { Step::Rows }
 }
 
+/// Whether rows come from a table through nothing that looks at their values.
+pub(super) fn only_moves_rows(node: &Node) -> bool {
+    match node {
+        Node::Scan(_) => true,
+        Node::Project { input, exprs } => only_moves(exprs) && matches!(**input, Node::Scan(_)),
+        _ => false,
+    }
+}
+
 /// LIMIT and OFFSET at work.
 pub(super) struct LimitRun {
     input: Run,
@@ -248,11 +257,13 @@ pub(super) struct LimitRun {
     offset: Option<Expr>,
     /// Rows still to be left out, and still to be given.
     left: Option<(u64, u64)>,
+    /// Nobody between here and what reads a table looks at values.
+    may_count: bool,
 }
 
 impl LimitRun {
-    pub(super) fn new(input: Run, limit: Option<&Expr>, offset: Option<&Expr>) -> Self {
-        Self { input, limit: limit.cloned(), offset: offset.cloned(), left: None }
+    pub(super) fn new(input: Run, limit: Option<&Expr>, offset: Option<&Expr>, may_count: bool) -> Self {
+        Self { input, limit: limit.cloned(), offset: offset.cloned(), left: None, may_count }
     }
 }
 
@@ -291,7 +302,7 @@ impl Operator for LimitRun {
         let wanted = out.rows_max();
         while skip > 0 {
             out.want(skip.min(BATCH_ROWS_MAX as u64) as usize);
-            out.want_count_only(true);
+            out.want_count_only(self.may_count);
             let step = self.input.step(ex, out);
             let skipped = out.rows() as u64;
             out.want_count_only(false);

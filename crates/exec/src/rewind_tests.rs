@@ -185,6 +185,12 @@ fn leaves(birds: &Arc<colibri_catalog::Table>) -> Vec<Node> {
         scan(birds, KeyRanges::default(), Some(compare(CompareOp::Ge, Expr::Column(0), Expr::Arg(0)))),
         Node::CountRange { table: Arc::clone(birds), access: Arc::new(Access::Key { ranges: KeyRanges::default() }) },
         Node::CountRange { table: Arc::clone(birds), access: Arc::new(Access::Key { ranges: one() }) },
+        Node::GroupScan(Arc::new(GroupScan {
+            table: Arc::clone(birds),
+            index: None,
+            columns: 1,
+            calls: vec![KeyCall::Rows],
+        })),
         series(false),
         series(true),
         Node::Series { series: Series::One, args: [Expr::Arg(0)].into(), numbered: true },

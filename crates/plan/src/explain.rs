@@ -140,9 +140,12 @@ fn scans(node: &Node, seen: &mut Vec<usize>) -> usize {
 
 fn children(node: &Node) -> Vec<&Node> {
     match node {
-        Node::Values { .. } | Node::Series { .. } | Node::System { .. } | Node::Scan(_) | Node::CountRange { .. } => {
-            Vec::new()
-        }
+        Node::Values { .. }
+        | Node::Series { .. }
+        | Node::System { .. }
+        | Node::Scan(_)
+        | Node::CountRange { .. }
+        | Node::GroupScan(_) => Vec::new(),
         Node::Expand { input, .. } | Node::RowNumber { input, .. } => vec![&**input],
         Node::Filter { input, .. }
         | Node::Project { input, .. }
@@ -351,6 +354,7 @@ impl Writer<'_> {
                 scan.columns.iter().map(name).collect()
             }
             Node::CountRange { .. } => vec!["count(*)".to_owned()],
+            Node::GroupScan(scan) => (0..scan.columns + scan.calls.len()).map(|place| scan.name(place)).collect(),
             Node::Filter { input, .. }
             | Node::Distinct { input, .. }
             | Node::Sort { input, .. }
@@ -498,6 +502,18 @@ impl Writer<'_> {
             Node::CountRange { table, access } => {
                 self.head(node, place, format_args!("Count of Keys on {}", table.name));
                 self.condition(access, table, slots, place);
+            }
+            Node::GroupScan(scan) => {
+                let key = scan.index.as_ref().map(|index| &index.name);
+                let key = key.or(scan.table.primary_key.as_ref().map(|key| &key.name));
+                let key = key.map(ToString::to_string).unwrap_or_default();
+                self.head(node, place, format_args!("Group Scan using {key} on {}", scan.table.name));
+                self.list(place, "Group Key", (0..scan.columns).map(|place| scan.name(place)).collect());
+                let calls: Vec<String> =
+                    (scan.columns..scan.columns + scan.calls.len()).map(|place| scan.name(place)).collect();
+                if !calls.is_empty() {
+                    self.list(place, "Aggregates", calls);
+                }
             }
             Node::Project { input, exprs } => {
                 self.node(input, slots, place);

@@ -84,6 +84,9 @@ pub enum Node {
     Scan(Arc<Scan>),
     /// The number of entries in a range of a table, one row with one column: nothing is visited.
     CountRange { table: Arc<Table>, access: Arc<Access> },
+    /// The groups of a table's rows by the first columns of a key, with what is asked of each; only the
+    /// ends of groups are visited.
+    GroupScan(Arc<GroupScan>),
     /// The rows for which the condition is true.
     Filter { input: Box<Node>, condition: Arc<Expr> },
     /// Expressions over each row.
@@ -356,6 +359,66 @@ pub struct AggregateCall {
     pub filter: Option<Expr>,
     /// Order of the input within the aggregate: `string_agg(x, ',' ORDER BY y)`.
     pub order: Vec<SortKey>,
+}
+
+/// Groups of a table's rows by the first columns of a key: gives these columns, then the calls.
+#[derive(Debug)]
+pub struct GroupScan {
+    pub table: Arc<Table>,
+    /// `None`: the primary key.
+    pub index: Option<Arc<Index>>,
+    /// How many columns of the key groups have in common.
+    pub columns: usize,
+    pub calls: Vec<KeyCall>,
+}
+
+/// What is asked of a group. The column is the one behind those that groups have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyCall {
+    /// How many rows there are.
+    Rows,
+    /// How many have a value in the column.
+    NotNull,
+    /// The least value of the column, or NULL.
+    Least,
+    /// The greatest value of the column, or NULL.
+    Greatest,
+}
+
+impl GroupScan {
+    /// The columns of the key, as places in the table, and whether each is descending.
+    fn key(&self) -> Vec<(usize, bool)> {
+        match &self.index {
+            Some(index) => index.columns.iter().map(|part| (part.column, part.descending)).collect(),
+            None => self.table.key_columns().iter().map(|&column| (column, false)).collect(),
+        }
+    }
+
+    /// The columns of the key that are read: those of groups and, if there is one, the one behind.
+    pub fn read_columns(&self) -> Vec<usize> {
+        let needs_next = self.calls.iter().any(|call| matches!(call, KeyCall::Least | KeyCall::Greatest));
+        let count = self.columns + usize::from(needs_next);
+        self.key().into_iter().take(count).map(|(column, _)| column).collect()
+    }
+
+    /// Whether the column behind those of groups is descending in the key.
+    pub fn is_descending(&self) -> bool {
+        self.key().get(self.columns).is_some_and(|(_, descending)| *descending)
+    }
+
+    /// The name of a column, or of what a call gives.
+    pub fn name(&self, place: usize) -> String {
+        let key = self.key();
+        let of_column = |at: usize| key.get(at).map_or("", |(column, _)| self.table.columns[*column].name.as_str());
+        let next = of_column(self.columns);
+        match place.checked_sub(self.columns).and_then(|call| self.calls.get(call)) {
+            None => format!("{}.{}", self.table.name, of_column(place)),
+            Some(KeyCall::Rows) => "count(*)".to_owned(),
+            Some(KeyCall::NotNull) => format!("count({next})"),
+            Some(KeyCall::Least) => format!("min({next})"),
+            Some(KeyCall::Greatest) => format!("max({next})"),
+        }
+    }
 }
 
 /// What rows are ordered by.

@@ -21,6 +21,7 @@ impl Node {
                 scan.filter.iter().for_each(visit);
             }
             Self::CountRange { access, .. } => access.ranges().for_each(|ranges| ranges.for_each_value(visit)),
+            Self::GroupScan(_) => {}
             Self::Filter { condition, .. } => visit(condition),
             Self::Project { exprs, .. } => exprs.iter().for_each(visit),
             Self::NestedLoop { args, on, .. } => args.iter().chain(on.as_deref()).for_each(visit),
@@ -72,6 +73,7 @@ impl Node {
             | Self::System { .. }
             | Self::Scan(_)
             | Self::CountRange { .. }
+            | Self::GroupScan(_)
             | Self::Working { .. } => {}
             Self::Expand { input, .. }
             | Self::RowNumber { input, .. }

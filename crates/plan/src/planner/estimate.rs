@@ -120,6 +120,10 @@ impl Planner<'_> {
         match node {
             Node::Scan(scan) => self.work_of_scan(scan),
             Node::CountRange { .. } => (1.0, SEEK_COST),
+            Node::GroupScan(scan) => {
+                let groups = self.groups_of_key(&scan.table, scan.index.as_deref(), scan.columns);
+                (groups, groups * super::group_scan::cost_of_group(scan.calls.len()))
+            }
             Node::Values { rows } => (rows.len() as f64, rows.len() as f64),
             Node::Series { .. } => (100.0, 100.0),
             Node::System { .. } => (SYSTEM_ROWS, SYSTEM_ROWS),

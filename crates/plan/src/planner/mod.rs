@@ -18,6 +18,7 @@ mod cost;
 mod decorrelate;
 mod estimate;
 mod group_keys;
+mod group_scan;
 mod join_order;
 mod joins;
 mod lateral;

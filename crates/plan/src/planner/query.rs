@@ -254,9 +254,14 @@ impl Planner<'_> {
             return Ok((listed(node, select), false));
         };
         if let Some(group) = &select.group
-            && let Some(node) = self.shortcut(select, group)
+            && let Some(node) = self.shortcut(select, group).or_else(|| self.groups_from_key(select, group))
         {
             return Ok((listed(filtered(node, having(group)), select), false));
+        }
+        if locked.is_empty()
+            && let Some(node) = self.different_from_key(select)
+        {
+            return Ok((node, false));
         }
         let needed = needed_above(select, locked);
         let wanted = wanted_order(query, select);

@@ -13,3 +13,6 @@ INSERT INTO child SELECT i, i FROM generate_series(1, 20000) i;
 CREATE INDEX ON child (p);
 CREATE TABLE long_texts (i int PRIMARY KEY, s text);
 INSERT INTO long_texts SELECT i, repeat('x', 20000) || i FROM generate_series(1, 600) i;
+CREATE TABLE flags (i int PRIMARY KEY, f int NOT NULL);
+INSERT INTO flags SELECT i, i % 3 FROM generate_series(1, 20000) i;
+CREATE INDEX ON flags (f);
