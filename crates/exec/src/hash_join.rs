@@ -61,6 +61,10 @@ pub(super) struct HashJoinRun {
     in_texts: usize,
     memory: Reservation,
     left_rows: Batch,
+    /// The first left rows are there, and nobody has looked at them.
+    has_first: bool,
+    /// All right rows have been taken in.
+    has_table: bool,
     /// For each left row, the first right row with its key (anything else than [`NONE`] where no
     /// rows are kept), or [`NONE`].
     found: Vec<u32>,
@@ -115,6 +119,8 @@ impl Table {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Start,
+    /// Without left rows nobody asks for the right side.
+    First,
     Build,
     Link,
     Probe,
@@ -232,6 +238,8 @@ impl HashJoinRun {
             in_texts: 0,
             memory: Reservation::default(),
             left_rows: Batch::new(),
+            has_first: false,
+            has_table: false,
             found: Vec::new(),
             left_at: 0,
             candidate: NONE,
@@ -263,9 +271,7 @@ impl HashJoinRun {
 
     /// Back to the start: with the table as it is, if that is there and stays right.
     fn rewind(&mut self, kind: JoinKind, keeps: bool, ex: &mut Exec<'_, '_>) {
-        let is_built = !matches!(self.phase, Phase::Start | Phase::Build | Phase::Link)
-            && self.parted.is_none()
-            && !self.is_given_back;
+        let is_built = self.has_table && self.phase != Phase::Link && self.parted.is_none() && !self.is_given_back;
         if !is_built || !keeps || self.has_dropped {
             // Where the table was dropped it is known from now on that it may be needed again.
             let keeps_table = (is_built && self.has_dropped).then_some(keeps);
@@ -299,7 +305,21 @@ impl HashJoinRun {
                     } else {
                         Table::Keys(Groups::new(parts.right_keys.len()))
                     };
-                    self.phase = Phase::Build;
+                    // An inner join is done without left rows if there are no right ones.
+                    let keeps_left = matches!(parts.kind, JoinKind::Left | JoinKind::Anti);
+                    self.phase = if keeps_left { Phase::First } else { Phase::Build };
+                }
+                Phase::First => {
+                    self.left_rows.want(self.ahead);
+                    match self.left.step(ex, &mut self.left_rows)? {
+                        Step::Rows => {
+                            // They are looked up when the table is there: see `next_left`.
+                            self.left_at = self.left_rows.rows();
+                            (self.has_first, self.phase) = (true, Phase::Build);
+                        }
+                        Step::Yield => return Ok(Step::Yield),
+                        Step::Done => self.phase = Phase::Done,
+                    }
                 }
                 Phase::Build => match self.build(parts, ex)? {
                     Step::Yield => return Ok(Step::Yield),
@@ -401,6 +421,7 @@ impl HashJoinRun {
             let step = self.right.step(ex, &mut self.fresh)?;
             if step != Step::Rows {
                 if step == Step::Done {
+                    self.has_table = true;
                     self.right.give_back(ex);
                     self.forget_partners(parts);
                 }
@@ -444,6 +465,14 @@ impl HashJoinRun {
         self.unmatched_at = 0;
     }
 
+    /// The next left rows.
+    fn step_left(&mut self, ex: &mut Exec<'_, '_>) -> Result<Step> {
+        if std::mem::take(&mut self.has_first) {
+            return Ok(Step::Rows);
+        }
+        self.left.step(ex, &mut self.left_rows)
+    }
+
     /// The next left rows, with the numbers of their keys.
     fn next_left(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Step> {
         self.left_at = 0;
@@ -453,7 +482,7 @@ impl HashJoinRun {
         if self.parted.is_some() {
             return self.next_left_of_part(parts, ex);
         }
-        let step = self.left.step(ex, &mut self.left_rows)?;
+        let step = self.step_left(ex)?;
         if step != Step::Rows {
             self.left_rows.reset(0);
             return Ok(step);

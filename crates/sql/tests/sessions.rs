@@ -110,7 +110,7 @@ fn a_setting_is_shown_under_the_name_that_postgresql_gives_it() {
     assert_eq!(shown("Work_Mem"), "work_mem");
 }
 
-/// The operators of a plan are kept from run to run: see `exec/operator_cache.rs`.
+/// The operators of a plan are kept from run to run: see `exec/src/operator_cache.rs`.
 #[test]
 fn a_statement_that_runs_again_knows_nothing_of_the_run_before() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Conditions on the second column of a key, about whose first one nothing is said, find by a skip
-//! scan what they find without any index, in the order that was asked for; and changes do so too.
+//! scan what they find without any index, in the order that was asked for; and changes do so too. What
+//! others add to groups that were found by seeks is a conflict where it should be.
 //!
 //! Random tables and conditions; a seed that fails is told, and `COLIBRI_SEED` runs it again.
 
@@ -148,5 +149,40 @@ fn rows_of_new_values_of_the_skipped_column_are_phantoms() {
             one.run("ROLLBACK").unwrap();
         }
         two.run("DELETE FROM k WHERE b >= 2999").unwrap();
+    }
+}
+
+/// A transaction that has asked for groups by seeks depends on which there are, on how many rows they
+/// have if it has counted these, and on their ends if it has looked at these; on nothing else.
+#[test]
+fn new_groups_and_new_ends_of_groups_are_phantoms() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync);
+    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    let [mut one, mut two] = [(); 2].map(|()| Session::new(&engine, "postgres"));
+    one.run("CREATE TABLE k (a int, b int, c int, PRIMARY KEY (a, b)); CREATE TABLE seen (n int)").unwrap();
+    // Groups 10 with even numbers from 2 on, and 20 with odd ones from 1 on.
+    one.run("INSERT INTO k SELECT i % 2 * 10 + 10, i, 0 FROM generate_series(1, 2000) i; ANALYZE").unwrap();
+    let groups = "SELECT count(*) FROM (SELECT DISTINCT a FROM k) x";
+    let counts = "SELECT max(n) FROM (SELECT a, count(*) AS n FROM k GROUP BY a) x";
+    let greatest = "SELECT sum(m) FROM (SELECT a, max(b) AS m FROM k GROUP BY a) x";
+    for query in [groups, counts, greatest] {
+        let plan = rows(&mut one, &format!("EXPLAIN {query}"));
+        assert!(plan.iter().flatten().flatten().any(|line| line.contains("Group Scan")), "{plan:?}");
+        // Before, between and behind the groups, at their beginning, at their end, and inside.
+        let inserted =
+            [(5, 1, true), (15, 1, true), (25, 1, true), (10, 3000, query != groups), (10, 501, query == counts)];
+        for (a, b, is_phantom) in inserted {
+            one.run("BEGIN").unwrap();
+            rows(&mut one, query);
+            two.run(&format!("INSERT INTO k VALUES ({a}, {b}, 1)")).unwrap();
+            let ended = one.run("INSERT INTO seen VALUES (0)").and_then(|_| one.run("COMMIT"));
+            assert_eq!(ended.is_err(), is_phantom, "{query}: {a}, {b}");
+            if let Err(error) = ended {
+                assert_eq!(error.state().0, "40001");
+                one.run("ROLLBACK").unwrap();
+            }
+            two.run("DELETE FROM k WHERE c = 1").unwrap();
+        }
     }
 }

@@ -390,7 +390,7 @@ impl HashJoinRun {
         if self.parted()?.part.is_some() {
             return self.parted()?.divide_left_again(ex);
         }
-        let step = self.left.step(ex, &mut self.left_rows)?;
+        let step = self.step_left(ex)?;
         let Some(Parted { file, right_tapes, left_parts, pending, ordered, .. }) = self.parted.as_deref_mut() else {
             return Err(Error::internal("a join is not in parts"));
         };

@@ -14,13 +14,16 @@
 //! | `named_cursor`, `cursor`, `copy` | DECLARE and FETCH; rows piece by piece for the library; COPY |
 //! | `drive`, `serve` | a thread that waits; what the server needs besides |
 //! | `advisory` | locks by numbers that applications make up |
-//! | `engine`, `activity`, `calls`, `rows` | what sessions share; what they tell of themselves; functions of the session; rows that are given |
+//! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
+//! | `sequences` | values of sequences |
+//! | `engine`, `activity`, `own`, `rows` | what sessions share; what they tell of themselves; a session's state that functions ask for; rows that are given |
 //!
-//! How a statement waits for a lock: its operators return an error that names the lock; the
-//! transaction rolls the statement back; the driver waits for the lock; the next step moves the
-//! snapshot forward and runs the statement from its start. Statements that may have to wait keep
-//! their rows until the end, so that no row is given twice. A statement outside a transaction block
-//! that conflicts at its commit runs again as a whole.
+//! How a statement waits for a lock: its operators end the step with an interruption that names the
+//! lock; the transaction takes the statement back; the driver waits for the lock; the next step
+//! moves the snapshot forward and runs the statement from its start. For rows that have to be
+//! fetched the next step goes on where the last one ended. Statements that may have to wait for
+//! locks keep their rows until the end, so that no row is given twice. A statement outside a
+//! transaction block that conflicts at its commit runs again as a whole.
 //!
 //! Invariants: after an error in a block every statement but its end is refused (25P02); rows of a
 //! statement that changed something, or saw what is not durable, come with a ticket that says when

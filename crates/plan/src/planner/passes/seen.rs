@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use super::PASSES;
 use crate::explain::expr_text_over;
 use crate::expr::Expr;
-use crate::logical::{From, Join, Relation, Select, Source};
+use crate::logical::{Distinct, Extra, From, Join, Relation, Select, Source};
+use crate::plan::SortKey;
 
 thread_local! {
     /// What was seen since somebody has asked.
@@ -70,6 +71,19 @@ fn text_of(select: &Select) -> String {
     let list = |exprs: &[Expr], names: &[String]| {
         exprs.iter().map(|expr| expr_text_over(expr, names)).collect::<Vec<_>>().join(", ")
     };
+    let keys = |keys: &[SortKey], names: &[String]| {
+        let key = |key: &SortKey| {
+            let direction = if key.descending { " DESC" } else { "" };
+            format!("{}{direction}", expr_text_over(&key.expr, names))
+        };
+        (!keys.is_empty()).then(|| keys.iter().map(key).collect::<Vec<_>>().join(", "))
+    };
+    let extra = |extra: &Extra, names: &[String]| match extra {
+        Extra::Rows(series, args) => format!("rows of {series:?}({})", list(args, names)),
+        Extra::RowNumber { partition, order } => {
+            format!("row number by ({}) in order ({})", list(partition, names), keys(order, names).unwrap_or_default())
+        }
+    };
     let mut text = String::new();
     let mut line = |name: &str, what: String| {
         let _ = writeln!(text, "      {name}: {what}");
@@ -79,6 +93,13 @@ fn text_of(select: &Select) -> String {
         None => names.clone(),
     };
     line("output", list(&select.output, &over));
+    match &select.distinct {
+        Distinct::No => {}
+        Distinct::All(columns) => line("distinct", format!("{columns} columns")),
+        Distinct::On(places) => line("distinct", format!("on {places:?}")),
+    }
+    select.extras.iter().for_each(|one| line("extra", extra(one, &over)));
+    select.grouped_rows.iter().for_each(|(_, one)| line("grouped extra", extra(one, &names)));
     if let Some(from) = &select.from {
         line("from", from_text(from, select, &names));
     }
@@ -86,7 +107,13 @@ fn text_of(select: &Select) -> String {
         line("where", list(&select.filter, &names));
     }
     if let Some(group) = &select.group {
-        let call = |call: &crate::plan::AggregateCall| format!("{}({})", call.aggregate.name, list(&call.args, &names));
+        let call = |call: &crate::plan::AggregateCall| {
+            let distinct = if call.distinct { "DISTINCT " } else { "" };
+            let order = keys(&call.order, &names).map_or_else(String::new, |order| format!(" ORDER BY {order}"));
+            let filter = call.filter.iter().map(|filter| format!(" FILTER {}", expr_text_over(filter, &names)));
+            let filter: String = filter.collect();
+            format!("{}({distinct}{}{order}){filter}", call.aggregate.name, list(&call.args, &names))
+        };
         let all = group.keys.iter().map(|key| expr_text_over(key, &names)).chain(group.calls.iter().map(call));
         line("group", all.collect::<Vec<_>>().join(", "));
         if let Some(having) = &group.having {
