@@ -387,7 +387,7 @@ pub enum KeyCall {
 
 impl GroupScan {
     /// The columns of the key, as places in the table, and whether each is descending.
-    fn key(&self) -> Vec<(usize, bool)> {
+    pub(crate) fn key(&self) -> Vec<(usize, bool)> {
         match &self.index {
             Some(index) => index.columns.iter().map(|part| (part.column, part.descending)).collect(),
             None => self.table.key_columns().iter().map(|&column| (column, false)).collect(),

@@ -204,7 +204,7 @@ impl Select {
 impl From {
     /// Calls something for each relation whose rows it gives, none of them NULL for want of a
     /// partner.
-    fn for_each_kept(&self, visit: &mut dyn FnMut(usize)) {
+    pub(crate) fn for_each_kept(&self, visit: &mut dyn FnMut(usize)) {
         match self {
             Self::Relation(relation) => visit(*relation),
             Self::Join { kind: Join::Inner | Join::InnerInOrder, left, right, .. } => {
@@ -214,6 +214,20 @@ impl From {
             Self::Join { kind: Join::Left | Join::Semi | Join::Anti, left, .. } => left.for_each_kept(visit),
             Self::Join { kind: Join::Right, right, .. } => right.for_each_kept(visit),
             Self::Join { kind: Join::Full, .. } => {}
+        }
+    }
+
+    /// Calls something for each condition of joins that is true for all rows it gives.
+    pub(crate) fn for_each_kept_condition(&self, visit: &mut dyn FnMut(&Expr)) {
+        match self {
+            Self::Relation(_) | Self::Join { kind: Join::Full, .. } => {}
+            Self::Join { kind: Join::Inner | Join::InnerInOrder, left, right, on } => {
+                on.iter().for_each(&mut *visit);
+                left.for_each_kept_condition(visit);
+                right.for_each_kept_condition(visit);
+            }
+            Self::Join { kind: Join::Left | Join::Semi | Join::Anti, left, .. } => left.for_each_kept_condition(visit),
+            Self::Join { kind: Join::Right, right, .. } => right.for_each_kept_condition(visit),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) const LOOKUP_COST: f64 = 3.0;
 /// is below it.
 const VALUE_COST: f64 = 20.0;
 /// In tables of fewer rows nothing is skipped.
-const SKIPPED_ROWS_MIN: f64 = 1_000.0;
+pub(super) const SKIPPED_ROWS_MIN: f64 = 1_000.0;
 /// What sorting a row costs, for each time that the rows can be halved.
 pub(super) const SORT_COST: f64 = 0.3;
 /// How many times as far as on average a scan in order is taken to go until it has found enough

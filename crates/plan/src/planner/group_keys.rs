@@ -19,7 +19,7 @@ use colibri_types::{Result, aggregates};
 use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
-use crate::logical::{From, Group, Join, Relation, Select, Source};
+use crate::logical::{Group, Relation, Select, Source};
 use crate::plan::AggregateCall;
 
 /// More keys are left as they are: each is looked at for each.
@@ -54,7 +54,7 @@ impl Known {
         select.relations.iter().for_each(|relation| known.note_relation(relation));
         select.filter.iter().for_each(|condition| known.note(condition));
         if let Some(from) = &select.from {
-            known.note_kept(from);
+            from.for_each_kept_condition(&mut |condition| known.note(condition));
         }
         known
     }
@@ -85,21 +85,6 @@ impl Known {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// Notes the conditions of joins that are true for all rows.
-    fn note_kept(&mut self, from: &From) {
-        let From::Join { kind, left, right, on } = from else { return };
-        match kind {
-            Join::Inner | Join::InnerInOrder => {
-                on.iter().for_each(|condition| self.note(condition));
-                self.note_kept(left);
-                self.note_kept(right);
-            }
-            Join::Left | Join::Semi | Join::Anti => self.note_kept(left),
-            Join::Right => self.note_kept(right),
-            Join::Full => {}
         }
     }
 

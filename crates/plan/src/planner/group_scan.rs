@@ -10,15 +10,13 @@ use std::sync::Arc;
 use colibri_catalog::{Index, Table, record};
 use colibri_types::key::is_exact;
 
-use super::access::Wanted;
+use super::access::{SKIPPED_ROWS_MIN, Wanted};
 use super::{Planner, Rewrites, filtered};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::{Distinct, From, Group, Select, Source};
 use crate::plan::{AggregateCall, GroupScan, KeyCall, Node};
 
-/// In tables of fewer rows nothing is skipped.
-const ROWS_MIN: f64 = 1_000.0;
 /// What a seek costs, in rows looked at.
 const COST_OF_SEEK: f64 = 12.0;
 
@@ -90,7 +88,7 @@ impl Planner<'_> {
         let Source::Table(table) = &relation.source else { return None };
         let rewrites = self.sizes.rewrites();
         let rows = self.sizes.rows(table);
-        if rewrites == Rewrites::None || (rewrites == Rewrites::Paying && rows < ROWS_MIN) {
+        if rewrites == Rewrites::None || (rewrites == Rewrites::Paying && rows < SKIPPED_ROWS_MIN) {
             return None;
         }
         let all = select.filter.iter().chain(&relation.filter);
@@ -114,7 +112,7 @@ impl Planner<'_> {
                 return None;
             }
         }
-        let order: Vec<usize> = key_of(table, scan.index.as_ref()).into_iter().take(scan.columns).collect();
+        let order: Vec<usize> = scan.key().into_iter().take(scan.columns).map(|(column, _)| column).collect();
         let place = |column: usize| order.iter().position(|&other| other == column).unwrap_or_default();
         let bound = conditions.into_iter().map(|mut condition| {
             rewrite::map_columns(&mut condition, &|column| place(column - relation.base));
@@ -137,14 +135,6 @@ fn columns_of(exprs: &[Expr]) -> Option<Vec<usize>> {
     exprs.iter().map(column).collect()
 }
 
-/// The columns of a key.
-fn key_of(table: &Table, index: Option<&Arc<Index>>) -> Vec<usize> {
-    match index {
-        Some(index) => index.columns.iter().map(|part| part.column).collect(),
-        None => table.key_columns().to_vec(),
-    }
-}
-
 /// The scan of a key for groups by some of a table's columns, if these are the first ones of it and
 /// the column behind them is all that calls ask for.
 fn scan_of(
@@ -154,8 +144,9 @@ fn scan_of(
     calls: &[AggregateCall],
     base: usize,
 ) -> Option<GroupScan> {
-    let key = key_of(table, index);
     let columns = keys.len();
+    let mut scan = GroupScan { table: Arc::clone(table), index: index.cloned(), columns, calls: Vec::new() };
+    let key: Vec<usize> = scan.key().into_iter().map(|(column, _)| column).collect();
     let is_given = |column: usize| match index {
         Some(index) => record::is_covered(table, index, column),
         None => is_exact(table.columns[column].ty.ty),
@@ -185,6 +176,6 @@ fn scan_of(
             _ => None,
         }
     };
-    let calls = calls.iter().map(key_call).collect::<Option<_>>()?;
-    Some(GroupScan { table: Arc::clone(table), index: index.cloned(), columns, calls })
+    scan.calls = calls.iter().map(key_call).collect::<Option<_>>()?;
+    Some(scan)
 }

@@ -321,17 +321,10 @@ impl Equalities {
 
     /// Notes what the conditions say that all rows of a part of FROM fulfil.
     fn note_kept(&mut self, from: &From, relations: &[Relation]) {
-        match from {
-            From::Relation(relation) => relations[*relation].filter.iter().for_each(|condition| self.note(condition)),
-            From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, on } => {
-                on.iter().for_each(|condition| self.note(condition));
-                self.note_kept(left, relations);
-                self.note_kept(right, relations);
-            }
-            From::Join { kind: Join::Left | Join::Semi | Join::Anti, left, .. } => self.note_kept(left, relations),
-            From::Join { kind: Join::Right, right, .. } => self.note_kept(right, relations),
-            From::Join { kind: Join::Full, .. } => {}
-        }
+        from.for_each_kept(&mut |relation| {
+            relations[relation].filter.iter().for_each(|condition| self.note(condition));
+        });
+        from.for_each_kept_condition(&mut |condition| self.note(condition));
     }
 
     /// Spreads values to all columns that are equal to those that have them; gives what is new.
