@@ -124,65 +124,55 @@ fn a_skip_scan_finds_what_is_found_without_an_index() {
     assert!(skipping > 200, "few of the plans have skipped a column: {skipping}");
 }
 
-/// A transaction that has read by skipping depends on there being no further values to skip to:
-/// between those that it met, before the first, and behind the last.
-#[test]
-fn rows_of_new_values_of_the_skipped_column_are_phantoms() {
+/// A row that another transaction adds, `(a, b)`, and whether that is a conflict.
+type Added = (i32, i32, bool);
+
+/// Has one transaction ask and another one add rows, one by one, to groups 10 with even numbers from
+/// 2 on, and 20 with odd ones from 1 on; `shown` is what the plan says.
+fn check_phantoms(query: &str, shown: &str, added: &[Added]) {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::NoSync);
     let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
     let [mut one, mut two] = [(); 2].map(|()| Session::new(&engine, "postgres"));
     one.run("CREATE TABLE k (a int, b int, c int, PRIMARY KEY (a, b)); CREATE TABLE seen (n int)").unwrap();
     one.run("INSERT INTO k SELECT i % 2 * 10 + 10, i, 0 FROM generate_series(1, 2000) i; ANALYZE").unwrap();
-    let query = "SELECT count(*) FROM k WHERE b = 3000";
     let plan = rows(&mut one, &format!("EXPLAIN {query}"));
-    assert!(plan.iter().flatten().flatten().any(|line| line.contains("Skipped Column: a")), "{plan:?}");
-    for (a, b, is_phantom) in [(5, 3000, true), (15, 3000, true), (25, 3000, true), (20, 3000, true), (20, 2999, false)]
-    {
+    assert!(plan.iter().flatten().flatten().any(|line| line.contains(shown)), "{plan:?}");
+    let before = rows(&mut one, query);
+    for &(a, b, is_phantom) in added {
         one.run("BEGIN").unwrap();
-        assert_eq!(rows(&mut one, query), [[Some("0".to_owned())]]);
-        two.run(&format!("INSERT INTO k VALUES ({a}, {b}, 0)")).unwrap();
+        assert_eq!(rows(&mut one, query), before);
+        two.run(&format!("INSERT INTO k VALUES ({a}, {b}, 1)")).unwrap();
         let ended = one.run("INSERT INTO seen VALUES (0)").and_then(|_| one.run("COMMIT"));
-        assert_eq!(ended.is_err(), is_phantom, "{a}, {b}");
+        assert_eq!(ended.is_err(), is_phantom, "{query}: {a}, {b}");
         if let Err(error) = ended {
             assert_eq!(error.state().0, "40001");
             one.run("ROLLBACK").unwrap();
         }
-        two.run("DELETE FROM k WHERE b >= 2999").unwrap();
+        two.run("DELETE FROM k WHERE c = 1").unwrap();
     }
 }
 
-/// A transaction that has asked for groups by seeks depends on which there are, on how many rows they
-/// have if it has counted these, and on their ends if it has looked at these; on nothing else.
+/// A transaction that has read by skipping depends on there being no further values to skip to:
+/// between those that it met, before the first, and behind the last.
+#[test]
+fn rows_of_new_values_of_the_skipped_column_are_phantoms() {
+    let added = [(5, 3000, true), (15, 3000, true), (25, 3000, true), (20, 3000, true), (20, 2999, false)];
+    check_phantoms("SELECT count(*) FROM k WHERE b = 3000", "Skipped Column: a", &added);
+}
+
+/// A transaction that has asked for groups by seeks depends on which groups there are. It depends on
+/// how many rows they have if it has counted these, on their ends if it has looked at these, and on
+/// nothing else.
 #[test]
 fn new_groups_and_new_ends_of_groups_are_phantoms() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = Options::new().durability(Durability::NoSync);
-    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
-    let [mut one, mut two] = [(); 2].map(|()| Session::new(&engine, "postgres"));
-    one.run("CREATE TABLE k (a int, b int, c int, PRIMARY KEY (a, b)); CREATE TABLE seen (n int)").unwrap();
-    // Groups 10 with even numbers from 2 on, and 20 with odd ones from 1 on.
-    one.run("INSERT INTO k SELECT i % 2 * 10 + 10, i, 0 FROM generate_series(1, 2000) i; ANALYZE").unwrap();
     let groups = "SELECT count(*) FROM (SELECT DISTINCT a FROM k) x";
     let counts = "SELECT max(n) FROM (SELECT a, count(*) AS n FROM k GROUP BY a) x";
     let greatest = "SELECT sum(m) FROM (SELECT a, max(b) AS m FROM k GROUP BY a) x";
     for query in [groups, counts, greatest] {
-        let plan = rows(&mut one, &format!("EXPLAIN {query}"));
-        assert!(plan.iter().flatten().flatten().any(|line| line.contains("Group Scan")), "{plan:?}");
-        // Before, between and behind the groups, at their beginning, at their end, and inside.
-        let inserted =
-            [(5, 1, true), (15, 1, true), (25, 1, true), (10, 3000, query != groups), (10, 501, query == counts)];
-        for (a, b, is_phantom) in inserted {
-            one.run("BEGIN").unwrap();
-            rows(&mut one, query);
-            two.run(&format!("INSERT INTO k VALUES ({a}, {b}, 1)")).unwrap();
-            let ended = one.run("INSERT INTO seen VALUES (0)").and_then(|_| one.run("COMMIT"));
-            assert_eq!(ended.is_err(), is_phantom, "{query}: {a}, {b}");
-            if let Err(error) = ended {
-                assert_eq!(error.state().0, "40001");
-                one.run("ROLLBACK").unwrap();
-            }
-            two.run("DELETE FROM k WHERE c = 1").unwrap();
-        }
+        // Before, between and behind the groups; at the end of one, and inside.
+        let (at_end, inside) = (query != groups, query == counts);
+        let added = [(5, 1, true), (15, 1, true), (25, 1, true), (10, 3000, at_end), (10, 501, inside)];
+        check_phantoms(query, "Group Scan", &added);
     }
 }
