@@ -2,8 +2,8 @@
 //!
 //! Invariants: `cells` holds at least `rows * width` values; those behind are left over from
 //! earlier rows, to be overwritten, so that a batch used again and again allocates nothing. Nobody
-//! puts more than `rows_max` rows into a batch: whoever reads ahead would lock, or come to depend
-//! on, rows that were not asked for.
+//! puts more than `rows_max` rows into a batch. An operator that gave more would lock rows that were
+//! not asked for, or make the transaction depend on them.
 
 use colibri_types::Datum;
 
@@ -63,7 +63,7 @@ impl Batch {
         self.rows == 0
     }
 
-    /// The most rows that whoever reads this batch wants.
+    /// The most rows that the reader of this batch wants.
     #[inline]
     pub fn rows_max(&self) -> usize {
         self.rows_max
@@ -75,8 +75,8 @@ impl Batch {
         self.rows_max = rows.clamp(1, BATCH_ROWS_MAX);
     }
 
-    /// Says whether whoever reads this batch only counts its rows, so that values that nothing else
-    /// needs can be left out.
+    /// Says whether the reader of this batch only counts its rows. Then a scan reads no column but
+    /// those of its conditions.
     #[inline]
     pub(super) fn want_count_only(&mut self, counts_only: bool) {
         self.counts_only = counts_only;

@@ -4,10 +4,10 @@
 //! Foreign keys are in [`references`] and `actions`, rows that were there before a constraint in
 //! [`validate`].
 //!
-//! Invariants: messages, details and codes are PostgreSQL's. Whoever writes a unique key holds its
-//! lock (the row's key in the table's space, or the indexed columns' bytes in the index' space)
-//! exclusively before looking whether it is there, so that of two who write the same key at once
-//! one waits for the other.
+//! Invariants: messages, details and codes are PostgreSQL's. A transaction that writes a unique key
+//! first takes the key's lock exclusively, and then looks whether the key is there. (The lock is that
+//! of the row's key in the table's space, or of the indexed columns' bytes in the index' space.) So
+//! of two transactions that write the same key at once one waits for the other.
 
 mod actions;
 pub mod references;

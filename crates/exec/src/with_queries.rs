@@ -1,8 +1,8 @@
 //! Rows that are read more than once: WITH queries.
 //!
-//! The rows belong to the statement, not to a reader: whoever needs a row that is not there yet
-//! runs the query on, and all read what it gave. A query that is only read a little is only run a
-//! little: by as many rows at a time as its reader asks for.
+//! The rows belong to the statement, not to a reader. A reader that needs a row which is not there
+//! yet runs the query on, and all readers read what it gave. A query that is only read a little is
+//! only run a little: by as many rows at a time as its reader asks for.
 //!
 //! Invariants: a reader is at a place among the rows and holds nothing else. What a query gave that
 //! depends on an outer row is forgotten when one of its readers goes back to its start, as the

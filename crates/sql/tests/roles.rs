@@ -127,7 +127,7 @@ fn a_view_shows_what_its_owner_may_see() {
     assert_eq!(message(&mut alice, "SELECT * FROM seen"), "permission denied for table t");
 }
 
-/// Bug: names in a view were looked up in the search path of whoever used it, with its owner's
+/// Bug: names in a view were looked up in the search path of the user who read it, with its owner's
 /// privileges. Consequence: whoever was granted a view could read any table of the owner's that had
 /// a name as in the view. Fix: names are stored with schemas.
 #[test]

@@ -283,9 +283,9 @@ impl Binder<'_> {
 
     /// A view's query, bound as if it stood here.
     ///
-    /// Bug: its names were looked up in the search path of whoever used it. Consequence: it read
-    /// another table than when it was made, one that the user chose and only the owner might read.
-    /// Fix: names are stored with their schemas.
+    /// Bug: its names were looked up in the search path of the user who read it. Consequence: that
+    /// user chose which table it read, even one that only the owner may read. Fix: names are stored
+    /// with their schemas.
     ///
     /// Bug: a view that reads itself was bound without end. Consequence: an overflow of the stack,
     /// or an error about its depth. Fix: the views that are being bound are known, and none stands
