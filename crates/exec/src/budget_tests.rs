@@ -108,7 +108,7 @@ fn system_table() -> &'static SystemTable {
 }
 
 fn keyed() -> Node {
-    let keys = [(0, Expr::Arg(0))].into();
+    let keys = [KeyColumn { column: 0, value: Expr::Arg(0), with_nulls: false }].into();
     let input = Arc::new(series_from(-ROWS, -1));
     Node::Keyed { id: KeyedId::next(), input, width: 1, keys, looked_at_max: u64::MAX }
 }

@@ -97,11 +97,17 @@ pub(super) fn hash_values<'a>(values: impl Iterator<Item = &'a Datum>) -> u64 {
 
 /// Whether keys are equal, NULLs too.
 pub(super) fn equal_keys(a: &[Datum], b: &[Datum]) -> bool {
-    a.iter().zip(b).all(|(a, b)| match (a, b) {
+    a.iter().zip(b).all(|(a, b)| equal_key(a, b))
+}
+
+/// The same of one value.
+#[inline]
+pub(super) fn equal_key(a: &Datum, b: &Datum) -> bool {
+    match (a, b) {
         (Datum::Null, Datum::Null) => true,
         (Datum::Null, _) | (_, Datum::Null) => false,
         _ => operators::equal(a, b),
-    })
+    }
 }
 
 /// A place of the table: a key's hash, and its number plus one; empty if that is 0. An array of

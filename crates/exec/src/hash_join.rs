@@ -55,6 +55,8 @@ pub(super) struct HashJoinRun {
     phase: Phase,
     fresh: Batch,
     table: Table,
+    /// The most places that the table had.
+    places: usize,
     /// Which right rows have found a partner, where that matters.
     matched_right: Vec<bool>,
     /// What the kept rows hold besides their values' places.
@@ -234,6 +236,7 @@ impl HashJoinRun {
             phase: Phase::Start,
             fresh: Batch::new(),
             table: Table::Keys(Groups::new(0)),
+            places: 0,
             matched_right: Vec::new(),
             in_texts: 0,
             memory: Reservation::default(),
@@ -265,8 +268,7 @@ impl HashJoinRun {
     fn usage(&self) -> Usage {
         let (batches, disk_bytes) = self.parted.as_ref().map_or((1, 0), |parted| parted.usage());
         let memory_bytes = self.memory.peak() as u64;
-        let buckets = if let Table::Rows(rows) = &self.table { rows.places() } else { self.table.len() };
-        Usage::Hash { buckets: buckets as u64, spilled: Spilled { memory_bytes, disk_bytes, batches } }
+        Usage::Hash { buckets: self.places as u64, spilled: Spilled { memory_bytes, disk_bytes, batches } }
     }
 
     /// Back to the start: with the table as it is, if that is there and stays right.
@@ -346,6 +348,8 @@ impl HashJoinRun {
                         Table::Keys(_) => true,
                     };
                     if linked {
+                        let places = if let Table::Rows(rows) = &self.table { rows.places() } else { self.table.len() };
+                        self.places = self.places.max(places);
                         self.phase = Phase::Probe;
                     }
                 }

@@ -2,29 +2,41 @@
 //! of another when all that depends on that row is taken out of it.
 //!
 //! The rows belong to the statement, not to the operator, which may be made anew for each row
-//! outside. Whoever reads them first has them computed.
+//! outside. The first reader has them computed. They go to disk when memory is full.
 //!
-//! Invariants: rows with the same key come in the order in which they were computed; NULL is no
-//! key. Computing them is given up with an error when it looks at more rows than the plan says:
-//! then [`super::switch`] goes on without.
+//! | phase | rows are |
+//! | --- | --- |
+//! | `Compute` | taken in: in a table in memory, or by a sorter |
+//! | `Move` | moved from the table to the sorter: memory is full |
+//! | `Spill` | written by the sorter, as often as memory is full |
+//! | `Link` | put into the table's places, or in the order of their hashes |
+//! | `Ready` | found |
+//!
+//! Invariants: rows with the same key come in the order in which they were computed; NULL is no key
+//! unless the column says so. Computing them is given up with an error when it looks at more rows
+//! than the plan says: then [`super::switch`] goes on without.
 
 use std::sync::Arc;
 
 use colibri_types::{Datum, Error, Result, SqlState};
 use smallvec::SmallVec;
 
+use super::disk_rows::{DiskReader, DiskRows};
+use super::group::{equal_key, hash_values};
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
 use super::row_table::{NONE, RowTable};
-use super::{Batch, Exec, Step, row_bytes};
+use super::{Batch, Exec, Statement, Step, row_bytes};
 use crate::eval::Evaluate as _;
+use crate::explain::{Spilled, Usage};
 use crate::expr::Expr;
+use crate::plan::KeyColumn;
 
 /// What a row is found by.
 type KeyValues = SmallVec<[Datum; 2]>;
 
-/// How many rows are linked between looks at the budget.
-const LINKED_AT_ONCE: usize = 1024;
+/// How many rows are linked, or moved, between looks at the budget.
+const ROWS_AT_ONCE: usize = 1024;
 
 /// Rows by their keys, as far as they are there.
 pub(super) struct Kept {
@@ -32,16 +44,26 @@ pub(super) struct Kept {
     /// It has run, and has to go back to its start before it does so again.
     has_run: bool,
     /// The columns that rows are found by, and how many they have.
-    columns: Vec<usize>,
+    keys: Arc<[KeyColumn]>,
     width: usize,
     fresh: Batch,
-    table: RowTable,
+    rows: Rows,
     phase: Phase,
-    /// Bytes of texts in the rows, which the table does not count.
-    texts: usize,
     memory: Reservation,
     /// Rows looked at to compute them.
     looked_at: u64,
+}
+
+/// Where rows are.
+enum Rows {
+    InMemory {
+        table: RowTable,
+        /// Bytes of texts in the rows, which the table does not count.
+        texts: usize,
+    },
+    OnDisk(Box<DiskRows>),
+    /// Rows from a place of the table on have to be moved.
+    Between(RowTable, usize, Box<DiskRows>),
 }
 
 /// How far rows are that were to be prepared.
@@ -57,6 +79,8 @@ pub(super) enum Prepared {
 enum Phase {
     Start,
     Compute,
+    Move,
+    Spill,
     Link,
     Ready,
 }
@@ -66,30 +90,48 @@ pub(super) struct KeyedRun {
     /// Which of the statement's kept rows it reads.
     place: usize,
     width: usize,
-    keys: Arc<[(usize, Expr)]>,
+    keys: Arc<[KeyColumn]>,
     looked_at_max: u64,
-    /// The key has been looked up.
-    open: bool,
+    /// The key, once it has been looked up.
+    key: Option<KeyValues>,
+    /// The next row in memory.
     candidate: u32,
+    /// Where it reads on disk.
+    reader: Option<Box<DiskReader>>,
 }
 
-fn empty_table(columns: &[usize], width: usize) -> RowTable {
-    let keys: Vec<Expr> = columns.iter().map(|column| Expr::Column(*column)).collect();
-    RowTable::new(width, &keys)
+impl Rows {
+    fn new(keys: &[KeyColumn], width: usize) -> Self {
+        let columns: Vec<Expr> = keys.iter().map(|key| Expr::Column(key.column)).collect();
+        let has_nulls = keys.iter().any(|key| key.with_nulls);
+        let table = if has_nulls { RowTable::with_nulls(width, &columns) } else { RowTable::new(width, &columns) };
+        Self::InMemory { table, texts: 0 }
+    }
+
+    /// How many there are in memory.
+    fn in_memory(&self) -> usize {
+        if let Self::InMemory { table, .. } = self { table.len() } else { 0 }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::InMemory { table, texts } => table.bytes() + texts,
+            Self::OnDisk(disk) => disk.bytes(),
+            Self::Between(table, _, disk) => table.bytes() + disk.bytes(),
+        }
+    }
 }
 
 impl Kept {
-    pub(super) fn new(run: Run, keys: &[(usize, Expr)], width: usize) -> Self {
-        let columns: Vec<usize> = keys.iter().map(|(column, _)| *column).collect();
+    pub(super) fn new(run: Run, keys: &Arc<[KeyColumn]>, width: usize) -> Self {
         Self {
             run,
             has_run: false,
             fresh: Batch::new(),
-            table: empty_table(&columns, width),
-            columns,
+            rows: Rows::new(keys, width),
+            keys: Arc::clone(keys),
             width,
             phase: Phase::Start,
-            texts: 0,
             memory: Reservation::default(),
             looked_at: 0,
         }
@@ -97,9 +139,9 @@ impl Kept {
 
     /// Forgets all rows. The next reader has them computed anew.
     fn forget(&mut self) {
-        self.table = empty_table(&self.columns, self.width);
+        self.rows = Rows::new(&self.keys, self.width);
         self.phase = Phase::Start;
-        (self.texts, self.looked_at) = (0, 0);
+        self.looked_at = 0;
         self.memory.release();
     }
 
@@ -111,64 +153,162 @@ impl Kept {
         self.run.reset();
     }
 
+    fn usage(&self) -> Usage {
+        let memory_bytes = self.memory.peak() as u64;
+        let (buckets, disk_bytes) = match &self.rows {
+            Rows::InMemory { table, .. } => (table.places() as u64, 0),
+            Rows::OnDisk(disk) | Rows::Between(.., disk) => (0, disk.bytes_on_disk()),
+        };
+        let spilled = Spilled { memory_bytes, disk_bytes, batches: 1 };
+        if self.keys.is_empty() { Usage::Rows(spilled) } else { Usage::Hash { buckets, spilled } }
+    }
+
     /// Goes on until all rows are there, or more than are wanted.
     fn prepare(&mut self, looked_at_max: u64, rows_max: usize, ex: &mut Exec<'_, '_>) -> Result<Prepared> {
-        if self.phase == Phase::Start {
-            self.phase = Phase::Compute;
-            if std::mem::replace(&mut self.has_run, true) {
-                self.run.rewind(ex);
-            }
-        }
-        while self.phase == Phase::Compute {
-            let budget = ex.cx.budget_rows;
-            let step = self.run.step(ex, &mut self.fresh)?;
-            self.looked_at += budget.saturating_sub(ex.cx.budget_rows).max(0) as u64;
-            match step {
-                Step::Rows => self.take(ex)?,
-                Step::Yield => return Ok(Prepared::Yield),
-                Step::Done => {
-                    self.run.give_back(ex);
-                    self.phase = Phase::Link;
+        while self.phase != Phase::Ready {
+            let is_done = match self.phase {
+                Phase::Start => {
+                    if std::mem::replace(&mut self.has_run, true) {
+                        self.run.rewind(ex);
+                    }
+                    self.phase = Phase::Compute;
+                    true
                 }
-            }
-            if self.looked_at > looked_at_max || self.table.len() > rows_max {
-                return Ok(Prepared::TooMany);
-            }
-        }
-        while self.phase == Phase::Link {
-            if ex.is_used_up() {
+                Phase::Compute => {
+                    let is_done = self.compute(ex)?;
+                    if self.looked_at > looked_at_max || self.rows.in_memory() > rows_max {
+                        return Ok(Prepared::TooMany);
+                    }
+                    is_done
+                }
+                Phase::Move => self.move_rows(ex)?,
+                Phase::Spill => {
+                    let Rows::OnDisk(disk) = &mut self.rows else { return Err(not_on_disk()) };
+                    let is_done = disk.spill(ex)?;
+                    if is_done {
+                        self.memory.hold(ex.cx.memory, self.rows.bytes(), Use::Hash);
+                        self.phase = Phase::Compute;
+                    }
+                    is_done
+                }
+                Phase::Link | Phase::Ready => self.link(ex)?,
+            };
+            if !is_done {
                 return Ok(Prepared::Yield);
-            }
-            ex.check_cancel()?;
-            ex.spend(self.table.len().min(LINKED_AT_ONCE));
-            if self.table.link(LINKED_AT_ONCE) {
-                self.phase = Phase::Ready;
             }
         }
         Ok(Prepared::Ready)
     }
 
+    /// Takes rows in; `false` if the budget is used up.
+    fn compute(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        let budget = ex.cx.budget_rows;
+        let step = self.run.step(ex, &mut self.fresh)?;
+        self.looked_at += budget.saturating_sub(ex.cx.budget_rows).max(0) as u64;
+        match step {
+            Step::Rows => self.take(ex)?,
+            Step::Yield => return Ok(false),
+            Step::Done => {
+                self.run.give_back(ex);
+                self.phase = Phase::Link;
+            }
+        }
+        Ok(true)
+    }
+
     fn take(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
         for index in 0..self.fresh.rows() {
             let row = self.fresh.row_mut(index);
-            if self.columns.iter().any(|column| row[*column].is_null()) {
+            if self.keys.iter().any(|key| row[key.column].is_null() && !key.with_nulls) {
                 continue;
             }
-            let values: KeyValues = self.columns.iter().map(|column| row[*column].clone()).collect();
-            let key = self.table.key(&values);
-            self.texts += row_bytes(row) - size_of_val(row);
-            self.table.push(Some(key), row)?;
+            match &mut self.rows {
+                Rows::InMemory { table, texts } => {
+                    let values: KeyValues = self.keys.iter().map(|key| row[key.column].clone()).collect();
+                    let key = table.key(&values);
+                    *texts += row_bytes(row) - size_of_val(row);
+                    table.push(Some(key), row)?;
+                }
+                Rows::OnDisk(disk) => disk.push(hash_of(&self.keys, row), row)?,
+                Rows::Between(..) => return Err(not_on_disk()),
+            }
         }
-        match self.memory.hold(ex.cx.memory, self.table.bytes() + self.texts, Use::Hash) {
-            true => Ok(()),
-            false => Err(too_many()),
+        if self.memory.hold(ex.cx.memory, self.rows.bytes(), Use::Hash) {
+            return Ok(());
         }
+        self.phase = Phase::Spill;
+        if matches!(self.rows, Rows::InMemory { .. })
+            && let Rows::InMemory { table, .. } = std::mem::replace(&mut self.rows, Rows::new(&[], 0))
+        {
+            self.rows = Rows::Between(table, 0, Box::new(DiskRows::new(self.width)));
+            self.phase = Phase::Move;
+        }
+        Ok(())
+    }
+
+    /// Moves rows out of the table; `false` if the budget is used up.
+    fn move_rows(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        let Rows::Between(table, at, disk) = &mut self.rows else { return Err(not_on_disk()) };
+        while *at < table.len() {
+            if ex.is_used_up() {
+                return Ok(false);
+            }
+            ex.check_cancel()?;
+            ex.spend(ROWS_AT_ONCE);
+            let end = table.len().min(*at + ROWS_AT_ONCE);
+            for place in std::mem::replace(at, end)..end {
+                let row = table.row_mut(place);
+                disk.push(hash_of(&self.keys, row), row)?;
+            }
+        }
+        while table.drop_some() {
+            ex.spend(ROWS_AT_ONCE / 4);
+        }
+        if let Rows::Between(.., disk) = std::mem::replace(&mut self.rows, Rows::new(&[], 0)) {
+            self.rows = Rows::OnDisk(disk);
+        }
+        self.phase = Phase::Spill;
+        Ok(true)
+    }
+
+    /// Makes rows ready to be found; `false` if the budget is used up.
+    fn link(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        match &mut self.rows {
+            Rows::InMemory { table, .. } => loop {
+                if ex.is_used_up() {
+                    return Ok(false);
+                }
+                ex.check_cancel()?;
+                ex.spend(table.len().min(ROWS_AT_ONCE));
+                if table.link(ROWS_AT_ONCE) {
+                    break;
+                }
+            },
+            Rows::OnDisk(disk) => {
+                if !disk.finish(ex)? {
+                    return Ok(false);
+                }
+                self.memory.hold(ex.cx.memory, disk.bytes(), Use::Hash);
+            }
+            Rows::Between(..) => return Err(not_on_disk()),
+        }
+        self.phase = Phase::Ready;
+        Ok(true)
     }
 }
 
+fn hash_of(keys: &[KeyColumn], row: &[Datum]) -> u64 {
+    hash_values(keys.iter().map(|key| &row[key.column]))
+}
+
+#[cold]
+fn not_on_disk() -> Error {
+    Error::internal("rows that are kept by keys are not where they should be")
+}
+
 impl KeyedRun {
-    pub(super) fn new(place: usize, width: usize, keys: &Arc<[(usize, Expr)]>, looked_at_max: u64) -> Self {
-        Self { place, width, keys: Arc::clone(keys), looked_at_max, open: false, candidate: NONE }
+    pub(super) fn new(place: usize, width: usize, keys: &Arc<[KeyColumn]>, looked_at_max: u64) -> Self {
+        Self { place, width, keys: Arc::clone(keys), looked_at_max, key: None, candidate: NONE, reader: None }
     }
 
     /// The rows, which are taken out while they are at work: their input may read other kept rows.
@@ -186,43 +326,79 @@ impl KeyedRun {
         ex.statement.keyed[self.place] = Some(kept);
     }
 
-    fn give(&mut self, table: &RowTable, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+    /// Evaluates the key; `None` if no row can have it.
+    fn key(&self, ex: &mut Exec<'_, '_>) -> Result<Option<KeyValues>> {
+        let mut values = KeyValues::new();
+        let mut scope = ex.scope();
+        for key in self.keys.iter() {
+            let value = key.value.eval_owned(&mut scope, &[])?;
+            if value.is_null() && !key.with_nulls {
+                return Ok(None);
+            }
+            values.push(value);
+        }
+        Ok(Some(values))
+    }
+
+    fn give(&mut self, rows: &Rows, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         if ex.is_used_up() {
             return Ok(Step::Yield);
         }
-        if !self.open {
+        if self.key.is_none() {
             ex.spend(1);
-            self.open = true;
-            self.candidate = NONE;
-            let mut values = KeyValues::new();
-            let mut scope = ex.scope();
-            for (_, value) in self.keys.iter() {
-                let value = match value.eval_owned(&mut scope, &[]) {
-                    Ok(value) => value,
-                    Err(error) => {
-                        self.open = false;
-                        return ex.interrupted(error, out);
-                    }
-                };
-                if value.is_null() {
-                    return Ok(Step::Done);
+            let key = match self.key(ex) {
+                Ok(Some(key)) => key,
+                Ok(None) => return Ok(Step::Done),
+                Err(error) => return ex.interrupted(error, out),
+            };
+            match rows {
+                Rows::InMemory { table, .. } => self.candidate = table.find(&key),
+                Rows::OnDisk(disk) => {
+                    let reader = self.reader.get_or_insert_with(|| Box::new(DiskReader::new(self.width)));
+                    disk.seek(hash_values(key.iter()), reader);
                 }
-                values.push(value);
+                Rows::Between(..) => return Err(not_on_disk()),
             }
-            self.candidate = table.find(&values);
+            self.key = Some(key);
         }
         out.reset(self.width);
+        let is_done = match rows {
+            Rows::InMemory { table, .. } => self.give_of_table(table, ex, out),
+            Rows::OnDisk(disk) => self.give_of_disk(disk, ex, out)?,
+            Rows::Between(..) => return Err(not_on_disk()),
+        };
+        Ok(match out.is_empty() {
+            false => Step::Rows,
+            true if is_done => Step::Done,
+            true => Step::Yield,
+        })
+    }
+
+    /// Gives rows; `true` if there are no more.
+    fn give_of_table(&mut self, table: &RowTable, ex: &mut Exec<'_, '_>, out: &mut Batch) -> bool {
         while self.candidate != NONE && !out.is_full() && !ex.is_used_up() {
             ex.spend(1);
             let row = self.candidate as usize;
             self.candidate = table.next(row);
             out.push_row(table.row(row));
         }
-        Ok(match out.is_empty() {
-            false => Step::Rows,
-            true if self.candidate == NONE => Step::Done,
-            true => Step::Yield,
-        })
+        self.candidate == NONE
+    }
+
+    /// The same of rows on disk, of which others may have the same hash.
+    fn give_of_disk(&mut self, disk: &DiskRows, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
+        let (Some(reader), Some(key)) = (&mut self.reader, &self.key) else { return Err(not_on_disk()) };
+        while !out.is_full() && !ex.is_used_up() {
+            ex.check_cancel()?;
+            ex.spend(1);
+            if !disk.next(reader)? {
+                return Ok(true);
+            }
+            if self.keys.iter().zip(key).all(|(key, value)| equal_key(&reader.row()[key.column], value)) {
+                out.push_row(reader.row());
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -230,7 +406,7 @@ impl Operator for KeyedRun {
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         let mut kept = self.take_out(ex)?;
         let step = match kept.prepare(self.looked_at_max, usize::MAX, ex) {
-            Ok(Prepared::Ready) => self.give(&kept.table, ex, out),
+            Ok(Prepared::Ready) => self.give(&kept.rows, ex, out),
             Ok(Prepared::Yield) => Ok(Step::Yield),
             Ok(Prepared::TooMany) => Err(too_many()),
             Err(error) => Err(error),
@@ -240,11 +416,16 @@ impl Operator for KeyedRun {
     }
 
     fn rewind(&mut self, _: &mut Exec<'_, '_>) {
-        self.open = false;
+        self.key = None;
     }
 
     fn reset(&mut self) {
-        (self.open, self.candidate) = (false, NONE);
+        (self.key, self.candidate, self.reader) = (None, NONE, None);
+    }
+
+    fn usage(&self, statement: &Statement) -> Option<Usage> {
+        let kept = statement.keyed.get(self.place)?.as_ref()?;
+        (kept.phase == Phase::Ready).then(|| kept.usage())
     }
 
     /// Has rows computed before they are read, if there are at most `rows_max`. More than these are

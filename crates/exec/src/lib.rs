@@ -66,6 +66,7 @@ mod budget_tests;
 mod choice;
 pub mod constraints;
 mod delete;
+mod disk_rows;
 mod eval;
 mod filtered_rows;
 mod gather;

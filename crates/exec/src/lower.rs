@@ -30,7 +30,7 @@ use super::update::UpdateRun;
 use super::with_queries::SharedRun;
 use super::{datum_bytes, keyed, with_queries};
 use crate::expr::{Expr, Subquery, walk};
-use crate::plan::{AggregateCall, KeyedId, Node};
+use crate::plan::{AggregateCall, KeyColumn, KeyedId, Node};
 
 /// A plan's operators in the making.
 #[derive(Default)]
@@ -179,7 +179,7 @@ impl Lowering {
     }
 
     /// The place of rows that are kept by keys.
-    fn keyed(&mut self, id: KeyedId, input: &Node, keys: &[(usize, Expr)], width: usize) -> usize {
+    fn keyed(&mut self, id: KeyedId, input: &Node, keys: &Arc<[KeyColumn]>, width: usize) -> usize {
         if let Some(place) = self.keyed.iter().position(|known| *known == id) {
             return place;
         }
@@ -278,6 +278,6 @@ fn shared(number: usize, id: usize) -> Run {
     Run::new(number, SharedRun::new(id))
 }
 
-fn keyed_rows(number: usize, place: usize, width: usize, keys: &Arc<[(usize, Expr)]>, looked_at_max: u64) -> Run {
+fn keyed_rows(number: usize, place: usize, width: usize, keys: &Arc<[KeyColumn]>, looked_at_max: u64) -> Run {
     Run::new(number, KeyedRun::new(place, width, keys, looked_at_max))
 }

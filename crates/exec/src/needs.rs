@@ -209,7 +209,7 @@ impl Search {
                 self.deepest = self.deepest.max(self.depth + own.unwrap_or(0));
             }
             Node::Keyed { input, keys, .. } => {
-                self.exprs(keys.iter().map(|(_, value)| value), filled);
+                self.exprs(keys.iter().map(|key| &key.value), filled);
                 self.node(input, filled);
             }
             Node::Choice { kept, few, many, .. } => {

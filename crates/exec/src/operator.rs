@@ -83,6 +83,13 @@ impl Run {
         std::mem::replace(self, Self::new(0, Taken))
     }
 
+    /// Notes what is kept of all that it gave, if the statement is watched.
+    pub(super) fn note_set(&self, usage: impl FnOnce() -> Usage, ex: &mut Exec<'_, '_>) {
+        if let Some(actual) = ex.statement.actual(self.number) {
+            actual.set = Some(usage().or_more(actual.set));
+        }
+    }
+
     /// Goes on: fills `out` with new rows in place of those in it.
     #[inline]
     pub(super) fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {

@@ -10,12 +10,13 @@
 //! needs no second look. Keys that are columns of their row are not kept again.
 //!
 //! Invariants: at most two thirds of the places are taken; rows with the same key are found in the
-//! order they came; a row without a key is never found; all keys of a column are of one variant.
+//! order they came; a row without a key is never found; all keys of a column are of one variant, or
+//! NULL in a table made for that.
 
-use colibri_types::{Datum, Error, Result, operators};
+use colibri_types::{Datum, Error, Result};
 use smallvec::SmallVec;
 
-use super::group::{as_word, equal_keys, hash_values, hash_word};
+use super::group::{as_word, equal_key, equal_keys, hash_values, hash_word};
 use super::row_store::RowStore;
 use crate::expr::Expr;
 
@@ -75,6 +76,11 @@ impl RowTable {
             places: Vec::new(),
             linked: 0,
         }
+    }
+
+    /// The same, where NULL is a key as any other.
+    pub(super) fn with_nulls(width: usize, keys: &[Expr]) -> Self {
+        Self { ints: false, ..Self::new(width, keys) }
     }
 
     /// How many rows there are.
@@ -182,13 +188,13 @@ impl RowTable {
         match &self.keys {
             Keys::Columns(columns) => {
                 let (a, b) = (self.row(a), self.row(b));
-                columns.iter().all(|&column| operators::equal(&a[column], &b[column]))
+                columns.iter().all(|&column| equal_key(&a[column], &b[column]))
             }
             Keys::Kept(keys) => equal_keys(keys.row(a), keys.row(b)),
         }
     }
 
-    /// The first row with a key, without NULLs, or [`NONE`].
+    /// The first row with a key, or [`NONE`].
     #[inline]
     pub(super) fn find(&self, key: &[Datum]) -> u32 {
         if !self.ints {
@@ -229,7 +235,7 @@ impl RowTable {
         match &self.keys {
             Keys::Columns(columns) => {
                 let row = self.row(row);
-                columns.iter().zip(key).all(|(&column, key)| operators::equal(&row[column], key))
+                columns.iter().zip(key).all(|(&column, key)| equal_key(&row[column], key))
             }
             Keys::Kept(keys) => equal_keys(keys.row(row), key),
         }
@@ -264,6 +270,11 @@ impl RowTable {
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[Datum] {
         self.rows.row(row)
+    }
+
+    /// A row whose values may be taken: it is not to be found any more.
+    pub(super) fn row_mut(&mut self, row: usize) -> &mut [Datum] {
+        self.rows.row_mut(row)
     }
 
     /// Has rows fetched into the cache, all at once.

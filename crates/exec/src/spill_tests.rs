@@ -454,3 +454,34 @@ fn a_table_of_groups_grows_bit_by_bit() {
     }
     assert_eq!(groups.find(&[Datum::Int(3)]), None);
 }
+
+#[test]
+fn rows_kept_by_keys_are_found_on_disk_as_in_memory() {
+    with_seeds(|random| {
+        let pool = pool(random, 30);
+        for columns in [&[0][..], &[0, 1], &[]] {
+            for with_nulls in [false, true] {
+                let (outer, input) = (rows(random, &pool, 60), Arc::new(rows(random, &pool, 500)));
+                let key = |&column: &usize| KeyColumn { column, value: Expr::Arg(column), with_nulls };
+                let keys: Vec<KeyColumn> = columns.iter().map(key).collect();
+                let inner = Node::Keyed {
+                    id: KeyedId::next(),
+                    input,
+                    width: WIDTH,
+                    keys: keys.into(),
+                    looked_at_max: u64::MAX,
+                };
+                let join = Node::NestedLoop {
+                    kind: JoinKind::Left,
+                    outer: Box::new(outer),
+                    inner: Box::new(inner),
+                    first_slot: 0,
+                    args: [Expr::Column(0), Expr::Column(1)].into(),
+                    on: None,
+                    inner_width: WIDTH,
+                };
+                check(&format!("by {columns:?}, NULLs {with_nulls}"), join, 2 * WIDTH, true, random);
+            }
+        }
+    });
+}

@@ -26,6 +26,7 @@ use super::seen_keys::SeenKeys;
 use super::spill::KeptRows;
 use super::{Batch, Scope, Step, row_bytes};
 use crate::eval::Evaluate as _;
+use crate::explain::{Spilled, Usage};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
 use crate::plan::Fragment;
 
@@ -406,6 +407,13 @@ impl Set {
         self.rows.heed_memory(memory)
     }
 
+    fn usage(&self) -> Usage {
+        let all = [self.rows.usage(), self.whole.usage(), self.partial.usage()];
+        let disk_bytes = all.iter().map(|(on_disk, _)| on_disk).sum();
+        let memory_bytes = all.iter().map(|(_, in_memory)| *in_memory as u64).sum();
+        Usage::Set(Spilled { memory_bytes, disk_bytes, batches: 1 })
+    }
+
     fn widen(&mut self, value: &Datum) {
         match &mut self.extremes {
             None => self.extremes = Some((value.clone(), value.clone())),
@@ -553,6 +561,9 @@ fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &m
             let once = put_aside(memo, &[], so_far, once)?;
             let run = &mut memo.run;
             scope.outside(&mut [], |ex| {
+                if let Once::Set(set) = &once {
+                    run.note_set(|| set.usage(), ex);
+                }
                 run.give_back(ex);
                 Ok(())
             })?;

@@ -93,9 +93,11 @@ impl Operator for SwitchRun {
     }
 }
 
-/// Whether an error comes from computing rows, which others may not lead to; or from keeping them.
+/// Whether an error comes from computing rows, which others may not lead to; or from keeping them,
+/// for which memory or disk had no room.
 fn is_of_rows(error: &Error) -> bool {
     let state = error.state();
     let of_values = ["22", "21", "42", "0A"].iter().any(|class| state.0.starts_with(class));
-    of_values || state == SqlState::OUT_OF_MEMORY
+    let of_room = [SqlState::OUT_OF_MEMORY, SqlState::DISK_FULL, SqlState("53400")].contains(&state);
+    of_values || of_room
 }

@@ -16,8 +16,9 @@ use super::batch::BATCH_ROWS_MAX;
 use super::constraints::references::Mark;
 use super::operator::{Operator, Run};
 use super::spill::KeptRows;
-use super::{Batch, Exec, Step};
+use super::{Batch, Exec, Statement, Step};
 use crate::eval::Evaluate as _;
+use crate::explain::{Spilled, Usage};
 use crate::expr::Expr;
 
 /// What a statement does with the rows of its source.
@@ -73,6 +74,10 @@ impl<C: Changes + Send> Operator for ChangeRun<C> {
         self.course.source.reset();
     }
 
+    fn usage(&self, _: &Statement) -> Option<Usage> {
+        Some(self.course.usage())
+    }
+
     fn affected(&self) -> Option<u64> {
         Some(self.course.outcome.affected)
     }
@@ -103,6 +108,8 @@ struct Course {
     at: usize,
     /// Rows collected, and how many of these are done.
     collected: KeptRows,
+    /// The bytes that they took on disk, and the most in memory, once all are done.
+    took: (u64, usize),
     done: usize,
     phase: Phase,
     streams: bool,
@@ -116,6 +123,7 @@ impl Course {
             input: Batch::new(),
             at: 0,
             collected: KeptRows::default(),
+            took: (0, 0),
             done: 0,
             phase: Phase::Reading,
             streams,
@@ -128,10 +136,19 @@ impl Course {
         self.input = std::mem::take(&mut self.input).kept();
         self.at = 0;
         self.collected.again();
+        self.took = (0, 0);
         self.done = 0;
         self.phase = Phase::Reading;
         self.outcome.affected = 0;
         self.outcome.returned.again();
+    }
+
+    /// What was kept of rows to be written and rows to be given.
+    fn usage(&self) -> Usage {
+        let all = [self.took, self.collected.usage(), self.outcome.returned.rows.usage()];
+        let disk_bytes = all.iter().map(|(on_disk, _)| on_disk).sum();
+        let memory_bytes = all.iter().map(|(_, in_memory)| *in_memory as u64).max().unwrap_or(0);
+        Usage::Rows(Spilled { memory_bytes, disk_bytes, batches: 1 })
     }
 
     /// Writes the rows of the input at hand that are not written yet. A row that something has to
@@ -193,6 +210,7 @@ impl Course {
                         ex.spend(self.input.rows());
                         continue;
                     }
+                    self.took = self.collected.usage();
                     self.collected.again();
                     self.done = 0;
                     self.phase = Phase::Finishing;

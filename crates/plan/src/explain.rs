@@ -23,8 +23,8 @@ use colibri_types::prefix::PatternKind;
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
-    Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyPart, KeyRanges, Node,
-    Scan, Series, SetOp, SortKey,
+    Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyColumn, KeyPart,
+    KeyRanges, Node, Scan, Series, SetOp, SortKey,
 };
 
 mod expression;
@@ -61,6 +61,8 @@ pub struct Actual {
     pub time: Duration,
     /// Of those that keep rows: the most of all times that it was run.
     pub usage: Option<Usage>,
+    /// What was kept of all that it gave, as the rows that an expression compares with.
+    pub set: Option<Usage>,
 }
 
 /// An execution that counts what its operators do.
@@ -406,6 +408,9 @@ impl Writer<'_> {
         let actual = self.watched.map(|_| self.actual(node));
         let what = What::Operator { is_child: place.child, label: label.to_string(), rows, actual };
         self.parts.push(Part { indent: place.indent, what });
+        if let Some(set) = actual.flatten().and_then(|actual| actual.set) {
+            self.parts.push(Part { indent: place.inside(), what: What::Usage(set) });
+        }
     }
 
     fn actual(&self, node: &Node) -> Option<Actual> {
@@ -648,14 +653,19 @@ impl Writer<'_> {
             Node::Keyed { input, keys, .. } => {
                 self.head(node, place, if keys.is_empty() { "Materialize" } else { "Hash Lookup" });
                 let columns = self.names(input, slots);
-                let pair = |(column, value): &(usize, Expr)| {
-                    let column = columns.get(*column).map_or("?", String::as_str);
-                    format!("({column} = {})", expr_text(value, Names { columns: &[], slots }))
+                let pair = |key: &KeyColumn| {
+                    let column = columns.get(key.column).map_or("?", String::as_str);
+                    let value = expr_text(&key.value, Names { columns: &[], slots });
+                    match key.with_nulls {
+                        true => format!("(NOT ({column} IS DISTINCT FROM {value}))"),
+                        false => format!("({column} = {value})"),
+                    }
                 };
                 let pairs: Vec<String> = keys.iter().map(pair).collect();
                 if !pairs.is_empty() {
                     self.property(place, "Hash Cond", all_of(&pairs));
                 }
+                self.usage(node, place, !pairs.is_empty());
                 self.node(input, slots, place.below());
             }
             Node::Choice { few_max, few, many, .. } => {
@@ -686,6 +696,7 @@ impl Writer<'_> {
                     let nothing = matches!(conflict.action, ConflictAction::Nothing);
                     self.property(place, "Conflict Resolution", if nothing { "NOTHING" } else { "UPDATE" });
                 }
+                self.usage(node, place, false);
                 self.node(&insert.source, slots, place.below());
             }
             Node::Update(update) => {
@@ -697,10 +708,12 @@ impl Writer<'_> {
                 if !added.is_empty() {
                     self.property(place, "Added at Commit", added.join(", "));
                 }
+                self.usage(node, place, false);
                 self.node(&update.source, slots, place.below());
             }
             Node::Delete(delete) => {
                 self.head(node, place, format_args!("Delete on {}", delete.table.name));
+                self.usage(node, place, false);
                 self.node(&delete.source, slots, place.below());
             }
         }

@@ -13,7 +13,7 @@ use colibri_types::ColumnType;
 use compact_str::CompactString;
 
 use crate::expr::Expr;
-use crate::plan::{AggregateCall, IfRowLocked, RowLock, Series, SortKey};
+use crate::plan::{AggregateCall, IfRowLocked, KeyColumn, RowLock, Series, SortKey};
 
 mod collation;
 pub mod walk;
@@ -206,11 +206,10 @@ pub enum Source {
         args: Vec<Expr>,
     },
     /// Rows of a query that depends on no row outside of it, found by their keys: columns of the
-    /// query, each with what it is to be equal to, over slots. Made by the planner of a query that
-    /// is run for each row of another.
+    /// query. Made by the planner of a query that is run for each row of another.
     Keyed {
         query: Box<Query>,
-        keys: Vec<(usize, Expr)>,
+        keys: Vec<KeyColumn>,
     },
     /// What a query that refers to itself gave in its last round.
     Working {

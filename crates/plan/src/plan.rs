@@ -139,10 +139,9 @@ pub enum Node {
     Recursive { id: usize, name: CompactString, all: bool, columns: usize, first: Box<Node>, again: Box<Node> },
     /// The rows that the query of this number gave in its last round.
     Working { id: usize, name: CompactString, columns: Arc<[CompactString]> },
-    /// The rows of an input that depends on no row outside, computed once and found by keys:
-    /// columns of the input, each with what it is to be equal to. Fails when computing them looks
-    /// at more rows than `looked_at_max`.
-    Keyed { id: KeyedId, input: Arc<Node>, width: usize, keys: Arc<[(usize, Expr)]>, looked_at_max: u64 },
+    /// The rows of an input that depends on no row outside, computed once and found by keys. Fails
+    /// when computing them looks at more rows than `looked_at_max`.
+    Keyed { id: KeyedId, input: Arc<Node>, width: usize, keys: Arc<[KeyColumn]>, looked_at_max: u64 },
     /// Two ways to the same rows: `by_key`, which has a `Keyed` in it, once `plain` has looked at
     /// more rows than `after` in all its runs.
     Switch { after: u64, plain: Box<Node>, by_key: Box<Node> },
@@ -157,6 +156,16 @@ pub enum Node {
     Update(Arc<Update>),
     /// `DELETE`
     Delete(Arc<Delete>),
+}
+
+/// A column that kept rows are found by, and the value that it is to be equal to.
+#[derive(Debug, Clone)]
+pub struct KeyColumn {
+    pub column: usize,
+    /// Over slots.
+    pub value: Expr,
+    /// NULL is a value as any other, as `IS NOT DISTINCT FROM` has it.
+    pub with_nulls: bool,
 }
 
 /// Numbers rows that are kept by keys, never used twice in a process.

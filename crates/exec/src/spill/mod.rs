@@ -18,7 +18,8 @@
 //! | `partitions` | rows divided by a hash |
 //! | `leftover` | rows that one pass over the input had no room for |
 //! | `kept` | rows in memory, and on disk from some row on, found by their number |
-//! | `key_index` | keys on disk, found by their hash |
+//! | `hash_run` | rows on disk in the order of their hashes, found by these |
+//! | `key_index` | keys on disk, which come in lots |
 //!
 //! Invariants: nothing here outlives its statement's operators or its cursor. Errors leave nothing
 //! to go on with, as everywhere among operators: 53100 for a full disk, 53400 beyond
@@ -26,6 +27,7 @@
 //! written. Reading and writing count as work (see [`colibri_types::pulse`]).
 
 mod codec;
+mod hash_run;
 mod kept;
 mod key_index;
 mod leftover;
@@ -39,6 +41,7 @@ use std::sync::Arc;
 use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::memory::{Reservation, SessionMemory, Use};
+pub(super) use hash_run::{HashCursor, HashRun};
 pub use kept::KeptRows;
 pub(super) use key_index::KeyIndex;
 pub(super) use leftover::Leftover;

@@ -167,7 +167,7 @@ pub fn query_uses_args(query: &Query) -> bool {
                     Source::Query(query) => query_uses_args(query),
                     Source::Shared { uses_args, .. } => *uses_args,
                     source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
-                    Source::Keyed { keys, .. } => keys.iter().any(|(_, value)| uses(value)),
+                    Source::Keyed { keys, .. } => keys.iter().any(|key| uses(&key.value)),
                     Source::Table(_) | Source::Working { .. } | Source::System { .. } => false,
                 })
         }
@@ -226,7 +226,7 @@ pub fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
                 calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| fill(expr, with));
             }
             Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| fill(expr, with)),
-            Source::Keyed { keys, .. } => keys.iter_mut().for_each(|(_, value)| fill(value, with)),
+            Source::Keyed { keys, .. } => keys.iter_mut().for_each(|key| fill(&mut key.value, with)),
             Source::Shared { .. } | Source::Working { .. } | Source::Table(_) | Source::System { .. } => {}
         }
     }

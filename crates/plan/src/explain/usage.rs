@@ -15,20 +15,22 @@ pub struct Spilled {
 pub enum Usage {
     /// A sort, and how it was done.
     Sort(&'static str, Spilled),
-    /// A hash join's table.
+    /// A hash join's table, or that of rows kept by keys: without places to look at where rows are
+    /// in order on disk.
     Hash { buckets: u64, spilled: Spilled },
     /// Grouping, DISTINCT, INTERSECT or EXCEPT.
     Groups(Spilled),
-    /// Rows that are read more than once.
+    /// Rows that are read more than once, or later.
     Rows(Spilled),
+    /// Rows of a query that an expression compares with.
+    Set(Spilled),
 }
 
 impl Usage {
     pub(super) fn spilled(self) -> Spilled {
         match self {
-            Self::Sort(_, spilled) | Self::Hash { spilled, .. } | Self::Groups(spilled) | Self::Rows(spilled) => {
-                spilled
-            }
+            Self::Sort(_, spilled) | Self::Hash { spilled, .. } => spilled,
+            Self::Groups(spilled) | Self::Rows(spilled) | Self::Set(spilled) => spilled,
         }
     }
 
@@ -46,11 +48,13 @@ impl Usage {
         match self {
             Self::Sort(method, _) if disk > 0 => format!("Sort Method: {method}  Disk: {disk}kB"),
             Self::Sort(method, _) => format!("Sort Method: {method}  Memory: {memory}kB"),
+            Self::Hash { buckets: 0, .. } => format!("Batches: {batches}  Memory Usage: {memory}kB{on_disk}"),
             Self::Hash { buckets, .. } => {
                 format!("Buckets: {buckets}  Batches: {batches}  Memory Usage: {memory}kB{on_disk}")
             }
             Self::Groups(_) => format!("Batches: {batches}  Memory Usage: {memory}kB{on_disk}"),
             Self::Rows(_) => format!("Storage: Disk  Maximum Storage: {disk}kB"),
+            Self::Set(_) => format!("Set Memory Usage: {memory}kB{on_disk}"),
         }
     }
 
@@ -74,6 +78,7 @@ impl Usage {
             Self::Groups(_) => {
                 vec![("HashAgg Batches", Figure::Number(batches)), ("Peak Memory Usage", memory), ("Disk Usage", disk)]
             }
+            Self::Set(_) => vec![("Set Memory Usage", memory), ("Set Disk Usage", disk)],
             Self::Rows(_) => vec![("Storage", Figure::Word("Disk")), ("Maximum Storage", disk)],
         }
     }

@@ -29,21 +29,33 @@ impl Query {
     /// calls volatile functions, asks the session, or locks rows, wherever inside of it. WITH
     /// queries are run once wherever they are read, unless they look outside themselves.
     pub fn has_effects(&self) -> bool {
-        let mut has_effects = self.has_locks();
-        self.for_each_expr(&mut |expr| has_effects = has_effects || varies(expr));
+        self.has_effects_besides(&mut Vec::new())
+    }
+
+    /// The same, but for WITH queries that were looked at; notes those that it looks at.
+    fn has_effects_besides(&self, seen: &mut Vec<usize>) -> bool {
+        let mut has_effects = self.has_locks(seen);
+        self.for_each_expr(&mut |expr| has_effects = has_effects || varies_besides(expr, seen));
         has_effects
     }
 
-    fn has_locks(&self) -> bool {
-        let inside = |query: &Query| query.has_locks();
+    /// Whether it locks rows, or a WITH query that looks outside itself has effects.
+    fn has_locks(&self, seen: &mut Vec<usize>) -> bool {
         !self.locks.is_empty()
             || match &self.body {
                 Body::Values(_) => false,
-                Body::Set { left, right, .. } => left.has_locks() || right.has_locks(),
-                Body::Recursive(terms) => terms.first.has_locks() || terms.again.has_locks(),
+                Body::Set { left, right, .. } => left.has_locks(seen) || right.has_locks(seen),
+                Body::Recursive(terms) => terms.first.has_locks(seen) || terms.again.has_locks(seen),
                 Body::Select(select) => select.relations.iter().any(|relation| match &relation.source {
-                    Source::Shared { uses_args, .. } => *uses_args,
-                    source => source.query().is_some_and(inside),
+                    Source::Shared { uses_args: false, .. } => false,
+                    Source::Shared { id, query, .. } => {
+                        let is_new = !seen.contains(id);
+                        if is_new {
+                            seen.push(*id);
+                        }
+                        is_new && query.has_effects_besides(seen)
+                    }
+                    source => source.query().is_some_and(|query| query.has_locks(seen)),
                 }),
             }
     }
@@ -65,14 +77,20 @@ impl Query {
 /// Whether an expression may have another value when it is computed again, queries inside of it
 /// included.
 pub fn varies(expr: &Expr) -> bool {
-    walk::is_volatile(expr)
-        || walk::any(expr, &|part| match part {
-            Expr::Subquery(subquery) => match &subquery.query {
-                Inner::Logical(query) => query.has_effects(),
+    varies_besides(expr, &mut Vec::new())
+}
+
+/// The same, but for WITH queries that were looked at.
+fn varies_besides(expr: &Expr, seen: &mut Vec<usize>) -> bool {
+    let mut varies = walk::is_volatile(expr);
+    walk::for_each_subquery(expr, &mut |subquery| {
+        varies = varies
+            || match &subquery.query {
+                Inner::Logical(query) => query.has_effects_besides(seen),
                 Inner::Planned(_) => true,
-            },
-            _ => false,
-        })
+            };
+    });
+    varies
 }
 
 /// Whether an expression takes values from slots.
@@ -123,7 +141,7 @@ impl Select {
         for relation in &self.relations {
             relation.source.taken().chain(&relation.filter).for_each(&mut *visit);
             if let Source::Keyed { keys, .. } = &relation.source {
-                keys.iter().map(|(_, value)| value).for_each(&mut *visit);
+                keys.iter().map(|key| &key.value).for_each(&mut *visit);
             }
         }
     }
@@ -147,7 +165,7 @@ impl Select {
             relation.filter.iter_mut().for_each(&mut *visit);
             relation.source.taken_mut().for_each(&mut *visit);
             if let Source::Keyed { keys, .. } = &mut relation.source {
-                keys.iter_mut().map(|(_, value)| value).for_each(&mut *visit);
+                keys.iter_mut().map(|key| &mut key.value).for_each(&mut *visit);
             }
         }
     }

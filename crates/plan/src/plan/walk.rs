@@ -37,7 +37,7 @@ impl Node {
             }
             Self::Sort { keys, top, .. } => keys.iter().map(|key| &key.expr).chain(top).for_each(visit),
             Self::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),
-            Self::Keyed { keys, .. } => keys.iter().for_each(|(_, value)| visit(value)),
+            Self::Keyed { keys, .. } => keys.iter().for_each(|key| visit(&key.value)),
             Self::Insert(insert) => {
                 if let Some(conflict) = &insert.on_conflict
                     && let ConflictAction::Update { assignments, condition } = &conflict.action

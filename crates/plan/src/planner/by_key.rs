@@ -13,17 +13,21 @@
 //! they mean in the query as it was written, wherever the query stands, and what is not evaluated
 //! raises no error.
 //!
+//! What looks outside may stand deeper: in a query in FROM, in a side of a set operation, in ON of
+//! an outer join. Each SELECT has its own rows by keys then; which parts of its FROM these are is
+//! in [`super::keyed_parts`]. A query inside a condition of such a SELECT stays an expression if it
+//! looks outside as well: it is run for few rows, and finds its own rows by keys.
+//!
 //! That pays if the query is run often enough, which only the run can tell: the plan has both ways,
 //! and changes over once the written one has looked at as many rows as the other one costs (see
 //! [`Node::Switch`]). So what is asked for a few rows, by a key or an index, stays as it is.
 
-use colibri_types::{ColumnType, Result, Type};
+use colibri_types::Result;
 
+use super::keyed_parts::select_by_key;
 use super::{Planner, Rewrites};
-use crate::bind::rewrite;
-use crate::expr::{CompareOp, Expr};
-use crate::logical::walk::{uses_slots, varies};
-use crate::logical::{Body, Collation, Column, Distinct, From, Join, Query, Relation, Select, Source};
+use crate::bind::rewrite::query_uses_args;
+use crate::logical::{Body, Query, Source};
 use crate::plan::Node;
 
 /// A run that looks at no more rows than this is as quick as it gets.
@@ -32,6 +36,9 @@ const QUICK_ROWS: f64 = 16.0;
 const SLACK: f64 = 8.0;
 /// Rows that it may look at in any case.
 const ROWS_MIN: f64 = 1_000.0;
+/// A WITH query that is read more than once is only rewritten if it stands no deeper than this:
+/// each reader has a copy then.
+const COPIES_DEPTH_MAX: usize = 2;
 
 impl Planner<'_> {
     /// Plans a query that is run for each row of another.
@@ -41,208 +48,80 @@ impl Planner<'_> {
         if !self.may_have_two_ways() {
             return self.query(query);
         }
-        let plain = self.in_two_ways(|planner| planner.query(query))?;
+        let (plain, _) = self.one_of_two_ways(query, false)?;
         let (_, each) = self.work(&plain);
         let rewrites = self.sizes.rewrites();
         if rewrites == Rewrites::None || (rewrites == Rewrites::Paying && each <= QUICK_ROWS) {
             return Ok(plain);
         }
-        let Some(by_key) = by_key(query) else { return Ok(plain) };
-        let mut by_key = self.in_two_ways(|planner| planner.query(&by_key))?;
-        let Some(kept) = keyed_input(&mut by_key) else { return Ok(plain) };
-        let (input, looked_at_max) = kept;
-        let (_, once) = self.work(input);
-        let (after, most) = match rewrites {
-            Rewrites::All => (0, u64::MAX),
-            _ => (once.ceil() as u64, (once * SLACK).max(ROWS_MIN) as u64),
+        if query.has_effects() || query.reads_working() {
+            return Ok(plain);
+        }
+        let Some(by_key) = query_by_key(query, 0) else { return Ok(plain) };
+        let (by_key, once) = self.one_of_two_ways(&by_key, true)?;
+        let after = match rewrites {
+            Rewrites::All => 0,
+            // Where no rows are kept, what the queries inside keep pays from the second run on.
+            _ => once.unwrap_or(each).ceil() as u64,
         };
-        *looked_at_max = most;
         Ok(Node::Switch { after, plain: Box::new(plain), by_key: Box::new(by_key) })
     }
-}
 
-/// What a plan keeps by keys, and when it gives that up.
-fn keyed_input(node: &mut Node) -> Option<(&Node, &mut u64)> {
-    match node {
-        Node::Keyed { input, looked_at_max, .. } => Some((input, looked_at_max)),
-        Node::Filter { input, .. }
-        | Node::Project { input, .. }
-        | Node::Aggregate { input, .. }
-        | Node::Distinct { input, .. }
-        | Node::Sort { input, .. }
-        | Node::Expand { input, .. }
-        | Node::RowNumber { input, .. }
-        | Node::Limit { input, .. } => keyed_input(input),
-        _ => None,
+    /// Plans a query one way; and what computing the rows that it keeps by keys takes, if it keeps
+    /// any.
+    fn one_of_two_ways(&mut self, query: &Query, by_key: bool) -> Result<(Node, Option<f64>)> {
+        let around = (std::mem::replace(&mut self.by_key, by_key), self.keeping.take());
+        let planned = self.in_two_ways(|planner| planner.query(query));
+        let keeping = std::mem::replace(&mut self.keeping, around.1);
+        self.by_key = around.0;
+        Ok((planned?, keeping))
+    }
+
+    /// How many rows computing what is kept by keys may look at; notes what it is expected to take.
+    pub(super) fn looked_at_max(&mut self, input: &Node) -> u64 {
+        let (_, once) = self.work(input);
+        *self.keeping.get_or_insert(0.0) += once;
+        match self.sizes.rewrites() {
+            Rewrites::All => u64::MAX,
+            _ => (once * SLACK).max(ROWS_MIN) as u64,
+        }
     }
 }
 
-/// The query over rows that are found by keys, if it can be one.
+/// A query whose SELECTs find rows by keys, as far as they can; `None` if none of them can.
+/// `depth`: in how many queries that are rewritten it stands.
 #[inline(never)]
-fn by_key(query: &Query) -> Option<Query> {
-    if query.is_marked || query.has_effects() || query.reads_working() {
+pub(super) fn query_by_key(query: &Query, depth: usize) -> Option<Query> {
+    if query.is_marked {
         return None;
     }
-    let Body::Select(select) = &query.body else { return None };
-    let mut from = select.from.clone()?;
-    let mut conditions = select.filter.clone();
-    lift_conditions(&mut from, &mut conditions);
-    let mut depends = select.relations.iter().any(depends_on_slots);
-    from.for_each_condition(&mut |condition| depends |= uses_slots(condition));
-    if depends {
-        return None;
-    }
-    let parts = Parts::of(conditions);
-    if parts.keys.is_empty() && parts.own.is_empty() && select.relations.len() == 1 {
-        return None;
-    }
-    if !is_connected(&from, &select.relations, &parts.own) {
-        return None;
-    }
-    Some(over_rows(query, select, from, parts))
-}
-
-fn depends_on_slots(relation: &Relation) -> bool {
-    relation.source.taken().any(uses_slots)
-        || matches!(relation.source, Source::Keyed { .. } | Source::Shared { uses_args: true, .. })
-        || match &relation.source {
-            Source::Query(query) => rewrite::query_uses_args(query),
-            _ => false,
-        }
-}
-
-/// Takes conditions on slots out of inner joins, where they mean what they mean in WHERE.
-fn lift_conditions(from: &mut From, conditions: &mut Vec<Expr>) {
-    if let From::Join { kind: Join::Inner, left, right, on } = from {
-        let all = std::mem::take(on).into_iter().flat_map(rewrite::conjuncts);
-        let (lifted, kept): (Vec<Expr>, Vec<Expr>) = all.partition(uses_slots);
-        conditions.extend(lifted);
-        *on = kept;
-        lift_conditions(left, conditions);
-        lift_conditions(right, conditions);
-    }
-}
-
-/// The conditions of a query.
-#[derive(Default)]
-struct Parts {
-    /// Equalities between what is of the query and what is outside of it.
-    keys: Vec<(Expr, Expr)>,
-    /// Those on the query alone.
-    own: Vec<Expr>,
-    /// All others.
-    rest: Vec<Expr>,
-}
-
-impl Parts {
-    fn of(conditions: Vec<Expr>) -> Self {
-        let mut parts = Self::default();
-        for condition in conditions.into_iter().flat_map(rewrite::conjuncts) {
-            if !uses_slots(&condition) {
-                parts.own.push(condition);
-            } else if let Some(key) = key_of(&condition) {
-                parts.keys.push(key);
-            } else {
-                parts.rest.push(condition);
+    let body = match &query.body {
+        Body::Select(select) => Body::Select(Box::new(select_by_key(select, depth)?)),
+        Body::Set { op, all, left, right } => {
+            let sides = (query_by_key(left, depth + 1), query_by_key(right, depth + 1));
+            if sides.0.is_none() && sides.1.is_none() {
+                return None;
             }
+            let left = sides.0.map_or_else(|| left.clone(), Box::new);
+            let right = sides.1.map_or_else(|| right.clone(), Box::new);
+            Body::Set { op: *op, all: *all, left, right }
         }
-        parts
-    }
+        Body::Values(_) | Body::Recursive(_) => return None,
+    };
+    Some(Query { body, ..query.clone() })
 }
 
-/// What of the query is to be equal to what outside.
-fn key_of(condition: &Expr) -> Option<(Expr, Expr)> {
-    let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { return None };
-    if !rewrite::is_pure(condition) || varies(condition) {
-        return None;
-    }
-    let has_columns = |expr: &Expr| rewrite::any(expr, &|part| matches!(part, Expr::Column(_)));
-    match (has_columns(left), has_columns(right)) {
-        (true, false) if !uses_slots(left) => Some(((**left).clone(), (**right).clone())),
-        (false, true) if !uses_slots(right) => Some(((**right).clone(), (**left).clone())),
+/// Has a query in FROM find its rows by keys. `false` if it looks at nothing outside, or cannot.
+pub(super) fn source_by_key(source: &mut Source, depth: usize) -> bool {
+    let is_read_once = source.is_read_once();
+    let by_key = match source {
+        Source::Query(query) if query_uses_args(query) => query_by_key(query, depth + 1),
+        Source::Shared { query, uses_args: true, .. } if is_read_once || depth <= COPIES_DEPTH_MAX => {
+            query_by_key(query, depth + 1)
+        }
         _ => None,
-    }
-}
-
-/// Whether conditions join all parts of FROM: the rows of parts that nothing joins would be all
-/// pairs of these.
-fn is_connected(from: &From, relations: &[Relation], own: &[Expr]) -> bool {
-    let mut groups: Vec<usize> = (0..relations.len()).collect();
-    fn join(groups: &mut [usize], members: &[usize]) {
-        let Some(&first) = members.first() else { return };
-        let to = groups[first];
-        for &member in members {
-            let old = groups[member];
-            groups.iter_mut().filter(|group| **group == old).for_each(|group| *group = to);
-        }
-    }
-    let of_expr = |expr: &Expr| {
-        let mut members = Vec::new();
-        rewrite::for_each_column(expr, &mut |column| {
-            members.extend(relations.iter().position(|one| (one.base..one.base + one.width).contains(&column)));
-        });
-        members
     };
-    own.iter().for_each(|condition| join(&mut groups, &of_expr(condition)));
-    from.for_each_condition(&mut |condition| join(&mut groups, &of_expr(condition)));
-    for (place, relation) in relations.iter().enumerate() {
-        for expr in relation.source.taken() {
-            let mut members = of_expr(expr);
-            members.push(place);
-            join(&mut groups, &members);
-        }
-    }
-    groups.iter().all(|group| *group == groups[0])
-}
-
-/// The query over the rows of its FROM and its own conditions, of which it sees what it needs.
-fn over_rows(query: &Query, select: &Select, from: From, parts: Parts) -> Query {
-    let mut needed: Vec<usize> = Vec::new();
-    let mut need = |expr: &Expr| {
-        rewrite::for_each_column(expr, &mut |column| {
-            if !needed.contains(&column) {
-                needed.push(column);
-            }
-        });
-    };
-    let mut over = Select {
-        relations: Vec::new(),
-        from: Some(From::Relation(0)),
-        filter: parts.rest,
-        group: select.group.clone(),
-        grouped_rows: select.grouped_rows.clone(),
-        extras: select.extras.clone(),
-        output: select.output.clone(),
-        distinct: select.distinct.clone(),
-    };
-    over.for_each_over_rows(&mut need);
-    let keys = parts.keys.len();
-    over.for_each_over_rows_mut(&mut |expr| {
-        rewrite::map_columns(expr, &|column| {
-            needed.iter().position(|&other| other == column).map_or(column, |place| keys + place)
-        });
-    });
-    let (of_rows, values): (Vec<Expr>, Vec<Expr>) = parts.keys.into_iter().unzip();
-    let rows = Select {
-        relations: select.relations.clone(),
-        from: Some(from),
-        filter: parts.own,
-        group: None,
-        grouped_rows: Vec::new(),
-        extras: Vec::new(),
-        output: of_rows.into_iter().chain(needed.into_iter().map(Expr::Column)).collect(),
-        distinct: Distinct::No,
-    };
-    let width = rows.output.len();
-    // Nobody asks for their names and types.
-    let column = Column {
-        name: Default::default(),
-        ty: ColumnType::from(Type::Unknown),
-        origin: None,
-        collation: Collation::Default,
-    };
-    let rows = Query::plain(Body::Select(Box::new(rows)), vec![column; width]);
-    let source = Source::Keyed { query: Box::new(rows), keys: values.into_iter().enumerate().collect() };
-    over.relations.push(Relation::new(0, width, source, "rows".into()));
-    Query { body: Body::Select(Box::new(over)), ..query.clone() }
+    let Some(by_key) = by_key else { return false };
+    *source = Source::Query(Box::new(by_key));
+    true
 }

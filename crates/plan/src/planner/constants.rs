@@ -210,7 +210,7 @@ impl Planner<'_> {
                     calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| self.simplify(expr));
                 }
                 Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| self.simplify(expr)),
-                Source::Keyed { keys, .. } => keys.iter_mut().for_each(|(_, value)| self.simplify(value)),
+                Source::Keyed { keys, .. } => keys.iter_mut().for_each(|key| self.simplify(&mut key.value)),
                 Source::Table(_) | Source::Query(_) | Source::Shared { .. } => {}
                 Source::Working { .. } | Source::System { .. } => {}
             }

@@ -13,6 +13,9 @@
 //! | `x IN (SELECT …)` that looks at no row outside | semi join with the query |
 //! | `x NOT IN (SELECT …)` of one table, with no NULLs on either side | anti join with that table |
 //!
+//! A query that looks at no row of this SELECT, but outside of it, stays an expression: it is asked
+//! once for all rows.
+//!
 //! Everything else stays an expression: it is evaluated only where and when its value is needed, so
 //! it can raise no error that PostgreSQL would not raise. What of it is run for many rows finds its
 //! own rows by keys: see `by_key`. `NOT IN` where there may be NULLs stays as well; a set that
@@ -25,7 +28,7 @@ use colibri_types::Result;
 use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind};
-use crate::logical::walk::varies;
+use crate::logical::walk::{uses_slots, varies};
 use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
 
 /// The pass.
@@ -36,7 +39,8 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
     let Some(from) = &mut select.from else { return Ok(()) };
     lift_conditions(from, &mut select.filter);
     for condition in std::mem::take(&mut select.filter) {
-        if !join_of(select, &condition) {
+        // Those that look outside are run for few rows where rows are found by keys.
+        if planner.by_key && asks_outside(&condition) || !join_of(select, &condition) {
             select.filter.push(condition);
         }
     }
@@ -55,7 +59,7 @@ fn lift_conditions(from: &mut From, filter: &mut Vec<Expr>) {
 }
 
 /// The query in a condition that asks whether one of its rows is a partner, and what it asks.
-fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
+pub(super) fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
     let (inner, exists) = match condition {
         Expr::Not(inner) => (&**inner, Join::Anti),
         other => (other, Join::Semi),
@@ -69,6 +73,11 @@ fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
     }
 }
 
+/// Whether a condition is a query that could be joined, and looks at the row as well as outside.
+pub(super) fn asks_outside(condition: &Expr) -> bool {
+    join_kind(condition).is_some() && uses_slots(condition) && rewrite::uses_row(condition)
+}
+
 /// Joins FROM with the query of a condition, which has no more to say then; `false` if it cannot
 /// be.
 fn join_of(select: &mut Select, condition: &Expr) -> bool {
@@ -79,6 +88,10 @@ fn join_of(select: &mut Select, condition: &Expr) -> bool {
         _ => &[],
     };
     let is_plain = |expr: &Expr| rewrite::is_pure(expr) && !rewrite::is_volatile(expr);
+    let asks_no_row = !left.iter().chain(&subquery.args).any(rewrite::uses_row);
+    if asks_no_row && subquery.args.iter().any(uses_slots) {
+        return false;
+    }
     if !left.iter().chain(&subquery.args).all(is_plain) || query.has_effects() || query.reads_working() {
         return false;
     }

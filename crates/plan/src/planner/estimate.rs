@@ -7,6 +7,7 @@ use super::relation::SYSTEM_ROWS;
 use super::{Planner, joins::columns_of};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
+use crate::logical::walk::uses_slots;
 use crate::logical::{Body, Query, Relation, Select, SetOperation, Source};
 use crate::plan::{Access, JoinKind, Node, Scan, SetOp};
 
@@ -200,11 +201,13 @@ impl Planner<'_> {
     }
 }
 
-/// Whether an operator's first rows come before it has seen all of its input.
+/// Whether an operator's first rows come before it has seen all of its input. How soon, nobody
+/// knows of a scan that looks for what values outside say.
 fn streams(node: &Node) -> bool {
     match node {
         Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => streams(input),
-        Node::Scan(_) | Node::Append { .. } => true,
+        Node::Scan(scan) => !scan.filter.as_ref().is_some_and(uses_slots),
+        Node::Append { .. } => true,
         Node::NestedLoop { outer, .. } => streams(outer),
         _ => false,
     }

@@ -21,6 +21,7 @@ mod group_keys;
 mod group_scan;
 mod join_order;
 mod joins;
+mod keyed_parts;
 mod lateral;
 mod outer_joins;
 pub mod passes;
@@ -148,6 +149,11 @@ struct Planner<'a> {
     shared: HashMap<usize, Arc<Node>>,
     /// How many parts that are planned in two ways stand around the place at hand.
     alternatives: usize,
+    /// The way at hand is the one that finds rows by keys.
+    by_key: bool,
+    /// What computing the rows that the way at hand keeps by keys takes, in rows looked at; if it
+    /// keeps any.
+    keeping: Option<f64>,
     /// Rows are looked at to judge conditions: tables are joined here.
     samples: bool,
     /// How deep inside a query that is being estimated the place at hand is.
@@ -167,6 +173,8 @@ impl<'a> Planner<'a> {
             provided: Vec::new(),
             shared: HashMap::new(),
             alternatives: 0,
+            by_key: false,
+            keeping: None,
             samples: false,
             estimated: std::cell::Cell::new(0),
             lowered: HashMap::new(),

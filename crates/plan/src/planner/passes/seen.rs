@@ -8,7 +8,7 @@ use super::PASSES;
 use crate::explain::expr_text_over;
 use crate::expr::Expr;
 use crate::logical::{Distinct, Extra, From, Join, Relation, Select, Source};
-use crate::plan::SortKey;
+use crate::plan::{KeyColumn, SortKey};
 
 thread_local! {
     /// What was seen since somebody has asked.
@@ -140,8 +140,10 @@ fn from_text(from: &From, select: &Select, names: &[String]) -> String {
                 Source::Query(_) => "(query)".to_owned(),
                 Source::Lateral { .. } => "lateral (query)".to_owned(),
                 Source::Keyed { keys, .. } => {
-                    let key = |(column, value): &(usize, Expr)| {
-                        format!("{} = {}", names[relation.base + column], expr_text_over(value, names))
+                    let key = |key: &KeyColumn| {
+                        let equals = if key.with_nulls { "IS NOT DISTINCT FROM" } else { "=" };
+                        let value = expr_text_over(&key.value, names);
+                        format!("{} {equals} {value}", names[relation.base + key.column])
                     };
                     format!("(query) by ({})", keys.iter().map(key).collect::<Vec<_>>().join(", "))
                 }

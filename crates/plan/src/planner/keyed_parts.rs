@@ -1,0 +1,567 @@
+//! Which parts of a SELECT's FROM are computed once, to be found by keys.
+//!
+//! FROM is taken apart into *clusters*: what inner joins put together. A cluster's relations that
+//! look at nothing outside, and that conditions which look at nothing outside join, are a *part*:
+//! its rows are computed once. Equalities with values from outside are its keys.
+//!
+//! | condition | of | counts for |
+//! | --- | --- | --- |
+//! | on one side alone | WHERE, over an outer join | the side whose rows the join keeps |
+//! | on one side alone | ON of an outer join | the other side |
+//! | any other | WHERE or ON | the join that it stands at, as it was written |
+//!
+//! `EXISTS (SELECT … FROM m WHERE m.b = n.b AND m.k = <outer>)` and `IN` alike give a part of their
+//! own a key: `n` is joined with the distinct `b` and `k` of `m`, of which one at most is a partner
+//! for given values of both.
+//!
+//! Invariant: each SELECT gives the rows that it gave, for each row outside.
+
+use colibri_types::{ColumnType, Type};
+
+use super::by_key::source_by_key;
+use super::decorrelate::{asks_outside, join_kind};
+use super::joins::{Columns, columns_of};
+use crate::bind::rewrite;
+use crate::expr::{CompareOp, Expr, Inner, SubqueryKind};
+use crate::logical::walk::{uses_slots, varies};
+use crate::logical::{Body, Collation, Column, Distinct, From, Join, Query, Relation, Select, Source};
+use crate::plan::KeyColumn;
+
+/// A SELECT whose FROM, or a query in it, finds rows by keys. `None` if nothing of it can; a query
+/// in a condition that looks outside is something that can. `depth`: see [`super::by_key`].
+#[inline(never)]
+pub(super) fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
+    let mut select = select.clone();
+    let mut has_changed = false;
+    for relation in &mut select.relations {
+        has_changed |= source_by_key(&mut relation.source, depth);
+    }
+    let Some(from) = select.from.take() else { return has_changed.then_some(select) };
+    let mut parts = Parts::new(std::mem::take(&mut select.relations));
+    let (from, filter) = parts.take(from, conjuncts(std::mem::take(&mut select.filter)));
+    has_changed |= !parts.kept.is_empty() || filter.iter().any(asks_outside);
+    (select.from, select.filter) = (Some(from), filter);
+    has_changed.then(|| parts.put_into(select))
+}
+
+fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
+    conditions.into_iter().flat_map(rewrite::conjuncts).collect()
+}
+
+/// Both sides, by inner join.
+fn joined(left: From, right: From) -> From {
+    From::Join { kind: Join::Inner, left: Box::new(left), right: Box::new(right), on: Vec::new() }
+}
+
+/// What inner joins put together: a relation, or an outer join.
+struct Leaf {
+    from: From,
+    columns: Columns,
+    /// It looks at nothing outside.
+    is_free: bool,
+    /// The same number for those that are joined.
+    group: usize,
+}
+
+/// Leaves that are joined, whose rows can be computed once.
+struct Group {
+    number: usize,
+    from: From,
+    columns: Columns,
+    /// Conditions on it alone.
+    own: Vec<Expr>,
+    /// What of it is equal to what outside.
+    keys: Vec<Key>,
+    /// Its place among the relations, once its rows are kept.
+    place: Option<usize>,
+}
+
+/// FROM while it is taken apart.
+struct Parts {
+    relations: Vec<Relation>,
+    /// Where the next relation's columns begin.
+    end: usize,
+    /// What is kept: the relation, and the columns of the wide row that it gives behind its keys.
+    kept: Vec<(usize, Vec<usize>)>,
+}
+
+impl Parts {
+    fn new(relations: Vec<Relation>) -> Self {
+        let end = relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+        Self { relations, end, kept: Vec::new() }
+    }
+
+    /// Takes a piece of FROM apart, with conditions that are asked of its rows: gives what it has
+    /// become, and the conditions that are left.
+    #[inline(never)]
+    fn take(&mut self, from: From, above: Vec<Expr>) -> (From, Vec<Expr>) {
+        let From::Join { kind: kind @ (Join::Left | Join::Right | Join::Full), left, right, on } = from else {
+            return self.take_cluster(from, above);
+        };
+        let sides = [columns_of(&left, &self.relations), columns_of(&right, &self.relations)];
+        let split = |conditions: Vec<Expr>, side: usize| -> (Vec<Expr>, Vec<Expr>) {
+            let is_of_side = |condition: &Expr| sides[side].has_any(condition) && sides[side].has_all(condition);
+            conditions.into_iter().partition(is_of_side)
+        };
+        let (mut above, mut on) = (above, conjuncts(on));
+        let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
+        match kind {
+            Join::Left => {
+                (of_left, above) = split(above, 0);
+                (of_right, on) = split(on, 1);
+            }
+            Join::Right => {
+                (of_left, on) = split(on, 0);
+                (of_right, above) = split(above, 1);
+            }
+            _ => {}
+        }
+        let (left, left_over) = self.take(*left, of_left);
+        let (right, right_over) = self.take(*right, of_right);
+        let (kept, other) = if kind == Join::Right { (right_over, left_over) } else { (left_over, right_over) };
+        above.extend(kept);
+        on.extend(other);
+        (From::Join { kind, left: Box::new(left), right: Box::new(right), on }, above)
+    }
+
+    /// As [`Parts::take`], of what inner joins put together.
+    fn take_cluster(&mut self, from: From, above: Vec<Expr>) -> (From, Vec<Expr>) {
+        let (mut leaves, mut conditions) = (Vec::new(), above);
+        self.flatten(from, &mut leaves, &mut conditions);
+        let mut conditions = conjuncts(conditions);
+        self.mark_free(&mut leaves);
+        for leaf in &mut leaves {
+            if !leaf.is_free && matches!(leaf.from, From::Join { .. }) {
+                let (of_leaf, rest): (Vec<Expr>, Vec<Expr>) = conditions
+                    .into_iter()
+                    .partition(|condition| leaf.columns.has_any(condition) && leaf.columns.has_all(condition));
+                let (from, left_over) = self.take(leaf.from.clone(), of_leaf);
+                (leaf.from, conditions) = (from, rest);
+                conditions.extend(left_over);
+            }
+        }
+        self.group(&mut leaves, &conditions);
+        while let Some(leaf) = self.next_values(&leaves, &mut conditions) {
+            leaves.push(leaf);
+            self.group(&mut leaves, &conditions);
+        }
+        self.keep(leaves, conditions)
+    }
+
+    fn flatten(&self, from: From, leaves: &mut Vec<Leaf>, conditions: &mut Vec<Expr>) {
+        match from {
+            From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, on } => {
+                self.flatten(*left, leaves, conditions);
+                self.flatten(*right, leaves, conditions);
+                conditions.extend(on);
+            }
+            other => {
+                let columns = columns_of(&other, &self.relations);
+                leaves.push(Leaf { from: other, columns, is_free: true, group: 0 });
+            }
+        }
+    }
+
+    /// Finds the leaves that look at nothing outside, directly or through others.
+    fn mark_free(&self, leaves: &mut [Leaf]) {
+        for leaf in leaves.iter_mut() {
+            leaf.is_free = !self.looks_outside(&leaf.from);
+        }
+        loop {
+            let takes_of_bound = |leaf: &Leaf| {
+                let mut takes = false;
+                self.for_each_taken(&leaf.from, &mut |expr| {
+                    takes |= leaves.iter().any(|other| !other.is_free && other.columns.has_any(expr));
+                });
+                leaf.is_free && takes
+            };
+            let Some(at) = leaves.iter().position(takes_of_bound) else { return };
+            leaves[at].is_free = false;
+        }
+    }
+
+    fn looks_outside(&self, from: &From) -> bool {
+        let mut looks = false;
+        from.for_each_condition(&mut |condition| looks |= uses_slots(condition));
+        from.for_each_relation(&mut |at| {
+            let source = &self.relations[at].source;
+            looks |= source.taken().any(uses_slots)
+                || match source {
+                    Source::Query(query) => rewrite::query_uses_args(query),
+                    Source::Shared { uses_args, .. } => *uses_args,
+                    Source::Keyed { .. } => true,
+                    _ => false,
+                };
+        });
+        looks
+    }
+
+    /// Calls something for each expression over the wide row that functions and LATERAL queries in
+    /// a piece of FROM take.
+    fn for_each_taken(&self, from: &From, visit: &mut dyn FnMut(&Expr)) {
+        from.for_each_relation(&mut |at| self.relations[at].source.taken().for_each(&mut *visit));
+    }
+
+    /// Numbers the groups: free leaves are in one if a condition joins them that looks at nothing
+    /// outside, or if one takes values of another.
+    fn group(&self, leaves: &mut [Leaf], conditions: &[Expr]) {
+        leaves.iter_mut().enumerate().for_each(|(place, leaf)| leaf.group = place);
+        for condition in conditions.iter().filter(|condition| !uses_slots(condition)) {
+            let members = members_of(leaves, condition);
+            join_groups(leaves, &members);
+        }
+        for place in 0..leaves.len() {
+            let mut members = vec![place];
+            self.for_each_taken(&leaves[place].from, &mut |expr| members.extend(members_of(leaves, expr)));
+            join_groups(leaves, &members);
+        }
+    }
+
+    /// Puts the distinct values of a query in the place of the next condition that asks for it,
+    /// looks outside, and gives a key to a group without one.
+    fn next_values(&mut self, leaves: &[Leaf], conditions: &mut Vec<Expr>) -> Option<Leaf> {
+        let has_key = |group: usize| {
+            let mut keys = conditions.iter().filter_map(|condition| key_of(leaves, condition));
+            keys.any(|(of, _)| of == group)
+        };
+        let (at, values) = conditions.iter().enumerate().find_map(|(at, condition)| {
+            let group = group_of(leaves, condition)?;
+            if has_key(group) { None } else { Some((at, Values::of(condition)?)) }
+        })?;
+        conditions.remove(at);
+        let (base, width) = (self.end, values.own.len());
+        self.end += width;
+        for (place, value) in values.outside.iter().enumerate() {
+            let (left, right) = (Box::new(Expr::Column(base + place)), Box::new(value.clone()));
+            conditions.push(Expr::Compare { op: CompareOp::Eq, left, right });
+        }
+        let from = From::Relation(self.relations.len());
+        let source = Source::Query(Box::new(values.distinct()));
+        self.relations.push(Relation::new(base, width, source, "any".into()));
+        let columns = columns_of(&from, &self.relations);
+        Some(Leaf { from, columns, is_free: true, group: leaves.len() })
+    }
+
+    /// Keeps the rows of groups that have keys, or that are more than all rows of a relation.
+    fn keep(&mut self, leaves: Vec<Leaf>, conditions: Vec<Expr>) -> (From, Vec<Expr>) {
+        let mut groups = groups_of(&leaves);
+        let mut rest = Vec::new();
+        for condition in conditions {
+            let key = key_of(&leaves, &condition);
+            let own = group_of(&leaves, &condition).filter(|_| !uses_slots(&condition));
+            let number = key.as_ref().map(|(number, _)| *number).or(own);
+            match (groups.iter_mut().find(|group| Some(group.number) == number), key) {
+                (Some(group), Some((_, key))) => group.keys.push(key),
+                (Some(group), None) => group.own.push(condition),
+                (None, _) => rest.push(condition),
+            }
+        }
+        let mut all = Vec::new();
+        for leaf in leaves {
+            let is_more = |group: &Group| !group.keys.is_empty() || !group.own.is_empty() || is_join(&group.from);
+            match groups.iter_mut().find(|group| leaf.is_free && group.number == leaf.group && is_more(group)) {
+                None => all.push(leaf.from),
+                Some(group) if group.place.is_none() => {
+                    let place = self.rows_of(group);
+                    group.place = Some(place);
+                    all.push(From::Relation(place));
+                }
+                Some(_) => {}
+            }
+        }
+        (all.into_iter().reduce(joined).expect("what is taken apart has a leaf"), rest)
+    }
+
+    /// Makes a relation of a group: its place.
+    fn rows_of(&mut self, group: &mut Group) -> usize {
+        let (relations, from) = those_of(&self.relations, group.from.clone());
+        let (mut output, mut keys) = (Vec::new(), Vec::new());
+        for (column, key) in std::mem::take(&mut group.keys).into_iter().enumerate() {
+            output.push(key.of_rows);
+            keys.push(KeyColumn { column, value: key.value, with_nulls: key.with_nulls });
+        }
+        let of_relation = |relation: &Relation| relation.base..relation.base + relation.width;
+        let columns: Vec<usize> =
+            relations.iter().flat_map(of_relation).filter(|&column| group.columns.has(column)).collect();
+        output.extend(columns.iter().copied().map(Expr::Column));
+        let select = Select {
+            relations,
+            from: Some(from),
+            filter: std::mem::take(&mut group.own),
+            group: None,
+            grouped_rows: Vec::new(),
+            extras: Vec::new(),
+            output,
+            distinct: Distinct::No,
+        };
+        let source = Source::Keyed { query: Box::new(query_of(select)), keys };
+        let place = self.relations.len();
+        self.kept.push((place, columns));
+        self.relations.push(Relation::new(0, 0, source, "rows".into()));
+        place
+    }
+
+    /// Gives a SELECT its relations, of which the kept ones have the columns that it reads.
+    fn put_into(mut self, mut select: Select) -> Select {
+        let mut is_read = vec![false; self.end];
+        let mut read = |expr: &Expr| rewrite::for_each_column(expr, &mut |column| is_read[column] = true);
+        select.for_each_over_rows(&mut read);
+        if let Some(from) = &select.from {
+            from.for_each_condition(&mut read);
+            self.for_each_taken(from, &mut read);
+        }
+        let mut places: Vec<usize> = (0..self.end).collect();
+        for (place, columns) in &self.kept {
+            let relation = &mut self.relations[*place];
+            let Source::Keyed { query, keys } = &mut relation.source else { continue };
+            let Body::Select(rows) = &mut query.body else { continue };
+            let is_needed = |column: usize| columns[column - keys.len()];
+            let mut at = 0;
+            rows.output.retain(|_| {
+                at += 1;
+                at <= keys.len() || is_read[is_needed(at - 1)]
+            });
+            relation.base = self.end;
+            let needed = columns.iter().filter(|&&column| is_read[column]);
+            needed.enumerate().for_each(|(at, &column)| places[column] = relation.base + keys.len() + at);
+            relation.width = rows.output.len();
+            query.columns = unnamed(relation.width);
+            self.end += relation.width;
+        }
+        let from = select.from.take().expect("FROM was taken apart");
+        (select.relations, select.from) = {
+            let (relations, from) = those_of(&self.relations, from);
+            (relations, Some(from))
+        };
+        let mut map = |expr: &mut Expr| rewrite::map_columns(expr, &|column| places[column]);
+        select.for_each_over_rows_mut(&mut map);
+        select.from.iter_mut().for_each(|from| from.for_each_condition_mut(&mut map));
+        select.relations.iter_mut().flat_map(|relation| relation.source.taken_mut()).for_each(map);
+        select
+    }
+}
+
+fn is_join(from: &From) -> bool {
+    matches!(from, From::Join { .. })
+}
+
+/// The leaves that an expression looks at.
+fn members_of(leaves: &[Leaf], expr: &Expr) -> Vec<usize> {
+    (0..leaves.len()).filter(|&leaf| leaves[leaf].columns.has_any(expr)).collect()
+}
+
+/// Makes one group of those that leaves are in, if all of them are free.
+fn join_groups(leaves: &mut [Leaf], members: &[usize]) {
+    let Some(&first) = members.first() else { return };
+    if !members.iter().all(|&member| leaves[member].is_free) {
+        return;
+    }
+    let to = leaves[first].group;
+    for &member in members {
+        let old = leaves[member].group;
+        leaves.iter_mut().filter(|leaf| leaf.group == old).for_each(|leaf| leaf.group = to);
+    }
+}
+
+/// The group that an expression looks at, if it looks at one and at nothing else in FROM.
+fn group_of(leaves: &[Leaf], expr: &Expr) -> Option<usize> {
+    let members = members_of(leaves, expr);
+    let group = leaves[*members.first()?].group;
+    members.iter().all(|&member| leaves[member].is_free && leaves[member].group == group).then_some(group)
+}
+
+fn groups_of(leaves: &[Leaf]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for leaf in leaves.iter().filter(|leaf| leaf.is_free) {
+        let (from, columns) = (leaf.from.clone(), leaf.columns.clone());
+        match groups.iter_mut().find(|group| group.number == leaf.group) {
+            Some(group) => {
+                group.columns = group.columns.with(&columns);
+                group.from = joined(group.from.clone(), from);
+            }
+            None => {
+                let (own, keys) = (Vec::new(), Vec::new());
+                groups.push(Group { number: leaf.group, from, columns, own, keys, place: None });
+            }
+        }
+    }
+    groups
+}
+
+/// An equality between what looks at the row alone and what looks outside alone.
+struct Key {
+    of_rows: Expr,
+    value: Expr,
+    /// `IS NOT DISTINCT FROM`
+    with_nulls: bool,
+}
+
+/// The group that an equality gives a key, and the key.
+fn key_of(leaves: &[Leaf], condition: &Expr) -> Option<(usize, Key)> {
+    let key = Key::of(condition)?;
+    Some((group_of(leaves, &key.of_rows)?, key))
+}
+
+impl Key {
+    fn of(condition: &Expr) -> Option<Self> {
+        let (left, right, with_nulls) = match condition {
+            Expr::Compare { op: CompareOp::Eq, left, right } => (left, right, false),
+            Expr::Distinct { left, right, negated: true } => (left, right, true),
+            _ => return None,
+        };
+        if varies(condition) {
+            return None;
+        }
+        let is_of_rows = |expr: &Expr| rewrite::uses_row(expr) && rewrite::is_pure(expr) && !uses_slots(expr);
+        let is_outside = |expr: &Expr| uses_slots(expr) && !rewrite::uses_row(expr) && !asks_session(expr);
+        let (of_rows, value) = if is_of_rows(left) && is_outside(right) {
+            (left, right)
+        } else if is_of_rows(right) && is_outside(left) {
+            (right, left)
+        } else {
+            return None;
+        };
+        Some(Self { of_rows: (**of_rows).clone(), value: (**value).clone(), with_nulls })
+    }
+}
+
+fn asks_session(expr: &Expr) -> bool {
+    rewrite::any(expr, &|part| matches!(part, Expr::Session { .. }))
+}
+
+/// Relations that a piece of FROM names, in their order, and FROM over these.
+fn those_of(relations: &[Relation], mut from: From) -> (Vec<Relation>, From) {
+    let mut named = Vec::new();
+    from.for_each_relation(&mut |at| named.push(at));
+    named.sort_unstable();
+    renumber(&mut from, &named);
+    (named.iter().map(|&at| relations[at].clone()).collect(), from)
+}
+
+fn renumber(from: &mut From, named: &[usize]) {
+    match from {
+        From::Relation(at) => *at = named.partition_point(|named| named < at),
+        From::Join { left, right, .. } => {
+            renumber(left, named);
+            renumber(right, named);
+        }
+    }
+}
+
+/// Columns whose names and types nobody asks for.
+fn unnamed(width: usize) -> Vec<Column> {
+    let ty = ColumnType::from(Type::Unknown);
+    let column = Column { name: Default::default(), ty, origin: None, collation: Collation::Default };
+    vec![column; width]
+}
+
+fn query_of(select: Select) -> Query {
+    let columns = unnamed(select.output.len());
+    Query::plain(Body::Select(Box::new(select)), columns)
+}
+
+/// A condition that asks a query whether it has some values, as these values.
+struct Values {
+    /// The query without what it asks of values outside.
+    select: Select,
+    /// What of its rows is to be equal to what outside.
+    own: Vec<Expr>,
+    outside: Vec<Expr>,
+}
+
+impl Values {
+    /// Of a condition that asks for nothing but equalities, one of them with what is outside of the
+    /// SELECT that the condition stands in.
+    fn of(condition: &Expr) -> Option<Self> {
+        let (Join::Semi, subquery) = join_kind(condition)? else { return None };
+        let Inner::Logical(query) = &subquery.query else { return None };
+        let mut values = Self::of_query(query)?;
+        values.outside.iter_mut().for_each(|value| {
+            rewrite::substitute_slots(value, &|slot| subquery.args[slot].clone());
+        });
+        let SubqueryKind::Quantified { left, .. } = &subquery.kind else { return values.looks_outside() };
+        for (left, output) in left.iter().zip(&values.select.output) {
+            if !rewrite::is_pure(output) || uses_slots(output) {
+                return None;
+            }
+            values.own.push(output.clone());
+            values.outside.push(left.clone());
+        }
+        values.looks_outside()
+    }
+
+    fn looks_outside(self) -> Option<Self> {
+        self.outside.iter().any(|value| uses_slots(value) && !rewrite::uses_row(value)).then_some(self)
+    }
+
+    /// Of all rows of a query that compares nothing but equalities with what is outside of it.
+    fn of_query(query: &Query) -> Option<Self> {
+        let Body::Select(select) = &query.body else { return None };
+        let has_all_rows = query.limit.is_none()
+            && query.offset.is_none()
+            && select.group.is_none()
+            && select.extras.is_empty()
+            && !matches!(select.distinct, Distinct::On(_));
+        if !has_all_rows || query.is_marked || query.has_effects() || query.reads_working() {
+            return None;
+        }
+        let mut select = (**select).clone();
+        let mut from = select.from.take()?;
+        let mut conditions = std::mem::take(&mut select.filter);
+        lift_conditions(&mut from, &mut conditions);
+        let mut parts = Parts::new(std::mem::take(&mut select.relations));
+        if parts.looks_outside(&from) {
+            return None;
+        }
+        let (mut own, mut outside) = (Vec::new(), Vec::new());
+        for condition in conjuncts(conditions) {
+            if !uses_slots(&condition) {
+                select.filter.push(condition);
+            } else if let Some(key) = Key::of(&condition).filter(|key| !key.with_nulls) {
+                own.push(key.of_rows);
+                outside.push(key.value);
+            } else {
+                // A query inside that looks further outside may be values as well.
+                let inside = Self::of(&condition)?;
+                let (base, width) = (parts.end, inside.own.len());
+                parts.end += width;
+                for (place, value) in inside.outside.iter().enumerate() {
+                    let column = Expr::Column(base + place);
+                    match (uses_slots(value), rewrite::uses_row(value)) {
+                        (true, true) => return None,
+                        (true, false) => {
+                            own.push(column);
+                            outside.push(value.clone());
+                        }
+                        (false, _) => {
+                            let (left, right) = (Box::new(column), Box::new(value.clone()));
+                            select.filter.push(Expr::Compare { op: CompareOp::Eq, left, right });
+                        }
+                    }
+                }
+                from = joined(from, From::Relation(parts.relations.len()));
+                let source = Source::Query(Box::new(inside.distinct()));
+                parts.relations.push(Relation::new(base, width, source, "any".into()));
+            }
+        }
+        (select.relations, select.from) = (parts.relations, Some(from));
+        Some(Self { select, own, outside })
+    }
+
+    /// The query that gives each combination of the values once.
+    fn distinct(self) -> Query {
+        let distinct = Distinct::All(self.own.len());
+        query_of(Select { output: self.own, distinct, ..self.select })
+    }
+}
+
+/// Takes conditions that look outside out of inner joins, where they mean what they mean in WHERE.
+fn lift_conditions(from: &mut From, conditions: &mut Vec<Expr>) {
+    if let From::Join { kind: Join::Inner, left, right, on } = from {
+        let (lifted, kept): (Vec<Expr>, Vec<Expr>) = conjuncts(std::mem::take(on)).into_iter().partition(uses_slots);
+        conditions.extend(lifted);
+        *on = kept;
+        lift_conditions(left, conditions);
+        lift_conditions(right, conditions);
+    }
+}
