@@ -1,7 +1,7 @@
 //! Walking through the expressions of queries.
 
 use super::{Body, Extra, From, Join, Query, Select, Source};
-use crate::expr::{Expr, Inner, walk};
+use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind, walk};
 
 impl Query {
     /// Calls something for each expression of a query and of the queries in its FROM, but for WITH
@@ -91,6 +91,21 @@ fn varies_besides(expr: &Expr, seen: &mut Vec<usize>) -> bool {
             };
     });
     varies
+}
+
+/// The query in a condition that asks whether one of its rows is a partner, and what it asks.
+pub(crate) fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
+    let (inner, exists) = match condition {
+        Expr::Not(inner) => (&**inner, Join::Anti),
+        other => (other, Join::Semi),
+    };
+    let Expr::Subquery(subquery) = inner else { return None };
+    match (&subquery.kind, exists) {
+        (SubqueryKind::Exists, kind) => Some((kind, subquery)),
+        (SubqueryKind::Quantified { op: CompareOp::Eq, all: false, .. }, kind) => Some((kind, subquery)),
+        (SubqueryKind::Quantified { op: CompareOp::Ne, all: true, .. }, Join::Semi) => Some((Join::Anti, subquery)),
+        _ => None,
+    }
 }
 
 /// Whether an expression takes values from slots.

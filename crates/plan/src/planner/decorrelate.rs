@@ -25,10 +25,11 @@
 
 use colibri_types::Result;
 
+use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
-use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind};
-use crate::logical::walk::{uses_slots, varies};
+use crate::expr::{CompareOp, Expr, Inner, SubqueryKind};
+use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
 
 /// The pass.
@@ -56,21 +57,6 @@ fn lift_conditions(from: &mut From, filter: &mut Vec<Expr>) {
     *on = kept;
     lift_conditions(left, filter);
     lift_conditions(right, filter);
-}
-
-/// The query in a condition that asks whether one of its rows is a partner, and what it asks.
-pub(super) fn join_kind(condition: &Expr) -> Option<(Join, &Subquery)> {
-    let (inner, exists) = match condition {
-        Expr::Not(inner) => (&**inner, Join::Anti),
-        other => (other, Join::Semi),
-    };
-    let Expr::Subquery(subquery) = inner else { return None };
-    match (&subquery.kind, exists) {
-        (SubqueryKind::Exists, kind) => Some((kind, subquery)),
-        (SubqueryKind::Quantified { op: CompareOp::Eq, all: false, .. }, kind) => Some((kind, subquery)),
-        (SubqueryKind::Quantified { op: CompareOp::Ne, all: true, .. }, Join::Semi) => Some((Join::Anti, subquery)),
-        _ => None,
-    }
 }
 
 /// Whether a condition is a query that could be joined, and looks at the row as well as outside.
@@ -167,6 +153,8 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
         return None;
     }
     let Body::Select(inner) = &query.body else { return None };
+    let mut inner = (**inner).clone();
+    pull_up(&mut inner);
     let has_all_rows = query.limit.is_none()
         && query.offset.is_none()
         && inner.group.is_none()

@@ -8,13 +8,14 @@
 //! Where few parts are joined, all orders are looked at in which each part is joined to those
 //! before it by a condition: the cheapest order of each set of parts is the cheapest one of a
 //! smaller set with one part more, since how many rows a set gives does not depend on its order.
-//! More parts are joined greedily (see `joins`), and so are parts of which a LIMIT takes few rows.
+//! A part that a left join adds NULLs for comes behind those that its conditions look at. More parts
+//! are joined greedily (see `joins`), and so are parts of which a LIMIT takes few rows.
 
 use colibri_types::{Error, Result, pulse};
 
 use super::joins::{
-    Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, equality, hand_out, needed_inside, needed_with,
-    take_apart,
+    Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, columns_of, equality, hand_out, needed_inside,
+    needed_with, take_apart,
 };
 use super::query::{limit_of_rows, needed_above, wanted_order};
 use super::relation::is_constant;
@@ -22,6 +23,7 @@ use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::{From, Join, Relation, Select, Source};
+use crate::plan::JoinKind;
 
 /// Two parts can be joined in either order (see `joins`).
 const PARTS_MIN: usize = 3;
@@ -66,14 +68,35 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
     ordered
 }
 
-/// The parts of inner joins.
-fn take_parts(from: From, parts: &mut Vec<Option<From>>) {
-    match from {
-        From::Join { kind: Join::Inner, left, right, .. } => {
+/// A part of FROM that is joined to others: by an inner join, or by a left one with these
+/// conditions.
+struct Part {
+    from: From,
+    left_on: Option<Vec<Expr>>,
+}
+
+/// The parts of inner joins, as [`take_apart`] finds them.
+fn take_parts(from: From, parts: &mut Vec<Option<Part>>) {
+    let (kept, other, left_on) = match from {
+        From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, .. } => {
             take_parts(*left, parts);
-            take_parts(*right, parts);
+            return take_parts(*right, parts);
         }
-        part => parts.push(Some(part)),
+        From::Join { kind: Join::Left, left, right, on } => (left, right, on),
+        From::Join { kind: Join::Right, left, right, on } => (right, left, on),
+        from => return parts.push(Some(Part { from, left_on: None })),
+    };
+    take_parts(*kept, parts);
+    parts.push(Some(Part { from: *other, left_on: Some(left_on) }));
+}
+
+/// The conditions of the last inner join of a part, and the columns that these may look at.
+fn last_inner<'f>(from: &'f mut From, relations: &[Relation]) -> Option<(&'f mut Vec<Expr>, Columns)> {
+    let columns = columns_of(from, relations);
+    match from {
+        From::Join { kind: Join::Left, left, .. } => last_inner(left, relations),
+        From::Join { kind: Join::Inner | Join::InnerInOrder, on, .. } => Some((on, columns)),
+        _ => None,
     }
 }
 
@@ -106,6 +129,11 @@ impl Planner<'_> {
                 self.order_parts(left, tables)?;
                 self.order_parts(right, tables)
             }
+            From::Join { kind: Join::Left, left: kept, right: other, .. }
+            | From::Join { kind: Join::Right, left: other, right: kept, .. } => {
+                self.order_parts(kept, tables)?;
+                self.order_part(other, tables)
+            }
             part => self.order_part(part, tables),
         }
     }
@@ -113,9 +141,15 @@ impl Planner<'_> {
     /// Orders what is joined inside a part.
     fn order_part(&mut self, part: &mut From, tables: &Tables<'_>) -> Result<()> {
         let mut conditions = Vec::new();
+        let before = part.clone();
         self.order(part, &mut conditions, tables)?;
-        if let From::Join { on, .. } = part {
-            on.append(&mut conditions);
+        // Conditions of inner joins belong to these, whatever left joins come behind them.
+        match last_inner(part, tables.relations) {
+            Some((on, columns)) if conditions.iter().all(|condition| columns.has_all(condition)) => {
+                on.append(&mut conditions);
+            }
+            _ if conditions.is_empty() => {}
+            _ => *part = before,
         }
         Ok(())
     }
@@ -150,13 +184,20 @@ impl Planner<'_> {
         let mut part = |at: usize| parts[at].take().ok_or_else(|| Error::internal("a part of FROM is joined twice"));
         let mut rest = across;
         let mut joined = columns[order[0]].clone();
-        *from = part(order[0])?;
+        *from = part(order[0])?.from;
         for &next in &order[1..] {
             joined = joined.with(&columns[next]);
-            let (on, later) = rest.into_iter().partition(|condition| joined.has_all(condition));
-            rest = later;
             let left = Box::new(std::mem::replace(from, From::Relation(0)));
-            *from = From::Join { kind: Join::InnerInOrder, left, right: Box::new(part(next)?), on };
+            let Part { from: right, left_on } = part(next)?;
+            let (kind, on) = match left_on {
+                Some(on) => (Join::Left, on),
+                None => {
+                    let (on, later) = rest.into_iter().partition(|condition| joined.has_all(condition));
+                    rest = later;
+                    (Join::InnerInOrder, on)
+                }
+            };
+            *from = From::Join { kind, left, right: Box::new(right), on };
         }
         left.append(&mut rest);
         *conditions = left;
@@ -180,7 +221,8 @@ impl Planner<'_> {
         across: &[Expr],
         tables: &Tables<'_>,
     ) -> Result<Option<Vec<usize>>> {
-        let is_free = |item: &Item<'_>| item.is_inner() && self.taken(item.from, tables.relations).is_empty();
+        let can_come = |item: &Item<'_>| item.is_inner() || item.kind == JoinKind::Left;
+        let is_free = |item: &Item<'_>| can_come(item) && self.taken(item.from, tables.relations).is_empty();
         let count = items.len();
         if !(PARTS_MIN..=PARTS_MAX).contains(&count)
             || !items.iter().all(is_free)
@@ -192,6 +234,14 @@ impl Planner<'_> {
             let looks_at = |(at, item): (usize, &Item<'_>)| usize::from(item.columns.has_any(condition)) << at;
             items.iter().enumerate().map(looks_at).sum()
         };
+        // What a left join's conditions look at comes before it, and something does.
+        let behind: Vec<Option<usize>> = (0..count)
+            .map(|at| {
+                let on = &items[at].on;
+                let parts = on.iter().fold(0, |parts, condition| parts | parts_of(condition)) & !(1 << at);
+                (!items[at].is_inner()).then_some(parts)
+            })
+            .collect();
         let across: Vec<Across<'_>> =
             across.iter().map(|condition| Across { parts: parts_of(condition), condition }).collect();
         let conditions: Vec<Expr> = across.iter().map(|across| across.condition.clone()).collect();
@@ -207,8 +257,16 @@ impl Planner<'_> {
             columns[set] = columns[rest].with(&items[last].columns);
             rows[set] = match rest {
                 0 => {
-                    best[set] = Some(Best { cost: self.cost_alone(&items[last], estimates[last], tables), last });
+                    if items[last].is_inner() {
+                        best[set] = Some(Best { cost: self.cost_alone(&items[last], estimates[last], tables), last });
+                    }
                     estimates[last]
+                }
+                // Each row is there once at least.
+                _ if behind[last].is_some() => {
+                    let on: Vec<&Expr> = items[last].on.iter().collect();
+                    let partners = estimates[last] * self.left_of_pairs(&on, &items[last], estimates[last], tables);
+                    rows[rest] * partners.max(1.0)
                 }
                 _ => {
                     let now =
@@ -223,11 +281,15 @@ impl Planner<'_> {
             let Some(Best { cost, .. }) = best[set] else { continue };
             let is_joined = |item: usize| {
                 let with = set | 1 << item;
-                across.iter().any(|across| {
-                    across.parts & !with == 0 && across.parts & (1 << item) != 0 && across.parts & set != 0
-                })
+                behind[item].is_some()
+                    || across.iter().any(|across| {
+                        across.parts & !with == 0 && across.parts & (1 << item) != 0 && across.parts & set != 0
+                    })
             };
-            let others = || (0..count).filter(|item| set & 1 << item == 0);
+            let others = || {
+                let is_ready = |item: &usize| behind[*item].is_none_or(|before| before & !set == 0);
+                (0..count).filter(|item| set & 1 << item == 0).filter(is_ready)
+            };
             let any_joined = others().any(is_joined);
             for item in others().filter(|&item| !any_joined || is_joined(item)) {
                 pulse::work(UNITS_PER_METHOD)?;

@@ -2,10 +2,10 @@
 //!
 //! Inner joins are taken apart into relations and conditions, and put together again: in the order
 //! that the pass `join_order` has chosen, if it has; or else greedily, the smallest relation first,
-//! then the one that makes the cheapest join. Outer joins keep their place. A semi or an anti join
-//! takes its turn with the inner ones, once all that its conditions look at is there. A semi join
-//! by equalities with few values is an inner join with the different ones of these, where that lets
-//! a table's rows be looked up.
+//! then the one that makes the cheapest join. A left join that stands below other joins, a semi or
+//! an anti join takes its turn with the inner ones, once all that its conditions look at is there.
+//! Other outer joins keep their place. A semi join by equalities with few values is an inner join
+//! with the different ones of these, where that lets a table's rows be looked up.
 
 use std::sync::Arc;
 
@@ -55,14 +55,15 @@ pub(super) const FEW_LOOKUPS: f64 = 1_000.0;
 /// A LIMIT may take this many times as many rows of a join's outer side as it gives.
 const LIMIT_SLACK: f64 = 10.0;
 
-/// A part of FROM that inner, semi and anti joins put together.
+/// A part of FROM that inner, left, semi and anti joins put together.
 #[derive(Clone)]
 pub(super) struct Item<'q> {
     pub(super) from: &'q From,
     pub(super) columns: Columns,
     /// Conditions on this part alone.
     pub(super) conditions: Vec<Expr>,
-    /// How it is joined: [`JoinKind::Inner`], [`JoinKind::Semi`] or [`JoinKind::Anti`].
+    /// How it is joined: [`JoinKind::Inner`], [`JoinKind::Left`], [`JoinKind::Semi`] or
+    /// [`JoinKind::Anti`].
     pub(super) kind: JoinKind,
     /// Conditions that make a row of this part a partner, where it is no inner join.
     pub(super) on: Vec<Expr>,
@@ -84,8 +85,27 @@ impl<'q> Item<'q> {
         Self { from, columns, conditions, kind: JoinKind::Inner, on, keys, kept: None }
     }
 
+    /// A part that an outer join may add NULLs for, with the conditions of ON.
+    fn left(from: &'q From, on: &[Expr], relations: &[Relation]) -> Self {
+        let mut item = Self { kind: JoinKind::Left, ..Self::inner(from, relations) };
+        let on = on.iter().cloned().flat_map(rewrite::conjuncts);
+        let (own, on): (Vec<Expr>, Vec<Expr>) = on.partition(|condition| item.is_of_partner(condition));
+        item.conditions.extend(own);
+        Self { on, ..item }
+    }
+
     pub(super) fn is_inner(&self) -> bool {
         self.kind == JoinKind::Inner
+    }
+
+    /// Whether it only tells which rows of the others stay.
+    fn is_filter(&self) -> bool {
+        matches!(self.kind, JoinKind::Semi | JoinKind::Anti)
+    }
+
+    /// Whether a condition of ON tells which rows of it are partners at all.
+    fn is_of_partner(&self, condition: &Expr) -> bool {
+        is_constant(condition) || self.columns.has_all(condition) && self.columns.has_any(condition)
     }
 }
 
@@ -135,17 +155,30 @@ pub(super) fn take_apart<'q>(
 ) {
     match from {
         From::Join { kind: Join::Inner | Join::InnerInOrder, left, right, on } => {
-            take_apart(left, relations, items, conditions);
-            take_apart(right, relations, items, conditions);
+            take_apart_below(left, relations, items, conditions);
+            take_apart_below(right, relations, items, conditions);
             conditions.extend(on.iter().cloned());
         }
         From::Join { kind: kind @ (Join::Semi | Join::Anti), left, right, on } => {
-            take_apart(left, relations, items, conditions);
+            take_apart_below(left, relations, items, conditions);
             let kind = if *kind == Join::Semi { JoinKind::Semi } else { JoinKind::Anti };
             items.push(Item { kind, on: on.clone(), ..Item::inner(right, relations) });
         }
         other => items.push(Item::inner(other, relations)),
     }
+}
+
+/// The same of what stands below other joins: where no condition of these looks at the side of a
+/// left join that may be NULL, it makes no difference which of the two comes first, and where one
+/// does, it is asked of the rows of both.
+fn take_apart_below<'q>(from: &'q From, relations: &[Relation], items: &mut Vec<Item<'q>>, conditions: &mut Vec<Expr>) {
+    let (kept, other, on) = match from {
+        From::Join { kind: Join::Left, left, right, on } => (left, right, on),
+        From::Join { kind: Join::Right, left, right, on } => (right, left, on),
+        other => return take_apart(other, relations, items, conditions),
+    };
+    take_apart_below(kept, relations, items, conditions);
+    items.push(Item::left(other, on, relations));
 }
 
 /// The two sides of an equality between what is known on the left and what is known on the right.
@@ -330,7 +363,7 @@ impl Planner<'_> {
                 })
             };
             // What is LATERAL comes behind all that it looks at.
-            // So is what a semi or an anti join's conditions look at.
+            // So is what the conditions of a semi, an anti or a left join look at.
             let sees = |item: &Item<'_>| {
                 let both = columns.with(&item.columns);
                 item.on.iter().all(|condition| both.has_all(condition))
@@ -361,13 +394,19 @@ impl Planner<'_> {
                 best.ok_or_else(|| Error::internal("parts of FROM depend on each other in a circle"))?;
             all_cost += cost;
             left.retain(|&item| item != next);
+            let joined = columns.with(&items[next].columns);
             if !items[next].is_inner() {
                 let on = std::mem::take(&mut items[next].on);
                 let kind = items[next].kind;
                 planned = self.join(kind, planned, &columns, &items[next], on, method, &single)?;
+                if kind == JoinKind::Left {
+                    let (ready, rest): (Vec<Expr>, Vec<Expr>) =
+                        across.into_iter().partition(|condition| joined.has_all(condition));
+                    (across, columns) = (rest, joined);
+                    planned = self.finish(planned, ready);
+                }
                 continue;
             }
-            let joined = columns.with(&items[next].columns);
             let (ready, rest): (Vec<Expr>, Vec<Expr>) =
                 across.into_iter().partition(|condition| joined.has_all(condition));
             across = rest;
@@ -456,7 +495,7 @@ impl Planner<'_> {
             return (rows * (SEEK_COST + estimate), Method::Lateral);
         }
         // A semi or an anti join has seen enough with the first partner.
-        let seen = if item.is_inner() { 1.0 } else { 0.5 };
+        let seen = if item.is_filter() { 0.5 } else { 1.0 };
         let equalities = across
             .iter()
             .filter(usable)
@@ -496,10 +535,10 @@ impl Planner<'_> {
             };
             for path in wanted.paths(self.sizes) {
                 let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
-                let is_first_found = !item.is_inner() && path.taken.len() == conditions.len();
+                let is_first_found = item.is_filter() && path.taken.len() == conditions.len();
                 let each = if is_first_found { SEEK_COST + 1.0 + LOOKUP_COST } else { path.cost * seen };
                 let cost = rows * (SEEK_COST + each);
-                if (uses_outer || !item.is_inner()) && cost < best.0 {
+                if (uses_outer || item.is_filter()) && cost < best.0 {
                     best = (cost, Method::Index);
                 }
             }
@@ -682,16 +721,10 @@ impl Planner<'_> {
     ) -> Result<Planned> {
         let (left, right, kind) = if kind == Join::Right { (right, left, Join::Left) } else { (left, right, kind) };
         let left_columns = columns_of(left, tables.relations);
-        let right_columns = columns_of(right, tables.relations);
-        let on: Vec<Expr> = on.iter().cloned().flat_map(rewrite::conjuncts).collect();
         let needed = needed_with(tables, on.iter().chain(&conditions));
         let limited = &Tables { needed: &needed, ..*tables };
         let tables = &Tables { limit: None, ..*limited };
         let inner_tables = &Tables { order: &[], ..*tables };
-        let (inner_only, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|condition| {
-            kind == Join::Left
-                && (is_constant(condition) || right_columns.has_all(condition) && right_columns.has_any(condition))
-        });
         let kept = Item::inner(left, tables.relations).conditions;
         // Each row on the left gives one at least, so no more of them are read than a LIMIT says.
         let outer = match kind {
@@ -704,15 +737,16 @@ impl Planner<'_> {
             && satisfies(&outer.order, tables.order) == Some(Direction::Forward);
         let limit = if is_limited { limited.limit } else { None };
         let outer_rows = limit.map_or(outer.rows, |limit| limit.min(outer.rows));
-        let mut item = Item::inner(right, tables.relations);
-        item.conditions.extend(inner_only);
-        let estimate = self.estimate(&item, tables);
-        let method = match kind {
-            Join::Full => Method::Hash,
-            _ => self.method(outer_rows, &left_columns, &item, &on, estimate, tables).1,
+        let (item, method) = if kind == Join::Full {
+            let on = on.iter().cloned().flat_map(rewrite::conjuncts).collect();
+            (Item { kind: JoinKind::Full, on, ..Item::inner(right, tables.relations) }, Method::Hash)
+        } else {
+            let item = Item::left(right, on, tables.relations);
+            let estimate = self.estimate(&item, tables);
+            let method = self.method(outer_rows, &left_columns, &item, &[], estimate, tables).1;
+            (item, method)
         };
-        let kind = if kind == Join::Full { JoinKind::Full } else { JoinKind::Left };
-        let planned = self.join(kind, outer, &left_columns, &item, on, method, inner_tables)?;
+        let planned = self.join(item.kind, outer, &left_columns, &item, item.on.clone(), method, inner_tables)?;
         Ok(self.finish(planned, conditions))
     }
 }
@@ -740,7 +774,7 @@ pub(super) fn needed_inside(tables: &Tables<'_>) -> Vec<Vec<usize>> {
 
 /// Gives conditions to the parts that they are about; what is about several of them is left.
 pub(super) fn hand_out(conditions: Vec<Expr>, items: &mut [Item<'_>]) -> Vec<Expr> {
-    let has_filters = items.iter().any(|item| !item.is_inner());
+    let has_filters = items.iter().any(Item::is_filter);
     let mut across = Vec::new();
     for condition in conditions {
         // A query for each row is asked of those that semi and anti joins leave.

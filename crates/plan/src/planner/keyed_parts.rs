@@ -19,11 +19,12 @@
 use colibri_types::{ColumnType, Type};
 
 use super::by_key::source_by_key;
-use super::decorrelate::{asks_outside, join_kind};
+use super::decorrelate::asks_outside;
 use super::joins::{Columns, columns_of};
+use super::pull_up::pull_up;
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Inner, SubqueryKind};
-use crate::logical::walk::{uses_slots, varies};
+use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, Collation, Column, Distinct, From, Join, Query, Relation, Select, Source};
 use crate::plan::KeyColumn;
 
@@ -32,6 +33,7 @@ use crate::plan::KeyColumn;
 #[inline(never)]
 pub(super) fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
     let mut select = select.clone();
+    pull_up(&mut select);
     let mut has_changed = false;
     for relation in &mut select.relations {
         has_changed |= source_by_key(&mut relation.source, depth);

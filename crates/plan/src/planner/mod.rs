@@ -26,6 +26,7 @@ mod lateral;
 mod outer_joins;
 pub mod passes;
 mod prune;
+mod pull_up;
 mod push_filters;
 mod query;
 mod relation;

@@ -15,6 +15,7 @@ use super::group_keys::shorten_group_keys;
 use super::join_order::order_joins;
 use super::outer_joins::reduce_outer_joins;
 use super::prune::prune_columns;
+use super::pull_up::pull_up_queries;
 use super::push_filters::push_filters;
 use super::{Asked, Planner};
 use crate::bind::rewrite;
@@ -28,6 +29,7 @@ type Pass = fn(&mut Planner<'_>, &mut Select, &Asked<'_>) -> Result<()>;
 
 /// All passes, in their order.
 pub(super) const PASSES: &[(&str, Pass)] = &[
+    ("pull up queries", pull_up_queries),
     ("fold", fold),
     ("factor", factor),
     ("decorrelate", decorrelate),

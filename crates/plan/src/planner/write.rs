@@ -7,7 +7,8 @@ use colibri_types::{Category, Datum, Env, Error, Result, Type};
 
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};
-use super::{Asked, Planner, Sizes};
+use super::pull_up::pull_up;
+use super::{Asked, Planner, Rewrites, Sizes};
 use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
 use crate::expr::Expr;
 use crate::logical::{self, Distinct, Relation, Select};
@@ -22,13 +23,14 @@ fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Col
 
 impl Planner<'_> {
     /// Has the passes go over a statement that changes rows, as over a SELECT of its expressions.
+    /// Gives the width of the wide row, as far as the statement reads it.
     fn rewrite_changes(
         &mut self,
         relations: &mut Vec<Relation>,
         from: &mut logical::From,
         filter: &mut Vec<Expr>,
         exprs: Vec<&mut Expr>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let taken = |expr: &mut Expr| std::mem::replace(expr, Expr::Const(Datum::Null));
         let mut exprs = exprs;
         // The table whose rows are changed comes first.
@@ -43,11 +45,16 @@ impl Planner<'_> {
             output: exprs.iter_mut().map(|expr| taken(expr)).collect(),
             distinct: Distinct::No,
         };
+        // What stands in FROM from here on only helps to find rows.
+        if self.sizes.rewrites() != Rewrites::None {
+            pull_up(&mut select);
+        }
+        let width = width(&select.relations);
         self.rewrite(&mut select, &Asked { columns: &target, query: None })?;
         (*relations, *filter) = (select.relations, select.filter);
         *from = select.from.ok_or_else(|| Error::internal("a change of rows has lost its table"))?;
         exprs.into_iter().zip(select.output).for_each(|(expr, rewritten)| *expr = rewritten);
-        Ok(())
+        Ok(width)
     }
 }
 
@@ -134,10 +141,9 @@ fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static
 /// Plans UPDATE.
 pub fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
-    let width = width(&bound.relations);
     let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
     let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs)).collect();
-    planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
+    let width = planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
     let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
@@ -270,9 +276,8 @@ fn source(
 /// Plans DELETE.
 pub fn plan_delete(mut bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
-    let width = width(&bound.relations);
     let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs).collect();
-    planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
+    let width = planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
     let mut needed = vec![Vec::new(); bound.relations.len()];

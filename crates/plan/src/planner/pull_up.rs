@@ -1,0 +1,284 @@
+//! Queries in FROM that are no more than joins and conditions become part of the SELECT around them.
+//!
+//! ```text
+//! SELECT v.x FROM (SELECT a.x, b.id FROM a JOIN b ON b.a = a.id WHERE b.open) AS v JOIN c ON c.b = v.id
+//!
+//! SELECT a.x FROM a JOIN b ON b.a = a.id JOIN c ON c.b = b.id WHERE b.open
+//! ```
+//! So views, WITH queries that are read once, and LATERAL queries are joined with the rest of FROM
+//! in the order that costs least, by whatever leads to their tables' rows.
+//!
+//! | the query stands | its conditions go to | its columns may be |
+//! | --- | --- | --- |
+//! | where no outer join adds NULLs to it | WHERE | any expressions |
+//! | on the side of an outer join that gets NULLs | ON of that join | columns |
+//!
+//! A query stays by itself if it groups, sorts, limits, or gives rows once; if it has functions that
+//! give rows; if what is read of it has a query inside, gives another value each time, or would be
+//! computed much more often; or if it takes too many relations to look for the order of the joins.
+//!
+//! Invariant: no relation that others do not look at changes its columns in the wide row.
+
+use colibri_types::Result;
+
+use super::joins::columns_of;
+use super::{Asked, Planner, Rewrites};
+use crate::bind::rewrite;
+use crate::expr::Expr;
+use crate::logical::walk::{join_kind, uses_slots, varies};
+use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
+
+/// A SELECT of more relations, queries in conditions counted, is not made of several: the order of
+/// so many joins is the best of all.
+const RELATIONS_MAX: usize = 8;
+/// Parts of expressions that may be computed where columns were read.
+const PARTS_MAX: usize = 100;
+
+/// The pass.
+pub(super) fn pull_up_queries(planner: &mut Planner<'_>, select: &mut Select, asked: &Asked<'_>) -> Result<()> {
+    // Whose rows are locked or marked is found by the relations of the query as it was bound.
+    let is_locked = asked.query.is_some_and(|query| query.is_marked || !query.locks.is_empty());
+    if planner.sizes.rewrites() != Rewrites::None && !is_locked {
+        pull_up(select);
+    }
+    Ok(())
+}
+
+/// Makes queries in FROM part of a SELECT, as far as they can be.
+pub(super) fn pull_up(select: &mut Select) {
+    let Some(mut from) = select.from.take() else { return };
+    let mut at = 0;
+    while at < select.relations.len() {
+        match Pulled::of(select, &from, at) {
+            // What comes into its place may be a query as well.
+            Some(pulled) => pulled.put_into(select, &mut from, at),
+            None => at += 1,
+        }
+    }
+    select.from = Some(from);
+}
+
+/// A query that is to become part of the SELECT around it, over that one's wide row.
+struct Pulled {
+    relations: Vec<Relation>,
+    from: From,
+    conditions: Vec<Expr>,
+    /// What its columns are.
+    output: Vec<Expr>,
+    /// Where the conditions go.
+    is_kept: bool,
+}
+
+impl Pulled {
+    #[inline(never)]
+    fn of(select: &Select, from: &From, at: usize) -> Option<Self> {
+        let relation = &select.relations[at];
+        let (query, args): (&Query, &[Expr]) = match &relation.source {
+            Source::Query(query) => (query, &[]),
+            Source::Lateral { query, args } => (query, args),
+            Source::Shared { query, .. } if relation.source.is_read_once() => (query, &[]),
+            _ => return None,
+        };
+        let is_lateral = matches!(relation.source, Source::Lateral { .. });
+        let inner = joins_and_conditions(query)?;
+        let is_kept = is_kept(from, at)?;
+        if relations_of(select) - 1 + relations_of(inner) > RELATIONS_MAX {
+            return None;
+        }
+        let base = select.relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+        let mut pulled = Self {
+            relations: inner.relations.clone(),
+            from: inner.from.clone()?,
+            conditions: inner.filter.clone(),
+            output: inner.output.clone(),
+            is_kept,
+        };
+        if is_lateral {
+            lift_of_slots(&mut pulled.from, &mut pulled.conditions);
+            if looks_outside(&pulled.from, &pulled.relations) {
+                return None;
+            }
+            if !is_kept && !sees_all(from, at, &select.relations, args) {
+                return None;
+            }
+        }
+        let outside = |expr: &mut Expr| {
+            rewrite::map_columns(expr, &|column| base + column);
+            if is_lateral {
+                rewrite::substitute_slots(expr, &|slot| args[slot].clone());
+            }
+        };
+        pulled.from.for_each_condition_mut(&mut |condition| outside(condition));
+        pulled.conditions.iter_mut().chain(&mut pulled.output).for_each(outside);
+        for relation in &mut pulled.relations {
+            relation.base += base;
+            relation.source.taken_mut().for_each(outside);
+        }
+        pulled.can_be_read(select, from, relation).then_some(pulled)
+    }
+
+    /// Whether its columns may be computed where they are read.
+    fn can_be_read(&self, select: &Select, from: &From, relation: &Relation) -> bool {
+        let mut reads = vec![0; relation.width];
+        let mut read = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |column| {
+                if let Some(reads) = column.checked_sub(relation.base).and_then(|place| reads.get_mut(place)) {
+                    *reads += 1;
+                }
+            });
+        };
+        select.for_each_over_rows(&mut read);
+        from.for_each_condition(&mut read);
+        select.relations.iter().flat_map(|relation| relation.source.taken()).for_each(read);
+        let mut parts = 0;
+        reads.iter().zip(&self.output).filter(|(reads, _)| **reads > 0).all(|(reads, output)| {
+            if let Expr::Column(_) = output {
+                return true;
+            }
+            parts += reads * parts_of(output);
+            self.is_kept && rewrite::is_pure(output) && parts <= PARTS_MAX
+        })
+    }
+
+    fn put_into(self, select: &mut Select, from: &mut From, at: usize) {
+        let (base, width) = (select.relations[at].base, select.relations[at].width);
+        let read = |expr: &mut Expr| {
+            rewrite::substitute(expr, &|column| match column.checked_sub(base).filter(|place| *place < width) {
+                Some(place) => self.output[place].clone(),
+                None => Expr::Column(column),
+            });
+        };
+        select.for_each_over_rows_mut(&mut |expr| read(expr));
+        from.for_each_condition_mut(&mut |condition| read(condition));
+        select.relations.iter_mut().flat_map(|relation| relation.source.taken_mut()).for_each(read);
+        // The first of its relations takes its place, the others come last.
+        let next = select.relations.len();
+        let mut inner = self.from;
+        renumber(&mut inner, &|relation| if relation == 0 { at } else { next - 1 + relation });
+        let mut relations = self.relations.into_iter();
+        select.relations[at] = relations.next().expect("FROM has a relation");
+        select.relations.extend(relations);
+        let mut conditions = self.conditions;
+        if self.is_kept {
+            select.filter.append(&mut conditions);
+        }
+        put_in_place(from, at, &mut Some(inner), &mut conditions);
+    }
+}
+
+/// The SELECT that a query is, if it does nothing but join and filter.
+fn joins_and_conditions(query: &Query) -> Option<&Select> {
+    let Body::Select(select) = &query.body else { return None };
+    let is_plain = query.order.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && query.locks.is_empty()
+        && !query.is_marked
+        && select.group.is_none()
+        && select.extras.is_empty()
+        && select.distinct == Distinct::No
+        && !select.relations.is_empty();
+    let varies = |select: &Select| {
+        let mut found = false;
+        select.for_each_expr(&mut |expr| found = found || varies(expr));
+        found
+    };
+    (is_plain && select.from.is_some() && !query.reads_working() && !varies(select)).then_some(select)
+}
+
+/// How many relations a SELECT joins, queries in conditions that may become such counted.
+fn relations_of(select: &Select) -> usize {
+    let asked = select.filter.iter().cloned().flat_map(rewrite::conjuncts);
+    select.relations.len() + asked.filter(|condition| join_kind(condition).is_some()).count()
+}
+
+fn parts_of(expr: &Expr) -> usize {
+    let mut parts = 1;
+    rewrite::for_each_child(expr, &mut |child| parts += parts_of(child));
+    parts
+}
+
+/// Takes conditions that look outside out of inner joins.
+fn lift_of_slots(from: &mut From, conditions: &mut Vec<Expr>) {
+    if let From::Join { kind: Join::Inner, left, right, on } = from {
+        let all = std::mem::take(on).into_iter().flat_map(rewrite::conjuncts);
+        let (lifted, kept): (Vec<Expr>, Vec<Expr>) = all.partition(uses_slots);
+        conditions.extend(lifted);
+        *on = kept;
+        lift_of_slots(left, conditions);
+        lift_of_slots(right, conditions);
+    }
+}
+
+/// Whether conditions of joins look outside, or queries in FROM, which have no other way to do so
+/// than to be LATERAL.
+fn looks_outside(from: &From, relations: &[Relation]) -> bool {
+    let mut looks = relations.iter().any(|relation| match &relation.source {
+        Source::Query(query) => rewrite::query_uses_args(query),
+        Source::Shared { uses_args, .. } => *uses_args,
+        _ => false,
+    });
+    from.for_each_condition(&mut |condition| looks |= uses_slots(condition));
+    looks
+}
+
+/// Whether no outer join adds NULLs to a relation; `None` if its conditions can stand nowhere.
+fn is_kept(from: &From, at: usize) -> Option<bool> {
+    match from {
+        From::Relation(relation) => (*relation == at).then_some(true),
+        From::Join { kind, left, right, .. } => match (kind, is_kept(left, at), is_kept(right, at)) {
+            (Join::Full, Some(true), _) | (Join::Full, _, Some(true)) => None,
+            (Join::Left, _, Some(_)) | (Join::Right, Some(_), _) => Some(false),
+            (Join::Semi | Join::Anti, _, Some(_)) => None,
+            (_, left, right) => left.or(right),
+        },
+    }
+}
+
+/// Whether the join that adds NULLs to a relation has all columns that some expressions look at.
+fn sees_all(from: &From, at: usize, relations: &[Relation], exprs: &[Expr]) -> bool {
+    let From::Join { kind, left, right, .. } = from else { return false };
+    let adds = match kind {
+        Join::Left => is_kept(right, at) == Some(true),
+        Join::Right => is_kept(left, at) == Some(true),
+        _ => false,
+    };
+    if adds {
+        let columns = columns_of(from, relations);
+        return exprs.iter().all(|expr| columns.has_all(expr));
+    }
+    sees_all(left, at, relations, exprs) || sees_all(right, at, relations, exprs)
+}
+
+fn renumber(from: &mut From, number: &dyn Fn(usize) -> usize) {
+    match from {
+        From::Relation(relation) => *relation = number(*relation),
+        From::Join { left, right, .. } => {
+            renumber(left, number);
+            renumber(right, number);
+        }
+    }
+}
+
+/// Puts joins in the place of a relation, and conditions that are left into ON of the join that adds
+/// NULLs to it.
+fn put_in_place(from: &mut From, at: usize, joins: &mut Option<From>, conditions: &mut Vec<Expr>) {
+    match from {
+        From::Relation(relation) => {
+            if *relation == at
+                && let Some(joins) = joins.take()
+            {
+                *from = joins;
+            }
+        }
+        From::Join { kind, left, right, on } => {
+            let adds_to_right = *kind == Join::Left && is_kept(right, at) == Some(true);
+            let adds_to_left = *kind == Join::Right && is_kept(left, at) == Some(true);
+            if adds_to_left || adds_to_right {
+                on.append(conditions);
+            }
+            put_in_place(left, at, joins, conditions);
+            put_in_place(right, at, joins, conditions);
+        }
+    }
+}
