@@ -15,7 +15,7 @@ use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::access::{LOOKUP_COST, Path, SEEK_COST, SORT_COST, Wanted, satisfies};
 use super::cost::ordered;
-use super::lateral::rows_of_calls;
+use super::lateral::{OuterValues, rows_of_calls};
 use super::relation::{SYSTEM_ROWS, gated, is_constant};
 use super::values_first::{FEW_ROWS, Leads};
 use super::{Ordered, Planned, Planner, filtered};
@@ -35,7 +35,7 @@ const PROBE_COST: f64 = 0.3;
 /// factor.
 const KEPT_RATIO: f64 = 2.0;
 /// What part of its rows a semi or an anti join leaves.
-const PARTNER_SHARE: f64 = 0.5;
+pub(super) const PARTNER_SHARE: f64 = 0.5;
 
 /// What is known about FROM as a whole.
 pub(super) struct Tables<'q> {
@@ -567,6 +567,12 @@ impl Planner<'_> {
             return self.lateral_join(kind, outer, inner.from, inner.conditions.clone(), on, tables);
         }
         let mut right = self.part(inner, tables)?;
+        if method == Method::Hash
+            && kind != JoinKind::Full
+            && let Some(per_row) = self.asked_per_row((&outer, columns), (inner, &right), &on, tables)?
+        {
+            return Ok(per_row.join(kind, outer));
+        }
         let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
         let (mut outer, mut columns, mut inner_columns) = (outer, columns, &inner.columns);
         if kind == JoinKind::Inner && matches!(method, Method::Hash) && right.rows > outer.rows * KEPT_RATIO {
@@ -659,27 +665,10 @@ impl Planner<'_> {
             .into_iter()
             .min_by(|a, b| a.cost.total_cmp(&b.cost))
             .ok_or_else(|| Error::internal("a table has no path"))?;
-        // Values of the outer row go to slots.
         let first_slot = self.slots;
-        let args = std::cell::RefCell::new(Vec::<Expr>::new());
-        let slots = |mut expr: Expr| {
-            rewrite::substitute(&mut expr, &|column| {
-                if !columns.has(column) {
-                    return Expr::Column(column);
-                }
-                let place = outer.layout.place(column).unwrap_or_default();
-                let mut args = args.borrow_mut();
-                let same = args.iter().position(|arg| matches!(arg, Expr::Column(other) if *other == place));
-                let slot = same.unwrap_or_else(|| {
-                    args.push(Expr::Column(place));
-                    args.len() - 1
-                });
-                Expr::Arg(first_slot + slot)
-            });
-            expr
-        };
-        let scanned = self.scan(&wanted, path, Direction::Forward, &slots);
-        let args = args.into_inner();
+        let values = OuterValues::new(columns, &outer.layout, first_slot);
+        let scanned = self.scan(&wanted, path, Direction::Forward, &|expr| values.in_slots(expr));
+        let args = values.into_args();
         self.slots += args.len();
         let layout = outer.layout.joined(&scanned.layout);
         let on = late.into_iter().map(|condition| layout.bind(condition)).collect();

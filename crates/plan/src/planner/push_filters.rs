@@ -52,16 +52,31 @@ pub(super) fn push_filters(planner: &mut Planner<'_>, select: &mut Select, _aske
     places.push_conditions(&mut from, &mut select.relations);
     places.spread(&mut from, &mut select.relations, &select.filter, Vec::new());
     select.from = Some(from);
-    for relation in &mut select.relations {
-        let base = relation.base;
-        let conditions = std::mem::take(&mut relation.filter);
-        for condition in conditions {
-            if !push_into(&mut relation.source, base, &condition) {
-                relation.filter.push(condition);
-            }
+    select.relations.iter_mut().for_each(push_into_source);
+    Ok(())
+}
+
+/// Has conditions go down into a part of FROM, and into the queries that it reads; gives those that
+/// have to stay above.
+pub(super) fn push_down(from: &mut From, relations: &mut [Relation], conditions: Vec<Expr>) -> Vec<Expr> {
+    let places = Places::new(from, relations);
+    let mut left_over = Vec::new();
+    for condition in conditions {
+        left_over.extend(places.push(from, relations, condition, true));
+    }
+    let mut read = Vec::new();
+    from.for_each_relation(&mut |relation| read.push(relation));
+    read.into_iter().for_each(|relation| push_into_source(&mut relations[relation]));
+    left_over
+}
+
+/// Has the source of a relation look at the conditions on it, as far as it can.
+fn push_into_source(relation: &mut Relation) {
+    for condition in std::mem::take(&mut relation.filter) {
+        if !push_into(&mut relation.source, relation.base, &condition) {
+            relation.filter.push(condition);
         }
     }
-    Ok(())
 }
 
 /// The relation of each column of the wide row.
