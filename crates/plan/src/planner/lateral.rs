@@ -12,7 +12,7 @@ use colibri_types::{Error, Result};
 
 use super::access::SEEK_COST;
 use super::cost::ordered;
-use super::joins::{Columns, FEW_LOOKUPS, HASH_COST, Item, PARTNER_SHARE, Tables, columns_of, equality};
+use super::joins::{Columns, HASH_COST, Item, PARTNER_SHARE, Tables, columns_of, equality};
 use super::push_filters::push_down;
 use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
@@ -196,8 +196,8 @@ fn forget_order(from: &mut From) {
 }
 
 impl Planner<'_> {
-    /// A part that is a query or joins several tables, run for each of few outer rows with the
-    /// conditions of the join inside of it, if that looks at fewer rows than `all` of it does.
+    /// A part that is a query or joins several tables, run for each outer row with the conditions of
+    /// the join inside of it, if that looks at far fewer rows than `all` of it does.
     pub(super) fn asked_per_row(
         &mut self,
         (outer, columns): (&Planned, &Columns),
@@ -213,9 +213,7 @@ impl Planner<'_> {
             From::Join { .. } => true,
         };
         let rewrites = self.sizes.rewrites();
-        let is_few = outer.rows <= FEW_LOOKUPS || rewrites == Rewrites::All;
-        if !can_be_asked || !is_few || rewrites == Rewrites::None || !inner.keys.is_empty() || !self.may_have_two_ways()
-        {
+        if !can_be_asked || rewrites == Rewrites::None || !inner.keys.is_empty() || !self.may_have_two_ways() {
             return Ok(None);
         }
         let is_outer = |expr: &Expr| columns.has_any(expr) && columns.has_all(expr);

@@ -526,3 +526,33 @@ SELECT coalesce(max(line), 0) + 1 FROM order_lines WHERE order_id = {order}
 
 -- [tenant] copy of a project's tasks (writes)
 INSERT INTO tasks (id, project_id, assignee_id, state, priority, title, due, created_at, updated_at, version) SELECT {n:new} + row_number() OVER (ORDER BY id), project_id, NULL, 'open', priority, title, NULL, created_at, updated_at, 1 FROM tasks WHERE project_id = {project}
+
+-- [report] a query of joins joined again
+SELECT q.title, g.name FROM (SELECT t.id, t.title, t.project_id, p.org_id FROM tasks t JOIN projects p ON p.id = t.project_id) q JOIN task_tags tt ON tt.task_id = q.id JOIN tags g ON g.id = tt.tag_id WHERE q.project_id = {project}
+
+-- [report] a WITH query of joins that a filter leads into
+WITH placed AS (SELECT o.id, o.user_id, u.email, u.org_id FROM orders o JOIN users u ON u.id = o.user_id) SELECT placed.id, l.line FROM placed JOIN order_lines l ON l.order_id = placed.id WHERE placed.user_id = {user}
+
+-- [report] groups joined by their key
+SELECT p.id, p.name, n.tasks FROM projects p LEFT JOIN (SELECT project_id, count(*) AS tasks FROM tasks GROUP BY project_id) n ON n.project_id = p.id WHERE p.org_id = {org}
+
+-- [report] distinct rows joined by their key
+SELECT p.id, s.state FROM projects p JOIN (SELECT DISTINCT project_id, state FROM tasks) s ON s.project_id = p.id WHERE p.org_id = {org}
+
+-- [rails] includes and a subquery
+SELECT t.id, t.title, u.name FROM tasks t LEFT OUTER JOIN users u ON u.id = t.assignee_id WHERE t.id IN (SELECT c.task_id FROM comments c WHERE c.author_id = {user})
+
+-- [rails] left joins below an inner join
+SELECT t.id, u.name, m.name FROM tasks t LEFT OUTER JOIN users u ON u.id = t.assignee_id LEFT OUTER JOIN users m ON m.id = u.manager_id INNER JOIN projects p ON p.id = t.project_id WHERE p.id = {project}
+
+-- [report] a left join with several tables
+SELECT c.id, q.name FROM comments c LEFT JOIN (SELECT t.id, p.name FROM tasks t JOIN projects p ON p.id = t.project_id) q ON q.id = c.task_id WHERE c.author_id = {user}
+
+-- [report] a lateral query that only joins
+SELECT o.id, l.name FROM orders o CROSS JOIN LATERAL (SELECT p.name FROM order_lines ol JOIN products p ON p.id = ol.product_id WHERE ol.order_id = o.id) l WHERE o.user_id = {user}
+
+-- [report] exists past the neighbour
+SELECT u.id FROM users u WHERE u.org_id = {org} AND EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND EXISTS (SELECT 1 FROM comments c WHERE c.author_id = u.id AND c.task_id > o.id))
+
+-- [report] a correlated query in FROM
+SELECT u.id, (SELECT sum(q.total) FROM (SELECT o.total FROM orders o WHERE o.user_id = u.id ORDER BY o.placed_at DESC LIMIT 3) q) AS newest FROM users u WHERE u.org_id = {org}
