@@ -222,7 +222,16 @@ const CIRCLES: [(&str, &[&[&str]]); 11] = [
             &["expr", "logical", "plan"],
         ],
     ),
-    ("exec", &[]),
+    (
+        "exec",
+        &[
+            // A row that is written obeys constraints, and an action of a foreign key writes rows.
+            &["constraints", "delete", "update", "writing"],
+            // An expression may have a query inside, which operators run, and these evaluate
+            // expressions.
+            &["eval", "keyed", "operator", "subquery"],
+        ],
+    ),
     (
         "sql",
         &[
@@ -251,7 +260,15 @@ fn module_graph(place: &str) -> BTreeMap<String, BTreeSet<String>> {
         let text = text.split("#[cfg(test)]\nmod tests").next().unwrap().split("#[cfg(all(test").next().unwrap();
         let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap()).collect();
         let named = graph.entry(top.clone()).or_default();
-        for found in code.join("\n").split(&prefix).skip(1) {
+        // `super::` as often as leads out of the module at the top.
+        let depth = inside.components().count() - usize::from(name == "mod");
+        let up = "super::".repeat(depth);
+        let code = code.join("\n");
+        let by_super = code.match_indices(&up).filter_map(|(at, _)| {
+            let (before, behind) = (&code[..at], &code[at + up.len()..]);
+            (!before.ends_with("super::") && !behind.starts_with("super::")).then_some(behind)
+        });
+        for found in code.split(&prefix).skip(1).chain(by_super) {
             // `crate::{a::X, b}` names several, `crate::a::X` one.
             let list = match found.strip_prefix('{') {
                 Some(list) => list.split(';').next().unwrap(),

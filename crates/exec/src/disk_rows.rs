@@ -12,10 +12,6 @@ use super::spill::{HashCursor, HashRun, SpillFile};
 /// Rows that are written between two looks at the budget.
 const ROWS_PER_LOOK: usize = 256;
 
-/// The memory that the file of sorted rows is made for: its blocks are small, since finding a row
-/// reads one.
-const RUN_BYTES: usize = 512 << 10;
-
 /// Rows of one width.
 pub(super) struct DiskRows {
     /// Rows with their hashes in front, until all are there.
@@ -89,7 +85,7 @@ impl DiskRows {
             if !sorter.finish(ex, bytes_max)? {
                 return Ok(false);
             }
-            self.sorted = Some((SpillFile::create(ex.cx.memory, RUN_BYTES)?, HashRun::default()));
+            self.sorted = Some((SpillFile::for_look_ups(ex.cx.memory)?, HashRun::default()));
         }
         let Some((file, run)) = &mut self.sorted else { return Ok(true) };
         let mut row = vec![Datum::Null; self.width + 1];

@@ -13,10 +13,12 @@ use colibri_types::{Error, Result};
 use smallvec::SmallVec;
 
 use super::memory::{Reservation, Use};
-use super::ranges::{Ranges, key_ranges};
-use super::scan::{VISITED_MAX, rest};
+use super::ranges::{Ranges, key_ranges, rest};
 use super::{Exec, merge_sort};
 use crate::plan::Access;
+
+/// The most entries that one call of [`colibri_txn::Transaction::scan`] visits.
+pub(super) const VISITED_MAX: usize = 4096;
 
 /// Keys that are being gathered.
 #[derive(Default)]

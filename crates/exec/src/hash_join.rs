@@ -73,7 +73,8 @@ pub(super) struct HashJoinRun {
     left_at: usize,
     /// The right row to join with next.
     candidate: u32,
-    /// A joined row that is not given.
+    /// The left row at hand, joined with a right one, where that is not given; empty before the
+    /// first one.
     joined: Vec<Datum>,
     /// Whether the left row at hand has begun.
     open: bool,
@@ -531,6 +532,7 @@ impl HashJoinRun {
                     ex.spend(1);
                     self.open = true;
                     self.matched = false;
+                    self.joined.clear();
                     self.candidate = self.found[self.left_at];
                     if self.candidate != NONE && !parts.keeps_rows() {
                         self.matched = true;
@@ -572,8 +574,11 @@ impl HashJoinRun {
             let right = &rows.row(candidate)[..parts.right_width];
             let left = &mut self.left_rows.row_mut(self.left_at)[..parts.left_width];
             if only_left {
-                self.joined.clear();
-                self.joined.extend(left.iter().chain(right).cloned());
+                if self.joined.is_empty() {
+                    self.joined.extend(left.iter().cloned());
+                }
+                self.joined.truncate(parts.left_width);
+                self.joined.extend(right.iter().cloned());
                 match parts.on.is_none_or_true(&mut ex.scope(), &self.joined) {
                     Ok(true) => {
                         self.matched = true;

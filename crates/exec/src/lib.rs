@@ -94,6 +94,7 @@ mod row_patch;
 mod row_store;
 mod row_table;
 mod scan;
+mod scratch;
 mod seen_keys;
 mod series;
 mod set_op;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use colibri_types::{Error, Result, SqlState};
 
-use super::spill::{DirectoryScratch, Scratch};
+use super::scratch::{DirectoryScratch, Scratch};
 
 /// What an operator may keep whatever others do.
 const FLOOR_BYTES: usize = 1 << 20;
@@ -330,7 +330,7 @@ fn out_of_memory(total: &MemoryTotal) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spill::MemoryScratch;
+    use super::super::scratch::MemoryScratch;
     use super::*;
 
     #[test]

@@ -8,7 +8,7 @@
 use std::ops::Bound;
 
 use colibri_catalog::Table;
-use colibri_txn::{Key, KeyRange};
+use colibri_txn::{Direction, Key, KeyRange};
 use colibri_types::prefix::{Prefix, end_of_prefix};
 use colibri_types::{Datum, Error, Result, Type, key, pulse};
 use smallvec::SmallVec;
@@ -388,5 +388,13 @@ impl Bounds {
             (Bound::Included(low), Bound::Excluded(high)) if low >= high => None,
             _ => Some(KeyRange { low, high }),
         }
+    }
+}
+/// What is left of a range behind the last key visited.
+pub(super) fn rest(range: &KeyRange, last: Option<&Key>, direction: Direction) -> KeyRange {
+    match (last, direction) {
+        (None, _) => range.clone(),
+        (Some(last), Direction::Forward) => KeyRange { low: Bound::Excluded(last.clone()), high: range.high.clone() },
+        (Some(last), Direction::Backward) => KeyRange { low: range.low.clone(), high: Bound::Excluded(last.clone()) },
     }
 }

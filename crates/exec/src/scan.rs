@@ -24,17 +24,15 @@ use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::batch::BATCH_ROWS_MAX;
 use super::filtered_rows::FilteredRows;
-use super::gather::Gather;
+use super::gather::{Gather, VISITED_MAX};
 use super::operator::Operator;
-use super::ranges::{Ranges, key_ranges};
+use super::ranges::{Ranges, key_ranges, rest};
 use super::skip_scan::SkipScan;
 use super::{Batch, Exec, Scope, Step, operator_cache};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
-/// The most entries that one call of [`Transaction::scan`] visits.
-pub(super) const VISITED_MAX: usize = 4096;
 /// How many entries of an index are read ahead at first, where a filter may throw rows away.
 const AHEAD_FIRST: usize = 16;
 
@@ -292,15 +290,6 @@ fn keep(filter: Option<&Expr>, scope: &mut Scope<'_>, out: &mut Batch) -> Result
         out.pop();
     }
     Ok(())
-}
-
-/// What is left of a range behind the last key visited.
-pub(super) fn rest(range: &KeyRange, last: Option<&Key>, direction: Direction) -> KeyRange {
-    match (last, direction) {
-        (None, _) => range.clone(),
-        (Some(last), Direction::Forward) => KeyRange { low: Bound::Excluded(last.clone()), high: range.high.clone() },
-        (Some(last), Direction::Backward) => KeyRange { low: range.low.clone(), high: Bound::Excluded(last.clone()) },
-    }
 }
 
 /// Hands entries of a range to `take` until the batch is full or `visited_max` are done. Gives how

@@ -49,20 +49,23 @@ impl SeenKeys {
 
     /// Has keys go to disk if memory is full. To be called now and then while keys are added.
     pub(super) fn heed_memory(&mut self, memory: &Arc<SessionMemory>) -> Result<()> {
-        if self.memory.hold(memory, self.newest.bytes() + self.in_texts, Use::Hash) {
+        let filter = self.others.as_ref().map_or(0, |others| others.bytes_in_memory());
+        if self.memory.hold(memory, self.newest.bytes() + self.in_texts + filter, Use::Hash) {
             return Ok(());
         }
         let others = match &mut self.others {
             Some(others) => others,
             none => {
-                let file = SpillFile::create(memory, Use::Hash.bytes_max(memory))?;
-                none.insert(Box::new(KeyIndex::new(file, self.width)))
+                let bytes_max = Use::Hash.bytes_max(memory);
+                let file = SpillFile::for_look_ups(memory)?;
+                none.insert(Box::new(KeyIndex::new(file, self.width, bytes_max)))
             }
         };
         others.add(&self.newest)?;
         self.newest = Groups::new(self.width);
         self.in_texts = 0;
-        self.memory.hold(memory, 0, Use::Hash);
+        let filter = others.bytes_in_memory();
+        self.memory.hold(memory, filter, Use::Hash);
         Ok(())
     }
 

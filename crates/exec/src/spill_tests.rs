@@ -8,7 +8,7 @@ use colibri_types::value::random::random_datum;
 use colibri_types::{Datum, Result, SqlState, Type, resolve};
 
 use super::memory::MemoryLimits;
-use super::spill::MemoryScratch;
+use super::scratch::MemoryScratch;
 use super::test_bed::*;
 use crate::expr::{CompareOp, Expr};
 use crate::plan::*;

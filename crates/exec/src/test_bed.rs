@@ -14,7 +14,7 @@ use colibri_txn::{
 use colibri_types::{Datum, Env, Error, Result, Type};
 
 use super::memory::{EngineMemory, MemoryLimits, MemoryTotal, SessionMemory};
-use super::spill::MemoryScratch;
+use super::scratch::MemoryScratch;
 use super::{Batch, Context, Execution, Outcome, SessionCalls};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{Access, Fragment, KeyRanges, Node, OutputColumn, Scan};

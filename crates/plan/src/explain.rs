@@ -100,6 +100,7 @@ fn shown(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOpt
         watched,
         numbers,
         options,
+        set: None,
         qualified: scans(&fragment.root, &mut Vec::new()) > 1,
         shared: Vec::new(),
         shared_names: RefCell::default(),
@@ -260,6 +261,8 @@ struct Writer<'e> {
     /// The operators' numbers, if they were watched.
     numbers: HashMap<*const Node, usize>,
     options: ExplainOptions,
+    /// What was kept of all that the next operator, or one above it that is not shown, gave.
+    set: Option<Usage>,
     /// Whether columns are shown with their tables.
     qualified: bool,
     /// WITH queries that were shown already.
@@ -408,7 +411,7 @@ impl Writer<'_> {
         let actual = self.watched.map(|_| self.actual(node));
         let what = What::Operator { is_child: place.child, label: label.to_string(), rows, actual };
         self.parts.push(Part { indent: place.indent, what });
-        if let Some(set) = actual.flatten().and_then(|actual| actual.set) {
+        if let Some(set) = self.set.take() {
             self.parts.push(Part { indent: place.inside(), what: What::Usage(set) });
         }
     }
@@ -453,6 +456,7 @@ impl Writer<'_> {
             let names = Names { columns, slots };
             let mut inner: Vec<String> = subquery.args.iter().map(|arg| expr_text(arg, names)).collect();
             if let Ok(fragment) = subquery.fragment() {
+                self.set = self.actual(&fragment.root).and_then(|actual| actual.set);
                 self.node(&fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
             }
         }

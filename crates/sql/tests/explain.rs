@@ -173,6 +173,10 @@ fn explain_analyze_says_what_was_kept_and_what_went_to_disk() {
     assert!(figure(&lines, "Batches: ", "Batches") > 1 && figure(&lines, "Batches: ", "Disk Usage") > 100, "{lines:?}");
     let lines = explain(&mut client, twice);
     assert!(figure(&lines, "Storage: Disk", "Maximum Storage") > 100, "{lines:?}");
+    let lines = explain(&mut client, "SELECT count(*) FROM t WHERE s IN (SELECT s || n FROM t) OR id < 0");
+    assert!(figure(&lines, "Set Memory Usage", "Disk Usage") > 100, "{lines:?}");
+    let lines = explain(&mut client, "UPDATE t SET n = n + 1 RETURNING s, n");
+    assert!(figure(&lines, "Storage: Disk", "Maximum Storage") > 100, "{lines:?}");
     let text = client.ok(&format!("EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF, SUMMARY OFF) {sort}")).join("\n");
     let plans: serde_json::Value = serde_json::from_str(&text).unwrap();
     let sort = &plans[0]["Plan"];

@@ -225,7 +225,7 @@ impl OnDisk {
 #[cfg(test)]
 mod tests {
     use super::super::super::memory::{EngineMemory, MemoryLimits, MemoryTotal};
-    use super::super::MemoryScratch;
+    use super::super::super::scratch::MemoryScratch;
     use super::*;
 
     #[test]

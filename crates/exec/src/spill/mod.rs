@@ -7,12 +7,11 @@
 //! block: | checksum: u64 | bytes used: u32 | block: u32 | rows; the last may go on in the next
 //! row:   | bytes: u32 | values, see `codec`
 //! ```
-//! A file has no name: the system takes it away when whoever made it closes it, ends or is killed.
+//! Where files come from is in [`super::scratch`]. A file has no name: the system takes it away when whoever made it closes it, ends or is killed.
 //! Its blocks are written and read whole, and used again once their tape has been read.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `scratch` | where files come from: a directory, or memory in tests |
 //! | `codec` | values as bytes |
 //! | `tape` | rows one after the other |
 //! | `partitions` | rows divided by a hash |
@@ -32,7 +31,6 @@ mod kept;
 mod key_index;
 mod leftover;
 mod partitions;
-mod scratch;
 mod tape;
 
 use std::io;
@@ -41,14 +39,12 @@ use std::sync::Arc;
 use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::memory::{Reservation, SessionMemory, Use};
+use super::scratch::ScratchFile;
 pub(super) use hash_run::{HashCursor, HashRun};
 pub use kept::KeptRows;
 pub(super) use key_index::KeyIndex;
 pub(super) use leftover::Leftover;
 pub(super) use partitions::{LEVELS_MAX, Partitions};
-#[cfg(test)]
-pub(crate) use scratch::MemoryScratch;
-pub(crate) use scratch::{DirectoryScratch, Scratch, ScratchFile};
 pub(super) use tape::{Tape, TapeReader, TapeWriter};
 
 /// Bytes of a block: a sixty-fourth of the operator's memory, within these.
@@ -95,6 +91,11 @@ impl SpillFile {
         let mut _buffers = Reservation::default();
         _buffers.hold(memory, fan * block_bytes, Use::Rows);
         Ok(Self { file, memory: Arc::clone(memory), block_bytes, fan, free: Vec::new(), blocks: 0, _buffers })
+    }
+
+    /// A new one whose blocks are small: finding a row reads one.
+    pub(super) fn for_look_ups(memory: &Arc<SessionMemory>) -> Result<Self> {
+        Self::create(memory, FAN_MIN * BLOCK_BYTES_MIN)
     }
 
     /// Tapes that are written, or merged, side by side: a power of two.

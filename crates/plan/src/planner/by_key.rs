@@ -59,6 +59,10 @@ impl Planner<'_> {
         }
         let Some(by_key) = query_by_key(query, 0) else { return Ok(plain) };
         let (by_key, once) = self.one_of_two_ways(&by_key, true)?;
+        // Without keys all that is kept is looked at, which an index may spare the other way.
+        if rewrites == Rewrites::Paying && self.work(&by_key).1 > each {
+            return Ok(plain);
+        }
         let after = match rewrites {
             Rewrites::All => 0,
             // Where no rows are kept, what the queries inside keep pays from the second run on.

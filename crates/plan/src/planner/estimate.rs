@@ -17,6 +17,8 @@ const ACROSS_SELECTIVITY: f64 = 0.3;
 const DEPTH_MAX: usize = 4;
 /// What a query that is not looked into is guessed to give.
 const UNKNOWN_ROWS: f64 = 1_000.0;
+/// What looking at a row costs that is kept in memory.
+const KEPT_COST: f64 = 0.5;
 /// How many rows make a group.
 const ROWS_PER_GROUP: f64 = 10.0;
 
@@ -129,6 +131,10 @@ impl Planner<'_> {
             Node::Series { .. } => (100.0, 100.0),
             Node::System { .. } => (SYSTEM_ROWS, SYSTEM_ROWS),
             Node::Working { .. } => (10.0, 10.0),
+            Node::Keyed { keys, input, .. } if keys.is_empty() => {
+                let (rows, _) = self.work(input);
+                (rows, rows * KEPT_COST)
+            }
             Node::Keyed { .. } => (10.0, 10.0 + SEEK_COST),
             Node::Switch { plain, .. } => self.work(plain),
             Node::Choice { many, .. } => self.work(many),

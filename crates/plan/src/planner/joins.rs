@@ -114,6 +114,10 @@ impl<'q> Item<'q> {
 pub(super) struct Columns(Vec<(usize, usize)>);
 
 impl Columns {
+    pub(super) fn of(relation: &Relation) -> Self {
+        Self(vec![(relation.base, relation.base + relation.width)])
+    }
+
     pub(super) fn has(&self, column: usize) -> bool {
         self.0.iter().any(|&(low, high)| (low..high).contains(&column))
     }
@@ -137,10 +141,7 @@ impl Columns {
 
 pub(super) fn columns_of(from: &From, relations: &[Relation]) -> Columns {
     match from {
-        From::Relation(index) => {
-            let relation = &relations[*index];
-            Columns(vec![(relation.base, relation.base + relation.width)])
-        }
+        From::Relation(index) => Columns::of(&relations[*index]),
         From::Join { kind: Join::Semi | Join::Anti, left, .. } => columns_of(left, relations),
         From::Join { left, right, .. } => columns_of(left, relations).with(&columns_of(right, relations)),
     }
@@ -643,7 +644,7 @@ impl Planner<'_> {
         };
         // All conditions go to the inner scan: a row that fails them is no partner, for outer joins
         // too.
-        let inner_columns = Columns(vec![(relation.base, relation.base + relation.width)]);
+        let inner_columns = Columns::of(relation);
         let mut conditions = inner_conditions;
         let mut late = Vec::new();
         for condition in on {

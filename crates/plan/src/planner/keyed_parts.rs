@@ -21,7 +21,8 @@ use colibri_types::{ColumnType, Type};
 use super::by_key::source_by_key;
 use super::decorrelate::asks_outside;
 use super::joins::{Columns, columns_of};
-use super::pull_up::pull_up;
+use super::pull_up::{is_kept, pull_up};
+use super::push_filters::{having_to_where, push_into};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Inner, SubqueryKind};
 use crate::logical::walk::{join_kind, uses_slots, varies};
@@ -34,7 +35,8 @@ use crate::plan::KeyColumn;
 pub(super) fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
     let mut select = select.clone();
     pull_up(&mut select);
-    let mut has_changed = false;
+    having_to_where(&mut select);
+    let mut has_changed = ask_queries(&mut select);
     for relation in &mut select.relations {
         has_changed |= source_by_key(&mut relation.source, depth);
     }
@@ -44,6 +46,33 @@ pub(super) fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
     has_changed |= !parts.kept.is_empty() || filter.iter().any(asks_outside);
     (select.from, select.filter) = (Some(from), filter);
     has_changed.then(|| parts.put_into(select))
+}
+
+/// Has queries in FROM that look outside look at conditions on them as well, which may be keys
+/// inside.
+fn ask_queries(select: &mut Select) -> bool {
+    let Some(from) = &select.from else { return false };
+    let mut has_asked = false;
+    for condition in conjuncts(std::mem::take(&mut select.filter)) {
+        let asked = select.relations.iter_mut().enumerate().find(|(at, relation)| {
+            let columns = Columns::of(relation);
+            columns.has_any(&condition) && columns.has_all(&condition) && is_kept(from, *at) == Some(true)
+        });
+        let is_pushed = match asked {
+            Some((_, relation)) => match &relation.source {
+                Source::Query(query) if rewrite::query_uses_args(query) => {
+                    push_into(&mut relation.source, relation.base, &condition)
+                }
+                _ => false,
+            },
+            None => false,
+        };
+        has_asked |= is_pushed;
+        if !is_pushed {
+            select.filter.push(condition);
+        }
+    }
+    has_asked
 }
 
 fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
@@ -244,7 +273,8 @@ impl Parts {
         Some(Leaf { from, columns, is_free: true, group: leaves.len() })
     }
 
-    /// Keeps the rows of groups that have keys, or that are more than all rows of a relation.
+    /// Keeps the rows of groups that have keys, or conditions or joins of their own; and those of a
+    /// table that stands alone, which are looked at sooner where they are kept.
     fn keep(&mut self, leaves: Vec<Leaf>, conditions: Vec<Expr>) -> (From, Vec<Expr>) {
         let mut groups = groups_of(&leaves);
         let mut rest = Vec::new();
@@ -260,8 +290,10 @@ impl Parts {
         }
         let mut all = Vec::new();
         for leaf in leaves {
-            let is_more = |group: &Group| !group.keys.is_empty() || !group.own.is_empty() || is_join(&group.from);
-            match groups.iter_mut().find(|group| leaf.is_free && group.number == leaf.group && is_more(group)) {
+            let is_worth = |group: &Group| {
+                !group.keys.is_empty() || !group.own.is_empty() || self.is_table_alone_or_join(&group.from)
+            };
+            match groups.iter_mut().find(|group| leaf.is_free && group.number == leaf.group && is_worth(group)) {
                 None => all.push(leaf.from),
                 Some(group) if group.place.is_none() => {
                     let place = self.rows_of(group);
@@ -272,6 +304,13 @@ impl Parts {
             }
         }
         (all.into_iter().reduce(joined).expect("what is taken apart has a leaf"), rest)
+    }
+
+    fn is_table_alone_or_join(&self, from: &From) -> bool {
+        match from {
+            From::Relation(_) => matches!(&self.relations[..], [Relation { source: Source::Table(_), .. }]),
+            From::Join { .. } => true,
+        }
     }
 
     /// Makes a relation of a group: its place.
@@ -341,10 +380,6 @@ impl Parts {
         select.relations.iter_mut().flat_map(|relation| relation.source.taken_mut()).for_each(map);
         select
     }
-}
-
-fn is_join(from: &From) -> bool {
-    matches!(from, From::Join { .. })
 }
 
 /// The leaves that an expression looks at.

@@ -223,7 +223,7 @@ fn looks_outside(from: &From, relations: &[Relation]) -> bool {
 }
 
 /// Whether no outer join adds NULLs to a relation; `None` if its conditions can stand nowhere.
-fn is_kept(from: &From, at: usize) -> Option<bool> {
+pub(super) fn is_kept(from: &From, at: usize) -> Option<bool> {
     match from {
         From::Relation(relation) => (*relation == at).then_some(true),
         From::Join { kind, left, right, .. } => match (kind, is_kept(left, at), is_kept(right, at)) {

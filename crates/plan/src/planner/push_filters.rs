@@ -100,7 +100,7 @@ fn is_inner(from: &From) -> bool {
 }
 
 /// HAVING on what a group has in common is asked of the rows.
-fn having_to_where(select: &mut Select) {
+pub(super) fn having_to_where(select: &mut Select) {
     let Some(group) = &mut select.group else { return };
     if group.keys.is_empty() {
         return;
@@ -370,7 +370,7 @@ fn equal(left: Expr, right: Expr) -> Expr {
 
 /// Has what stands in FROM look at a condition on it; `false` if it cannot. The condition is over
 /// the wide row, where the source's columns begin at `base`.
-fn push_into(source: &mut Source, base: usize, condition: &Expr) -> bool {
+pub(super) fn push_into(source: &mut Source, base: usize, condition: &Expr) -> bool {
     if !is_movable(condition) {
         return false;
     }

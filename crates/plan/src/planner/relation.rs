@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use colibri_types::Result;
 
-use super::access::Wanted;
+use super::access::{Wanted, left_by};
 use super::cost::ordered;
 use super::joins::Tables;
 use super::lateral::rows_of_calls;
@@ -115,7 +115,7 @@ impl Planner<'_> {
         let node = self.cut(node, relation.width, &relation.source);
         let layout = all();
         let bound = conditions.into_iter().map(|condition| layout.bind(condition)).collect::<Vec<_>>();
-        let rows = (rows * 0.3f64.powi(bound.len().min(3) as i32)).max(1.0);
+        let rows = (rows * left_by(bound.len())).max(1.0);
         Ok(gated(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() }, constant))
     }
 

@@ -67,6 +67,17 @@ impl Binder<'_> {
         let (left_span, span) = (left.span(), right.span());
         let left = self.expr(left)?;
         let array = self.expr(right)?;
+        self.any_all_values((left, left_span), test, (array, span), all)
+    }
+
+    /// The same of both sides as they were bound.
+    fn any_all_values(
+        &mut self,
+        (left, left_span): (Bound, Span),
+        test: Test,
+        (array, span): (Bound, Span),
+        all: bool,
+    ) -> Result<Bound> {
         let element = match array.ty.ty {
             Type::Unknown => known(left.ty.ty),
             ty => match ty.element() {
@@ -113,8 +124,15 @@ impl Binder<'_> {
             return Err(self.place(span, error));
         }
         match right {
-            ast::Expr::Subquery(_) => {
-                Err(self.place(span, Error::unsupported("ANY and ALL of a query with a function")))
+            ast::Expr::Subquery(query) => {
+                let (values, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
+                let [column] = &columns[..] else { return Err(self.place(span, super::too_many_columns())) };
+                let Some(ty) = column.ty.ty.item().array() else {
+                    return Err(self.place(span, Error::unsupported(format_args!("an array of {}", column.ty.ty))));
+                };
+                let values = Bound::new(values, ty);
+                let (left_span, bound) = (left.span(), self.expr(left)?);
+                self.any_all_values((bound, left_span), Test::Call(function), (values, right.span()), all)
             }
             ast::Expr::Nested(inner) => self.any_all_call(left, symbol, inner, all, span),
             right => self.any_all_array(left, Test::Call(function), right, all),
