@@ -24,8 +24,8 @@
 //! | `subquery` | queries inside expressions |
 //! | `insert`, `update`, `delete`, `writing`, `row_patch` | statements that write |
 //! | `constraints` and its folder | what rows have to obey; foreign keys' actions; whole tables checked |
-//! | `group`, `row_table`, `row_store`, `key_set`, `seen_keys`, `sorter`, `merge_sort` | what operators keep rows in |
-//! | `memory`, `spill` | reservations; temporary files |
+//! | `group`, `row_table`, `row_store`, `key_set`, `seen_keys`, `disk_rows`, `sorter`, `merge_sort` | what operators keep rows in |
+//! | `memory`, `spill`, `scratch` | reservations; temporary files, and where they come from |
 //!
 //! Nothing here waits. What a store cannot answer now travels from it to the step's end in the
 //! place of an error, and is an outcome there ([`Outcome::Interrupted`]). For a lock the statement

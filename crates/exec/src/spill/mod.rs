@@ -7,7 +7,8 @@
 //! block: | checksum: u64 | bytes used: u32 | block: u32 | rows; the last may go on in the next
 //! row:   | bytes: u32 | values, see `codec`
 //! ```
-//! Where files come from is in [`super::scratch`]. A file has no name: the system takes it away when whoever made it closes it, ends or is killed.
+//! Where files come from is in [`super::scratch`].
+//! A file has no name: the system takes it away when whoever made it closes it, ends or is killed.
 //! Its blocks are written and read whole, and used again once their tape has been read.
 //!
 //! | module | holds |

@@ -264,6 +264,29 @@ impl From {
         }
     }
 
+    /// Takes conditions out of inner joins, where they mean what they mean in WHERE, down to the
+    /// first joins that are no inner ones.
+    pub(crate) fn lift_of_inner(&mut self, is_lifted: &dyn Fn(&Expr) -> bool, lifted: &mut Vec<Expr>) {
+        let Self::Join { kind: Join::Inner, left, right, on } = self else { return };
+        let all = std::mem::take(on).into_iter().flat_map(walk::conjuncts);
+        let (taken, kept): (Vec<Expr>, Vec<Expr>) = all.partition(is_lifted);
+        lifted.extend(taken);
+        *on = kept;
+        left.lift_of_inner(is_lifted, lifted);
+        right.lift_of_inner(is_lifted, lifted);
+    }
+
+    /// Gives its relations other numbers.
+    pub(crate) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
+        match self {
+            Self::Relation(relation) => *relation = number(*relation),
+            Self::Join { left, right, .. } => {
+                left.renumber(number);
+                right.renumber(number);
+            }
+        }
+    }
+
     /// Calls something for each condition of its joins.
     pub fn for_each_condition(&self, visit: &mut dyn FnMut(&Expr)) {
         if let Self::Join { left, right, on, .. } = self {

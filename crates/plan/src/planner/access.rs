@@ -638,7 +638,7 @@ impl Planner<'_> {
             let is_of_it = place.checked_sub(base).is_some_and(|column| column < table.columns.len());
             (of_table, is_own) = (of_table || is_of_it, is_own && is_of_it);
         });
-        if !of_table || !is_own || rewrite::any(condition, &|part| matches!(part, Expr::Arg(_))) {
+        if !of_table || !is_own {
             return None;
         }
         let mut own = condition.clone();

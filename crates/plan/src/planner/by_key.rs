@@ -24,10 +24,9 @@
 
 use colibri_types::Result;
 
-use super::keyed_parts::select_by_key;
+use super::keyed_parts::query_by_key;
 use super::{Planner, Rewrites};
-use crate::bind::rewrite::query_uses_args;
-use crate::logical::{Body, Query, Source};
+use crate::logical::Query;
 use crate::plan::Node;
 
 /// A run that looks at no more rows than this is as quick as it gets.
@@ -36,9 +35,6 @@ const QUICK_ROWS: f64 = 16.0;
 const SLACK: f64 = 8.0;
 /// Rows that it may look at in any case.
 const ROWS_MIN: f64 = 1_000.0;
-/// A WITH query that is read more than once is only rewritten if it stands no deeper than this:
-/// each reader has a copy then.
-const COPIES_DEPTH_MAX: usize = 2;
 
 impl Planner<'_> {
     /// Plans a query that is run for each row of another.
@@ -90,42 +86,4 @@ impl Planner<'_> {
             _ => (once * SLACK).max(ROWS_MIN) as u64,
         }
     }
-}
-
-/// A query whose SELECTs find rows by keys, as far as they can; `None` if none of them can.
-/// `depth`: in how many queries that are rewritten it stands.
-#[inline(never)]
-pub(super) fn query_by_key(query: &Query, depth: usize) -> Option<Query> {
-    if query.is_marked {
-        return None;
-    }
-    let body = match &query.body {
-        Body::Select(select) => Body::Select(Box::new(select_by_key(select, depth)?)),
-        Body::Set { op, all, left, right } => {
-            let sides = (query_by_key(left, depth + 1), query_by_key(right, depth + 1));
-            if sides.0.is_none() && sides.1.is_none() {
-                return None;
-            }
-            let left = sides.0.map_or_else(|| left.clone(), Box::new);
-            let right = sides.1.map_or_else(|| right.clone(), Box::new);
-            Body::Set { op: *op, all: *all, left, right }
-        }
-        Body::Values(_) | Body::Recursive(_) => return None,
-    };
-    Some(Query { body, ..query.clone() })
-}
-
-/// Has a query in FROM find its rows by keys. `false` if it looks at nothing outside, or cannot.
-pub(super) fn source_by_key(source: &mut Source, depth: usize) -> bool {
-    let is_read_once = source.is_read_once();
-    let by_key = match source {
-        Source::Query(query) if query_uses_args(query) => query_by_key(query, depth + 1),
-        Source::Shared { query, uses_args: true, .. } if is_read_once || depth <= COPIES_DEPTH_MAX => {
-            query_by_key(query, depth + 1)
-        }
-        _ => None,
-    };
-    let Some(by_key) = by_key else { return false };
-    *source = Source::Query(Box::new(by_key));
-    true
 }

@@ -38,7 +38,7 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
         return Ok(());
     }
     let Some(from) = &mut select.from else { return Ok(()) };
-    lift_conditions(from, &mut select.filter);
+    from.lift_of_inner(&|condition| join_kind(condition).is_some(), &mut select.filter);
     for condition in std::mem::take(&mut select.filter) {
         // Those that look outside are run for few rows where rows are found by keys.
         if planner.by_key && asks_outside(&condition) || !join_of(select, &condition) {
@@ -46,17 +46,6 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
         }
     }
     Ok(())
-}
-
-/// Takes queries out of the conditions of inner joins, where they mean what they mean in WHERE.
-fn lift_conditions(from: &mut From, filter: &mut Vec<Expr>) {
-    let From::Join { kind: Join::Inner, left, right, on } = from else { return };
-    let all = std::mem::take(on).into_iter().flat_map(rewrite::conjuncts);
-    let (lifted, kept): (Vec<Expr>, Vec<Expr>) = all.partition(|condition| join_kind(condition).is_some());
-    filter.extend(lifted);
-    *on = kept;
-    lift_conditions(left, filter);
-    lift_conditions(right, filter);
 }
 
 /// Whether a condition is a query that could be joined, and looks at the row as well as outside.

@@ -1,8 +1,8 @@
 //! Which parts of a SELECT's FROM are computed once, to be found by keys.
 //!
-//! FROM is taken apart into *clusters*: what inner joins put together. A cluster's relations that
-//! look at nothing outside, and that conditions which look at nothing outside join, are a *part*:
-//! its rows are computed once. Equalities with values from outside are its keys.
+//! FROM is taken apart into *clusters*: what inner joins put together. Relations of a cluster that
+//! look at nothing outside are a *group* if conditions join them that look at nothing outside. The
+//! rows of a group are computed once. Equalities with values from outside are its keys.
 //!
 //! | condition | of | counts for |
 //! | --- | --- | --- |
@@ -10,15 +10,14 @@
 //! | on one side alone | ON of an outer join | the other side |
 //! | any other | WHERE or ON | the join that it stands at, as it was written |
 //!
-//! `EXISTS (SELECT … FROM m WHERE m.b = n.b AND m.k = <outer>)` and `IN` alike give a part of their
-//! own a key: `n` is joined with the distinct `b` and `k` of `m`, of which one at most is a partner
-//! for given values of both.
+//! `EXISTS (SELECT … FROM m WHERE m.b = n.b AND m.k = <outer>)`, as `IN` of the same kind, gives a
+//! group a key that has none: `n` is joined with the distinct `b` and `k` of `m`. One of these at
+//! most is a partner for given values of both, so the join gives no row twice.
 //!
 //! Invariant: each SELECT gives the rows that it gave, for each row outside.
 
 use colibri_types::{ColumnType, Type};
 
-use super::by_key::source_by_key;
 use super::decorrelate::asks_outside;
 use super::joins::{Columns, columns_of};
 use super::pull_up::{is_kept, pull_up};
@@ -29,10 +28,52 @@ use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, Collation, Column, Distinct, From, Join, Query, Relation, Select, Source};
 use crate::plan::KeyColumn;
 
-/// A SELECT whose FROM, or a query in it, finds rows by keys. `None` if nothing of it can; a query
-/// in a condition that looks outside is something that can. `depth`: see [`super::by_key`].
+/// A WITH query that is read more than once is only rewritten if it stands no deeper than this:
+/// each reader has a copy then.
+const COPIES_DEPTH_MAX: usize = 2;
+
+/// A query whose SELECTs find rows by keys, as far as they can; `None` if none of them can.
+/// `depth`: in how many queries that are rewritten it stands.
 #[inline(never)]
-pub(super) fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
+pub(super) fn query_by_key(query: &Query, depth: usize) -> Option<Query> {
+    if query.is_marked {
+        return None;
+    }
+    let body = match &query.body {
+        Body::Select(select) => Body::Select(Box::new(select_by_key(select, depth)?)),
+        Body::Set { op, all, left, right } => {
+            let sides = (query_by_key(left, depth + 1), query_by_key(right, depth + 1));
+            if sides.0.is_none() && sides.1.is_none() {
+                return None;
+            }
+            let left = sides.0.map_or_else(|| left.clone(), Box::new);
+            let right = sides.1.map_or_else(|| right.clone(), Box::new);
+            Body::Set { op: *op, all: *all, left, right }
+        }
+        Body::Values(_) | Body::Recursive(_) => return None,
+    };
+    Some(Query { body, ..query.clone() })
+}
+
+/// Has a query in FROM find its rows by keys. `false` if it looks at nothing outside, or cannot.
+fn source_by_key(source: &mut Source, depth: usize) -> bool {
+    let is_read_once = source.is_read_once();
+    let by_key = match source {
+        Source::Query(query) if rewrite::query_uses_args(query) => query_by_key(query, depth + 1),
+        Source::Shared { query, uses_args: true, .. } if is_read_once || depth <= COPIES_DEPTH_MAX => {
+            query_by_key(query, depth + 1)
+        }
+        _ => None,
+    };
+    let Some(by_key) = by_key else { return false };
+    *source = Source::Query(Box::new(by_key));
+    true
+}
+
+/// A SELECT whose FROM, or a query in it, finds rows by keys. `None` if nothing of it can; a query
+/// in a condition that looks outside is something that can. `depth`: see [`query_by_key`].
+#[inline(never)]
+fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
     let mut select = select.clone();
     pull_up(&mut select);
     having_to_where(&mut select);
@@ -471,18 +512,8 @@ fn those_of(relations: &[Relation], mut from: From) -> (Vec<Relation>, From) {
     let mut named = Vec::new();
     from.for_each_relation(&mut |at| named.push(at));
     named.sort_unstable();
-    renumber(&mut from, &named);
+    from.renumber(&|at| named.partition_point(|&named| named < at));
     (named.iter().map(|&at| relations[at].clone()).collect(), from)
-}
-
-fn renumber(from: &mut From, named: &[usize]) {
-    match from {
-        From::Relation(at) => *at = named.partition_point(|named| named < at),
-        From::Join { left, right, .. } => {
-            renumber(left, named);
-            renumber(right, named);
-        }
-    }
 }
 
 /// Columns whose names and types nobody asks for.
@@ -545,7 +576,7 @@ impl Values {
         let mut select = (**select).clone();
         let mut from = select.from.take()?;
         let mut conditions = std::mem::take(&mut select.filter);
-        lift_conditions(&mut from, &mut conditions);
+        from.lift_of_inner(&uses_slots, &mut conditions);
         let mut parts = Parts::new(std::mem::take(&mut select.relations));
         if parts.looks_outside(&from) {
             return None;
@@ -589,16 +620,5 @@ impl Values {
     fn distinct(self) -> Query {
         let distinct = Distinct::All(self.own.len());
         query_of(Select { output: self.own, distinct, ..self.select })
-    }
-}
-
-/// Takes conditions that look outside out of inner joins, where they mean what they mean in WHERE.
-fn lift_conditions(from: &mut From, conditions: &mut Vec<Expr>) {
-    if let From::Join { kind: Join::Inner, left, right, on } = from {
-        let (lifted, kept): (Vec<Expr>, Vec<Expr>) = conjuncts(std::mem::take(on)).into_iter().partition(uses_slots);
-        conditions.extend(lifted);
-        *on = kept;
-        lift_conditions(left, conditions);
-        lift_conditions(right, conditions);
     }
 }

@@ -103,7 +103,8 @@ pub trait Sizes {
     fn rows_in(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges, guessed: f64) -> f64;
 
     /// Which of some rows fulfil a condition over the table's columns, by their places; `None` if
-    /// that is not known before the statement runs, or not worth a look.
+    /// that is not known before the statement runs, or not worth a look. What is equal to a value
+    /// that is not known is judged by how many rows have the same value.
     fn sampled(&self, table: &Arc<Table>, condition: &Expr) -> Option<Sampled>;
 }
 

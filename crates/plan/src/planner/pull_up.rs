@@ -94,7 +94,7 @@ impl Pulled {
             is_kept,
         };
         if is_lateral {
-            lift_of_slots(&mut pulled.from, &mut pulled.conditions);
+            pulled.from.lift_of_inner(&uses_slots, &mut pulled.conditions);
             if looks_outside(&pulled.from, &pulled.relations) {
                 return None;
             }
@@ -154,7 +154,7 @@ impl Pulled {
         // The first of its relations takes its place, the others come last.
         let next = select.relations.len();
         let mut inner = self.from;
-        renumber(&mut inner, &|relation| if relation == 0 { at } else { next - 1 + relation });
+        inner.renumber(&|relation| if relation == 0 { at } else { next - 1 + relation });
         let mut relations = self.relations.into_iter();
         select.relations[at] = relations.next().expect("FROM has a relation");
         select.relations.extend(relations);
@@ -198,18 +198,6 @@ fn parts_of(expr: &Expr) -> usize {
     parts
 }
 
-/// Takes conditions that look outside out of inner joins.
-fn lift_of_slots(from: &mut From, conditions: &mut Vec<Expr>) {
-    if let From::Join { kind: Join::Inner, left, right, on } = from {
-        let all = std::mem::take(on).into_iter().flat_map(rewrite::conjuncts);
-        let (lifted, kept): (Vec<Expr>, Vec<Expr>) = all.partition(uses_slots);
-        conditions.extend(lifted);
-        *on = kept;
-        lift_of_slots(left, conditions);
-        lift_of_slots(right, conditions);
-    }
-}
-
 /// Whether conditions of joins look outside, or queries in FROM, which have no other way to do so
 /// than to be LATERAL.
 fn looks_outside(from: &From, relations: &[Relation]) -> bool {
@@ -248,16 +236,6 @@ fn sees_all(from: &From, at: usize, relations: &[Relation], exprs: &[Expr]) -> b
         return exprs.iter().all(|expr| columns.has_all(expr));
     }
     sees_all(left, at, relations, exprs) || sees_all(right, at, relations, exprs)
-}
-
-fn renumber(from: &mut From, number: &dyn Fn(usize) -> usize) {
-    match from {
-        From::Relation(relation) => *relation = number(*relation),
-        From::Join { left, right, .. } => {
-            renumber(left, number);
-            renumber(right, number);
-        }
-    }
 }
 
 /// Puts joins in the place of a relation, and conditions that are left into ON of the join that adds

@@ -11,7 +11,7 @@ use colibri_catalog::Table;
 use colibri_catalog::record::RowReader;
 use colibri_catalog::{store_error, store_error::InSql as _};
 use colibri_txn::Transaction;
-use colibri_types::{Datum, Env};
+use colibri_types::{Datum, Env, operators};
 
 use crate::bind::rewrite;
 use crate::exec::{Evaluate as _, Scope};
@@ -53,6 +53,36 @@ impl Samples {
         let sampled = self.rows(txn, table, table_rows).and_then(|rows| judge(&rows, env, params, condition));
         self.known.borrow_mut().push((table.id, condition.clone(), sampled));
         sampled
+    }
+
+    /// Which of the rows have the same value of an expression as one of them has, which as many
+    /// rows share as is usual: what an equality with an unknown value leaves.
+    pub(super) fn alike(
+        &self,
+        txn: &dyn Transaction,
+        env: &Env,
+        table: &Table,
+        table_rows: f64,
+        own: &Expr,
+    ) -> Option<Sampled> {
+        let rows = self.rows(txn, table, table_rows)?;
+        let mut scope = Scope::pure(env, &[], &[]);
+        let mut values: Vec<(Datum, usize)> = Vec::with_capacity(rows.len());
+        for (at, row) in rows.iter().enumerate() {
+            let value = own.eval_owned(&mut scope, row).ok()?;
+            if !value.is_null() {
+                values.push((value, at));
+            }
+        }
+        values.sort_by(|(a, _), (b, _)| operators::compare(a, b));
+        let runs: Vec<&[(Datum, usize)]> = values.chunk_by(|(a, _), (b, _)| operators::equal(a, b)).collect();
+        let usual = runs.iter().map(|run| run.len() * run.len()).sum::<usize>() as f64 / values.len().max(1) as f64;
+        let distance = |run: &[(Datum, usize)]| (run.len() as f64 - usual).abs();
+        let run = runs.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(&[]);
+        // Of a part of the table it says what other rows share the value of a row.
+        let itself = usize::from((rows.len() as f64) < table_rows);
+        let fulfil = run.iter().skip(itself).fold(0, |fulfil, (_, at)| fulfil | 1 << at);
+        Some(Sampled { fulfil, rows: rows.len() as u32 })
     }
 
     fn rows(&self, txn: &dyn Transaction, table: &Table, table_rows: f64) -> Option<Rows> {

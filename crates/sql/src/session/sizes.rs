@@ -15,7 +15,7 @@ use super::Session;
 use super::guesses::{Guess, Guesses, ROWS_SMALL};
 use super::samples::Samples;
 use crate::bind::rewrite;
-use crate::expr::Expr;
+use crate::expr::{CompareOp, Expr};
 use crate::plan::KeyRanges;
 use crate::planner::{Alike, Rewrites, Sampled, Sizes};
 
@@ -119,11 +119,16 @@ impl Sizes for TxnSizes<'_> {
     }
 
     fn sampled(&self, table: &Arc<Table>, condition: &Expr) -> Option<Sampled> {
-        let is_known = |part: &Expr| !matches!(part, Expr::Param(_)) || !self.params.is_empty();
-        if rewrite::any(condition, &|part| !is_known(part)) {
-            return None;
+        let is_unknown = |part: &Expr| match part {
+            Expr::Param(_) => self.params.is_empty(),
+            Expr::Arg(_) => true,
+            _ => false,
+        };
+        if !rewrite::any(condition, &is_unknown) {
+            return self.samples.of(self.txn, self.env, self.params, table, self.rows(table), condition);
         }
-        self.samples.of(self.txn, self.env, self.params, table, self.rows(table), condition)
+        let own = compared_with_unknown(condition).filter(|own| !rewrite::any(own, &is_unknown))?;
+        self.samples.alike(self.txn, self.env, table, self.rows(table), own)
     }
 
     fn rows_in(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges, guessed: f64) -> f64 {
@@ -143,6 +148,16 @@ impl Sizes for TxnSizes<'_> {
             self.guesses.borrow_mut().add(guess);
         }
         rows
+    }
+}
+
+/// What an equality compares with a value that is the same for all rows.
+fn compared_with_unknown(condition: &Expr) -> Option<&Expr> {
+    let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { return None };
+    match (rewrite::uses_row(left), rewrite::uses_row(right)) {
+        (true, false) => Some(left),
+        (false, true) => Some(right),
+        _ => None,
     }
 }
 
