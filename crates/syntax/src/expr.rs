@@ -314,14 +314,21 @@ impl Parser<'_> {
                 Ok((Expr::SimilarTo { negated, expr: left, pattern, escape_char }, Some(LIKE)))
             }
             kind => {
-                let any = self.is_next(K::Any) || self.is_next(K::Some);
-                if any || self.is_next(K::All) {
-                    let at = self.next();
-                    if !any {
-                        self.not_supported(at, "LIKE ALL");
-                    }
+                if self.is_next(K::Any) || self.is_next(K::Some) {
+                    self.next();
                     let pattern = Box::new(self.quantified_pattern()?);
-                    return Ok((like(kind, negated, any, left, pattern, None), None));
+                    return Ok((like(kind, negated, true, left, pattern, None), None));
+                }
+                if self.is_next(K::All) {
+                    self.next();
+                    let right = Box::new(self.quantified_pattern()?);
+                    let compare_op = match (kind, negated) {
+                        (Kind::Key(K::Ilike), false) => B::PGILikeMatch,
+                        (Kind::Key(K::Ilike), true) => B::PGNotILikeMatch,
+                        (_, false) => B::PGLikeMatch,
+                        (_, true) => B::PGNotLikeMatch,
+                    };
+                    return Ok((Expr::AllOp { left, compare_op, right }, None));
                 }
                 let pattern = Box::new(self.expr_at(LIKE + 1, Scope::All)?);
                 let escape = self.escape()?;

@@ -54,9 +54,12 @@ impl Planner<'_> {
             return Ok(plain);
         }
         let Some(by_key) = query_by_key(query, 0) else { return Ok(plain) };
-        let (by_key, once) = self.one_of_two_ways(&by_key, true)?;
+        let keeps_all = std::mem::take(&mut self.keeps_all);
+        let planned = self.one_of_two_ways(&by_key, true);
+        let looks_at_all = std::mem::replace(&mut self.keeps_all, keeps_all);
+        let (by_key, once) = planned?;
         // Without keys all that is kept is looked at, which an index may spare the other way.
-        if rewrites == Rewrites::Paying && self.work(&by_key).1 > each {
+        if rewrites == Rewrites::Paying && looks_at_all && self.work(&by_key).1 > each {
             return Ok(plain);
         }
         let after = match rewrites {
@@ -78,8 +81,9 @@ impl Planner<'_> {
     }
 
     /// How many rows computing what is kept by keys may look at; notes what it is expected to take.
-    pub(super) fn looked_at_max(&mut self, input: &Node) -> u64 {
+    pub(super) fn looked_at_max(&mut self, input: &Node, has_keys: bool) -> u64 {
         let (_, once) = self.work(input);
+        self.keeps_all |= !has_keys;
         *self.keeping.get_or_insert(0.0) += once;
         match self.sizes.rewrites() {
             Rewrites::All => u64::MAX,

@@ -156,6 +156,8 @@ struct Planner<'a> {
     /// What computing the rows that the way at hand keeps by keys takes, in rows looked at; if it
     /// keeps any.
     keeping: Option<f64>,
+    /// It keeps rows without keys.
+    keeps_all: bool,
     /// Rows are looked at to judge conditions: tables are joined here.
     samples: bool,
     /// How deep inside a query that is being estimated the place at hand is.
@@ -177,6 +179,7 @@ impl<'a> Planner<'a> {
             alternatives: 0,
             by_key: false,
             keeping: None,
+            keeps_all: false,
             samples: false,
             estimated: std::cell::Cell::new(0),
             lowered: HashMap::new(),

@@ -99,8 +99,8 @@ impl Planner<'_> {
             }
             Source::Keyed { query, keys } => {
                 let input = Arc::new(self.query(query)?);
+                let looked_at_max = self.looked_at_max(&input, !keys.is_empty());
                 let (id, width, keys) = (KeyedId::next(), relation.width, keys.as_slice().into());
-                let looked_at_max = self.looked_at_max(&input);
                 (Node::Keyed { id, input, width, keys, looked_at_max }, 10.0)
             }
             Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
