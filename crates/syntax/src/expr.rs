@@ -321,7 +321,7 @@ impl Parser<'_> {
                 }
                 if self.is_next(K::All) {
                     self.next();
-                    let right = Box::new(self.quantified_pattern()?);
+                    let right = Box::new(self.quantified()?);
                     let compare_op = match (kind, negated) {
                         (Kind::Key(K::Ilike), false) => B::PGILikeMatch,
                         (Kind::Key(K::Ilike), true) => B::PGNotILikeMatch,
@@ -339,10 +339,14 @@ impl Parser<'_> {
 
     /// As [`Self::quantified`], with the parentheses that the tree has there.
     fn quantified_pattern(&mut self) -> Result<Expr> {
-        match self.quantified()? {
-            query @ Expr::Subquery(_) => Ok(query),
-            other => Ok(Expr::Nested(Box::new(other))),
+        fn is_query(expr: &Expr) -> bool {
+            match expr {
+                Expr::Nested(inner) => is_query(inner),
+                other => matches!(other, Expr::Subquery(_)),
+            }
         }
+        let right = self.quantified()?;
+        Ok(if is_query(&right) { right } else { Expr::Nested(Box::new(right)) })
     }
 
     fn escape(&mut self) -> Result<Option<Box<Expr>>> {
