@@ -17,7 +17,7 @@
 //! give rows; if what is read of it has a query inside, gives another value each time, or would be
 //! computed much more often; or if it takes too many relations to look for the order of the joins.
 //!
-//! Invariant: no relation that others do not look at changes its columns in the wide row.
+//! Invariant: the columns of the first relation stay where they are, if it is a table.
 
 use colibri_types::Result;
 
@@ -48,14 +48,42 @@ pub(super) fn pull_up_queries(planner: &mut Planner<'_>, select: &mut Select, as
 pub(super) fn pull_up(select: &mut Select) {
     let Some(mut from) = select.from.take() else { return };
     let mut at = 0;
+    let mut has_pulled = false;
     while at < select.relations.len() {
         match Pulled::of(select, &from, at) {
             // What comes into its place may be a query as well.
-            Some(pulled) => pulled.put_into(select, &mut from, at),
+            Some(pulled) => {
+                pulled.put_into(select, &mut from, at);
+                has_pulled = true;
+            }
             None => at += 1,
         }
     }
+    if has_pulled {
+        close_up(select, &mut from);
+    }
     select.from = Some(from);
+}
+
+/// Bug: the columns of a table that came out of a query began where those of the query had ended.
+/// Consequence: `max` of a view of one table ended the session, since the planner takes the columns
+/// of a table that stands alone to be the first of the wide row. Fix: columns move up.
+fn close_up(select: &mut Select, from: &mut From) {
+    let mut moved: Vec<(usize, usize, usize)> = Vec::new();
+    let mut next = 0;
+    for relation in &mut select.relations {
+        moved.push((relation.base, relation.width, next));
+        relation.base = next;
+        next += relation.width;
+    }
+    let place = |column: usize| {
+        let of = moved.iter().find(|(base, width, _)| (*base..base + width).contains(&column));
+        of.map_or(column, |(base, _, to)| column - base + to)
+    };
+    let map = |expr: &mut Expr| rewrite::map_columns(expr, &place);
+    select.for_each_over_rows_mut(&mut |expr| map(expr));
+    from.for_each_condition_mut(&mut |condition| map(condition));
+    select.relations.iter_mut().flat_map(|relation| relation.source.taken_mut()).for_each(map);
 }
 
 /// A query that is to become part of the SELECT around it, over that one's wide row.
