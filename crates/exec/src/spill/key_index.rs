@@ -21,7 +21,8 @@ struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// For so many hashes, in so many bytes at the most.
+    /// An empty filter. It has a byte for each of `hashes` expected hashes, `bytes_max` in all at the
+    /// most.
     fn new(hashes: usize, bytes_max: usize) -> Self {
         let bytes = hashes.next_power_of_two().min(bytes_max).max(size_of::<u64>());
         Self { words: vec![0; (bytes / size_of::<u64>()).next_power_of_two()] }
