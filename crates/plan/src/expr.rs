@@ -90,6 +90,13 @@ pub enum Expr {
     Session { function: SessionFunction, args: Vec<Expr> },
 }
 
+impl Expr {
+    /// `left = right`
+    pub(crate) fn equals(left: Self, right: Self) -> Self {
+        Self::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
+    }
+}
+
 /// Numbers lists of `IN`, by which an execution finds what it has made of them. No two lists of a
 /// process have the same number: a copy has one of its own.
 #[derive(Debug, PartialEq, Eq, Hash)]

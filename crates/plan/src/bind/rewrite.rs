@@ -163,16 +163,22 @@ pub fn query_uses_args(query: &Query) -> bool {
                 || select.grouped_rows.iter().any(|(_, extra)| extra.exprs().into_iter().any(uses))
                 || select.from.iter().any(|from| from_uses(from, &uses))
                 || select.relations.iter().any(|relation| relation.filter.iter().any(uses))
-                || select.relations.iter().any(|relation| match &relation.source {
-                    Source::Query(query) => query_uses_args(query),
-                    Source::Shared { uses_args, .. } => *uses_args,
-                    source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
-                    Source::Keyed { keys, .. } => keys.iter().any(|key| uses(&key.value)),
-                    Source::Table(_) | Source::Working { .. } | Source::System { .. } => false,
-                })
+                || select.relations.iter().any(|relation| source_uses_args(&relation.source))
         }
     };
     order || body
+}
+
+/// Whether what stands in FROM takes values from outside of the SELECT.
+pub fn source_uses_args(source: &Source) -> bool {
+    let uses = |expr: &Expr| any(expr, &|expr| matches!(expr, Expr::Arg(_)));
+    match source {
+        Source::Query(query) => query_uses_args(query),
+        Source::Shared { uses_args, .. } => *uses_args,
+        source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
+        Source::Keyed { keys, .. } => keys.iter().any(|key| uses(&key.value)),
+        Source::Table(_) | Source::Working { .. } | Source::System { .. } => false,
+    }
 }
 
 /// Puts expressions in the place of the slots of a query that are filled from outside. What is

@@ -1,9 +1,21 @@
 //! Walking through the expressions of queries.
 
-use super::{Body, Extra, From, Join, Query, Select, Source};
+use super::{Body, Distinct, Extra, From, Join, Query, Select, Source};
 use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind, walk};
 
 impl Query {
+    /// The SELECT that it is, if each row of its FROM under its conditions gives one of its rows,
+    /// equal ones perhaps once.
+    pub(crate) fn select_of_all_rows(&self) -> Option<&Select> {
+        let Body::Select(select) = &self.body else { return None };
+        let has_all_rows = self.limit.is_none()
+            && self.offset.is_none()
+            && select.group.is_none()
+            && select.extras.is_empty()
+            && !matches!(select.distinct, Distinct::On(_));
+        has_all_rows.then_some(select)
+    }
+
     /// Calls something for each expression of a query and of the queries in its FROM, but for WITH
     /// queries; those inside of these expressions apart.
     pub fn for_each_expr(&self, visit: &mut dyn FnMut(&Expr)) {
@@ -248,6 +260,13 @@ impl From {
             Self::Join { kind: Join::Right, right, .. } => right.for_each_kept(visit),
             Self::Join { kind: Join::Full, .. } => {}
         }
+    }
+
+    /// Whether a relation is one of those of [`From::for_each_kept`].
+    pub(crate) fn keeps(&self, relation: usize) -> bool {
+        let mut keeps = false;
+        self.for_each_kept(&mut |kept| keeps |= kept == relation);
+        keeps
     }
 
     /// Calls something for each condition of joins that is true for all rows it gives.

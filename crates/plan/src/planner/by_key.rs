@@ -25,7 +25,7 @@
 use colibri_types::Result;
 
 use super::keyed_parts::query_by_key;
-use super::{Planner, Rewrites};
+use super::{Planner, Rewrites, Way};
 use crate::logical::Query;
 use crate::plan::Node;
 
@@ -54,37 +54,32 @@ impl Planner<'_> {
             return Ok(plain);
         }
         let Some(by_key) = query_by_key(query, 0) else { return Ok(plain) };
-        let keeps_all = std::mem::take(&mut self.keeps_all);
-        let planned = self.one_of_two_ways(&by_key, true);
-        let looks_at_all = std::mem::replace(&mut self.keeps_all, keeps_all);
-        let (by_key, once) = planned?;
+        let (by_key, way) = self.one_of_two_ways(&by_key, true)?;
         // Without keys all that is kept is looked at, which an index may spare the other way.
-        if rewrites == Rewrites::Paying && looks_at_all && self.work(&by_key).1 > each {
+        if rewrites == Rewrites::Paying && way.keeps_all && self.work(&by_key).1 > each {
             return Ok(plain);
         }
         let after = match rewrites {
             Rewrites::All => 0,
             // Where no rows are kept, what the queries inside keep pays from the second run on.
-            _ => once.unwrap_or(each).ceil() as u64,
+            _ => way.keeping.unwrap_or(each).ceil() as u64,
         };
         Ok(Node::Switch { after, plain: Box::new(plain), by_key: Box::new(by_key) })
     }
 
-    /// Plans a query one way; and what computing the rows that it keeps by keys takes, if it keeps
-    /// any.
-    fn one_of_two_ways(&mut self, query: &Query, by_key: bool) -> Result<(Node, Option<f64>)> {
-        let around = (std::mem::replace(&mut self.by_key, by_key), self.keeping.take());
+    /// Plans a query one way, and tells what that way keeps.
+    fn one_of_two_ways(&mut self, query: &Query, is_by_key: bool) -> Result<(Node, Way)> {
+        let around = std::mem::replace(&mut self.way, Way { is_by_key, ..Way::default() });
         let planned = self.in_two_ways(|planner| planner.query(query));
-        let keeping = std::mem::replace(&mut self.keeping, around.1);
-        self.by_key = around.0;
-        Ok((planned?, keeping))
+        let way = std::mem::replace(&mut self.way, around);
+        Ok((planned?, way))
     }
 
     /// How many rows computing what is kept by keys may look at; notes what it is expected to take.
     pub(super) fn looked_at_max(&mut self, input: &Node, has_keys: bool) -> u64 {
         let (_, once) = self.work(input);
-        self.keeps_all |= !has_keys;
-        *self.keeping.get_or_insert(0.0) += once;
+        self.way.keeps_all |= !has_keys;
+        *self.way.keeping.get_or_insert(0.0) += once;
         match self.sizes.rewrites() {
             Rewrites::All => u64::MAX,
             _ => (once * SLACK).max(ROWS_MIN) as u64,

@@ -28,9 +28,9 @@ use colibri_types::Result;
 use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
-use crate::expr::{CompareOp, Expr, Inner, SubqueryKind};
+use crate::expr::{Expr, Inner, SubqueryKind};
 use crate::logical::walk::{join_kind, uses_slots, varies};
-use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
+use crate::logical::{Body, From, Join, Query, Relation, Select, Source};
 
 /// The pass.
 pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
@@ -41,7 +41,7 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
     from.lift_of_inner(&|condition| join_kind(condition).is_some(), &mut select.filter);
     for condition in std::mem::take(&mut select.filter) {
         // Those that look outside are run for few rows where rows are found by keys.
-        if planner.by_key && asks_outside(&condition) || !join_of(select, &condition) {
+        if planner.way.is_by_key && asks_outside(&condition) || !join_of(select, &condition) {
             select.filter.push(condition);
         }
     }
@@ -110,28 +110,8 @@ pub(super) fn is_never_null(value: &Expr, relations: &[Relation], from: &From, f
             Source::Table(table) => table.columns.get(column).is_some_and(|column| column.not_null),
             _ => false,
         };
-        column.is_some_and(is_not_null) && is_always_there(from, at)
+        column.is_some_and(is_not_null) && from.keeps(at)
     })
-}
-
-/// Whether no outer join puts NULLs in the place of a relation's rows.
-fn is_always_there(from: &From, relation: usize) -> bool {
-    match from {
-        From::Relation(_) => true,
-        From::Join { kind, left, right, .. } => match (kind, reads(left, relation), reads(right, relation)) {
-            (Join::Full, ..) | (Join::Left, _, true) | (Join::Right, true, _) => false,
-            (_, true, _) => is_always_there(left, relation),
-            (_, _, true) => is_always_there(right, relation),
-            _ => true,
-        },
-    }
-}
-
-fn reads(from: &From, relation: usize) -> bool {
-    match from {
-        From::Relation(at) => *at == relation,
-        From::Join { left, right, .. } => reads(left, relation) || reads(right, relation),
-    }
 }
 
 /// The table that a query reads, and the query's conditions over the joined row: with `args` in the
@@ -141,17 +121,9 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
     if args.is_empty() && left.is_empty() {
         return None;
     }
-    let Body::Select(inner) = &query.body else { return None };
-    let mut inner = (**inner).clone();
+    let mut inner = query.select_of_all_rows()?.clone();
     pull_up(&mut inner);
-    let has_all_rows = query.limit.is_none()
-        && query.offset.is_none()
-        && inner.group.is_none()
-        && inner.extras.is_empty()
-        && !matches!(inner.distinct, Distinct::On(_));
-    let ([relation], Some(From::Relation(0)), true) = (&inner.relations[..], &inner.from, has_all_rows) else {
-        return None;
-    };
+    let ([relation], Some(From::Relation(0))) = (&inner.relations[..], &inner.from) else { return None };
     if !matches!(relation.source, Source::Table(_)) {
         return None;
     }
@@ -168,7 +140,7 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
     for (left, output) in left.iter().zip(output) {
         let mut output = output.clone();
         outside(&mut output);
-        on.push(Expr::Compare { op: CompareOp::Eq, left: Box::new(left.clone()), right: Box::new(output) });
+        on.push(Expr::equals(left.clone(), output));
     }
     let relation = Relation { base: base + relation.base, ..relation.clone() };
     Some((relation, on))
@@ -176,10 +148,7 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
 
 /// A query that depends on nothing, as what is joined.
 fn of_query(query: &Query, left: &[Expr], base: usize) -> (Relation, Vec<Expr>) {
-    let equal = |(place, left): (usize, &Expr)| {
-        let right = Box::new(Expr::Column(base + place));
-        Expr::Compare { op: CompareOp::Eq, left: Box::new(left.clone()), right }
-    };
+    let equal = |(place, left): (usize, &Expr)| Expr::equals(left.clone(), Expr::Column(base + place));
     let on = left.iter().enumerate().map(equal).collect();
     let source = Source::Query(Box::new(query.clone()));
     (Relation::new(base, query.columns.len(), source, "any".into()), on)

@@ -16,16 +16,15 @@
 //!
 //! Invariant: each SELECT gives the rows that it gave, for each row outside.
 
-use colibri_types::{ColumnType, Type};
-
 use super::decorrelate::asks_outside;
+use super::distinct_values::{Key, Values, joined, looks_outside, query_of, unnamed};
 use super::joins::{Columns, columns_of};
-use super::pull_up::{is_kept, pull_up};
+use super::pull_up::pull_up;
 use super::push_filters::{having_to_where, push_into};
 use crate::bind::rewrite;
-use crate::expr::{CompareOp, Expr, Inner, SubqueryKind};
-use crate::logical::walk::{join_kind, uses_slots, varies};
-use crate::logical::{Body, Collation, Column, Distinct, From, Join, Query, Relation, Select, Source};
+use crate::expr::Expr;
+use crate::logical::walk::uses_slots;
+use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
 use crate::plan::KeyColumn;
 
 /// A WITH query that is read more than once is only rewritten if it stands no deeper than this:
@@ -97,7 +96,7 @@ fn ask_queries(select: &mut Select) -> bool {
     for condition in conjuncts(std::mem::take(&mut select.filter)) {
         let asked = select.relations.iter_mut().enumerate().find(|(at, relation)| {
             let columns = Columns::of(relation);
-            columns.has_any(&condition) && columns.has_all(&condition) && is_kept(from, *at) == Some(true)
+            columns.has_any(&condition) && columns.has_all(&condition) && from.keeps(*at)
         });
         let is_pushed = match asked {
             Some((_, relation)) => match &relation.source {
@@ -118,11 +117,6 @@ fn ask_queries(select: &mut Select) -> bool {
 
 fn conjuncts(conditions: Vec<Expr>) -> Vec<Expr> {
     conditions.into_iter().flat_map(rewrite::conjuncts).collect()
-}
-
-/// Both sides, by inner join.
-fn joined(left: From, right: From) -> From {
-    From::Join { kind: Join::Inner, left: Box::new(left), right: Box::new(right), on: Vec::new() }
 }
 
 /// What inner joins put together: a relation, or an outer join.
@@ -253,19 +247,7 @@ impl Parts {
     }
 
     fn looks_outside(&self, from: &From) -> bool {
-        let mut looks = false;
-        from.for_each_condition(&mut |condition| looks |= uses_slots(condition));
-        from.for_each_relation(&mut |at| {
-            let source = &self.relations[at].source;
-            looks |= source.taken().any(uses_slots)
-                || match source {
-                    Source::Query(query) => rewrite::query_uses_args(query),
-                    Source::Shared { uses_args, .. } => *uses_args,
-                    Source::Keyed { .. } => true,
-                    _ => false,
-                };
-        });
-        looks
+        looks_outside(from, &self.relations)
     }
 
     /// Calls something for each expression over the wide row that functions and LATERAL queries in
@@ -304,8 +286,7 @@ impl Parts {
         let (base, width) = (self.end, values.own.len());
         self.end += width;
         for (place, value) in values.outside.iter().enumerate() {
-            let (left, right) = (Box::new(Expr::Column(base + place)), Box::new(value.clone()));
-            conditions.push(Expr::Compare { op: CompareOp::Eq, left, right });
+            conditions.push(Expr::equals(Expr::Column(base + place), value.clone()));
         }
         let from = From::Relation(self.relations.len());
         let source = Source::Query(Box::new(values.distinct()));
@@ -466,45 +447,10 @@ fn groups_of(leaves: &[Leaf]) -> Vec<Group> {
     groups
 }
 
-/// An equality between what looks at the row alone and what looks outside alone.
-struct Key {
-    of_rows: Expr,
-    value: Expr,
-    /// `IS NOT DISTINCT FROM`
-    with_nulls: bool,
-}
-
 /// The group that an equality gives a key, and the key.
 fn key_of(leaves: &[Leaf], condition: &Expr) -> Option<(usize, Key)> {
     let key = Key::of(condition)?;
     Some((group_of(leaves, &key.of_rows)?, key))
-}
-
-impl Key {
-    fn of(condition: &Expr) -> Option<Self> {
-        let (left, right, with_nulls) = match condition {
-            Expr::Compare { op: CompareOp::Eq, left, right } => (left, right, false),
-            Expr::Distinct { left, right, negated: true } => (left, right, true),
-            _ => return None,
-        };
-        if varies(condition) {
-            return None;
-        }
-        let is_of_rows = |expr: &Expr| rewrite::uses_row(expr) && rewrite::is_pure(expr) && !uses_slots(expr);
-        let is_outside = |expr: &Expr| uses_slots(expr) && !rewrite::uses_row(expr) && !asks_session(expr);
-        let (of_rows, value) = if is_of_rows(left) && is_outside(right) {
-            (left, right)
-        } else if is_of_rows(right) && is_outside(left) {
-            (right, left)
-        } else {
-            return None;
-        };
-        Some(Self { of_rows: (**of_rows).clone(), value: (**value).clone(), with_nulls })
-    }
-}
-
-fn asks_session(expr: &Expr) -> bool {
-    rewrite::any(expr, &|part| matches!(part, Expr::Session { .. }))
 }
 
 /// Relations that a piece of FROM names, in their order, and FROM over these.
@@ -514,111 +460,4 @@ fn those_of(relations: &[Relation], mut from: From) -> (Vec<Relation>, From) {
     named.sort_unstable();
     from.renumber(&|at| named.partition_point(|&named| named < at));
     (named.iter().map(|&at| relations[at].clone()).collect(), from)
-}
-
-/// Columns whose names and types nobody asks for.
-fn unnamed(width: usize) -> Vec<Column> {
-    let ty = ColumnType::from(Type::Unknown);
-    let column = Column { name: Default::default(), ty, origin: None, collation: Collation::Default };
-    vec![column; width]
-}
-
-fn query_of(select: Select) -> Query {
-    let columns = unnamed(select.output.len());
-    Query::plain(Body::Select(Box::new(select)), columns)
-}
-
-/// A condition that asks a query whether it has some values, as these values.
-struct Values {
-    /// The query without what it asks of values outside.
-    select: Select,
-    /// What of its rows is to be equal to what outside.
-    own: Vec<Expr>,
-    outside: Vec<Expr>,
-}
-
-impl Values {
-    /// Of a condition that asks for nothing but equalities, one of them with what is outside of the
-    /// SELECT that the condition stands in.
-    fn of(condition: &Expr) -> Option<Self> {
-        let (Join::Semi, subquery) = join_kind(condition)? else { return None };
-        let Inner::Logical(query) = &subquery.query else { return None };
-        let mut values = Self::of_query(query)?;
-        values.outside.iter_mut().for_each(|value| {
-            rewrite::substitute_slots(value, &|slot| subquery.args[slot].clone());
-        });
-        let SubqueryKind::Quantified { left, .. } = &subquery.kind else { return values.looks_outside() };
-        for (left, output) in left.iter().zip(&values.select.output) {
-            if !rewrite::is_pure(output) || uses_slots(output) {
-                return None;
-            }
-            values.own.push(output.clone());
-            values.outside.push(left.clone());
-        }
-        values.looks_outside()
-    }
-
-    fn looks_outside(self) -> Option<Self> {
-        self.outside.iter().any(|value| uses_slots(value) && !rewrite::uses_row(value)).then_some(self)
-    }
-
-    /// Of all rows of a query that compares nothing but equalities with what is outside of it.
-    fn of_query(query: &Query) -> Option<Self> {
-        let Body::Select(select) = &query.body else { return None };
-        let has_all_rows = query.limit.is_none()
-            && query.offset.is_none()
-            && select.group.is_none()
-            && select.extras.is_empty()
-            && !matches!(select.distinct, Distinct::On(_));
-        if !has_all_rows || query.is_marked || query.has_effects() || query.reads_working() {
-            return None;
-        }
-        let mut select = (**select).clone();
-        let mut from = select.from.take()?;
-        let mut conditions = std::mem::take(&mut select.filter);
-        from.lift_of_inner(&uses_slots, &mut conditions);
-        let mut parts = Parts::new(std::mem::take(&mut select.relations));
-        if parts.looks_outside(&from) {
-            return None;
-        }
-        let (mut own, mut outside) = (Vec::new(), Vec::new());
-        for condition in conjuncts(conditions) {
-            if !uses_slots(&condition) {
-                select.filter.push(condition);
-            } else if let Some(key) = Key::of(&condition).filter(|key| !key.with_nulls) {
-                own.push(key.of_rows);
-                outside.push(key.value);
-            } else {
-                // A query inside that looks further outside may be values as well.
-                let inside = Self::of(&condition)?;
-                let (base, width) = (parts.end, inside.own.len());
-                parts.end += width;
-                for (place, value) in inside.outside.iter().enumerate() {
-                    let column = Expr::Column(base + place);
-                    match (uses_slots(value), rewrite::uses_row(value)) {
-                        (true, true) => return None,
-                        (true, false) => {
-                            own.push(column);
-                            outside.push(value.clone());
-                        }
-                        (false, _) => {
-                            let (left, right) = (Box::new(column), Box::new(value.clone()));
-                            select.filter.push(Expr::Compare { op: CompareOp::Eq, left, right });
-                        }
-                    }
-                }
-                from = joined(from, From::Relation(parts.relations.len()));
-                let source = Source::Query(Box::new(inside.distinct()));
-                parts.relations.push(Relation::new(base, width, source, "any".into()));
-            }
-        }
-        (select.relations, select.from) = (parts.relations, Some(from));
-        Some(Self { select, own, outside })
-    }
-
-    /// The query that gives each combination of the values once.
-    fn distinct(self) -> Query {
-        let distinct = Distinct::All(self.own.len());
-        query_of(Select { output: self.own, distinct, ..self.select })
-    }
 }

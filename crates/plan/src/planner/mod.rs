@@ -16,6 +16,7 @@ mod by_key;
 mod constants;
 mod cost;
 mod decorrelate;
+mod distinct_values;
 mod estimate;
 mod group_keys;
 mod group_scan;
@@ -134,6 +135,17 @@ struct Asked<'a> {
 /// planning those inside takes.
 const ALTERNATIVES_MAX: usize = 2;
 
+/// One of the two ways to run a query for each row of another: see `by_key`.
+#[derive(Default)]
+struct Way {
+    /// It finds rows by keys.
+    is_by_key: bool,
+    /// What computing the rows that it keeps takes, in rows looked at; `None` if it keeps none.
+    keeping: Option<f64>,
+    /// It keeps rows without keys, all of which are looked at in each run.
+    keeps_all: bool,
+}
+
 struct Planner<'a> {
     sizes: &'a dyn Sizes,
     /// What constants are computed in.
@@ -151,13 +163,8 @@ struct Planner<'a> {
     shared: HashMap<usize, Arc<Node>>,
     /// How many parts that are planned in two ways stand around the place at hand.
     alternatives: usize,
-    /// The way at hand is the one that finds rows by keys.
-    by_key: bool,
-    /// What computing the rows that the way at hand keeps by keys takes, in rows looked at; if it
-    /// keeps any.
-    keeping: Option<f64>,
-    /// It keeps rows without keys.
-    keeps_all: bool,
+    /// The way at hand, of two ways to run a query for each row of another.
+    way: Way,
     /// Rows are looked at to judge conditions: tables are joined here.
     samples: bool,
     /// How deep inside a query that is being estimated the place at hand is.
@@ -177,9 +184,7 @@ impl<'a> Planner<'a> {
             provided: Vec::new(),
             shared: HashMap::new(),
             alternatives: 0,
-            by_key: false,
-            keeping: None,
-            keeps_all: false,
+            way: Way::default(),
             samples: false,
             estimated: std::cell::Cell::new(0),
             lowered: HashMap::new(),

@@ -28,8 +28,8 @@ use crate::expr::Expr;
 use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
 
-/// A SELECT of more relations, queries in conditions counted, is not made of several: the order of
-/// so many joins is the best of all.
+/// A SELECT never gets more relations by this pass. Queries in conditions count as relations. The
+/// planner looks at all orders of this many joins, and only at some orders of more joins.
 const RELATIONS_MAX: usize = 8;
 /// Parts of expressions that may be computed where columns were read.
 const PARTS_MAX: usize = 100;
@@ -109,7 +109,9 @@ impl Pulled {
         };
         let is_lateral = matches!(relation.source, Source::Lateral { .. });
         let inner = joins_and_conditions(query)?;
-        let is_kept = is_kept(from, at)?;
+        let is_kept = from.keeps(at);
+        let mut place = from.clone();
+        let adding = if is_kept { None } else { Some(adding_join(&mut place, at)?) };
         if relations_of(select) - 1 + relations_of(inner) > RELATIONS_MAX {
             return None;
         }
@@ -123,10 +125,11 @@ impl Pulled {
         };
         if is_lateral {
             pulled.from.lift_of_inner(&uses_slots, &mut pulled.conditions);
-            if looks_outside(&pulled.from, &pulled.relations) {
+            if must_be_lateral(&pulled.from, &pulled.relations) {
                 return None;
             }
-            if !is_kept && !sees_all(from, at, &select.relations, args) {
+            let columns = adding.map(|join| columns_of(join, &select.relations));
+            if columns.is_some_and(|columns| !args.iter().all(|arg| columns.has_all(arg))) {
                 return None;
             }
         }
@@ -186,11 +189,11 @@ impl Pulled {
         let mut relations = self.relations.into_iter();
         select.relations[at] = relations.next().expect("FROM has a relation");
         select.relations.extend(relations);
-        let mut conditions = self.conditions;
-        if self.is_kept {
-            select.filter.append(&mut conditions);
+        match adding_join(from, at) {
+            Some(From::Join { on, .. }) if !self.is_kept => on.extend(self.conditions),
+            _ => select.filter.extend(self.conditions),
         }
-        put_in_place(from, at, &mut Some(inner), &mut conditions);
+        put_in_place(from, at, &inner);
     }
 }
 
@@ -228,7 +231,7 @@ fn parts_of(expr: &Expr) -> usize {
 
 /// Whether conditions of joins look outside, or queries in FROM, which have no other way to do so
 /// than to be LATERAL.
-fn looks_outside(from: &From, relations: &[Relation]) -> bool {
+fn must_be_lateral(from: &From, relations: &[Relation]) -> bool {
     let mut looks = relations.iter().any(|relation| match &relation.source {
         Source::Query(query) => rewrite::query_uses_args(query),
         Source::Shared { uses_args, .. } => *uses_args,
@@ -238,53 +241,29 @@ fn looks_outside(from: &From, relations: &[Relation]) -> bool {
     looks
 }
 
-/// Whether no outer join adds NULLs to a relation; `None` if its conditions can stand nowhere.
-pub(super) fn is_kept(from: &From, at: usize) -> Option<bool> {
-    match from {
-        From::Relation(relation) => (*relation == at).then_some(true),
-        From::Join { kind, left, right, .. } => match (kind, is_kept(left, at), is_kept(right, at)) {
-            (Join::Full, Some(true), _) | (Join::Full, _, Some(true)) => None,
-            (Join::Left, _, Some(_)) | (Join::Right, Some(_), _) => Some(false),
-            (Join::Semi | Join::Anti, _, Some(_)) => None,
-            (_, left, right) => left.or(right),
-        },
-    }
-}
-
-/// Whether the join that adds NULLs to a relation has all columns that some expressions look at.
-fn sees_all(from: &From, at: usize, relations: &[Relation], exprs: &[Expr]) -> bool {
-    let From::Join { kind, left, right, .. } = from else { return false };
-    let adds = match kind {
-        Join::Left => is_kept(right, at) == Some(true),
-        Join::Right => is_kept(left, at) == Some(true),
-        _ => false,
+/// The join that adds NULLs to a relation, if conditions of its ON tell which rows are partners.
+fn adding_join(from: &mut From, at: usize) -> Option<&mut From> {
+    let adds = match from {
+        From::Relation(_) => return None,
+        From::Join { kind: Join::Left, right, .. } => right.keeps(at),
+        From::Join { kind: Join::Right, left, .. } => left.keeps(at),
+        From::Join { .. } => false,
     };
     if adds {
-        let columns = columns_of(from, relations);
-        return exprs.iter().all(|expr| columns.has_all(expr));
+        return Some(from);
     }
-    sees_all(left, at, relations, exprs) || sees_all(right, at, relations, exprs)
+    let From::Join { left, right, .. } = from else { return None };
+    adding_join(left, at).or_else(|| adding_join(right, at))
 }
 
-/// Puts joins in the place of a relation, and conditions that are left into ON of the join that adds
-/// NULLs to it.
-fn put_in_place(from: &mut From, at: usize, joins: &mut Option<From>, conditions: &mut Vec<Expr>) {
+/// Puts joins in the place of a relation.
+fn put_in_place(from: &mut From, at: usize, joins: &From) {
     match from {
-        From::Relation(relation) => {
-            if *relation == at
-                && let Some(joins) = joins.take()
-            {
-                *from = joins;
-            }
-        }
-        From::Join { kind, left, right, on } => {
-            let adds_to_right = *kind == Join::Left && is_kept(right, at) == Some(true);
-            let adds_to_left = *kind == Join::Right && is_kept(left, at) == Some(true);
-            if adds_to_left || adds_to_right {
-                on.append(conditions);
-            }
-            put_in_place(left, at, joins, conditions);
-            put_in_place(right, at, joins, conditions);
+        From::Relation(relation) if *relation == at => *from = joins.clone(),
+        From::Relation(_) => {}
+        From::Join { left, right, .. } => {
+            put_in_place(left, at, joins);
+            put_in_place(right, at, joins);
         }
     }
 }

@@ -283,7 +283,7 @@ impl Places {
             let at = self.owners.get(column).map(|&relation| self.order[relation]);
             if at.is_some_and(|at| (first..=last).contains(&at)) {
                 // On a side that may be all NULL it says nothing of the rows that are joined.
-                _ = self.push(from, relations, equal(Expr::Column(column), value), false);
+                _ = self.push(from, relations, Expr::equals(Expr::Column(column), value), false);
             }
         }
         self.spread_sides(from, relations, &equalities);
@@ -362,10 +362,6 @@ impl Equalities {
         }
         self.values[written..].to_vec()
     }
-}
-
-fn equal(left: Expr, right: Expr) -> Expr {
-    Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
 }
 
 /// Has what stands in FROM look at a condition on it; `false` if it cannot. The condition is over
