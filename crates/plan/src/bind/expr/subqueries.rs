@@ -89,7 +89,10 @@ impl Binder<'_> {
                 }
             },
         };
-        let Some(common) = resolve::comparison_type(left.ty.ty, element) else {
+        let common = resolve::comparison_type(left.ty.ty, element);
+        // The operators that give a boolean besides comparisons are those of texts.
+        let is_text = |ty: &Type| ty.is_text() || *ty == Type::Unknown;
+        let Some(common) = common.filter(|common| matches!(test, Test::Compare(_)) || is_text(common)) else {
             let symbol = match &test {
                 Test::Compare(op) => op.symbol(),
                 Test::Call(function) => function.name,
@@ -126,7 +129,10 @@ impl Binder<'_> {
         match right {
             ast::Expr::Subquery(query) => {
                 let (values, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
-                let [column] = &columns[..] else { return Err(self.place(span, super::too_many_columns())) };
+                let [column] = &columns[..] else {
+                    let error = Error::new(SqlState::SYNTAX_ERROR, "subquery has too many columns");
+                    return Err(self.place_between(symbol, left.span(), right.span(), error));
+                };
                 let Some(ty) = column.ty.ty.item().array() else {
                     return Err(self.place(span, Error::unsupported(format_args!("an array of {}", column.ty.ty))));
                 };
