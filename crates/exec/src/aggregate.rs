@@ -13,6 +13,10 @@
 //!                                     before, is sorted on disk
 //!   rows of other groups          ──► put away, and grouped in later passes
 //! ```
+//! Rows that come in the order of some of the keys are grouped part by part: a part ends where these
+//! keys change, and has a number of rows at least. So a LIMIT reads a part or a few, and memory
+//! holds the groups of one.
+//!
 //! Invariants: without keys there is exactly one group, even for no input. What is evaluated for a
 //! row is evaluated once: rows that are put away are the values of keys, conditions and arguments.
 //! Within a group rows keep their order.
@@ -22,7 +26,8 @@ use std::sync::Arc;
 use colibri_types::{Datum, Result, aggregates::State, pulse};
 use smallvec::SmallVec;
 
-use super::group::{Groups, equal_keys, hash_values};
+use super::batch::BATCH_ROWS_MAX;
+use super::group::{Groups, equal_key, equal_keys, hash_values};
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
 use super::row_store::RowStore;
@@ -40,26 +45,49 @@ const STATE_BYTES: usize = size_of::<State>() + 16;
 const NO_GROUP: u32 = u32::MAX;
 /// Rows that are dealt with between two looks at the budget.
 const ROWS_PER_LOOK: usize = 256;
+/// Rows of the first part, where rows come in the order of keys; it doubles from part to part.
+/// Tests have parts of few rows.
+const PART_ROWS_FIRST: usize = if cfg!(test) { 2 } else { 32 };
+/// The most rows that a part is to have at least.
+const PART_ROWS_MAX: usize = if cfg!(test) { 64 } else { 4_096 };
 
 /// Values of a row for one call: the group's number, arguments, and keys of the order.
 type Values = SmallVec<[Datum; 4]>;
 
 /// Grouping.
 pub(super) struct Aggregate {
+    by: GroupBy,
+    run: AggregateRun,
+}
+
+/// What is grouped by, and what is asked of each group.
+struct GroupBy {
     keys: Exprs,
     calls: Arc<[AggregateCall]>,
-    run: AggregateRun,
+    /// Which of the keys rows come in the order of.
+    presorted: Arc<[usize]>,
 }
 
 /// Grouping at work.
 struct AggregateRun {
     input: Run,
     fresh: Batch,
+    /// The first row of the batch that has not been taken in, and the one behind those that are
+    /// taken in now.
+    taken: usize,
+    end: usize,
+    /// The input has no more rows.
+    is_last_part: bool,
+    /// How many rows the part has, and how many it is to have at least.
+    part_rows: usize,
+    rows_min: usize,
+    /// The presorted keys of its last rows, once it has as many.
+    last: Vec<Datum>,
     groups: Groups,
     /// The calls' states, a row for each group.
     states: RowStore<State>,
     extras: Vec<Extra>,
-    /// Of the batch at hand: each row's group.
+    /// Of the rows that are taken in now: each one's group.
     numbers: Vec<u32>,
     phase: Phase,
     /// The next group to give, and the next of its calls.
@@ -134,19 +162,20 @@ impl Extra {
 }
 
 impl Aggregate {
-    pub(super) fn new(mut input: Run, keys: &Exprs, calls: &Arc<[AggregateCall]>) -> Self {
+    pub(super) fn new(mut input: Run, keys: &Exprs, calls: &Arc<[AggregateCall]>, presorted: &Arc<[usize]>) -> Self {
         // An array is made in the order in which rows come.
         let is_free = |call: &AggregateCall| !call.order.is_empty() || call.distinct || !Extra::new(call).grows;
-        if calls.iter().all(is_free) {
+        if presorted.is_empty() && calls.iter().all(is_free) {
             input.forget_order();
         }
-        Self { keys: Arc::clone(keys), calls: Arc::clone(calls), run: AggregateRun::new(input) }
+        let by = GroupBy { keys: Arc::clone(keys), calls: Arc::clone(calls), presorted: Arc::clone(presorted) };
+        Self { by, run: AggregateRun::new(input) }
     }
 }
 
 impl Operator for Aggregate {
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        self.run.step(&self.keys, &self.calls, ex, out)
+        self.run.step(&self.by, ex, out)
     }
 
     fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
@@ -177,6 +206,12 @@ impl AggregateRun {
         Self {
             input,
             fresh: Batch::new(),
+            taken: 0,
+            end: 0,
+            is_last_part: false,
+            part_rows: 0,
+            rows_min: PART_ROWS_FIRST,
+            last: Vec::new(),
             groups: Groups::new(0),
             states: RowStore::new(0),
             extras: Vec::new(),
@@ -208,24 +243,39 @@ impl AggregateRun {
         self.extras.iter().filter_map(|extra| extra.later.as_ref()).map(Sorter::bytes_on_disk).sum()
     }
 
-    fn step(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+    fn step(&mut self, by: &GroupBy, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let (keys, calls): (&[Expr], &[AggregateCall]) = (&by.keys, &by.calls);
         loop {
             self.phase = match self.phase {
                 Phase::Start => {
                     self.begin_pass(keys, calls);
                     Phase::Input
                 }
-                Phase::Input => match self.input.step(ex, &mut self.fresh)? {
-                    Step::Yield => return Ok(Step::Yield),
-                    Step::Rows => {
-                        self.take(keys, calls, ex)?;
-                        self.heed_memory(calls, true, ex)
+                Phase::Input if self.taken < self.fresh.rows() => {
+                    self.take(by, ex)?;
+                    match self.taken < self.fresh.rows() {
+                        true => Phase::Sorting { place: 0 },
+                        false => self.heed_memory(calls, true, ex),
                     }
-                    Step::Done => {
-                        self.input.give_back(ex);
-                        Phase::Sorting { place: 0 }
+                }
+                Phase::Input => {
+                    self.taken = 0;
+                    let wanted = if by.presorted.is_empty() { BATCH_ROWS_MAX } else { self.rows_min };
+                    self.fresh.want(wanted);
+                    match self.input.step(ex, &mut self.fresh)? {
+                        Step::Yield => {
+                            self.fresh.reset(0);
+                            return Ok(Step::Yield);
+                        }
+                        Step::Rows => Phase::Input,
+                        Step::Done => {
+                            self.fresh.reset(0);
+                            self.input.give_back(ex);
+                            self.is_last_part = true;
+                            Phase::Sorting { place: 0 }
+                        }
                     }
-                },
+                }
                 Phase::Part => {
                     if ex.is_used_up() {
                         return Ok(Step::Yield);
@@ -266,8 +316,15 @@ impl AggregateRun {
                     if self.leftover.next_pass()? {
                         self.begin_pass(keys, calls);
                         Phase::Part
-                    } else {
+                    } else if self.is_last_part {
                         Phase::Done
+                    } else {
+                        self.rows_min = (self.rows_min * 2).min(PART_ROWS_MAX);
+                        self.part_rows = 0;
+                        self.last.clear();
+                        self.disk_bytes_max = self.disk_bytes_max.max(self.leftover.usage().1);
+                        self.leftover = Leftover::default();
+                        Phase::Start
                     }
                 }
                 Phase::Done => return Ok(Step::Done),
@@ -375,18 +432,22 @@ impl AggregateRun {
         Ok(true)
     }
 
-    /// Takes the batch at hand in.
-    fn take(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<()> {
-        self.find_groups(keys, calls, ex)?;
+    /// Takes in what is left of the batch at hand, up to the end of the part.
+    fn take(&mut self, by: &GroupBy, ex: &mut Exec<'_, '_>) -> Result<()> {
+        self.find_groups(by, ex)?;
         let mut scope = ex.scope();
-        for (place, call) in calls.iter().enumerate() {
-            self.update(place, call, keys, &mut scope)?;
+        for (place, call) in by.calls.iter().enumerate() {
+            self.update(place, call, &by.keys, &mut scope)?;
         }
+        self.taken = self.end;
         Ok(())
     }
 
-    /// Finds each row's group; puts rows away whose groups there is no memory for.
-    fn find_groups(&mut self, keys: &[Expr], calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<()> {
+    /// Finds each row's group, up to the end of the part; puts rows away whose groups there is no
+    /// memory for.
+    fn find_groups(&mut self, by: &GroupBy, ex: &mut Exec<'_, '_>) -> Result<()> {
+        let (keys, calls): (&[Expr], &[AggregateCall]) = (&by.keys, &by.calls);
+        self.end = self.fresh.rows();
         if keys.is_empty() {
             return Ok(());
         }
@@ -394,7 +455,8 @@ impl AggregateRun {
         let memory = ex.cx.memory;
         let mut scope = ex.scope();
         let mut buffer: SmallVec<[Datum; 4]> = SmallVec::new();
-        for row in self.fresh.iter() {
+        for index in self.taken..self.fresh.rows() {
+            let row = self.fresh.row(index);
             let mut scratch = Datum::Null;
             let key = if let [key] = keys {
                 std::slice::from_ref(key.eval(&mut scope, row, &mut scratch)?)
@@ -405,6 +467,16 @@ impl AggregateRun {
                 }
                 &buffer
             };
+            if !by.presorted.is_empty() && (self.is_full || self.part_rows >= self.rows_min) {
+                let presorted = by.presorted.iter().map(|&place| &key[place]);
+                if self.last.is_empty() {
+                    self.last = presorted.cloned().collect();
+                } else if !presorted.zip(&self.last).all(|(value, last)| equal_key(value, last)) {
+                    self.end = index;
+                    break;
+                }
+            }
+            self.part_rows += 1;
             if self.is_full {
                 let number = self.groups.find(key);
                 if number.is_none() {
@@ -431,8 +503,9 @@ impl AggregateRun {
         let grows = extra.grows;
         let is_plain = extra.seen.is_none() && call.order.is_empty() && !(grows && self.is_full);
         let fresh = std::mem::take(&mut self.fresh);
-        for (index, row) in fresh.iter().enumerate() {
-            let number = if grouped { self.numbers[index] } else { 0 };
+        for index in self.taken..self.end {
+            let row = fresh.row(index);
+            let number = if grouped { self.numbers[index - self.taken] } else { 0 };
             if number == NO_GROUP {
                 continue;
             }

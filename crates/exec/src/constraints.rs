@@ -266,7 +266,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Sort { input, keys, .. } => {
             keys.iter().map(|key| &key.expr).any(reads_anything) || reads(input, table, once, seen)
         }
-        Node::Aggregate { input, keys, calls } => {
+        Node::Aggregate { input, keys, calls, .. } => {
             let args = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
             keys.iter().chain(args).any(reads_anything) || reads(input, table, once, seen)
         }

@@ -213,9 +213,11 @@ fn over_one(number: usize, node: &Node, input: Run) -> Run {
         Node::RowNumber { partition, .. } => Run::new(number, RowNumberRun::new(input, partition)),
         Node::Filter { condition, .. } => Run::new(number, FilterRun::new(input, condition)),
         Node::Project { exprs, .. } => Run::new(number, ProjectRun::new(input, exprs)),
-        Node::Aggregate { keys, calls, .. } => Run::new(number, Aggregate::new(input, keys, calls)),
+        Node::Aggregate { keys, calls, presorted, .. } => {
+            Run::new(number, Aggregate::new(input, keys, calls, presorted))
+        }
         Node::Distinct { columns, sorted, .. } => Run::new(number, DistinctRun::new(input, *columns, *sorted)),
-        Node::Sort { keys, top, .. } => Run::new(number, Sort::new(input, keys, top.as_ref())),
+        Node::Sort { keys, top, presorted, .. } => Run::new(number, Sort::new(input, keys, top.as_ref(), *presorted)),
         Node::Limit { limit, offset, input: of } => {
             Run::new(number, LimitRun::new(input, limit.as_ref(), offset.as_ref(), only_moves_rows(of)))
         }

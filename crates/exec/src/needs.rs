@@ -174,7 +174,7 @@ impl Search {
                 self.node(left, filled);
                 self.node(right, filled);
             }
-            Node::Aggregate { input, keys, calls } => {
+            Node::Aggregate { input, keys, calls, .. } => {
                 self.exprs(keys.iter(), filled);
                 for call in calls.iter() {
                     self.exprs(call.args.iter().chain(&call.filter), filled);
@@ -183,7 +183,7 @@ impl Search {
                 self.node(input, filled);
             }
             Node::Distinct { input, .. } => self.node(input, filled),
-            Node::Sort { input, keys, top } => {
+            Node::Sort { input, keys, top, .. } => {
                 self.exprs(keys.iter().map(|key| &key.expr).chain(top), filled);
                 self.node(input, filled);
             }

@@ -110,6 +110,11 @@ fn over_one(input: fn() -> Node) -> Vec<Node> {
         let aggregate = resolve::resolve_aggregate("count", &[]).unwrap().unwrap();
         AggregateCall { aggregate, args: Vec::new(), distinct: false, filter: None, order: Vec::new() }
     };
+    let sorted = |input: fn() -> Node| {
+        Box::new(Node::Sort { input: boxed(input), keys: [by_first()].into(), top: None, presorted: 0 })
+    };
+    let second = || SortKey { expr: Expr::Column(1), descending: true, nulls_first: false };
+    let two_keys = || [by_first(), second()].into();
     let big = |column| compare(CompareOp::Ge, Expr::Column(column), int(2));
     let series = |stop: Expr| vec![(Series::Ints, vec![int(1), stop])];
     vec![
@@ -120,12 +125,25 @@ fn over_one(input: fn() -> Node) -> Vec<Node> {
         Node::Expand { input: boxed(input), calls: series(Expr::Arg(0)).into() },
         Node::RowNumber { input: boxed(input), partition: [Expr::Column(0)].into() },
         Node::RowNumber { input: boxed(input), partition: [].into() },
-        Node::Aggregate { input: boxed(input), keys: [].into(), calls: [count()].into() },
-        Node::Aggregate { input: boxed(input), keys: [Expr::Column(0)].into(), calls: [count()].into() },
+        Node::Aggregate { input: boxed(input), keys: [].into(), calls: [count()].into(), presorted: [].into() },
+        Node::Aggregate {
+            input: boxed(input),
+            keys: [Expr::Column(0)].into(),
+            calls: [count()].into(),
+            presorted: [].into(),
+        },
         Node::Distinct { input: boxed(input), columns: 1, sorted: false },
         Node::Distinct { input: boxed(input), columns: 1, sorted: true },
-        Node::Sort { input: boxed(input), keys: [by_first()].into(), top: None },
-        Node::Sort { input: boxed(input), keys: [by_first()].into(), top: Some(Expr::Arg(0)) },
+        Node::Sort { input: boxed(input), keys: [by_first()].into(), top: None, presorted: 0 },
+        Node::Sort { input: boxed(input), keys: [by_first()].into(), top: Some(Expr::Arg(0)), presorted: 0 },
+        Node::Sort { input: sorted(input), keys: two_keys(), top: None, presorted: 1 },
+        Node::Sort { input: sorted(input), keys: two_keys(), top: Some(Expr::Arg(0)), presorted: 1 },
+        Node::Aggregate {
+            input: sorted(input),
+            keys: [Expr::Column(1), Expr::Column(0)].into(),
+            calls: [count()].into(),
+            presorted: [1].into(),
+        },
         Node::Limit { input: boxed(input), limit: Some(Expr::Arg(0)), offset: Some(int(1)) },
         Node::Limit { input: boxed(input), limit: None, offset: Some(Expr::Arg(0)) },
     ]

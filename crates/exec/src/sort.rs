@@ -4,11 +4,16 @@
 //! rows:     | row | keys |  | row | keys | ...      a key that is a column of the row is not stored twice
 //! ```
 //! With `top`, rows that cannot be among the first `top` ones are dropped on the way.
+//!
+//! Rows that come in the order of the first keys already are sorted part by part. A part ends where
+//! these keys change, and holds a number of rows at least: so a LIMIT reads one part or a few, and
+//! small parts cost no more than one sort of all rows.
 
 use std::sync::Arc;
 
 use colibri_types::{Datum, Result};
 
+use super::batch::BATCH_ROWS_MAX;
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
 use super::sorter::{KeyOrder, Sorter};
@@ -22,12 +27,24 @@ use crate::plan::SortKey;
 const DROPPED_COST: usize = 256;
 /// A `top` above this is sorted whole.
 const TOP_MAX: usize = 65_536;
+/// Rows of the first part, where the first keys are in order; it doubles from part to part. Tests
+/// have parts of few rows.
+const PART_ROWS_FIRST: usize = if cfg!(test) { 2 } else { 32 };
+/// The most rows that a part is to have at least.
+const PART_ROWS_MAX: usize = if cfg!(test) { 64 } else { 4_096 };
 
 /// A sort.
 pub(super) struct Sort {
+    by: SortBy,
+    run: SortRun,
+}
+
+/// What a sort goes by.
+struct SortBy {
     keys: Arc<[SortKey]>,
     top: Option<Expr>,
-    run: SortRun,
+    /// How many of the keys, columns all, the rows come in the order of.
+    presorted: usize,
 }
 
 /// A sort at work.
@@ -44,6 +61,30 @@ struct SortRun {
     worst: Option<usize>,
     memory: Reservation,
     phase: Phase,
+    part: Part,
+}
+
+/// How far a sort is that goes part by part.
+struct Part {
+    /// Rows of `fresh` that are taken.
+    taken: usize,
+    /// Rows of this part so far.
+    rows: usize,
+    /// How many it is to have at least.
+    rows_min: usize,
+    /// What its last rows have in the presorted keys, once it has as many rows.
+    last: Vec<Datum>,
+    /// The input has no more rows.
+    is_last: bool,
+    /// Bytes on disk of the parts so far, at most.
+    on_disk: u64,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        let rows_min = PART_ROWS_FIRST;
+        Self { taken: 0, rows: 0, rows_min, last: Vec::new(), is_last: false, on_disk: 0 }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,15 +96,17 @@ enum Phase {
 }
 
 impl Sort {
-    pub(super) fn new(mut input: Run, keys: &Arc<[SortKey]>, top: Option<&Expr>) -> Self {
-        input.forget_order();
-        Self { keys: Arc::clone(keys), top: top.cloned(), run: SortRun::new(input) }
+    pub(super) fn new(mut input: Run, keys: &Arc<[SortKey]>, top: Option<&Expr>, presorted: usize) -> Self {
+        if presorted == 0 {
+            input.forget_order();
+        }
+        Self { by: SortBy { keys: Arc::clone(keys), top: top.cloned(), presorted }, run: SortRun::new(input) }
     }
 }
 
 impl Operator for Sort {
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        self.run.step(&self.keys, self.top.as_ref(), ex, out)
+        self.run.step(&self.by, ex, out)
     }
 
     fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
@@ -98,6 +141,7 @@ impl SortRun {
             worst: None,
             memory: Reservation::default(),
             phase: Phase::Taking,
+            part: Part::default(),
         }
     }
 
@@ -107,7 +151,7 @@ impl SortRun {
     }
 
     fn usage(&self) -> Usage {
-        let on_disk = self.sorter.bytes_on_disk();
+        let on_disk = self.sorter.bytes_on_disk().max(self.part.on_disk);
         let method = match self.top {
             _ if on_disk > 0 => "external merge",
             Some(_) => "top-N heapsort",
@@ -116,25 +160,32 @@ impl SortRun {
         Usage::Sort(method, Spilled { memory_bytes: self.memory.peak() as u64, disk_bytes: on_disk, batches: 0 })
     }
 
-    fn step(&mut self, keys: &[SortKey], top: Option<&Expr>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+    fn step(&mut self, by: &SortBy, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         loop {
             match self.phase {
-                Phase::Taking => match self.input.step(ex, &mut self.fresh)? {
-                    Step::Yield => return Ok(Step::Yield),
-                    Step::Rows => {
-                        if self.kept_width == 0 {
-                            self.begin(keys, top, ex);
+                Phase::Taking if self.part.taken < self.fresh.rows() => self.take(by, ex)?,
+                Phase::Taking => {
+                    self.part.taken = 0;
+                    self.fresh.want(if by.presorted == 0 { BATCH_ROWS_MAX } else { self.part.rows_min });
+                    match self.input.step(ex, &mut self.fresh)? {
+                        Step::Yield => {
+                            self.fresh.reset(0);
+                            return Ok(Step::Yield);
                         }
-                        self.take(keys, ex)?;
-                    }
-                    Step::Done => {
-                        self.input.give_back(ex);
-                        if let Some(top) = self.top {
-                            self.keep_top(top)?;
+                        Step::Rows => {
+                            if self.kept_width == 0 {
+                                self.begin(by, ex);
+                            }
+                            self.take(by, ex)?;
                         }
-                        self.phase = Phase::Finishing;
+                        Step::Done => {
+                            self.fresh.reset(0);
+                            self.input.give_back(ex);
+                            self.part.is_last = true;
+                            self.end_part()?;
+                        }
                     }
-                },
+                }
                 Phase::Spilling => {
                     if !self.sorter.spill(ex, Use::Rows.bytes_max(ex.cx.memory))? {
                         return Ok(Step::Yield);
@@ -149,9 +200,36 @@ impl SortRun {
                     self.memory.hold(ex.cx.memory, self.sorter.bytes(), Use::Rows);
                     self.phase = Phase::Giving;
                 }
-                Phase::Giving => return self.give(ex, out),
+                Phase::Giving => match self.give(ex, out)? {
+                    Step::Done if self.has_more_parts() => self.begin_part(by),
+                    step => return Ok(step),
+                },
             }
         }
+    }
+
+    /// All rows of the part are there.
+    fn end_part(&mut self) -> Result<()> {
+        if let Some(top) = self.top {
+            self.keep_top(top)?;
+        }
+        self.phase = Phase::Finishing;
+        Ok(())
+    }
+
+    /// Whether rows may come behind those of the part that has been given.
+    fn has_more_parts(&self) -> bool {
+        !self.part.is_last && self.top != Some(0)
+    }
+
+    fn begin_part(&mut self, by: &SortBy) {
+        self.part.on_disk = self.part.on_disk.max(self.sorter.bytes_on_disk());
+        self.sorter = Sorter::new(self.kept_width, self.order(by));
+        self.worst = None;
+        self.part.rows = 0;
+        self.part.rows_min = (self.part.rows_min * 2).min(PART_ROWS_MAX);
+        self.part.last.clear();
+        self.phase = Phase::Taking;
     }
 
     fn give(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
@@ -167,6 +245,7 @@ impl SortRun {
         }
         ex.spend(out.rows());
         if !out.is_empty() {
+            self.top = self.top.map(|top| top.saturating_sub(out.rows()));
             return Ok(Step::Rows);
         }
         while self.sorter.drop_block() {
@@ -178,34 +257,39 @@ impl SortRun {
         Ok(Step::Done)
     }
 
-    fn begin(&mut self, keys: &[SortKey], top: Option<&Expr>, ex: &mut Exec<'_, '_>) {
+    fn begin(&mut self, by: &SortBy, ex: &mut Exec<'_, '_>) {
         self.width = self.fresh.width();
-        self.kept_width = self.width;
-        let mut order = Vec::with_capacity(keys.len());
-        for key in keys {
-            let place = match key.expr {
-                Expr::Column(column) => column,
-                _ => {
-                    self.kept_width += 1;
-                    self.kept_width - 1
-                }
-            };
-            order.push(KeyOrder::new(place, key));
-        }
+        let computed = by.keys.iter().filter(|key| !matches!(key.expr, Expr::Column(_)));
         // Rows without columns and keys still have to be counted.
-        self.kept_width = self.kept_width.max(1);
-        self.sorter = Sorter::new(self.kept_width, order);
+        self.kept_width = (self.width + computed.count()).max(1);
+        self.sorter = Sorter::new(self.kept_width, self.order(by));
         // What is wrong with the limit is the Limit's business.
-        let top = top.and_then(|top| top.eval_owned(&mut ex.scope(), &[]).ok());
+        let top = by.top.as_ref().and_then(|top| top.eval_owned(&mut ex.scope(), &[]).ok());
         self.top = match top {
             Some(Datum::Int(top)) => usize::try_from(top).ok().filter(|&top| top <= TOP_MAX),
             _ => None,
         };
+        self.part.rows_min = self.top.map_or(PART_ROWS_FIRST, |top| top.clamp(1, PART_ROWS_FIRST));
     }
 
-    fn take(&mut self, keys: &[SortKey], ex: &mut Exec<'_, '_>) -> Result<()> {
+    /// Where the keys are in a kept row.
+    fn order(&self, by: &SortBy) -> Vec<KeyOrder> {
+        let mut computed = self.width..;
+        let mut place = |key: &SortKey| match key.expr {
+            Expr::Column(column) => Some(column),
+            _ => computed.next(),
+        };
+        by.keys.iter().filter_map(|key| Some(KeyOrder::new(place(key)?, key))).collect()
+    }
+
+    /// Takes rows of `fresh` in, up to the end of the part.
+    fn take(&mut self, by: &SortBy, ex: &mut Exec<'_, '_>) -> Result<()> {
         let mut scope = ex.scope();
-        for index in 0..self.fresh.rows() {
+        for index in self.part.taken..self.fresh.rows() {
+            if by.presorted > 0 && self.is_behind_part(by, index) {
+                self.part.taken = index;
+                return self.end_part();
+            }
             if let Some(worst) = self.worst
                 && self.kept_width == self.width
                 && self.sorter.compare_rows(self.fresh.row(index), self.sorter.row(worst)).is_ge()
@@ -214,7 +298,7 @@ impl SortRun {
             }
             let row = self.fresh.row_mut(index);
             let number = self.sorter.rows_in_memory();
-            let computed = compute_keys(keys, &mut scope, row)?;
+            let computed = compute_keys(&by.keys, &mut scope, row)?;
             let filled = row.iter_mut().map(std::mem::take).chain(computed).chain(std::iter::repeat(Datum::Null));
             self.sorter.push(filled.take(self.kept_width));
             if let Some(worst) = self.worst
@@ -223,6 +307,7 @@ impl SortRun {
                 self.sorter.pop();
             }
         }
+        self.part.taken = self.fresh.rows();
         match self.top {
             Some(top) if self.sorter.rows_in_memory() >= (2 * top).max(1024) => self.keep_top(top)?,
             Some(_) => {}
@@ -241,6 +326,25 @@ impl SortRun {
         }
         self.phase = Phase::Spilling;
         Ok(())
+    }
+
+    /// Whether a row that came belongs to the next part. If not, it is counted.
+    fn is_behind_part(&mut self, by: &SortBy, index: usize) -> bool {
+        let row = self.fresh.row(index);
+        let presorted = by.keys[..by.presorted].iter().filter_map(|key| match key.expr {
+            Expr::Column(column) => Some(&row[column]),
+            _ => None,
+        });
+        let part = &mut self.part;
+        if part.rows >= part.rows_min {
+            let mut pairs = presorted.zip(&part.last);
+            return !pairs.all(|(value, last)| KeyOrder::ascending(0).compare(value, last).is_eq());
+        }
+        part.rows += 1;
+        if part.rows == part.rows_min {
+            part.last = presorted.cloned().collect();
+        }
+        false
     }
 
     /// Drops all rows but the first `top`.

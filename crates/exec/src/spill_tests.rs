@@ -189,13 +189,28 @@ fn sorting_on_disk_is_stable_however_many_runs_there_are() {
             let pool = pool(random, 100);
             let keys: Vec<_> = keys.into_iter().map(|expr| key(expr, random)).collect();
             let input = Box::new(rows(random, &pool, 6_000));
-            check("sort", Node::Sort { input, keys: keys.into(), top: None }, WIDTH, true, random);
+            check("sort", Node::Sort { input, keys: keys.into(), top: None, presorted: 0 }, WIDTH, true, random);
+        }
+        // Parts of a row or two, and some that are too much for memory.
+        for different in [3, 100, 4_000] {
+            let pool: Vec<Datum> = (0..different).map(Datum::Int).chain([Datum::Null]).collect();
+            let keys: Vec<_> = [0, 2, 1].into_iter().map(|place| key(Expr::Column(place), random)).collect();
+            let sort = |input: Node, presorted: usize, top: Option<i64>| {
+                let keys = if presorted == 0 { keys[..1].into() } else { keys.clone().into() };
+                Node::Sort { input: Box::new(input), keys, top: top.map(int), presorted }
+            };
+            let sorted = sort(rows(random, &pool, 6_000), 0, None);
+            check("sort of parts", sort(sorted, 1, None), WIDTH, true, random);
+            let top = random.i64(0..4_000);
+            let first = sort(sort(rows(random, &pool, 3_000), 0, None), 1, Some(top));
+            let limit = Node::Limit { input: Box::new(first), limit: Some(int(top)), offset: None };
+            check("sort of the first parts", limit, WIDTH, true, random);
         }
         // The first rows are too much for memory.
         let pool = pool(random, 100);
         let input = Box::new(rows(random, &pool, 3_000));
         let keys = vec![key(Expr::Column(0), random), key(Expr::Column(2), random)];
-        let sort = Node::Sort { input, keys: keys.into(), top: Some(int(2_000)) };
+        let sort = Node::Sort { input, keys: keys.into(), top: Some(int(2_000)), presorted: 0 };
         let limit = Node::Limit { input: Box::new(sort), limit: Some(int(2_000)), offset: None };
         check("sort of the first", limit, WIDTH, true, random);
     });
@@ -255,13 +270,37 @@ fn grouping_on_disk_gives_every_group_once_with_all_of_its_rows() {
                     calls.iter().map(|call| call.aggregate.name).collect::<Vec<_>>()
                 );
                 let input = Box::new(rows(random, &pool, 4_000));
-                let node = Node::Aggregate { input, keys: keys.clone().into(), calls: calls.into() };
+                let node =
+                    Node::Aggregate { input, keys: keys.clone().into(), calls: calls.into(), presorted: [].into() };
                 // Whether few groups outgrow their memory depends on what is collected in them.
                 match are_few {
                     true => drop(compare_with_much(&name, node, width, false, random)),
                     false => check(&name, node, width, false, random),
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn groups_of_rows_that_come_in_the_order_of_a_key_are_given_in_that_order() {
+    with_seeds(|random| {
+        for different in [3, 100, 4_000] {
+            let pool: Vec<Datum> = (0..different).map(Datum::Int).chain([Datum::Null]).collect();
+            let key = |place| SortKey { expr: Expr::Column(place), descending: true, nulls_first: false };
+            let sort = |input: Node, keys: &[SortKey], presorted: usize| Node::Sort {
+                input: Box::new(input),
+                keys: keys.into(),
+                top: None,
+                presorted,
+            };
+            let input = Box::new(sort(rows(random, &pool, 6_000), &[key(0)], 0));
+            let calls = calls(random);
+            let width = 2 + calls.len();
+            let keys = columns(&[2, 0]).into();
+            let grouped = Node::Aggregate { input, keys, calls: calls.into(), presorted: [1].into() };
+            let name = format!("groups in the order of {different} keys");
+            check(&name, sort(grouped, &[key(1), key(0)], 1), width, true, random);
         }
     });
 }
@@ -357,11 +396,20 @@ fn plans() -> Vec<(&'static str, Node, usize)> {
     let shared = Arc::new(*some(random));
     let reader = || Node::Shared { id: 0, input: Arc::clone(&shared) };
     vec![
-        ("sort", Node::Sort { input: some(random), keys: [sort_key].into(), top: None }, WIDTH),
+        ("sort", Node::Sort { input: some(random), keys: [sort_key].into(), top: None, presorted: 0 }, WIDTH),
         ("left join", in_order, width),
         ("full join", full, width),
         ("join in passes", passes, width),
-        ("groups", Node::Aggregate { input: many(random), keys: columns(&[2]).into(), calls: [ordered].into() }, 2),
+        (
+            "groups",
+            Node::Aggregate {
+                input: many(random),
+                keys: columns(&[2]).into(),
+                calls: [ordered].into(),
+                presorted: [].into(),
+            },
+            2,
+        ),
         ("distinct", Node::Distinct { input: many(random), columns: WIDTH, sorted: false }, WIDTH),
         ("except", Node::SetOp { op: SetOp::Except, all: false, left: many(random), right: some(random) }, WIDTH),
         ("shared", Node::Append { inputs: vec![reader(), reader()] }, WIDTH),

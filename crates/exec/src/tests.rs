@@ -120,11 +120,22 @@ fn groups_take_null_for_a_value_and_no_input_for_one_group() {
         let args = || vec![Expr::Column(1)];
         vec![call("count", Vec::new(), false), call("count", args(), false), call("count", args(), true)]
     };
-    let grouped = Node::Aggregate { input: Box::new(input()), keys: [Expr::Column(0)].into(), calls: calls().into() };
+    let grouped = Node::Aggregate {
+        input: Box::new(input()),
+        keys: [Expr::Column(0)].into(),
+        calls: calls().into(),
+        presorted: [].into(),
+    };
     assert_eq!(rows_of(grouped, 4), [[1, 2, 2, 1], [NULL, 2, 2, 2], [2, 1, 0, 0]]);
-    let empty = Node::Aggregate { input: Box::new(values(&[])), keys: [].into(), calls: calls().into() };
+    let empty =
+        Node::Aggregate { input: Box::new(values(&[])), keys: [].into(), calls: calls().into(), presorted: [].into() };
     assert_eq!(rows_of(empty, 3), [[0, 0, 0]]);
-    let none = Node::Aggregate { input: Box::new(values(&[])), keys: [Expr::Column(0)].into(), calls: calls().into() };
+    let none = Node::Aggregate {
+        input: Box::new(values(&[])),
+        keys: [Expr::Column(0)].into(),
+        calls: calls().into(),
+        presorted: [].into(),
+    };
     assert!(rows_of(none, 4).is_empty());
 }
 
@@ -132,7 +143,7 @@ fn groups_take_null_for_a_value_and_no_input_for_one_group() {
 fn sorting_is_stable_and_puts_nulls_where_asked() {
     let input = || values(&[&[2, 1], &[NULL, 2], &[1, 3], &[2, 4], &[NULL, 5]]);
     let sorted = |key: SortKey, top: Option<Expr>| {
-        rows_of(Node::Sort { input: Box::new(input()), keys: [key].into(), top }, 2)
+        rows_of(Node::Sort { input: Box::new(input()), keys: [key].into(), top, presorted: 0 }, 2)
             .iter()
             .map(|row| row[1])
             .collect::<Vec<_>>()
@@ -153,6 +164,7 @@ fn many_rows_are_sorted_in_pieces() {
         input: Box::new(series),
         keys: [SortKey { expr, descending: true, nulls_first: false }].into(),
         top: None,
+        presorted: 0,
     };
     let rows = rows_of(sort, 1);
     assert_eq!(rows.len(), 100_000);
@@ -226,8 +238,12 @@ fn a_scalar_query_of_two_rows_is_an_error() {
 #[test]
 fn a_canceled_statement_ends() {
     let series = Node::Series { series: Series::Ints, args: [int(0), int(i64::MAX)].into(), numbered: false };
-    let count =
-        Node::Aggregate { input: Box::new(series), keys: [].into(), calls: [call("count", Vec::new(), false)].into() };
+    let count = Node::Aggregate {
+        input: Box::new(series),
+        keys: [].into(),
+        calls: [call("count", Vec::new(), false)].into(),
+        presorted: [].into(),
+    };
     let cancel = AtomicBool::new(true);
     let how = How { cancel: &cancel, ..How::default() };
     let error = run_how(&fragment(count, 1, 0), &mut MemoryTxn::default(), &how).unwrap_err();
@@ -453,7 +469,7 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             }
             joined
         }
-        Node::Aggregate { input, keys, calls } => {
+        Node::Aggregate { input, keys, calls, .. } => {
             let rows = model(input, tables, slots);
             let mut groups: Vec<(Vec<Datum>, Vec<Vec<Datum>>)> = Vec::new();
             if keys.is_empty() {
@@ -498,7 +514,7 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             }
             kept
         }
-        Node::Sort { input, keys, top } => {
+        Node::Sort { input, keys, top, .. } => {
             let mut rows = model(input, tables, slots);
             let order: Vec<_> = keys
                 .iter()
@@ -610,6 +626,15 @@ impl Maker {
         (0..random.usize(1..3)).map(|_| key(random.usize(..width), random.bool(), random.bool())).collect()
     }
 
+    /// The same, whose rows come in an order.
+    fn presorted(&mut self, depth: usize, filled: &[usize], keys: &[SortKey]) -> Node {
+        let input = self.node(depth, filled);
+        if keys.is_empty() {
+            return input;
+        }
+        Node::Sort { input: Box::new(input), keys: keys.into(), top: None, presorted: 0 }
+    }
+
     /// A plan with two columns. The slots `filled` hold something.
     fn node(&mut self, depth: usize, filled: &[usize]) -> Node {
         let small = |random: &mut fastrand::Rng| if random.u8(..5) == 0 { NULL } else { random.i64(0..6) };
@@ -684,11 +709,14 @@ impl Maker {
                 if matches!(kind, JoinKind::Semi | JoinKind::Anti) { join } else { cut(join) }
             }
             6 => {
-                let input = Box::new(self.node(depth - 1, filled));
                 let name = *self.random.choice(&["count", "min", "max"]).unwrap();
                 let mut call = call(name, vec![Expr::Column(1)], self.random.bool());
                 call.filter = self.maybe_condition(2, filled);
-                Node::Aggregate { input, keys: [Expr::Column(0)].into(), calls: [call].into() }
+                let order = [key(0, self.random.bool(), self.random.bool())];
+                let presorted = if self.random.bool() { &[0][..] } else { &[] };
+                let input = Box::new(self.presorted(depth - 1, filled, &order[..presorted.len()]));
+                let keys = [Expr::Column(0)].into();
+                Node::Aggregate { input, keys, calls: [call].into(), presorted: presorted.into() }
             }
             7 => Node::Distinct {
                 input: Box::new(self.node(depth - 1, filled)),
@@ -698,7 +726,9 @@ impl Maker {
             8 => {
                 let keys = self.sort_keys(2);
                 let top = self.random.bool().then(|| int(self.random.i64(0..9)));
-                Node::Sort { input: Box::new(self.node(depth - 1, filled)), keys: keys.into(), top }
+                let presorted = self.random.usize(0..=keys.len());
+                let input = self.presorted(depth - 1, filled, &keys[..presorted]);
+                Node::Sort { input: Box::new(input), keys: keys.into(), top, presorted }
             }
             9 => {
                 let count = |random: &mut fastrand::Rng| random.bool().then(|| int(random.i64(0..9)));

@@ -376,7 +376,7 @@ impl Writer<'_> {
                 }
                 names
             }
-            Node::Aggregate { input, keys, calls } => {
+            Node::Aggregate { input, keys, calls, .. } => {
                 let columns = self.names(input, slots);
                 let names = Names { columns: &columns, slots };
                 let keys = keys.iter().map(|key| expr_text(key, names));
@@ -583,16 +583,25 @@ impl Writer<'_> {
                 self.usage(node, hash, true);
                 self.node(right, slots, hash.below());
             }
-            Node::Aggregate { input, keys, calls } => {
+            Node::Aggregate { input, keys, calls, presorted } => {
                 let columns = self.names(input, slots);
                 let names = Names { columns: &columns, slots };
-                self.head(node, place, if keys.is_empty() { "Aggregate" } else { "HashAggregate" });
+                let name = match (keys.is_empty(), presorted.is_empty()) {
+                    (true, _) => "Aggregate",
+                    (false, true) => "HashAggregate",
+                    (false, false) => "GroupAggregate",
+                };
+                self.head(node, place, name);
                 if self.options.verbose {
                     let calls: Vec<String> = calls.iter().map(|call| call_text(call, names)).collect();
                     self.list(place, "Output", calls);
                 }
                 if !keys.is_empty() {
                     self.list(place, "Group Key", keys.iter().map(|key| expr_text(key, names)).collect());
+                }
+                if !presorted.is_empty() && presorted.len() < keys.len() {
+                    let presorted = presorted.iter().map(|&key| expr_text(&keys[key], names));
+                    self.list(place, "Presorted Key", presorted.collect());
                 }
                 let exprs = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
                 self.usage(node, place, !keys.is_empty());
@@ -608,12 +617,15 @@ impl Writer<'_> {
                 }
                 self.node(input, slots, place.below());
             }
-            Node::Sort { input, keys, top } => {
+            Node::Sort { input, keys, top, presorted } => {
                 let columns = self.names(input, slots);
                 let names = Names { columns: &columns, slots };
-                self.head(node, place, "Sort");
+                self.head(node, place, if *presorted > 0 { "Incremental Sort" } else { "Sort" });
                 let keys: Vec<String> = keys.iter().map(|key| sort_key(key, names)).collect();
-                self.list(place, "Sort Key", keys);
+                self.list(place, "Sort Key", keys.clone());
+                if *presorted > 0 {
+                    self.list(place, "Presorted Key", keys[..*presorted].to_vec());
+                }
                 if let Some(top) = top {
                     self.property(place, "Rows Kept", expr_text(top, names));
                 }

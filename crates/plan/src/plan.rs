@@ -117,13 +117,15 @@ pub enum Node {
         right_width: usize,
     },
     /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no
-    /// input.
-    Aggregate { input: Box<Node>, keys: Exprs, calls: Arc<[AggregateCall]> },
+    /// input. Rows that are equal in the `presorted` ones of the keys, if there are any, come side
+    /// by side, and their groups are given in that order.
+    Aggregate { input: Box<Node>, keys: Exprs, calls: Arc<[AggregateCall]>, presorted: Arc<[usize]> },
     /// One row of those that are equal in the first `columns` columns. With `sorted` they come side
     /// by side, and the first one stays (DISTINCT ON).
     Distinct { input: Box<Node>, columns: usize, sorted: bool },
-    /// In order. With `top` (a LIMIT above, its OFFSET added) only the first `top` rows are kept.
-    Sort { input: Box<Node>, keys: Arc<[SortKey]>, top: Option<Expr> },
+    /// In order. With `top` (a LIMIT above, its OFFSET added) only the first `top` rows are kept. The
+    /// input comes in the order of the first `presorted` keys, which are columns.
+    Sort { input: Box<Node>, keys: Arc<[SortKey]>, top: Option<Expr>, presorted: usize },
     /// `OFFSET`, `LIMIT`.
     Limit { input: Box<Node>, limit: Option<Expr>, offset: Option<Expr> },
     /// `UNION ALL`: one after the other.

@@ -110,6 +110,10 @@ fn described(label: &str) -> Vec<(&'static str, Value)> {
             keys.push(("Strategy", "Hashed"));
             "Aggregate"
         }
+        "GroupAggregate" => {
+            keys.push(("Strategy", "Sorted"));
+            "Aggregate"
+        }
         "Nested Loop" | "Hash Join" => {
             keys.push(("Join Type", "Inner"));
             name

@@ -6,7 +6,8 @@ use colibri_catalog::{Index, Table};
 use colibri_txn::{ColumnSet, Direction};
 use colibri_types::{Datum, Type, prefix::PatternKind};
 
-use super::{Layout, Ordered, Planned, Planner, Sampled, Sizes, filtered};
+use super::order::{self, Fit, Order, Ordered};
+use super::{Layout, Planned, Planner, Sampled, Sizes, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Test};
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
@@ -97,6 +98,17 @@ impl Path {
     fn gather_cost(&self) -> f64 {
         SEEK_COST + self.rows
     }
+}
+
+/// The way that costs least.
+#[derive(Debug)]
+pub(super) struct Cheapest {
+    /// What it costs in the order that is wanted, and under the limit.
+    pub(super) cost: f64,
+    pub(super) path: Path,
+    pub(super) direction: Direction,
+    /// About how many rows it is followed for, where a limit ends it.
+    pub(super) taken: Option<f64>,
 }
 
 /// What is asked of a table.
@@ -457,6 +469,14 @@ impl Wanted<'_> {
         })
     }
 
+    /// About how many rows are equal in the first columns of the order that a path gives.
+    fn rows_alike(&self, path: &Path, columns: usize, sizes: &dyn Sizes) -> f64 {
+        let index = path.index.as_ref();
+        let first = path.order.first().map(|first| first.column);
+        let before = self.key(index).iter().position(|(column, ..)| Some(*column) == first).unwrap_or(0);
+        order::rows_alike(sizes, self.table, index.map(|index| &**index), before + columns)
+    }
+
     /// What a key's entries are ordered by: those of an index end with the row's key.
     fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
         let ordered = |(column, descending, nulls_first): (usize, bool, bool)| Ordered {
@@ -533,75 +553,59 @@ pub(super) fn left_by(conditions: usize) -> f64 {
     FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
 }
 
-/// Whether rows ordered one way are ordered as wanted, perhaps read backward.
-pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Direction> {
-    if wanted.is_empty() {
-        return Some(Direction::Forward);
-    }
-    if wanted.len() > order.len() {
-        return None;
-    }
-    let matches = |flipped: bool| {
-        wanted.iter().zip(order).all(|(wanted, has)| {
-            wanted.column == has.column
-                && (wanted.descending != has.descending) == flipped
-                && (has.not_null || (wanted.nulls_first != has.nulls_first) == flipped)
-        })
-    };
-    if matches(false) {
-        Some(Direction::Forward)
-    } else if matches(true) {
-        Some(Direction::Backward)
-    } else {
-        None
-    }
-}
-
 impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at
     /// most.
-    pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
-        let (_, path, direction) = self.cheapest_cost(wanted, order, limit);
-        (path, direction)
-    }
-
-    /// The same, with what it costs in this order and under this limit.
-    pub(super) fn cheapest_cost(
-        &self,
-        wanted: &Wanted<'_>,
-        order: &[Ordered],
-        limit: Option<f64>,
-    ) -> (f64, Path, Direction) {
+    pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &Order<'_>, limit: Option<f64>) -> Cheapest {
         let paths = wanted.paths(self.sizes);
         // All ways lead to the same rows. How many there are is known best to the one that says the
         // least.
         let matching = |path: &Path| path.rows * self.left_of(wanted, path);
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
-        let mut best: Option<(f64, Path, Direction)> = None;
+        let mut best: Option<Cheapest> = None;
         for path in paths {
             // Reading all of an index is of use only for its order or if it holds all.
-            let whole = path.ranges.is_everything() && path.union.is_empty();
-            let order: Vec<Ordered> =
-                order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
-            let direction = satisfies(&path.order, &order).or(path.unique.then_some(Direction::Forward));
-            if path.index.is_some() && whole && (direction.is_none() || order.is_empty()) {
+            let is_whole = path.ranges.is_everything() && path.union.is_empty();
+            let columns: Vec<Ordered> =
+                order.columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
+            let is_fixed = columns.is_empty();
+            let (fit, direction) = match path.unique {
+                true => (Fit::Whole, Direction::Forward),
+                false => Order { columns: &columns, ..*order }.fit_either_way(&path.order),
+            };
+            let is_of_use = match fit {
+                Fit::No => false,
+                Fit::Part(_) => limit.is_some(),
+                Fit::Whole => !is_fixed,
+            };
+            if path.index.is_some() && is_whole && !is_of_use {
                 continue;
             }
-            let mut cost = path.cost;
-            match direction {
-                Some(_) => {
-                    if let Some(limit) = limit.filter(|_| !order.is_empty()) {
-                        // In an order that the conditions say nothing about, rows that fulfil them
-                        // may all come late.
-                        let late = if whole && !wanted.conditions.is_empty() { LATE } else { 1.0 };
-                        cost *= (late * limit / found).min(1.0);
-                        cost += SEEK_COST;
+            // In an order that the conditions say nothing about, rows that fulfil them may all come
+            // late.
+            let late = if is_whole && !wanted.conditions.is_empty() { LATE } else { 1.0 };
+            let share = |taken: f64| (late * taken / found).min(1.0);
+            let (mut cost, mut taken) = (path.cost, None);
+            match fit {
+                Fit::Whole => {
+                    taken = limit.filter(|_| order.is_any() || !is_fixed);
+                    if let Some(taken) = taken.filter(|_| !is_fixed) {
+                        cost = cost * share(taken) + SEEK_COST;
                     }
                 }
-                None => cost += path.rows * path.rows.max(2.0).log2() * SORT_COST,
+                Fit::Part(columns) => {
+                    let alike = wanted.rows_alike(&path, columns, self.sizes);
+                    let matching = (alike * found / path.rows.max(1.0)).clamp(1.0, found);
+                    taken = limit.map(|limit| limit + matching);
+                    if let Some(taken) = taken {
+                        cost = cost * share(taken) + SEEK_COST;
+                    }
+                    cost += order.sort_cost(taken.unwrap_or(found).min(found), matching);
+                }
+                Fit::No => cost += order.sort_cost(path.rows, path.rows),
             }
-            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                best = Some((cost, path, direction.unwrap_or(Direction::Forward)));
+            if best.as_ref().is_none_or(|best| cost < best.cost) {
+                best = Some(Cheapest { cost, path, direction, taken });
             }
         }
         best.expect("the primary key's path is always there")
@@ -706,13 +710,7 @@ impl Planner<'_> {
         let order = path.order.iter().map(|ordered| Ordered { column: base + ordered.column, ..*ordered });
         let order = match direction {
             Direction::Forward => order.collect(),
-            Direction::Backward => order
-                .map(|ordered| Ordered {
-                    descending: !ordered.descending,
-                    nulls_first: !ordered.nulls_first,
-                    ..ordered
-                })
-                .collect(),
+            Direction::Backward => order.map(Ordered::reversed).collect(),
         };
         let covering = path.covering;
         let mut access = path.access(covering);

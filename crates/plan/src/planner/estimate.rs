@@ -3,6 +3,7 @@
 use super::access::{LOOKUP_COST, SEEK_COST, Wanted};
 use super::joins::HASH_COST;
 use super::lateral::rows_of_calls;
+use super::order::Order;
 use super::relation::SYSTEM_ROWS;
 use super::{Planner, joins::columns_of};
 use crate::bind::rewrite;
@@ -96,7 +97,7 @@ impl Planner<'_> {
             Source::Table(table) => {
                 let wanted =
                     Wanted { table, base: relation.base, columns: &[], conditions: &conditions, known: &|_| false };
-                let (path, _) = self.cheapest(&wanted, &[], None);
+                let path = self.cheapest(&wanted, &Order::ANY, None).path;
                 return (path.rows * self.left_of(&wanted, &path)).max(1.0);
             }
             _ => self.all_rows_of(relation),

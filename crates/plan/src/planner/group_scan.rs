@@ -11,6 +11,7 @@ use colibri_catalog::{Index, Table, record};
 use colibri_types::key::is_exact;
 
 use super::access::{SKIPPED_ROWS_MIN, Wanted};
+use super::order::{Order, Ordered, order_of_key};
 use super::{Planner, Rewrites, filtered};
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -33,19 +34,21 @@ impl Planner<'_> {
         alike.map_or(rows, |alike| (rows / alike.per_value.max(1.0)).max(1.0))
     }
 
-    /// Rows of groups, their keys first, if it is cheaper to ask a key for them.
-    pub(super) fn groups_from_key(&self, select: &Select, group: &Group) -> Option<Node> {
+    /// Rows of groups, their keys first, if it is cheaper to ask a key for them; and what they are
+    /// ordered by.
+    pub(super) fn groups_from_key(&self, select: &Select, group: &Group) -> Option<(Node, Vec<Ordered>)> {
         if !select.grouped_rows.is_empty() {
             return None;
         }
         if group.keys.is_empty() {
-            return self.of_different_values(select, group);
+            return Some((self.of_different_values(select, group)?, Vec::new()));
         }
         self.by_key_ends(select, &columns_of(&group.keys)?, &group.calls)
     }
 
-    /// The different rows of a SELECT's output, if it is cheaper to ask a key for them.
-    pub(super) fn different_from_key(&self, select: &Select) -> Option<Node> {
+    /// The different rows of a SELECT's output, if it is cheaper to ask a key for them; and what they
+    /// are ordered by.
+    pub(super) fn different_from_key(&self, select: &Select) -> Option<(Node, Vec<Ordered>)> {
         let is_plain = select.group.is_none() && select.extras.is_empty();
         if !is_plain || select.distinct != Distinct::All(select.output.len()) {
             return None;
@@ -54,10 +57,10 @@ impl Planner<'_> {
         let mut keys = output.clone();
         keys.sort_unstable();
         keys.dedup();
-        let node = self.by_key_ends(select, &keys, &[])?;
+        let (node, order) = self.by_key_ends(select, &keys, &[])?;
         let place = |column| keys.iter().position(|&key| key == column).map(Expr::Column);
         let exprs: Vec<Expr> = output.into_iter().map(place).collect::<Option<_>>()?;
-        Some(Node::Project { input: Box::new(node), exprs: exprs.into() })
+        Some((Node::Project { input: Box::new(node), exprs: exprs.into() }, order))
     }
 
     /// `count(DISTINCT k)` and its like: aggregates of the different values of one column.
@@ -70,7 +73,8 @@ impl Planner<'_> {
         if !group.calls.iter().all(is_of_it) {
             return None;
         }
-        let input = Box::new(self.by_key_ends(select, &columns_of(std::slice::from_ref(first))?, &[])?);
+        let (input, _) = self.by_key_ends(select, &columns_of(std::slice::from_ref(first))?, &[])?;
+        let input = Box::new(input);
         let plain = |call: &AggregateCall| AggregateCall {
             aggregate: call.aggregate,
             args: vec![Expr::Column(0)],
@@ -79,11 +83,12 @@ impl Planner<'_> {
             order: Vec::new(),
         };
         let calls = group.calls.iter().map(plain).collect();
-        Some(Node::Aggregate { input, keys: [].into(), calls })
+        Some(Node::Aggregate { input, keys: [].into(), calls, presorted: [].into() })
     }
 
-    /// Groups by columns of a table, places in the wide row, in the order asked for.
-    fn by_key_ends(&self, select: &Select, keys: &[usize], calls: &[AggregateCall]) -> Option<Node> {
+    /// Groups by columns of a table, places in the wide row, in the order asked for; and what they
+    /// are ordered by.
+    fn by_key_ends(&self, select: &Select, keys: &[usize], calls: &[AggregateCall]) -> Option<(Node, Vec<Ordered>)> {
         let ([relation], Some(From::Relation(0))) = (&select.relations[..], &select.from) else { return None };
         let Source::Table(table) = &relation.source else { return None };
         let rewrites = self.sizes.rewrites();
@@ -108,7 +113,7 @@ impl Planner<'_> {
             let wanted =
                 Wanted { table, base: relation.base, columns: &keys, conditions: &conditions, known: &|_| false };
             let groups = self.groups_of_key(table, scan.index.as_deref(), scan.columns);
-            if groups * cost_of_group(calls.len()) >= self.cheapest_cost(&wanted, &[], None).0 {
+            if groups * cost_of_group(calls.len()) >= self.cheapest(&wanted, &Order::ANY, None).cost {
                 return None;
             }
         }
@@ -119,13 +124,14 @@ impl Planner<'_> {
             condition
         });
         let columns = scan.columns;
+        let given = order_of_key(table, scan.index.as_deref(), columns, relation.base);
         let node = filtered(Node::GroupScan(Arc::new(scan)), bound.collect());
         if order == keys {
-            return Some(node);
+            return Some((node, given));
         }
         let calls = (columns..columns + calls.len()).map(Expr::Column);
         let exprs: Vec<Expr> = keys.iter().map(|&key| Expr::Column(place(key))).chain(calls).collect();
-        Some(Node::Project { input: Box::new(node), exprs: exprs.into() })
+        Some((Node::Project { input: Box::new(node), exprs: exprs.into() }, given))
     }
 }
 

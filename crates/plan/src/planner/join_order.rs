@@ -17,7 +17,8 @@ use super::joins::{
     Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, columns_of, equality, hand_out, needed_inside,
     needed_with, take_apart,
 };
-use super::query::{limit_of_rows, needed_above, wanted_order};
+use super::order::{Order, limit_of_rows, wanted_order};
+use super::query::needed_above;
 use super::relation::is_constant;
 use super::{Asked, Planner, Rewrites};
 use crate::bind::rewrite;
@@ -53,12 +54,13 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
     }
     let Some(mut from) = select.from.take() else { return Ok(()) };
     planner.samples = true;
-    let order = asked.query.and_then(|query| wanted_order(query, select)).unwrap_or_default();
+    let mut columns = Vec::new();
+    let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &mut columns));
     let tables = Tables {
         relations: &select.relations,
         needed: &needed_above(select, asked.columns),
-        order: &order,
-        limit: asked.query.and_then(|query| limit_of_rows(query, select)),
+        order,
+        limit: asked.query.and_then(|query| limit_of_rows(query, select, &order, planner.sizes)),
         chooses: false,
     };
     let needed = needed_inside(&tables);
@@ -105,7 +107,7 @@ impl Planner<'_> {
     fn order(&mut self, from: &mut From, conditions: &mut Vec<Expr>, tables: &Tables<'_>) -> Result<()> {
         let From::Join { kind, left, right, on } = &mut *from else { return Ok(()) };
         let needed = needed_with(tables, on.iter().chain(&*conditions));
-        let other = Tables { needed: &needed, order: &[], limit: None, ..*tables };
+        let other = Tables { needed: &needed, order: Order::ANY, limit: None, ..*tables };
         // Each row of the side that an outer join keeps gives one at least.
         let keeps = matches!(kind, Join::Left | Join::Right) && conditions.is_empty();
         let kept = if keeps { Tables { needed: &needed, ..*tables } } else { Tables { ..other } };
@@ -258,7 +260,7 @@ impl Planner<'_> {
             rows[set] = match rest {
                 0 => {
                     if items[last].is_inner() {
-                        best[set] = Some(Best { cost: self.cost_alone(&items[last], estimates[last], tables), last });
+                        best[set] = Some(Best { cost: self.alone(&items[last], estimates[last], tables).0, last });
                     }
                     estimates[last]
                 }

@@ -13,12 +13,13 @@ use colibri_catalog::Table;
 use colibri_txn::Direction;
 use colibri_types::{Error, Result, SqlState, pulse};
 
-use super::access::{LOOKUP_COST, Path, SEEK_COST, SORT_COST, Wanted, satisfies};
+use super::access::{LOOKUP_COST, Path, SEEK_COST, Wanted};
 use super::cost::ordered;
 use super::lateral::{OuterValues, rows_of_calls};
+use super::order::{Fit, Order};
 use super::relation::{SYSTEM_ROWS, gated, is_constant};
 use super::values_first::{FEW_ROWS, Leads};
-use super::{Ordered, Planned, Planner, filtered};
+use super::{Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
 use crate::logical::{From, Join, Relation, Source};
@@ -42,8 +43,8 @@ pub(super) struct Tables<'q> {
     pub(super) relations: &'q [Relation],
     /// For each relation, its columns that are needed above FROM.
     pub(super) needed: &'q [Vec<usize>],
-    /// The order that would spare a sort, as columns of the wide row.
-    pub(super) order: &'q [Ordered],
+    /// The order that would spare a sort.
+    pub(super) order: Order<'q>,
     /// How many rows are taken at most, if a LIMIT says so.
     pub(super) limit: Option<f64>,
     /// Whether the run may choose between two orders of the joins.
@@ -279,7 +280,7 @@ impl Planner<'_> {
         let smallest_first = self.in_two_ways(|planner| {
             planner.one_after_another(&order, items, &estimates, across, &Tables { limit: None, ..*tables })
         })?;
-        if first == in_order && satisfies(&smallest_first.1.order, tables.order) == Some(Direction::Forward) {
+        if first == in_order && tables.order.fit(&smallest_first.1.order) != Fit::No {
             let planned = self.one_after_another(&[first], items_again, &estimates, across_again, tables)?;
             return Ok(planned.1);
         }
@@ -289,23 +290,21 @@ impl Planner<'_> {
     /// The part whose table has an order that spares the sort in front of a LIMIT.
     pub(super) fn in_order(&self, items: &[Item<'_>], first: usize, tables: &Tables<'_>) -> Option<usize> {
         tables.limit?;
-        let at = tables.order.first()?.column;
+        let at = tables.order.columns.first()?.column;
         let in_order = items.iter().position(|item| item.is_inner() && item.columns.has(at))?;
         let item = &items[in_order];
         let From::Relation(index) = item.from else { return None };
         let Source::Table(table) = &tables.relations[*index].source else { return None };
-        let is_own = tables.order.iter().all(|ordered| item.columns.has(ordered.column));
-        if !is_own || !item.keys.is_empty() || !(self.may_have_two_ways() || first == in_order) {
+        if !item.keys.is_empty() || !(self.may_have_two_ways() || first == in_order) {
             return None;
         }
         let wanted = by_itself(table, *index, item, tables);
-        let base = tables.relations[*index].base;
-        let order: Vec<Ordered> =
-            tables.order.iter().map(|ordered| Ordered { column: ordered.column - base, ..*ordered }).collect();
+        let columns = tables.order.of_relation(&tables.relations[*index]);
+        let order = tables.order.over(&columns);
         let gives = |path: &Path| {
-            let left: Vec<Ordered> =
-                order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
-            path.unique || satisfies(&path.order, &left).is_some()
+            let left = columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column));
+            let left = Order { columns: &left.copied().collect::<Vec<_>>(), ..order };
+            path.unique || left.fit_either_way(&path.order).0 != Fit::No
         };
         wanted.paths(self.sizes).iter().any(gives).then_some(in_order)
     }
@@ -327,9 +326,8 @@ impl Planner<'_> {
         let tables = &Tables { limit: Some(limit * per_row), ..*tables };
         let (cost, planned) =
             self.in_two_ways(|planner| planner.one_after_another(&[in_order], items, estimates, across, tables))?;
-        let sort_cost = all.rows * all.rows.max(2.0).log2() * SORT_COST;
-        let is_sorted = satisfies(&planned.order, tables.order) == Some(Direction::Forward);
-        Ok(if is_sorted && cost < all_cost + sort_cost { planned } else { all })
+        let is_in_order = tables.order.fit(&planned.order) != Fit::No;
+        Ok(if is_in_order && cost < all_cost + tables.order.sort_cost(all.rows, all.rows) { planned } else { all })
     }
 
     /// Joins the parts: first those in the order given, one at least, then each time the one that
@@ -342,18 +340,18 @@ impl Planner<'_> {
         mut across: Vec<Expr>,
         tables: &Tables<'_>,
     ) -> Result<(f64, Planned)> {
-        let single = Tables { order: &[], limit: None, ..*tables };
+        let single = Tables { order: Order::ANY, limit: None, ..*tables };
         let taken: Vec<Vec<usize>> = items.iter().map(|item| self.taken(item.from, tables.relations)).collect();
         let (&first, order) = order.split_first().ok_or_else(|| Error::internal("no part of FROM is the first"))?;
         let mut order = order.iter().copied();
         let mut left: Vec<usize> = (0..items.len()).filter(|&item| item != first).collect();
         // Only the first one's order can last to the end.
-        let mut all_cost = self.cost_alone(&items[first], estimates[first], tables);
+        let (mut all_cost, taken_alone) = self.alone(&items[first], estimates[first], tables);
         let mut planned = self.part(&items[first], tables)?;
         let mut columns = items[first].columns.clone();
         // A LIMIT ends the join as soon as it has enough, if nothing has to be sorted before.
-        let is_limited = tables.order.is_empty() || satisfies(&planned.order, tables.order) == Some(Direction::Forward);
-        let wanted = if is_limited { tables.limit.map(|limit| limit * LIMIT_SLACK) } else { None };
+        let is_limited = tables.order.fit(&planned.order) != Fit::No;
+        let wanted = taken_alone.filter(|_| is_limited).map(|taken| taken * LIMIT_SLACK);
         while !left.is_empty() {
             let connected = |item: usize| {
                 let on = if items[item].is_inner() { &across } else { &items[item].on };
@@ -418,21 +416,20 @@ impl Planner<'_> {
     }
 
     /// What reading a part takes that is the first one: as much of it as is wanted, in the order
-    /// that is wanted.
-    pub(super) fn cost_alone(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> f64 {
-        let From::Relation(index) = item.from else { return estimate };
-        let relation = &tables.relations[*index];
-        let Source::Table(table) = &relation.source else { return estimate };
-        let own = |ordered: &Ordered| item.columns.has(ordered.column);
-        let order: Vec<Ordered> = match tables.order.iter().all(own) {
-            true => tables
-                .order
-                .iter()
-                .map(|ordered| Ordered { column: ordered.column - relation.base, ..*ordered })
-                .collect(),
-            false => Vec::new(),
+    /// that is wanted. And how many rows are read, if a limit ends that.
+    pub(super) fn alone(&self, item: &Item<'_>, estimate: f64, tables: &Tables<'_>) -> (f64, Option<f64>) {
+        let table = match item.from {
+            From::Relation(index) => match &tables.relations[*index].source {
+                Source::Table(table) => Some((*index, table)),
+                _ => None,
+            },
+            From::Join { .. } => None,
         };
-        self.cheapest_cost(&by_itself(table, *index, item, tables), &order, tables.limit).0
+        let Some((index, table)) = table else { return (estimate, tables.limit) };
+        let columns = tables.order.of_relation(&tables.relations[index]);
+        let wanted = by_itself(table, index, item, tables);
+        let cheapest = self.cheapest(&wanted, &tables.order.over(&columns), tables.limit);
+        (cheapest.cost, cheapest.taken)
     }
 
     /// About how many rows a part gives.
@@ -462,7 +459,7 @@ impl Planner<'_> {
         match &relation.source {
             Source::Table(table) => {
                 let wanted = by_itself(table, *index, item, tables);
-                let (path, _) = self.cheapest(&wanted, &[], None);
+                let path = self.cheapest(&wanted, &Order::ANY, None).path;
                 (path.rows * self.left_of(&wanted, &path)).max(1.0)
             }
             Source::Functions { calls, .. } => rows_of_calls(calls),
@@ -477,7 +474,7 @@ impl Planner<'_> {
         let From::Relation(index) = item.from else { return estimate };
         let relation = &tables.relations[*index];
         let Source::Table(table) = &relation.source else { return estimate };
-        (self.cheapest_cost(&by_itself(table, *index, item, tables), &[], None).0 - SEEK_COST).max(estimate)
+        (self.cheapest(&by_itself(table, *index, item, tables), &Order::ANY, None).cost - SEEK_COST).max(estimate)
     }
 
     /// How a part is best joined to what there is, and what that costs.
@@ -714,7 +711,7 @@ impl Planner<'_> {
         let needed = needed_with(tables, on.iter().chain(&conditions));
         let limited = &Tables { needed: &needed, ..*tables };
         let tables = &Tables { limit: None, ..*limited };
-        let inner_tables = &Tables { order: &[], ..*tables };
+        let inner_tables = &Tables { order: Order::ANY, ..*tables };
         let kept = Item::inner(left, tables.relations).conditions;
         // Each row on the left gives one at least, so no more of them are read than a LIMIT says.
         let outer = match kind {
@@ -722,11 +719,10 @@ impl Planner<'_> {
             Join::Left => self.item(left, kept, tables)?,
             _ => self.item(left, kept, inner_tables)?,
         };
-        let is_limited = kind == Join::Left
-            && conditions.is_empty()
-            && satisfies(&outer.order, tables.order) == Some(Direction::Forward);
-        let limit = if is_limited { limited.limit } else { None };
-        let outer_rows = limit.map_or(outer.rows, |limit| limit.min(outer.rows));
+        let is_limited = kind == Join::Left && conditions.is_empty() && tables.order.fit(&outer.order) != Fit::No;
+        let taken =
+            if is_limited { self.alone(&Item::inner(left, tables.relations), outer.rows, limited).1 } else { None };
+        let outer_rows = taken.map_or(outer.rows, |taken| taken.min(outer.rows));
         let (item, method) = if kind == Join::Full {
             let on = on.iter().cloned().flat_map(rewrite::conjuncts).collect();
             (Item { kind: JoinKind::Full, on, ..Item::inner(right, tables.relations) }, Method::Hash)

@@ -13,6 +13,7 @@ use colibri_types::{Error, Result};
 use super::access::SEEK_COST;
 use super::cost::ordered;
 use super::joins::{Columns, HASH_COST, Item, PARTNER_SHARE, Tables, columns_of, equality};
+use super::order::Order;
 use super::push_filters::push_down;
 use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
@@ -244,7 +245,7 @@ impl Planner<'_> {
         if left_over.len() == all_conditions {
             return Ok(None);
         }
-        let tables = Tables { relations: &relations, order: &[], limit: None, ..*tables };
+        let tables = Tables { relations: &relations, order: Order::ANY, limit: None, ..*tables };
         let asked = self.in_two_ways(|planner| planner.item(&from, left_over, &tables))?;
         let (each, once) = (self.work(&asked.node).1, self.work(&all.node).1 + all.rows * HASH_COST);
         let pays = outer.rows * (SEEK_COST + each) * ASKED_SLACK < once || rewrites == Rewrites::All;

@@ -24,6 +24,7 @@ mod join_order;
 mod joins;
 mod keyed_parts;
 mod lateral;
+mod order;
 mod outer_joins;
 pub mod passes;
 mod prune;
@@ -46,6 +47,7 @@ use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::Query;
 use crate::plan::{Fragment, KeyRanges, Node, OutputColumn};
+use order::Ordered;
 
 pub use query::cursor_rows;
 pub use write::{plan_delete, plan_insert, plan_update};
@@ -234,16 +236,6 @@ struct Planned {
     /// What its rows are ordered by: columns of the wide row, and whether descending with NULLs
     /// first. Rows that are equal in these come in any order.
     order: Vec<Ordered>,
-}
-
-/// A column that rows are ordered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ordered {
-    column: usize,
-    descending: bool,
-    nulls_first: bool,
-    /// The column has no NULLs, so where they would go does not matter.
-    not_null: bool,
 }
 
 /// Which column of the wide row each column of a node is.

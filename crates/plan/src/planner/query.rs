@@ -3,9 +3,10 @@
 use colibri_txn::Direction;
 use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
-use super::access::{Path, Wanted, satisfies};
+use super::access::{Path, Wanted};
 use super::joins::{Tables, add_needed};
-use super::{Asked, Layout, Ordered, Planned, Planner, filtered};
+use super::order::{limit_of_rows, presorted_groups, presorted_keys, wanted_order};
+use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -106,53 +107,17 @@ pub(super) fn needed_above(select: &Select, locked: &[usize]) -> Vec<Vec<usize>>
     needed
 }
 
-/// How many of the rows of FROM are taken at the most, if a LIMIT says so.
-pub(super) fn limit_of_rows(query: &Query, select: &Select) -> Option<f64> {
-    if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None }
-}
-
-/// The query's order as columns of the wide row, if it consists of such; without those that a
-/// condition fixes to one value.
-pub(super) fn wanted_order(query: &Query, select: &Select) -> Option<Vec<Ordered>> {
-    if query.order.is_empty() || select.group.is_some() {
-        return None;
-    }
-    let ordered = |key: &SortKey| {
-        let Expr::Column(output) = key.expr else { return None };
-        match select.output.get(output)? {
-            Expr::Column(column) => Some(Ordered {
-                column: *column,
-                descending: key.descending,
-                nulls_first: key.nulls_first,
-                not_null: false,
-            }),
-            _ => None,
-        }
-    };
-    let mut order: Vec<Ordered> = query.order.iter().map(ordered).collect::<Option<_>>()?;
-    let fixed = |column: usize| {
-        select.filter.iter().chain(select.kept_conditions()).any(|condition| {
-            let Expr::Compare { op: crate::expr::CompareOp::Eq, left, right } = condition else { return false };
-            let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
-            let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
-            (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
-        })
-    };
-    order.retain(|ordered| !fixed(ordered.column));
-    Some(order)
-}
-
 impl Planner<'_> {
     pub(super) fn query(&mut self, query: &Query) -> Result<Node> {
         pulse::work(UNITS_PER_QUERY)?;
-        let (node, sorted) = match &query.body {
+        let (node, presorted) = match &query.body {
             Body::Values(rows) => {
                 let mut rows = rows.clone();
                 rows.iter_mut().flatten().try_for_each(|value| self.prepare(value))?;
-                (Node::Values { rows: rows.into() }, false)
+                (Node::Values { rows: rows.into() }, 0)
             }
-            Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, false),
-            Body::Recursive(terms) => (self.recursive(terms)?, false),
+            Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, 0),
+            Body::Recursive(terms) => (self.recursive(terms)?, 0),
             Body::Select(select) => {
                 // Its wide row is another one.
                 let provided = std::mem::take(&mut self.provided);
@@ -167,7 +132,7 @@ impl Planner<'_> {
         };
         let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
         limit.iter_mut().chain(&mut offset).try_for_each(|count| self.prepare(count))?;
-        let sorts = !query.order.is_empty() && !sorted;
+        let sorts = presorted < query.order.len();
         let (mut node, late) = match &query.body {
             Body::Select(select) => match &select.distinct {
                 Distinct::No if sorts => put_off(node, query, &[]),
@@ -191,7 +156,7 @@ impl Planner<'_> {
             // out: then more are needed than LIMIT says.
             let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
             let top = if query.locks.is_empty() && !leaves_out { top } else { None };
-            node = Node::Sort { input: Box::new(node), keys: query.order.clone().into(), top };
+            node = Node::Sort { input: Box::new(node), keys: query.order.clone().into(), top, presorted };
         }
         if let Body::Select(select) = &query.body
             && let Distinct::On(places) = &select.distinct
@@ -242,39 +207,47 @@ impl Planner<'_> {
         Ok(Node::Recursive { id: terms.id, name: terms.name.clone(), all: terms.all, columns, first, again })
     }
 
-    /// Plans a SELECT; whether its rows come in the query's order.
-    fn select(&mut self, query: &Query, select: &Select, locked: &[usize]) -> Result<(Node, bool)> {
+    /// Plans a SELECT; and how many keys of the query's order its rows come in the order of.
+    fn select(&mut self, query: &Query, select: &Select, locked: &[usize]) -> Result<(Node, usize)> {
         let filter = select.filter.clone();
         let Some(from) = &select.from else {
             let one = filtered(Node::Values { rows: [Vec::new()].into() }, filter);
             let node = match &select.group {
-                Some(group) => grouped(group, with_grouped_rows(one, &Layout::default(), select)),
+                Some(group) => grouped(group, with_grouped_rows(one, &Layout::default(), select), &[]),
                 None => one,
             };
-            return Ok((listed(node, select), false));
+            return Ok(different(listed(node, select), query, select, 0));
         };
-        if let Some(group) = &select.group
-            && let Some(node) = self.shortcut(select, group).or_else(|| self.groups_from_key(select, group))
-        {
-            return Ok((listed(filtered(node, having(group)), select), false));
+        let rewrites = self.sizes.rewrites();
+        let presorted = |given: &[Ordered]| match presorted_keys(query, select, given) {
+            presorted if presorted < query.order.len() && rewrites == Rewrites::None => 0,
+            presorted => presorted,
+        };
+        if let Some(group) = &select.group {
+            let one_row = self.shortcut(select, group).map(|node| (node, Vec::new()));
+            if let Some((node, order)) = one_row.or_else(|| self.groups_from_key(select, group)) {
+                let node = listed(filtered(node, having(group)), select);
+                return Ok(different(node, query, select, presorted(&order)));
+            }
         }
         if locked.is_empty()
-            && let Some(node) = self.different_from_key(select)
+            && let Some((node, order)) = self.different_from_key(select)
         {
-            return Ok((node, false));
+            return Ok((node, presorted(&order)));
         }
         let needed = needed_above(select, locked);
-        let wanted = wanted_order(query, select);
-        let order = wanted.clone().unwrap_or_default();
-        let limit = limit_of_rows(query, select);
-        let tables = Tables { relations: &select.relations, needed: &needed, order: &order, limit, chooses: true };
+        let mut columns = Vec::new();
+        let order = wanted_order(query, select, &mut columns);
+        let limit = limit_of_rows(query, select, &order, self.sizes);
+        let tables = Tables { relations: &select.relations, needed: &needed, order, limit, chooses: true };
         let planned = self.from(from, filter, &tables)?;
-        let sorted = wanted.is_some_and(|wanted| satisfies(&planned.order, &wanted) == Some(Direction::Forward));
         if let Some(group) = &select.group {
-            let node = grouped(group, with_grouped_rows(planned.node, &planned.layout, select));
-            return Ok((listed(node, select), false));
+            let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
+            let presorted = presorted(&planned.order[..keys.len()]);
+            let rows = with_grouped_rows(planned.node, &planned.layout, select);
+            return Ok(different(listed(grouped(group, rows, &keys), select), query, select, presorted));
         }
-        let sorted = sorted && !select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
+        let presorted = presorted(&planned.order);
         let (node, mut exprs) = with_extras(planned.node, select, Places::of_rows(&planned.layout));
         let planned = Planned { node, ..planned };
         exprs.extend(locked.iter().map(|&place| planned.layout.bind(Expr::Column(place))));
@@ -283,8 +256,7 @@ impl Planner<'_> {
             && exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
         let node =
             if same { planned.node } else { Node::Project { input: Box::new(planned.node), exprs: exprs.into() } };
-        let sorted = sorted && !matches!(select.distinct, Distinct::All(_));
-        Ok((distinct(node, &select.distinct), sorted))
+        Ok(different(node, query, select, presorted))
     }
 
     /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows
@@ -372,7 +344,7 @@ impl Planner<'_> {
         let scanned = self.scan(&wanted, path, direction, &|expr| expr);
         let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
         let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
-        Some(grouped(&group, (one, Places::of_rows(&scanned.layout))))
+        Some(grouped(&group, (one, Places::of_rows(&scanned.layout)), &[]))
     }
 }
 
@@ -435,8 +407,9 @@ impl Places {
     }
 }
 
-/// Groups of rows, as far as HAVING wants them.
-fn grouped(group: &Group, (input, places): (Node, Places)) -> Node {
+/// Groups of rows, as far as HAVING wants them. The rows come in the order of the keys at
+/// `presorted`.
+fn grouped(group: &Group, (input, places): (Node, Places), presorted: &[usize]) -> Node {
     let bind = |exprs: &[Expr]| exprs.iter().map(|expr| places.bind(expr)).collect::<Vec<_>>();
     let call = |call: &AggregateCall| AggregateCall {
         aggregate: call.aggregate,
@@ -446,7 +419,8 @@ fn grouped(group: &Group, (input, places): (Node, Places)) -> Node {
         order: places.bind_keys(&call.order),
     };
     let (keys, calls) = (bind(&group.keys), group.calls.iter().map(call).collect());
-    filtered(Node::Aggregate { input: Box::new(input), keys: keys.into(), calls }, having(group))
+    let (input, keys, presorted) = (Box::new(input), keys.into(), presorted.into());
+    filtered(Node::Aggregate { input, keys, calls, presorted }, having(group))
 }
 
 /// HAVING over the group's row.
@@ -458,7 +432,7 @@ fn having(group: &Group) -> Vec<Expr> {
 /// The SELECT list over groups, or over the only row where there is no FROM.
 fn listed(node: Node, select: &Select) -> Node {
     let (node, exprs) = with_extras(node, select, Places::of_select(select));
-    distinct(Node::Project { input: Box::new(node), exprs: exprs.into() }, &select.distinct)
+    Node::Project { input: Box::new(node), exprs: exprs.into() }
 }
 
 /// What the SELECT list has of several rows, as columns behind a node's: the node, and the list's
@@ -483,7 +457,7 @@ fn with_extras(node: Node, select: &Select, mut places: Places) -> (Node, Vec<Ex
         let mut keys: Vec<SortKey> = partition.iter().map(together).collect();
         keys.extend(places.bind_keys(order));
         if !keys.is_empty() {
-            node = Node::Sort { input: Box::new(node), keys: keys.into(), top: None };
+            node = Node::Sort { input: Box::new(node), keys: keys.into(), top: None, presorted: 0 };
         }
         node = Node::RowNumber { input: Box::new(node), partition: partition.into() };
         places.push(at);
@@ -566,11 +540,35 @@ fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>
     (Node::Project { input, exprs: early.into() }, Some(late))
 }
 
-fn distinct(node: Node, distinct: &Distinct) -> Node {
-    match distinct {
-        Distinct::All(columns) => Node::Distinct { input: Box::new(node), columns: *columns, sorted: false },
-        Distinct::No | Distinct::On(_) => node,
+/// The output's different rows, if DISTINCT asks for these. Gives how many keys of the query's order
+/// they come in the order of, if all come in that of so many.
+fn different(node: Node, query: &Query, select: &Select, presorted: usize) -> (Node, usize) {
+    let is_mixed = select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
+    let presorted = if is_mixed { 0 } else { presorted };
+    match select.distinct {
+        Distinct::All(columns) if presorted > 0 && query.limit.is_some() => {
+            (different_in_order(node, query, columns, presorted), query.order.len())
+        }
+        // Rows that memory has no room for are looked at later.
+        Distinct::All(columns) => (Node::Distinct { input: Box::new(node), columns, sorted: false }, 0),
+        Distinct::No | Distinct::On(_) => (node, presorted),
     }
+}
+
+/// The different ones of rows that come in the order of a query's first keys, in its order: those
+/// that are equal are put side by side.
+fn different_in_order(node: Node, query: &Query, columns: usize, presorted: usize) -> Node {
+    let mut keys = query.order.clone();
+    for column in 0..columns {
+        if !keys.iter().any(|key| matches!(key.expr, Expr::Column(other) if other == column)) {
+            keys.push(SortKey { expr: Expr::Column(column), descending: false, nulls_first: false });
+        }
+    }
+    let node = match presorted == keys.len() {
+        true => node,
+        false => Node::Sort { input: Box::new(node), keys: keys.into(), top: None, presorted },
+    };
+    Node::Distinct { input: Box::new(node), columns, sorted: true }
 }
 
 /// The first of the rows that are equal in some columns: these are put in front, and taken off

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use colibri_types::Result;
 
-use super::access::{Wanted, left_by};
+use super::access::{Cheapest, Wanted, left_by};
 use super::cost::ordered;
 use super::joins::Tables;
 use super::lateral::rows_of_calls;
-use super::{Layout, Ordered, Planned, Planner, filtered};
+use super::{Layout, Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::Source;
@@ -61,16 +61,9 @@ impl Planner<'_> {
             Source::Table(table) => {
                 let wanted =
                     Wanted { table, base, columns: &tables.needed[index], conditions: &conditions, known: &|_| false };
-                let order: Vec<Ordered> = tables
-                    .order
-                    .iter()
-                    .map_while(|ordered| {
-                        let column = ordered.column.checked_sub(base).filter(|&column| column < relation.width)?;
-                        Some(Ordered { column, ..*ordered })
-                    })
-                    .collect();
-                let order = if order.len() == tables.order.len() { order } else { Vec::new() };
-                let (path, direction) = self.cheapest(&wanted, &order, tables.limit);
+                let columns = tables.order.of_relation(relation);
+                let order = tables.order.over(&columns);
+                let Cheapest { path, direction, .. } = self.cheapest(&wanted, &order, tables.limit);
                 return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
             }
             Source::Query(query) => (self.query(query)?, self.rows_of_query(query)),

@@ -11,6 +11,7 @@ use colibri_types::{Result, pulse};
 
 use super::access::{Path, SEEK_COST, Wanted};
 use super::joins::{HASH_COST, Item, Method, Tables, UNITS_PER_METHOD, equality};
+use super::order::Order;
 use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -46,7 +47,8 @@ impl Planner<'_> {
             let node = Node::Keyed { id, input, width, keys: [].into(), looked_at_max: u64::MAX };
             return Ok(Planned { node, layout: Layout(item.keys.clone()), rows: FEW_ROWS, order: Vec::new() });
         }
-        let planned = self.item(item.from, item.conditions.clone(), &Tables { order: &[], limit: None, ..*tables })?;
+        let planned =
+            self.item(item.from, item.conditions.clone(), &Tables { order: Order::ANY, limit: None, ..*tables })?;
         let keys: Vec<Expr> = item.keys.iter().map(|&key| planned.layout.bind(Expr::Column(key))).collect();
         let is_all = keys.len() == planned.layout.0.len();
         let in_place = |(place, key): (usize, &Expr)| matches!(key, Expr::Column(column) if *column == place);
@@ -89,7 +91,8 @@ impl Planner<'_> {
             let lookup = by_values.paths(self.sizes).into_iter().filter(uses_values).map(|path| path.cost);
             let Some(lookup) = lookup.min_by(f64::total_cmp) else { continue };
             let alone = Wanted { conditions: &item.conditions, known: &|_| false, ..by_values };
-            let scan = self.cheapest_cost(&alone, tables.order, tables.limit).0;
+            let columns = tables.order.of_relation(&tables.relations[*index]);
+            let scan = self.cheapest(&alone, &tables.order.over(&columns), tables.limit).cost;
             let each = HASH_COST + SEEK_COST + lookup;
             let chooses = tables.chooses
                 && self.may_have_two_ways()

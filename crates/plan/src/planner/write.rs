@@ -7,6 +7,7 @@ use colibri_types::{Category, Datum, Env, Error, Result, Type};
 
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};
+use super::order::Order;
 use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites, Sizes};
 use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
@@ -262,7 +263,7 @@ fn source(
     filter: Vec<Expr>,
     needed: &[Vec<usize>],
 ) -> Result<Node> {
-    let tables = Tables { relations, needed, order: &[], limit: None, chooses: true };
+    let tables = Tables { relations, needed, order: Order::ANY, limit: None, chooses: true };
     let planned = planner.from(from, filter, &tables)?;
     let exprs: Vec<Expr> =
         (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();
@@ -325,7 +326,7 @@ pub(super) fn reference_access(
     let all: Vec<usize> = (0..table.columns.len()).collect();
     let wanted = Wanted { table, base: 0, columns: &all, conditions: &conditions, known: &|_| false };
     let planner = Planner::new(sizes, env, columns.len());
-    let (path, _) = planner.cheapest(&wanted, &[], None);
+    let path = planner.cheapest(&wanted, &Order::ANY, None).path;
     let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
     let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());
     (path.access(false), filter)

@@ -1,0 +1,254 @@
+//! The order that rows come in, and the one that a query wants.
+//!
+//! Rows that come in all of the order wanted are not sorted. Those that come in the order of its
+//! first columns are sorted part by part, as far as they are read: with a LIMIT that is not far.
+
+use colibri_catalog::{Index, Table};
+use colibri_txn::Direction;
+
+use super::Sizes;
+use super::access::{SORT_COST, left_by};
+use super::query::constant_limit;
+use crate::expr::{CompareOp, Expr};
+use crate::logical::{Distinct, Group, Query, Relation, Select, Source};
+use crate::plan::SortKey;
+
+/// A column that rows are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ordered {
+    pub(super) column: usize,
+    pub(super) descending: bool,
+    pub(super) nulls_first: bool,
+    /// The column has no NULLs, so where they would go does not matter.
+    pub(super) not_null: bool,
+}
+
+/// The order that would spare a sort: its first keys, as far as they are columns of the wide row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order<'o> {
+    pub(super) columns: &'o [Ordered],
+    /// There are keys behind these.
+    pub(super) goes_on: bool,
+    /// It is that of groups, or of different rows: rows that come in another one are not sorted, but
+    /// what becomes of them is.
+    pub(super) of_groups: bool,
+}
+
+/// How the order that rows come in fits the one that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    No,
+    /// They come in the order of so many of the columns wanted, from the first.
+    Part(usize),
+    Whole,
+}
+
+impl Order<'_> {
+    /// Rows may come in any order.
+    pub(super) const ANY: Order<'static> = Order { columns: &[], goes_on: false, of_groups: false };
+
+    pub(super) fn is_any(&self) -> bool {
+        self.columns.is_empty() && !self.goes_on
+    }
+
+    /// The same with other columns, behind which keys may have been left out.
+    pub(super) fn over<'c>(&self, columns: &'c [Ordered]) -> Order<'c> {
+        let goes_on = self.goes_on || columns.len() < self.columns.len();
+        Order { columns, goes_on, of_groups: self.of_groups }
+    }
+
+    /// What of it is about a relation, as columns of that.
+    pub(super) fn of_relation(&self, relation: &Relation) -> Vec<Ordered> {
+        let own = |ordered: &Ordered| {
+            let column = ordered.column.checked_sub(relation.base).filter(|&column| column < relation.width)?;
+            Some(Ordered { column, ..*ordered })
+        };
+        self.columns.iter().map_while(own).collect()
+    }
+
+    /// What putting rows into this order costs of which so many are equal in what they are in order
+    /// of already.
+    pub(super) fn sort_cost(&self, rows: f64, alike: f64) -> f64 {
+        if self.is_any() || self.of_groups { 0.0 } else { rows * alike.min(rows).max(2.0).log2() * SORT_COST }
+    }
+
+    /// How rows fit that come in an order, read forward.
+    pub(super) fn fit(&self, given: &[Ordered]) -> Fit {
+        if self.is_any() {
+            return Fit::Whole;
+        }
+        match in_order(given, self.columns) {
+            0 => Fit::No,
+            columns if columns == self.columns.len() && !self.goes_on => Fit::Whole,
+            columns => Fit::Part(columns),
+        }
+    }
+
+    /// How rows fit that come in an order, perhaps read backward.
+    pub(super) fn fit_either_way(&self, given: &[Ordered]) -> (Fit, Direction) {
+        let backward: Vec<Ordered> = given.iter().map(|ordered| ordered.reversed()).collect();
+        match (self.fit(given), self.fit(&backward)) {
+            (Fit::No, fit) => (fit, Direction::Backward),
+            (fit, _) => (fit, Direction::Forward),
+        }
+    }
+}
+
+impl Ordered {
+    pub(super) fn reversed(self) -> Self {
+        Self { descending: !self.descending, nulls_first: !self.nulls_first, ..self }
+    }
+
+    /// Whether rows that come in this order come in a wanted one.
+    fn gives(&self, wanted: &Self) -> bool {
+        self.column == wanted.column
+            && self.descending == wanted.descending
+            && (self.not_null || self.nulls_first == wanted.nulls_first)
+    }
+}
+
+/// In the order of how many of the columns wanted, from the first, rows come.
+fn in_order(given: &[Ordered], wanted: &[Ordered]) -> usize {
+    wanted.iter().zip(given).take_while(|(wanted, given)| given.gives(wanted)).count()
+}
+
+/// What the first columns of a key order rows by, as columns of the wide row.
+pub(super) fn order_of_key(table: &Table, index: Option<&Index>, columns: usize, base: usize) -> Vec<Ordered> {
+    let ordered = |column: usize, descending, nulls_first, not_null| Ordered {
+        column: base + column,
+        descending,
+        nulls_first,
+        not_null,
+    };
+    let of_index = |index: &Index| {
+        let not_null = |column: usize| table.columns[column].not_null;
+        let of_key = index.columns.iter().take(columns);
+        of_key.map(|key| ordered(key.column, key.descending, key.nulls_first, not_null(key.column))).collect()
+    };
+    let of_table = || table.key_columns().iter().take(columns).map(|&key| ordered(key, false, false, true)).collect();
+    index.map_or_else(of_table, of_index)
+}
+
+/// About how many rows of a table are equal in the first columns of a key.
+pub(super) fn rows_alike(sizes: &dyn Sizes, table: &Table, index: Option<&Index>, columns: usize) -> f64 {
+    let of_key = index.map_or(table.key_columns().len(), |index| index.columns.len());
+    let is_unique = columns > of_key || columns == of_key && index.is_none_or(|index| index.unique);
+    if is_unique {
+        return 1.0;
+    }
+    sizes.rows_alike(table, index, columns).map_or(1.0, |alike| alike.as_a_row)
+}
+
+/// A key of a query's order.
+enum Key {
+    /// A condition fixes it to one value.
+    Fixed,
+    Column(Ordered),
+    /// No column of the wide row.
+    Other,
+}
+
+/// The keys of a query's order.
+fn keys<'q>(query: &'q Query, select: &'q Select) -> impl Iterator<Item = Key> + 'q {
+    let is_fixed = |column: usize| {
+        select.filter.iter().chain(select.kept_conditions()).any(|condition| {
+            let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { return false };
+            let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+            let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
+            (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
+        })
+    };
+    let key = move |key: &SortKey| {
+        let Expr::Column(output) = key.expr else { return Key::Other };
+        let of_rows = match (select.output.get(output), &select.group) {
+            (Some(Expr::Column(key)), Some(group)) => group.keys.get(*key),
+            (output, _) => output,
+        };
+        match of_rows {
+            Some(Expr::Column(column)) if is_fixed(*column) => Key::Fixed,
+            Some(Expr::Column(column)) => Key::Column(Ordered {
+                column: *column,
+                descending: key.descending,
+                nulls_first: key.nulls_first,
+                not_null: false,
+            }),
+            _ => Key::Other,
+        }
+    };
+    query.order.iter().map(key)
+}
+
+/// The order that the rows of FROM are wanted in, without columns that a condition fixes to one
+/// value. Puts its columns into `columns`.
+pub(super) fn wanted_order<'c>(query: &Query, select: &Select, columns: &'c mut Vec<Ordered>) -> Order<'c> {
+    let mut goes_on = false;
+    for key in keys(query, select) {
+        match key {
+            Key::Fixed => {}
+            Key::Column(ordered) => columns.push(ordered),
+            Key::Other => {
+                goes_on = true;
+                break;
+            }
+        }
+    }
+    let of_groups = select.group.is_some() || matches!(select.distinct, Distinct::All(_));
+    // Without a LIMIT all rows become groups, whatever order they come in.
+    if of_groups && constant_limit(query).is_none() {
+        return Order::ANY;
+    }
+    Order { columns, goes_on, of_groups }
+}
+
+/// How many keys of a query's order, from the first, its rows come in the order of, if those of FROM
+/// come in a given one.
+pub(super) fn presorted_keys(query: &Query, select: &Select, given: &[Ordered]) -> usize {
+    let mut given = given.iter();
+    let is_given = |key: &Key| match key {
+        Key::Fixed => true,
+        Key::Column(wanted) => given.next().is_some_and(|given| given.gives(wanted)),
+        Key::Other => false,
+    };
+    keys(query, select).take_while(is_given).count()
+}
+
+/// How many of the first columns of an order are keys of groups, and which keys these are.
+pub(super) fn presorted_groups(group: &Group, given: &[Ordered]) -> Vec<usize> {
+    let is_it = |key: &Expr, ordered: &Ordered| matches!(key, Expr::Column(column) if *column == ordered.column);
+    given.iter().map_while(|ordered| group.keys.iter().position(|key| is_it(key, ordered))).collect()
+}
+
+/// How many rows of FROM are taken at the most, if a LIMIT says so: of one that counts groups, or
+/// different rows, about how many make as many of these.
+pub(super) fn limit_of_rows(query: &Query, select: &Select, order: &Order<'_>, sizes: &dyn Sizes) -> Option<f64> {
+    let limit = constant_limit(query)?;
+    match &select.group {
+        _ if !order.of_groups => Some(limit),
+        Some(group) if group.keys.is_empty() => None,
+        group => {
+            let left = if group.as_ref().is_some_and(|group| group.having.is_some()) { left_by(1) } else { 1.0 };
+            Some(limit / left * rows_alike_in(order, select, sizes)?)
+        }
+    }
+}
+
+/// About how many rows of a table are equal in the first columns of an order, if a key begins with
+/// these, or with one column or more of which conditions tell the value and these.
+fn rows_alike_in(order: &Order<'_>, select: &Select, sizes: &dyn Sizes) -> Option<f64> {
+    let first = order.columns.first()?.column;
+    let relation =
+        select.relations.iter().find(|relation| (relation.base..relation.base + relation.width).contains(&first))?;
+    let Source::Table(table) = &relation.source else { return None };
+    let wanted: Vec<usize> = order.of_relation(relation).iter().map(|ordered| ordered.column).collect();
+    let alike = |index: Option<&Index>| {
+        let key: Vec<usize> = match index {
+            Some(index) => index.columns.iter().map(|column| column.column).collect(),
+            None => table.key_columns().to_vec(),
+        };
+        let before = key.iter().position(|column| Some(column) == wanted.first())?;
+        let columns = key[before..].iter().zip(&wanted).take_while(|(of_key, wanted)| of_key == wanted).count();
+        Some(rows_alike(sizes, table, index, before + columns))
+    };
+    let indexes = table.indexes.iter().map(|index| alike(Some(index)));
+    std::iter::once(alike(None)).chain(indexes).flatten().reduce(f64::min)
+}
