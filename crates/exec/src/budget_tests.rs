@@ -43,7 +43,7 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn series_from(start: i64, stop: i64) -> Node {
     Node::Series { series: Series::Ints, args: [int(start), int(stop)].into(), numbered: false }
@@ -57,6 +57,31 @@ fn series(stop: i64) -> Node {
 fn none(input: Node) -> Node {
     let condition = Arc::new(compare(CompareOp::Lt, Expr::Column(0), int(-ROWS)));
     Node::Filter { input: Box::new(input), condition }
+}
+
+/// Rows that are joined with themselves, in two ways.
+fn adaptive_join(after: u64) -> Node {
+    let (id, outer) = (RestId::next(), Arc::new(series(ROWS)));
+    let rest = || Node::Rest { id, outer: Arc::clone(&outer) };
+    let many = Node::HashJoin {
+        kind: JoinKind::Inner,
+        left: Box::new(rest()),
+        right: Box::new(series(ROWS)),
+        left_keys: [Expr::Column(0)].into(),
+        right_keys: [Expr::Column(0)].into(),
+        on: None,
+        left_width: 1,
+        right_width: 1,
+    };
+    let few = nested_loop(JoinKind::Inner, rest(), series(200));
+    Node::AdaptiveJoin {
+        rest: id,
+        expects_more: false,
+        after,
+        outer: Arc::clone(&outer),
+        few: Box::new(few),
+        many: Box::new(many),
+    }
 }
 
 fn plus_one(value: Expr) -> Expr {
@@ -214,6 +239,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             series(ROWS),
             Node::Switch { after: 100, plain: boxed(none(series(50))), by_key: boxed(keyed()) },
         ),
+        none(adaptive_join(100)),
         Node::Choice {
             few_max: 10,
             kept: boxed(Node::Keyed {

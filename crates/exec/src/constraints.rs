@@ -243,7 +243,8 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
         Node::Series { args, .. } => args.iter().any(reads_anything),
         // Working rows come from a recursive query, whose terms are looked at where it stands.
-        Node::System { .. } | Node::Working { .. } => false,
+        // So do the outer rows of a join.
+        Node::System { .. } | Node::Working { .. } | Node::Rest { .. } => false,
         Node::Expand { input, calls } => {
             calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, once, seen)
         }
@@ -273,6 +274,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Keyed { input, .. } => reads(input, table, once, seen),
         Node::Switch { plain, by_key, .. } => all(&[plain, by_key]),
         Node::Choice { few, many, .. } => all(&[few, many]),
+        Node::AdaptiveJoin { outer, few, many, .. } => all(&[outer, few, many]),
         Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, once, seen),
         Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, once, seen)),
         Node::SetOp { left, right, .. } => all(&[left, right]),

@@ -20,7 +20,7 @@
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join` | nested loops; hash joins, and joins in parts |
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
-//! | `with_queries`, `recursive`, `keyed`, `switch`, `choice` | queries that several read; rows that are kept; ways chosen while a plan runs |
+//! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
 //! | `insert`, `update`, `delete`, `writing`, `row_patch` | statements that write |
 //! | `constraints` and its folder | what rows have to obey; foreign keys' actions; whole tables checked |
@@ -59,6 +59,7 @@ use crate::operator::Run;
 use crate::plan::{Fragment, FragmentId};
 use crate::point::Point;
 
+mod adaptive_join;
 mod aggregate;
 mod batch;
 #[cfg(test)]
@@ -199,6 +200,8 @@ pub struct Statement {
     subqueries: Vec<Option<Box<subquery::Memo>>>,
     /// Rows that are kept by keys, by their places.
     keyed: Vec<Option<Box<keyed::Kept>>>,
+    /// Outer sides of adaptive joins, by their places.
+    outer_rows: Vec<Option<Box<adaptive_join::OuterRows>>>,
     /// What each operator did, by number. Only of a statement that is watched.
     actuals: Option<Vec<Actual>>,
     /// Rows that are only added to are taken exclusively nevertheless: the transaction is likely to
@@ -227,6 +230,7 @@ impl Statement {
         self.shared.iter_mut().flatten().for_each(|kept| kept.reset());
         self.subqueries.iter_mut().flatten().for_each(|memo| memo.reset());
         self.keyed.iter_mut().flatten().for_each(|kept| kept.reset());
+        self.outer_rows.iter_mut().flatten().for_each(|outer| outer.reset());
         self.working = Vec::new();
         self.adds_alone = false;
         self.fetch = None;

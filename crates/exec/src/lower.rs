@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Statement;
+use super::adaptive_join::{AdaptiveJoinRun, OuterRows, RestRun};
 use super::aggregate::Aggregate;
 use super::choice::ChoiceRun;
 use super::constraints::has_query;
@@ -30,7 +31,7 @@ use super::update::UpdateRun;
 use super::with_queries::SharedRun;
 use super::{datum_bytes, keyed, with_queries};
 use crate::expr::{Expr, Subquery, walk};
-use crate::plan::{AggregateCall, KeyColumn, KeyedId, Node};
+use crate::plan::{AggregateCall, KeyColumn, KeyedId, Node, RestId};
 
 /// A plan's operators in the making.
 #[derive(Default)]
@@ -43,6 +44,8 @@ pub(super) struct Lowering {
     pub(super) statement: Statement,
     /// Rows that are kept by keys, in their places.
     keyed: Vec<KeyedId>,
+    /// Outer sides of adaptive joins, in their places.
+    rests: Vec<RestId>,
     /// See [`super::Execution::may_fetch_anew`].
     pub(super) may_fetch_anew: bool,
 }
@@ -119,6 +122,17 @@ impl Lowering {
                 let many = self.run(many);
                 choice(number, *few_max, kept, few, many)
             }
+            Node::AdaptiveJoin { rest, after, outer, few, many } => {
+                let outer = self.run(outer);
+                let place = self.rests.len();
+                self.rests.push(*rest);
+                self.statement.outer_rows.push(Some(Box::new(OuterRows::new(outer))));
+                let keeps = is_kept(many);
+                let few = self.run(few);
+                let many = self.run(many);
+                adaptive_join(number, place, *after, few, many, keeps)
+            }
+            Node::Rest { id, .. } => rest(number, self.rests.iter().position(|known| known == id)),
             Node::Append { inputs } => {
                 let mut runs = Vec::with_capacity(inputs.len());
                 for input in inputs {
@@ -270,6 +284,26 @@ fn over_two(number: usize, node: &Node, first: Run, second: Run) -> Run {
 
 fn choice(number: usize, few_max: usize, kept: Run, few: Run, many: Run) -> Run {
     Run::new(number, ChoiceRun::new(few_max, kept, few, many))
+}
+
+/// Whether what a hash join of the rest of outer rows builds stays right when it is run again.
+fn is_kept(many: &Node) -> bool {
+    match many {
+        Node::Project { input, .. } => is_kept(input),
+        Node::HashJoin { left, right, right_keys, .. } if matches!(**left, Node::Rest { .. }) => {
+            let needs = [Needs::of_exprs(right_keys), Needs::of(right)];
+            !needs.iter().any(|needs| needs.slots || needs.working || needs.volatile)
+        }
+        _ => false,
+    }
+}
+
+fn adaptive_join(number: usize, place: usize, after: u64, few: Run, many: Run, keeps: bool) -> Run {
+    Run::new(number, AdaptiveJoinRun::new(place, after, few, many, keeps))
+}
+
+fn rest(number: usize, place: Option<usize>) -> Run {
+    Run::new(number, RestRun::new(place.unwrap_or(usize::MAX)))
 }
 
 fn append(number: usize, inputs: Vec<Run>) -> Run {

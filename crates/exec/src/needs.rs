@@ -6,7 +6,7 @@
 use colibri_types::functions::Volatility;
 
 use crate::expr::{Expr, walk};
-use crate::plan::{Access, AssignedValue, Assignment, ConflictAction, Node};
+use crate::plan::{Access, AssignedValue, Assignment, ConflictAction, Node, RestId};
 
 /// What a part of a plan needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +46,8 @@ struct Search {
     inside: bool,
     /// Queries that refer to themselves, around the place at hand.
     recursive: Vec<usize>,
+    /// Adaptive joins around the place at hand.
+    joins: Vec<RestId>,
     /// Expressions around the place at hand, and at the deepest place so far.
     depth: usize,
     deepest: usize,
@@ -217,6 +219,14 @@ impl Search {
                 self.node(few, filled);
                 self.node(many, filled);
             }
+            Node::AdaptiveJoin { rest, outer, few, many, .. } => {
+                self.node(outer, filled);
+                self.joins.push(*rest);
+                self.node(few, filled);
+                self.node(many, filled);
+                self.joins.pop();
+            }
+            Node::Rest { id, .. } => self.needs.working |= !self.joins.contains(id),
             Node::Switch { plain, by_key, .. } => {
                 self.node(plain, filled);
                 self.node(by_key, filled);

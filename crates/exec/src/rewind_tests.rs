@@ -190,7 +190,46 @@ fn over_two(left: fn() -> Node, right: fn() -> Node) -> Vec<Node> {
             });
         }
     }
+    for kind in [Inner, Left, Semi, Anti] {
+        for after in [0, 1, 1_000] {
+            nodes.push(adaptive_join(kind, after, left, right));
+        }
+    }
     nodes
+}
+
+/// Finds partners by the first columns of rows of two.
+fn adaptive_join(kind: JoinKind, after: u64, left: fn() -> Node, right: fn() -> Node) -> Node {
+    let (id, outer) = (RestId::next(), Arc::new(left()));
+    let rest = || Box::new(Node::Rest { id, outer: Arc::clone(&outer) });
+    let is_partner = compare(CompareOp::Eq, Expr::Column(0), Expr::Arg(1));
+    let few = Node::NestedLoop {
+        kind,
+        outer: rest(),
+        inner: Box::new(Node::Filter { input: boxed(right), condition: Arc::new(is_partner) }),
+        first_slot: 1,
+        args: [Expr::Column(0)].into(),
+        on: None,
+        inner_width: 2,
+    };
+    let many = Node::HashJoin {
+        kind,
+        left: rest(),
+        right: boxed(right),
+        left_keys: [Expr::Column(0)].into(),
+        right_keys: [Expr::Column(0)].into(),
+        on: None,
+        left_width: 2,
+        right_width: 2,
+    };
+    Node::AdaptiveJoin {
+        rest: id,
+        expects_more: false,
+        after,
+        outer: Arc::clone(&outer),
+        few: Box::new(few),
+        many: Box::new(many),
+    }
 }
 
 fn leaves(birds: &Arc<colibri_catalog::Table>) -> Vec<Node> {

@@ -440,6 +440,8 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             }
             joined
         }
+        Node::AdaptiveJoin { few, .. } => model(few, tables, slots),
+        Node::Rest { outer, .. } => model(outer, tables, slots),
         Node::HashJoin { kind, left, right, left_keys, right_keys, on, left_width, right_width } => {
             let right_rows = model(right, tables, slots);
             let mut used = vec![false; right_rows.len()];
@@ -659,7 +661,7 @@ impl Maker {
         }
         let cut =
             |node: Node| Node::Project { input: Box::new(node), exprs: [Expr::Column(0), Expr::Column(3)].into() };
-        match self.random.u8(..12) {
+        match self.random.u8(..13) {
             0 => {
                 let input = Box::new(self.node(depth - 1, filled));
                 Node::Filter { input, condition: Arc::new(self.condition(2, filled)) }
@@ -687,6 +689,33 @@ impl Maker {
                     on: on.map(Arc::new),
                     inner_width: 2,
                 };
+                if matches!(kind, JoinKind::Inner | JoinKind::Left) { cut(join) } else { join }
+            }
+            12 => {
+                let kinds = [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti];
+                let kind = *self.random.choice(&kinds).unwrap();
+                let outer = Arc::new(self.node(depth - 1, filled));
+                let first_slot = self.slots;
+                self.slots += 1;
+                let table = Arc::clone(self.random.choice(&self.tables).unwrap());
+                let inner_filter = self.maybe_condition(2, filled);
+                let inner = || scan(&table, KeyRanges::default(), inner_filter.clone());
+                let is_partner = Arc::new(compare(CompareOp::Eq, Expr::Column(0), Expr::Arg(first_slot)));
+                let id = RestId::next();
+                let rest = || Node::Rest { id, outer: Arc::clone(&outer) };
+                let on = self.maybe_condition(4, filled);
+                let few = Node::NestedLoop {
+                    kind,
+                    outer: Box::new(rest()),
+                    inner: Box::new(Node::Filter { input: Box::new(inner()), condition: is_partner }),
+                    first_slot,
+                    args: [Expr::Column(0)].into(),
+                    on: on.clone().map(Arc::new),
+                    inner_width: 2,
+                };
+                let (few, many) = (Box::new(few), Box::new(hash_join(kind, rest(), inner(), on)));
+                let join =
+                    Node::AdaptiveJoin { rest: id, expects_more: false, after: self.random.u64(..6), outer, few, many };
                 if matches!(kind, JoinKind::Inner | JoinKind::Left) { cut(join) } else { join }
             }
             4 | 5 => {
@@ -820,6 +849,7 @@ fn depends_on_order(node: &Node) -> bool {
         Node::NestedLoop { outer: left, inner: right, .. }
         | Node::HashJoin { left, right, .. }
         | Node::SetOp { left, right, .. } => depends(&[left, right]),
+        Node::AdaptiveJoin { outer, .. } => depends_on_order(outer),
         Node::Append { inputs } => inputs.iter().any(depends_on_order),
         _ => false,
     }

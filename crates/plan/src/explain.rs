@@ -24,7 +24,7 @@ use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyColumn, KeyPart,
-    KeyRanges, Node, Scan, Series, SetOp, SortKey,
+    KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey,
 };
 
 mod expression;
@@ -103,6 +103,7 @@ fn shown(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOpt
         set: None,
         qualified: scans(&fragment.root, &mut Vec::new()) > 1,
         shared: Vec::new(),
+        shown_outer: Vec::new(),
         shared_names: RefCell::default(),
     };
     writer.node(&fragment.root, &mut Vec::new(), Place { indent: 0, child: false });
@@ -164,6 +165,8 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::Keyed { input, .. } => vec![&**input],
         Node::Switch { plain, .. } => vec![&**plain],
         Node::Choice { many, .. } => vec![&**many],
+        Node::AdaptiveJoin { few, .. } => vec![&**few],
+        Node::Rest { outer, .. } => vec![&**outer],
         Node::Recursive { first, again, .. } => vec![&**first, &**again],
         Node::Working { .. } => Vec::new(),
         Node::Insert(insert) => vec![&insert.source],
@@ -267,6 +270,8 @@ struct Writer<'e> {
     qualified: bool,
     /// WITH queries that were shown already.
     shared: Vec<usize>,
+    /// Adaptive joins whose outer side was shown already.
+    shown_outer: Vec<RestId>,
     /// What their columns are called.
     shared_names: RefCell<HashMap<usize, Vec<String>>>,
 }
@@ -388,6 +393,8 @@ impl Writer<'_> {
             Node::Keyed { input, .. } => self.names(input, slots),
             Node::Switch { plain, .. } => self.names(plain, slots),
             Node::Choice { many, .. } => self.names(many, slots),
+            Node::AdaptiveJoin { many, .. } => self.names(many, slots),
+            Node::Rest { outer, .. } => self.names(outer, slots),
             Node::Working { columns, .. } => columns.iter().map(ToString::to_string).collect(),
             Node::Shared { id, input } => {
                 if let Some(names) = self.shared_names.borrow().get(id) {
@@ -690,6 +697,21 @@ impl Writer<'_> {
                 self.node(few, slots, place.below());
                 self.node(many, slots, place.below());
             }
+            Node::AdaptiveJoin { rest, after, expects_more, few, many, .. } => {
+                let has_changed = self.actual(many).is_some_and(|actual| actual.loops > 0);
+                if !has_changed && !self.options.verbose {
+                    // The way that is expected, or that was enough.
+                    let shown = if *expects_more && self.watched.is_none() { many } else { few };
+                    return self.node(shown, slots, place);
+                }
+                self.head(node, place, "Adaptive Join");
+                self.property(place, "Rows Before Change", after);
+                self.node(few, slots, place.below());
+                self.shown_outer.push(*rest);
+                self.node(many, slots, place.below());
+            }
+            Node::Rest { id, .. } if self.shown_outer.contains(id) => self.head(node, place, "Rows Left"),
+            Node::Rest { outer, .. } => self.node(outer, slots, place),
             Node::Switch { after, plain, by_key } => {
                 self.head(node, place, "Switch");
                 self.property(place, "Rows Before Switch", after);

@@ -150,6 +150,11 @@ pub enum Node {
     /// Two ways to the same rows: `few`, which reads what `kept` (a `Keyed` without keys) gives, if
     /// that is at most `few_max` rows, and `many` if it is more.
     Choice { few_max: usize, kept: Box<Node>, few: Box<Node>, many: Box<Node> },
+    /// Two joins of the same outer rows, read through a `Rest`: `few` gets the first `after` of them,
+    /// `many` those that are left, if there are more. The planner `expects_more` or does not.
+    AdaptiveJoin { rest: RestId, after: u64, expects_more: bool, outer: Arc<Node>, few: Box<Node>, many: Box<Node> },
+    /// The rows of the outer side of the adaptive join around that have not been joined.
+    Rest { id: RestId, outer: Arc<Node> },
     /// Locks the rows of tables that the input's rows come from, and gives the rows on.
     LockRows { input: Box<Node>, targets: Arc<[LockTarget]>, mode: RowLock, if_locked: IfRowLocked },
     /// `INSERT`
@@ -175,6 +180,17 @@ pub struct KeyColumn {
 pub struct KeyedId(u64);
 
 impl KeyedId {
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Numbers outer sides of adaptive joins, never used twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RestId(u64);
+
+impl RestId {
     pub fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))

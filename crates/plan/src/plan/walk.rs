@@ -61,6 +61,8 @@ impl Node {
             | Self::Working { .. }
             | Self::Switch { .. }
             | Self::Choice { .. }
+            | Self::AdaptiveJoin { .. }
+            | Self::Rest { .. }
             | Self::LockRows { .. } => {}
         }
     }
@@ -74,7 +76,8 @@ impl Node {
             | Self::Scan(_)
             | Self::CountRange { .. }
             | Self::GroupScan(_)
-            | Self::Working { .. } => {}
+            | Self::Working { .. }
+            | Self::Rest { .. } => {}
             Self::Expand { input, .. }
             | Self::RowNumber { input, .. }
             | Self::Filter { input, .. }
@@ -95,6 +98,11 @@ impl Node {
             }
             Self::Choice { kept, few, many, .. } => {
                 visit(kept);
+                visit(few);
+                visit(many);
+            }
+            Self::AdaptiveJoin { outer, few, many, .. } => {
+                visit(outer);
                 visit(few);
                 visit(many);
             }

@@ -139,6 +139,11 @@ impl Planner<'_> {
             Node::Keyed { .. } => (10.0, 10.0 + SEEK_COST),
             Node::Switch { plain, .. } => self.work(plain),
             Node::Choice { many, .. } => self.work(many),
+            Node::AdaptiveJoin { outer, few, many, expects_more, .. } => {
+                let (given, work) = self.work(if *expects_more { many } else { few });
+                (given, work + self.work(outer).1)
+            }
+            Node::Rest { outer, .. } => (self.work(outer).0, 0.0),
             Node::Filter { input, .. } => {
                 let (rows, work) = self.work(input);
                 ((rows * super::access::left_by(1)).max(1.0), work + rows)

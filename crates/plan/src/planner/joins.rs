@@ -31,10 +31,10 @@ pub(super) const UNITS_PER_METHOD: usize = 500;
 /// What putting a row into a hash table costs, in rows looked at.
 pub(super) const HASH_COST: f64 = 1.5;
 /// What looking for a row in a hash table costs that few rows are found in.
-const PROBE_COST: f64 = 0.3;
+pub(super) const PROBE_COST: f64 = 0.3;
 /// A side is only put in place of the other, whose order is lost by that, if it is larger by this
 /// factor.
-const KEPT_RATIO: f64 = 2.0;
+pub(super) const KEPT_RATIO: f64 = 2.0;
 /// What part of its rows a semi or an anti join leaves.
 pub(super) const PARTNER_SHARE: f64 = 0.5;
 
@@ -547,6 +547,24 @@ impl Planner<'_> {
     /// Joins a part to what there is.
     #[expect(clippy::too_many_arguments, reason = "both sides and their conditions")]
     fn join(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        columns: &Columns,
+        inner: &Item<'_>,
+        on: Vec<Expr>,
+        method: Method,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        match self.changes_after(kind, (&outer, columns), inner, &on, method, tables) {
+            Some(after) => self.adaptive_join(kind, outer, columns, inner, on, (method, after), tables),
+            None => self.join_by(kind, outer, columns, inner, on, method, tables),
+        }
+    }
+
+    /// The same in one way.
+    #[expect(clippy::too_many_arguments, reason = "both sides and their conditions")]
+    pub(super) fn join_by(
         &mut self,
         kind: JoinKind,
         outer: Planned,

@@ -11,6 +11,7 @@
 //! columns is.
 
 mod access;
+mod adaptive;
 mod alternatives;
 mod by_key;
 mod constants;

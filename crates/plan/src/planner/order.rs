@@ -88,7 +88,7 @@ impl Order<'_> {
     pub(super) fn fit_either_way(&self, given: &[Ordered]) -> (Fit, Direction) {
         let backward: Vec<Ordered> = given.iter().map(|ordered| ordered.reversed()).collect();
         match (self.fit(given), self.fit(&backward)) {
-            (Fit::No, fit) => (fit, Direction::Backward),
+            (Fit::No, fit) if fit != Fit::No => (fit, Direction::Backward),
             (fit, _) => (fit, Direction::Forward),
         }
     }

@@ -99,13 +99,16 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
     found.insert(name_of(node));
     match node {
         Node::Values { .. } | Node::Series { .. } | Node::System { .. } | Node::Scan(_) | Node::CountRange { .. } => {}
-        Node::GroupScan(_) | Node::Working { .. } => {}
+        Node::GroupScan(_) | Node::Working { .. } | Node::Rest { .. } => {}
+        Node::AdaptiveJoin { outer, few, many, .. } => {
+            [&**outer, few, many].into_iter().for_each(|node| operators_of(node, found));
+        }
         Node::Expand { input, .. }
         | Node::RowNumber { input, .. }
         | Node::Filter { input, .. }
