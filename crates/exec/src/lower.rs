@@ -122,7 +122,7 @@ impl Lowering {
                 let many = self.run(many);
                 choice(number, *few_max, kept, few, many)
             }
-            Node::AdaptiveJoin { rest, after, outer, few, many } => {
+            Node::AdaptiveJoin { rest, after, outer, few, many, .. } => {
                 let outer = self.run(outer);
                 let place = self.rests.len();
                 self.rests.push(*rest);
