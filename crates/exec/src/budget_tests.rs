@@ -42,7 +42,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin Aggregate Distinct
+operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn series_from(start: i64, stop: i64) -> Node {
@@ -57,6 +57,12 @@ fn series(stop: i64) -> Node {
 fn none(input: Node) -> Node {
     let condition = Arc::new(compare(CompareOp::Lt, Expr::Column(0), int(-ROWS)));
     Node::Filter { input: Box::new(input), condition }
+}
+
+fn merge_join(kind: JoinKind, left: Node, right: Node) -> Node {
+    let key = MergeKey { left: 0, right: 0, descending: false, nulls_first: false };
+    let (left, right) = (Box::new(left), Box::new(right));
+    Node::MergeJoin { kind, left, right, keys: [key].into(), on: None, right_width: 1 }
 }
 
 /// Rows that are joined with themselves, in two ways.
@@ -189,6 +195,8 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
         nested_loop(JoinKind::Anti, series(ROWS), series(1)),
         nested_loop(JoinKind::Inner, series(ROWS), none(series(0))),
         hash_join(JoinKind::Inner, 200),
+        merge_join(JoinKind::Inner, series_from(-ROWS, -1), series(ROWS)),
+        merge_join(JoinKind::Anti, series(ROWS), series(ROWS)),
         hash_join(JoinKind::Semi, 200),
         none(hash_join(JoinKind::Full, 200)),
         Node::Aggregate {

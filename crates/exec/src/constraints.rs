@@ -262,6 +262,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::HashJoin { left, right, left_keys, right_keys, on, .. } => {
             left_keys.iter().chain(right_keys.iter()).chain(on.as_deref()).any(reads_anything) || all(&[left, right])
         }
+        Node::MergeJoin { left, right, on, .. } => on.as_deref().is_some_and(reads_anything) || all(&[left, right]),
         // These have read all of their input when they give the first row.
         Node::Sort { .. } | Node::Aggregate { .. } if once => false,
         Node::Sort { input, keys, .. } => {

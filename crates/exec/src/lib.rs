@@ -81,6 +81,7 @@ mod keyed;
 mod lock_rows;
 mod lower;
 mod memory;
+mod merge_join;
 mod merge_sort;
 mod needs;
 mod operator;

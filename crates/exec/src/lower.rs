@@ -17,6 +17,7 @@ use super::insert::InsertRun;
 use super::join::{NestedLoop, NestedLoopRun};
 use super::keyed::KeyedRun;
 use super::lock_rows::LockRowsRun;
+use super::merge_join::MergeJoin;
 use super::needs::Needs;
 use super::operator::Run;
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
@@ -109,6 +110,7 @@ impl Lowering {
             }
             Node::NestedLoop { outer: first, inner: second, .. }
             | Node::HashJoin { left: first, right: second, .. }
+            | Node::MergeJoin { left: first, right: second, .. }
             | Node::SetOp { left: first, right: second, .. }
             | Node::Recursive { first, again: second, .. }
             | Node::Switch { plain: first, by_key: second, .. } => {
@@ -272,6 +274,9 @@ fn over_two(number: usize, node: &Node, first: Run, second: Run) -> Run {
                 run: HashJoinRun::new(first, second),
             };
             Run::new(number, join)
+        }
+        Node::MergeJoin { kind, keys, on, right_width, .. } => {
+            Run::new(number, MergeJoin::new(*kind, (first, second), keys, on.as_ref(), *right_width))
         }
         Node::SetOp { op, all, .. } => Run::new(number, SetOpRun::new(first, second, *op, *all)),
         Node::Recursive { id, all, columns, .. } => {

@@ -176,6 +176,11 @@ impl Search {
                 self.node(left, filled);
                 self.node(right, filled);
             }
+            Node::MergeJoin { left, right, on, .. } => {
+                self.exprs(on.as_deref(), filled);
+                self.node(left, filled);
+                self.node(right, filled);
+            }
             Node::Aggregate { input, keys, calls, .. } => {
                 self.exprs(keys.iter(), filled);
                 for call in calls.iter() {

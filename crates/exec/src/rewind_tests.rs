@@ -194,6 +194,14 @@ fn over_two(left: fn() -> Node, right: fn() -> Node) -> Vec<Node> {
         for after in [0, 1, 1_000] {
             nodes.push(adaptive_join(kind, after, left, right));
         }
+        for on in [None, Some(compare(CompareOp::Lt, Expr::Column(1), Expr::Column(3)))] {
+            let sorted = |input: fn() -> Node| {
+                Box::new(Node::Sort { input: boxed(input), keys: [by_first()].into(), top: None, presorted: 0 })
+            };
+            let key = MergeKey { left: 0, right: 0, descending: false, nulls_first: false };
+            let (left, right, on) = (sorted(left), sorted(right), on.map(Arc::new));
+            nodes.push(Node::MergeJoin { kind, left, right, keys: [key].into(), on, right_width: 2 });
+        }
     }
     nodes
 }

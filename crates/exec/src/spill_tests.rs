@@ -283,6 +283,29 @@ fn grouping_on_disk_gives_every_group_once_with_all_of_its_rows() {
 }
 
 #[test]
+fn a_merge_join_keeps_a_group_that_is_too_much_for_memory_on_disk() {
+    with_seeds(|random| {
+        for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti] {
+            for different in [2, 300] {
+                let pool: Vec<Datum> = (0..different).map(Datum::Int).chain([Datum::Null]).collect();
+                let key = SortKey { expr: Expr::Column(0), descending: false, nulls_first: false };
+                let sorted = |count: usize, random: &mut fastrand::Rng| {
+                    let input = Box::new(rows(random, &pool, count));
+                    Box::new(Node::Sort { input, keys: [key.clone()].into(), top: None, presorted: 0 })
+                };
+                let (left, right) = (sorted(40, random), sorted(6_000, random));
+                let keys = [MergeKey { left: 0, right: 0, descending: false, nulls_first: false }].into();
+                let on = compare(CompareOp::Lt, Expr::Column(2), Expr::Column(WIDTH + 2));
+                let on = random.bool().then(|| Arc::new(on));
+                let width = if matches!(kind, JoinKind::Semi | JoinKind::Anti) { WIDTH } else { 2 * WIDTH };
+                let join = Node::MergeJoin { kind, left, right, keys, on, right_width: WIDTH };
+                check(&format!("{kind:?} merge join of {different} keys"), join, width, true, random);
+            }
+        }
+    });
+}
+
+#[test]
 fn groups_of_rows_that_come_in_the_order_of_a_key_are_given_in_that_order() {
     with_seeds(|random| {
         for different in [3, 100, 4_000] {

@@ -441,6 +441,23 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             joined
         }
         Node::AdaptiveJoin { few, .. } => model(few, tables, slots),
+        Node::MergeJoin { kind, left, right, keys, on, right_width } => {
+            let right_rows = model(right, tables, slots);
+            let mut joined = Vec::new();
+            for row in model(left, tables, slots) {
+                let is_equal = |other: &&Vec<Datum>| {
+                    let equal = |key: &MergeKey| {
+                        !row[key.left].is_null() && super::group::equal_key(&row[key.left], &other[key.right])
+                    };
+                    keys.iter().all(equal)
+                };
+                let partners: Vec<Vec<Datum>> = right_rows.iter().filter(is_equal).cloned().collect();
+                join_model(*kind, &row, &partners, *right_width, &mut joined, |row| {
+                    on.as_ref().is_none_or(|on| eval(on, row, slots).is_true())
+                });
+            }
+            joined
+        }
         Node::Rest { outer, .. } => model(outer, tables, slots),
         Node::HashJoin { kind, left, right, left_keys, right_keys, on, left_width, right_width } => {
             let right_rows = model(right, tables, slots);
@@ -661,7 +678,7 @@ impl Maker {
         }
         let cut =
             |node: Node| Node::Project { input: Box::new(node), exprs: [Expr::Column(0), Expr::Column(3)].into() };
-        match self.random.u8(..13) {
+        match self.random.u8(..14) {
             0 => {
                 let input = Box::new(self.node(depth - 1, filled));
                 Node::Filter { input, condition: Arc::new(self.condition(2, filled)) }
@@ -689,6 +706,20 @@ impl Maker {
                     on: on.map(Arc::new),
                     inner_width: 2,
                 };
+                if matches!(kind, JoinKind::Inner | JoinKind::Left) { cut(join) } else { join }
+            }
+            13 => {
+                let kinds = [JoinKind::Inner, JoinKind::Left, JoinKind::Semi, JoinKind::Anti];
+                let kind = *self.random.choice(&kinds).unwrap();
+                let (descending, nulls_first) = (self.random.bool(), self.random.bool());
+                let columns = self.random.usize(1..3);
+                let key_of = |column| MergeKey { left: column, right: column, descending, nulls_first };
+                let order: Vec<SortKey> = (0..columns).map(|column| key(column, descending, nulls_first)).collect();
+                let left = Box::new(self.presorted(depth - 1, filled, &order));
+                let right = Box::new(self.presorted(depth - 1, filled, &order));
+                let on = self.maybe_condition(4, filled).map(Arc::new);
+                let keys = (0..columns).map(key_of).collect();
+                let join = Node::MergeJoin { kind, left, right, keys, on, right_width: 2 };
                 if matches!(kind, JoinKind::Inner | JoinKind::Left) { cut(join) } else { join }
             }
             12 => {
@@ -848,6 +879,7 @@ fn depends_on_order(node: &Node) -> bool {
         Node::Shared { input, .. } => depends_on_order(input),
         Node::NestedLoop { outer: left, inner: right, .. }
         | Node::HashJoin { left, right, .. }
+        | Node::MergeJoin { left, right, .. }
         | Node::SetOp { left, right, .. } => depends(&[left, right]),
         Node::AdaptiveJoin { outer, .. } => depends_on_order(outer),
         Node::Append { inputs } => inputs.iter().any(depends_on_order),

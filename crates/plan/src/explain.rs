@@ -159,7 +159,9 @@ fn children(node: &Node) -> Vec<&Node> {
         | Node::Limit { input, .. }
         | Node::LockRows { input, .. } => vec![&**input],
         Node::NestedLoop { outer, inner, .. } => vec![&**outer, &**inner],
-        Node::HashJoin { left, right, .. } | Node::SetOp { left, right, .. } => vec![&**left, &**right],
+        Node::HashJoin { left, right, .. } | Node::MergeJoin { left, right, .. } | Node::SetOp { left, right, .. } => {
+            vec![&**left, &**right]
+        }
         Node::Append { inputs } => inputs.iter().collect(),
         Node::Shared { input, .. } => vec![&**input],
         Node::Keyed { input, .. } => vec![&**input],
@@ -374,7 +376,9 @@ impl Writer<'_> {
                 let columns = self.names(input, slots);
                 exprs.iter().map(|expr| shortened(expr_text(expr, Names { columns: &columns, slots }))).collect()
             }
-            Node::NestedLoop { kind, outer: left, inner: right, .. } | Node::HashJoin { kind, left, right, .. } => {
+            Node::NestedLoop { kind, outer: left, inner: right, .. }
+            | Node::HashJoin { kind, left, right, .. }
+            | Node::MergeJoin { kind, left, right, .. } => {
                 let mut names = self.names(left, slots);
                 if !matches!(kind, JoinKind::Semi | JoinKind::Anti) {
                     names.extend(self.names(right, slots));
@@ -565,6 +569,21 @@ impl Writer<'_> {
                 }
                 self.node(outer, slots, place.below());
                 self.node(inner, slots, place.below());
+            }
+            Node::MergeJoin { kind, left, right, keys, on, .. } => {
+                self.head(node, place, format_args!("Merge{} Join", join_name(*kind)));
+                let (left_names, right_names) = (self.names(left, slots), self.names(right, slots));
+                let pairs: Vec<String> =
+                    keys.iter().map(|key| format!("({} = {})", left_names[key.left], right_names[key.right])).collect();
+                self.property(place, "Merge Cond", all_of(&pairs));
+                if let Some(on) = on {
+                    let columns = [left_names, right_names].concat();
+                    self.property(place, "Join Filter", expr_text(on, Names { columns: &columns, slots }));
+                    self.subqueries([&**on], place, &columns, slots);
+                }
+                self.usage(node, place, false);
+                self.node(left, slots, place.below());
+                self.node(right, slots, place.below());
             }
             Node::HashJoin { kind, left, right, left_keys, right_keys, on, .. } => {
                 self.head(node, place, format_args!("Hash{} Join", join_name(*kind)));

@@ -116,6 +116,16 @@ pub enum Node {
         left_width: usize,
         right_width: usize,
     },
+    /// Both sides come in the order of their keys.
+    MergeJoin {
+        kind: JoinKind,
+        left: Box<Node>,
+        right: Box<Node>,
+        keys: Arc<[MergeKey]>,
+        /// Over the joined row.
+        on: Option<Arc<Expr>>,
+        right_width: usize,
+    },
     /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no
     /// input. Rows that are equal in the `presorted` ones of the keys, if there are any, come side
     /// by side, and their groups are given in that order.
@@ -184,6 +194,16 @@ impl KeyedId {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// A column of each side of a merge join: they are to be equal, and both sides are ordered by them
+/// in this way.
+#[derive(Debug, Clone, Copy)]
+pub struct MergeKey {
+    pub left: usize,
+    pub right: usize,
+    pub descending: bool,
+    pub nulls_first: bool,
 }
 
 /// Numbers outer sides of adaptive joins, never used twice in a process.

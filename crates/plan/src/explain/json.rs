@@ -114,7 +114,7 @@ fn described(label: &str) -> Vec<(&'static str, Value)> {
             keys.push(("Strategy", "Sorted"));
             "Aggregate"
         }
-        "Nested Loop" | "Hash Join" => {
+        "Nested Loop" | "Hash Join" | "Merge Join" => {
             keys.push(("Join Type", "Inner"));
             name
         }
@@ -126,7 +126,11 @@ fn described(label: &str) -> Vec<(&'static str, Value)> {
             (None, Some(join)) => {
                 let (node, kind) = join.rsplit_once(' ').unwrap_or((join, "Inner"));
                 keys.push(("Join Type", kind));
-                if node == "Hash" { "Hash Join" } else { node }
+                match node {
+                    "Hash" => "Hash Join",
+                    "Merge" => "Merge Join",
+                    node => node,
+                }
             }
             (None, None) => name,
         },

@@ -24,6 +24,7 @@ impl Node {
             Self::GroupScan(_) => {}
             Self::Filter { condition, .. } => visit(condition),
             Self::Project { exprs, .. } => exprs.iter().for_each(visit),
+            Self::MergeJoin { on, .. } => on.as_deref().into_iter().for_each(visit),
             Self::NestedLoop { args, on, .. } => args.iter().chain(on.as_deref()).for_each(visit),
             Self::HashJoin { left_keys, right_keys, on, .. } => {
                 left_keys.iter().chain(right_keys.iter()).chain(on.as_deref()).for_each(visit);
@@ -90,6 +91,7 @@ impl Node {
             Self::Shared { input, .. } | Self::Keyed { input, .. } => visit(input),
             Self::NestedLoop { outer: first, inner: second, .. }
             | Self::HashJoin { left: first, right: second, .. }
+            | Self::MergeJoin { left: first, right: second, .. }
             | Self::SetOp { left: first, right: second, .. }
             | Self::Recursive { first, again: second, .. }
             | Self::Switch { plain: first, by_key: second, .. } => {

@@ -1,7 +1,7 @@
 //! About how many rows queries give, and how many rows plans look at to give them.
 
 use super::access::{LOOKUP_COST, SEEK_COST, Wanted};
-use super::joins::HASH_COST;
+use super::joins::{HASH_COST, PROBE_COST};
 use super::lateral::rows_of_calls;
 use super::order::Order;
 use super::relation::SYSTEM_ROWS;
@@ -162,6 +162,11 @@ impl Planner<'_> {
                 };
                 let pairs = if left_keys.is_empty() { left * right } else { 0.0 };
                 (rows, left_work + right_work + (left + right) * HASH_COST + pairs)
+            }
+            Node::MergeJoin { left, right, kind, .. } => {
+                let ((left, left_work), (right, right_work)) = (self.work(left), self.work(right));
+                let rows = if matches!(kind, JoinKind::Semi | JoinKind::Anti) { left } else { left.max(right) };
+                (rows, left_work + right_work + (left + right) * PROBE_COST)
             }
             Node::Aggregate { input, keys, .. } => {
                 let (rows, work) = self.work(input);

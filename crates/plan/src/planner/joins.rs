@@ -582,6 +582,11 @@ impl Planner<'_> {
         if method == Method::Lateral {
             return self.lateral_join(kind, outer, inner.from, inner.conditions.clone(), on, tables);
         }
+        if method == Method::Hash
+            && let Some(keys) = self.merge_keys(kind, (&outer, columns), inner, &on, tables)
+        {
+            return self.merge_join(kind, outer, inner, on, &keys, tables);
+        }
         let mut right = self.part(inner, tables)?;
         if method == Method::Hash
             && kind != JoinKind::Full
@@ -765,7 +770,12 @@ pub(super) enum Method {
 }
 
 /// What is asked of a table that is read by itself, for its conditions.
-fn by_itself<'w>(table: &'w Arc<Table>, index: usize, item: &'w Item<'_>, tables: &'w Tables<'_>) -> Wanted<'w> {
+pub(super) fn by_itself<'w>(
+    table: &'w Arc<Table>,
+    index: usize,
+    item: &'w Item<'_>,
+    tables: &'w Tables<'_>,
+) -> Wanted<'w> {
     let (base, columns) = (tables.relations[index].base, &tables.needed[index]);
     Wanted { table, base, columns, conditions: &item.conditions, known: &|_| false }
 }

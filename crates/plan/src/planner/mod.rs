@@ -25,6 +25,7 @@ mod join_order;
 mod joins;
 mod keyed_parts;
 mod lateral;
+mod merge;
 mod order;
 mod outer_joins;
 pub mod passes;

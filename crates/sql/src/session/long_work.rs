@@ -98,7 +98,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin Aggregate Distinct
+operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
@@ -125,6 +125,7 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         }
         Node::NestedLoop { outer: left, inner: right, .. }
         | Node::HashJoin { left, right, .. }
+        | Node::MergeJoin { left, right, .. }
         | Node::SetOp { left, right, .. }
         | Node::Switch { plain: left, by_key: right, .. }
         | Node::Recursive { first: left, again: right, .. } => {
