@@ -68,7 +68,7 @@ fn merge_join(kind: JoinKind, left: Node, right: Node) -> Node {
 /// Rows that are joined with themselves, in two ways.
 fn adaptive_join(after: u64) -> Node {
     let (id, outer) = (RestId::next(), Arc::new(series(ROWS)));
-    let rest = || Node::Rest { id, outer: Arc::clone(&outer) };
+    let rest = || Node::Rest { id, outer: Arc::clone(&outer), rows: 1.0 };
     let many = Node::HashJoin {
         kind: JoinKind::Inner,
         left: Box::new(rest()),

@@ -209,7 +209,7 @@ fn over_two(left: fn() -> Node, right: fn() -> Node) -> Vec<Node> {
 /// Finds partners by the first columns of rows of two.
 fn adaptive_join(kind: JoinKind, after: u64, left: fn() -> Node, right: fn() -> Node) -> Node {
     let (id, outer) = (RestId::next(), Arc::new(left()));
-    let rest = || Box::new(Node::Rest { id, outer: Arc::clone(&outer) });
+    let rest = || Box::new(Node::Rest { id, outer: Arc::clone(&outer), rows: 1.0 });
     let is_partner = compare(CompareOp::Eq, Expr::Column(0), Expr::Arg(1));
     let few = Node::NestedLoop {
         kind,

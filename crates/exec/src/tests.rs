@@ -733,7 +733,7 @@ impl Maker {
                 let inner = || scan(&table, KeyRanges::default(), inner_filter.clone());
                 let is_partner = Arc::new(compare(CompareOp::Eq, Expr::Column(0), Expr::Arg(first_slot)));
                 let id = RestId::next();
-                let rest = || Node::Rest { id, outer: Arc::clone(&outer) };
+                let rest = || Node::Rest { id, outer: Arc::clone(&outer), rows: 1.0 };
                 let on = self.maybe_condition(4, filled);
                 let few = Node::NestedLoop {
                     kind,

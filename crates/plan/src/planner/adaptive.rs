@@ -111,7 +111,7 @@ impl Planner<'_> {
         let Planned { node, layout, rows, order } = outer;
         let (rest, outer) = (RestId::next(), Arc::new(node));
         let read = || Planned {
-            node: Node::Rest { id: rest, outer: Arc::clone(&outer) },
+            node: Node::Rest { id: rest, outer: Arc::clone(&outer), rows },
             layout: layout.clone(),
             rows,
             order: order.clone(),

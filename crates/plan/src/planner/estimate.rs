@@ -143,7 +143,7 @@ impl Planner<'_> {
                 let (given, work) = self.work(if *expects_more { many } else { few });
                 (given, work + self.work(outer).1)
             }
-            Node::Rest { outer, .. } => (self.work(outer).0, 0.0),
+            Node::Rest { rows, .. } => (*rows, 0.0),
             Node::Filter { input, .. } => {
                 let (rows, work) = self.work(input);
                 ((rows * super::access::left_by(1)).max(1.0), work + rows)
@@ -193,8 +193,10 @@ impl Planner<'_> {
                 let ((first, first_work), (again, again_work)) = (self.work(first), self.work(again));
                 (first + 10.0 * again, first_work + 10.0 * again_work)
             }
-            Node::Shared { input, .. } => {
-                let (rows, _) = self.work(input);
+            Node::Shared { id, input } => {
+                let known = self.shared_rows.borrow().get(id).copied();
+                let rows = known.unwrap_or_else(|| self.work(input).0);
+                self.shared_rows.borrow_mut().insert(*id, rows);
                 (rows, rows)
             }
             Node::Sort { input, .. }
