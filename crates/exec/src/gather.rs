@@ -1,9 +1,11 @@
-//! Rows that several conditions find, each by an index of its own: `a = 1 OR b = 2`.
+//! Rows that are found by indexes and looked up in the order of their own keys: by any of several
+//! (`a = 1 OR b = 2`), by all of them (`a = 1 AND b = 2`), or by one that finds many.
 //!
-//! The keys of the rows are gathered from all indexes first, sorted, and each kept once; then the
-//! rows are looked up in the order of their keys. The condition is asked again of each row, so what
-//! is gathered may be too much, never too little: if the keys outgrow the statement's memory, all
-//! of the table is read instead.
+//! The keys of the rows are gathered from the indexes first, sorted, and each kept once; then the
+//! rows are looked up. Those that are near each other are looked up one after the other, so that
+//! each page is visited once. The condition is asked again of each row, so what is gathered may be
+//! too much, never too little: if the keys outgrow the statement's memory, all of the table is read
+//! instead, or what the indexes before have found.
 
 use std::ops::ControlFlow;
 
@@ -31,6 +33,8 @@ pub(super) struct Gather {
     /// The last entry visited of the range at hand.
     last: Option<Key>,
     keys: Vec<Key>,
+    /// Where all indexes have to find a row: the keys that those before have found, sorted.
+    found: Option<Vec<Key>>,
     /// For the keys, as long as they are looked up.
     memory: Reservation,
 }
@@ -40,7 +44,12 @@ impl Gather {
     ///
     /// # Errors
     /// Of the transaction, and of evaluating what keys are compared with.
-    pub(super) fn step(&mut self, table: &Table, parts: &[Access], ex: &mut Exec<'_, '_>) -> Result<Option<Ranges>> {
+    pub(super) fn step(
+        &mut self,
+        table: &Table,
+        (parts, by_all): (&[Access], bool),
+        ex: &mut Exec<'_, '_>,
+    ) -> Result<Option<Ranges>> {
         while let Some(part) = parts.get(self.part) {
             if ex.cx.budget_rows <= 0 {
                 return Ok(None);
@@ -51,19 +60,55 @@ impl Gather {
             if self.part_is_over(table, part, ex)? {
                 self.part += 1;
                 (self.ranges, self.done) = (None, 0);
+                if by_all {
+                    self.keep_common()?;
+                }
             }
-            if !self.memory.hold(ex.cx.memory, self.keys.len() * size_of::<Key>(), Use::Rows) {
+            let found = self.found.as_ref().map_or(0, Vec::len);
+            if by_all && found == 0 && self.found.is_some() {
+                break;
+            }
+            if !self.memory.hold(ex.cx.memory, (self.keys.len() + found) * size_of::<Key>(), Use::Rows) {
                 self.keys = Vec::new();
+                if self.found.is_some() {
+                    break;
+                }
                 self.memory.release();
                 let everything = SmallVec::from_iter([record::whole_range()]);
                 return Ok(Some(Ranges::Spans(everything)));
             }
             ex.check_cancel()?;
         }
+        let keys = match self.found.take() {
+            Some(found) => found,
+            None => self.sorted_keys()?,
+        };
+        Ok(Some(Ranges::Points(keys.into())))
+    }
+
+    /// Takes the keys gathered so far.
+    fn sorted_keys(&mut self) -> Result<Vec<Key>> {
         let mut keys = std::mem::take(&mut self.keys);
         merge_sort::sort(&mut keys, merge_sort::PIECE, Ord::cmp)?;
         keys.dedup();
-        Ok(Some(Ranges::Points(keys.into())))
+        Ok(keys)
+    }
+
+    /// Keeps those of the keys found before that were gathered now as well.
+    fn keep_common(&mut self) -> Result<()> {
+        let keys = self.sorted_keys()?;
+        let Some(found) = &mut self.found else {
+            self.found = Some(keys);
+            return Ok(());
+        };
+        let mut at = 0;
+        found.retain(|key| {
+            while keys.get(at).is_some_and(|other| other < key) {
+                at += 1;
+            }
+            keys.get(at) == Some(key)
+        });
+        Ok(())
     }
 
     /// Takes the keys of the next range, or of a piece of it.

@@ -21,6 +21,7 @@ use colibri_catalog::{
 };
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
+use smallvec::SmallVec;
 
 use super::batch::BATCH_ROWS_MAX;
 use super::filtered_rows::FilteredRows;
@@ -33,6 +34,10 @@ use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
+/// Rows that are loaded together before they are looked up one by one.
+const WARMED_AT_ONCE: usize = 32;
+/// Fewer rows are looked up as they are.
+const WARMED_MIN: usize = 2;
 /// How many entries of an index are read ahead at first, where a filter may throw rows away.
 const AHEAD_FIRST: usize = 16;
 
@@ -107,7 +112,7 @@ impl Reader {
     fn new(table: &Table, access: &Access, columns: &[usize], filter: Option<&Expr>) -> Self {
         let rows = || FilteredRows::new(table, columns, filter);
         match access {
-            Access::Key { .. } | Access::Union { .. } => Self::Table { space: table.space(), rows: rows() },
+            Access::Key { .. } | Access::Gathered { .. } => Self::Table { space: table.space(), rows: rows() },
             Access::Index { index, covering, .. } => match IndexReader::new(table, index, columns) {
                 Some(entries) if *covering => Self::Covering { space: index.space(), entries, filter: filter.cloned() },
                 _ => Self::Index { space: index.space(), table_space: table.space(), rows: rows() },
@@ -179,8 +184,8 @@ impl ScanRun {
     /// What to visit; nothing while the budget is used up.
     #[inline]
     fn find_ranges(&mut self, wanted: Wanted<'_>, ex: &mut Exec<'_, '_>) -> Result<Option<Ranges>> {
-        if let Access::Union { parts } = wanted.access {
-            return self.gather.get_or_insert_default().step(wanted.table, parts, ex);
+        if let Access::Gathered { parts, by_all } = wanted.access {
+            return self.gather.get_or_insert_default().step(wanted.table, (parts, *by_all), ex);
         }
         if wanted.access.skips() {
             return self.skip_scan.get_or_insert_default().step(wanted.table, wanted.access, ex);
@@ -214,6 +219,15 @@ impl ScanRun {
             let visited_max = VISITED_MAX.min(ex.cx.budget_rows as usize);
             let visited = match (wanted.reader, ranges) {
                 (Reader::Table { space, rows }, Ranges::Points(keys)) => {
+                    if self.done % WARMED_AT_ONCE == 0 && count - self.done >= WARMED_MIN && !ex.txn.fetches() {
+                        let left = &keys[..];
+                        let near = match wanted.direction {
+                            Direction::Forward => &left[self.done..count.min(self.done + WARMED_AT_ONCE)],
+                            Direction::Backward => &left[(index + 1).saturating_sub(WARMED_AT_ONCE)..=index],
+                        };
+                        let near: SmallVec<[&[u8]; WARMED_AT_ONCE]> = near.iter().map(|key| &key[..]).collect();
+                        ex.txn.prefetch(space, &near, &[]);
+                    }
                     match ex.txn.get(space, &keys[index], wanted.depends) {
                         Ok(Some(value)) => {
                             rows.read(&keys[index], value, &mut scope, out)?;
@@ -357,14 +371,21 @@ fn fetch(
     })
     .in_sql()?;
     let count = entries.ends.len();
-    if txn.fetches() {
-        let key = |at| record::split_index_entry(wanted.table, index, entries.get(at));
-        let keys = (0..count).map(key).collect::<Result<Vec<_>>>()?;
-        txn.prefetch(table_space, &keys, &[]);
-    }
+    // All rows come from afar together; those in memory a few at a time, so that they stay near.
+    let together = if txn.fetches() { count } else { WARMED_AT_ONCE };
+    let mut keys: SmallVec<[&[u8]; WARMED_AT_ONCE]> = SmallVec::new();
     for at in 0..count {
         let entry = entries.get(at);
-        let key = record::split_index_entry(wanted.table, index, entry)?;
+        if at % together == 0 {
+            keys.clear();
+            for near in at..count.min(at + together) {
+                keys.push(record::split_index_entry(wanted.table, index, entries.get(near))?);
+            }
+            if keys.len() >= WARMED_MIN {
+                txn.prefetch(table_space, &keys, &[]);
+            }
+        }
+        let key = keys[at % together];
         let value = match txn.get(table_space, key, wanted.depends).in_sql() {
             Ok(value) => value,
             Err(error) if at > 0 && store_error::is_fetch(&error) => {

@@ -781,9 +781,9 @@ impl Writer<'_> {
         let backward = if scan.direction == Direction::Backward { " Backward" } else { "" };
         let bounded = scan.access.ranges().any(|ranges| !ranges.is_everything());
         match &scan.access {
-            Access::Union { parts } => {
+            Access::Gathered { parts, by_all } => {
                 self.head(node, place, format_args!("Bitmap Heap Scan{backward} on {table}"));
-                self.union(parts, &scan.table, slots, place);
+                self.gathered((parts, *by_all), &scan.table, slots, place);
             }
             Access::Key { .. } => match &scan.table.primary_key {
                 Some(key) if bounded || !backward.is_empty() => {
@@ -807,14 +807,25 @@ impl Writer<'_> {
     }
 
     /// The ways whose keys come together before the rows are looked up.
-    fn union(&mut self, parts: &[Access], table: &colibri_catalog::Table, slots: &[String], place: Place) {
+    fn gathered(
+        &mut self,
+        (parts, by_all): (&[Access], bool),
+        table: &colibri_catalog::Table,
+        slots: &[String],
+        place: Place,
+    ) {
         let conditions: Vec<String> =
             parts.iter().filter_map(|part| condition_text(part, table, Names { columns: &[], slots })).collect();
         let name = |part: &Access| match part {
             Access::Index { index, .. } => index.name.to_string(),
             _ => table.primary_key.as_ref().map_or_else(String::new, |key| key.name.to_string()),
         };
-        self.property(place, "Recheck Cond", format!("({})", conditions.join(" OR ")));
+        let condition = match (by_all, &conditions[..]) {
+            (true, conditions) => all_of(conditions),
+            (false, [one]) => one.clone(),
+            (false, conditions) => format!("({})", conditions.join(" OR ")),
+        };
+        self.property(place, "Recheck Cond", condition);
         self.list(place, "Indexes", parts.iter().map(name).collect());
     }
 
@@ -834,7 +845,7 @@ impl Writer<'_> {
 fn key_columns(access: &Access, table: &colibri_catalog::Table) -> Vec<usize> {
     let own = table.key_columns().iter().copied();
     match access {
-        Access::Union { .. } => Vec::new(),
+        Access::Gathered { .. } => Vec::new(),
         Access::Key { .. } => own.collect(),
         Access::Index { index, .. } => index.columns.iter().map(|column| column.column).chain(own).collect(),
     }

@@ -272,15 +272,17 @@ pub enum Access {
     /// By an index. `covering`: everything asked for is in the index' key, so that the row is not
     /// looked up.
     Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
-    /// By the keys that any of several ways finds, none of which is a union itself.
-    Union { parts: Vec<Access> },
+    /// By the keys that any of several ways finds, or all of them; none of these gathers keys itself.
+    /// The rows are looked up in the order of their keys, and may be more than those that fulfil the
+    /// conditions.
+    Gathered { parts: Vec<Access>, by_all: bool },
 }
 
 impl Access {
-    /// Where it looks first: a union, in the end, in the table.
+    /// Where it looks first: where keys are gathered, in the end, in the table.
     pub fn space(&self, table: &Table) -> Space {
         match self {
-            Self::Key { .. } | Self::Union { .. } => table.space(),
+            Self::Key { .. } | Self::Gathered { .. } => table.space(),
             Self::Index { index, .. } => index.space(),
         }
     }
@@ -290,15 +292,15 @@ impl Access {
         matches!(self, Self::Key { ranges } | Self::Index { ranges, .. } if ranges.skipped > 0)
     }
 
-    /// Its ranges; of a union those of all its parts.
+    /// Its ranges; where keys are gathered, those of all parts.
     pub fn ranges(&self) -> impl Iterator<Item = &KeyRanges> {
         let (one, parts): (_, &[Self]) = match self {
             Self::Key { ranges } | Self::Index { ranges, .. } => (Some(ranges), &[]),
-            Self::Union { parts } => (None, parts),
+            Self::Gathered { parts, .. } => (None, parts),
         };
         one.into_iter().chain(parts.iter().filter_map(|part| match part {
             Self::Key { ranges } | Self::Index { ranges, .. } => Some(ranges),
-            Self::Union { .. } => None,
+            Self::Gathered { .. } => None,
         }))
     }
 }

@@ -47,7 +47,7 @@ fn plans_follow_the_sizes_of_tables() {
     client.ok("INSERT INTO b SELECT g, g % 5000 FROM generate_series(1, 20000) AS g");
     assert_eq!(client.ok(join)[0], "Nested Loop", "ten look-ups are cheaper than reading all");
     client.ok("INSERT INTO a SELECT g, g FROM generate_series(11, 20000) AS g");
-    assert_eq!(client.ok(join)[0], "Hash Join", "and thousands are not");
+    assert_eq!(client.ok(join)[0], "Merge Join", "and thousands are not");
 }
 
 /// Nearly all orders are done, a few are late: what is right for one value is wrong for the other.

@@ -424,6 +424,17 @@ impl<'a> Node<'a> {
         Err(index)
     }
 
+    /// Where on the page the entry of a key begins, as far as its head tells.
+    #[inline]
+    pub(crate) fn offset_of(self, key: &[u8]) -> Option<usize> {
+        let head = head_of(key.strip_prefix(self.prefix())?);
+        let index = lower_bound(self.heads(), head);
+        if index == self.count() || self.head(index) != head {
+            return None;
+        }
+        self.bytes.len().checked_sub(self.place(index))
+    }
+
     /// Where a key is (`Ok`) or would go (`Err`) in a leaf.
     #[inline]
     pub(crate) fn search(self, key: &[u8]) -> Result<usize, usize> {

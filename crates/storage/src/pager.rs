@@ -259,6 +259,25 @@ impl Pager {
         self.prefetch_lines(id, bounds, self.page_size.min(PAGE_SIZE_MIN as usize) / 64);
     }
 
+    /// Starts loading what a search in a leaf touches before it comes to an entry.
+    #[inline]
+    pub(crate) fn prefetch_search(&self, id: PageId, bounds: Bounds) {
+        self.prefetch_lines(id, bounds, 16.min(self.page_size / 64));
+    }
+
+    /// Starts loading a part of a page.
+    #[inline]
+    pub(crate) fn prefetch_at(&self, id: PageId, bounds: Bounds, offset: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if id.0 < bounds.page_count && offset < self.page_size {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: prefetching has no effect on memory, and the address lies within the map.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add((id.index() << self.page_shift) + offset).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (id, bounds, offset);
+    }
+
     #[inline]
     fn prefetch_lines(&self, id: PageId, bounds: Bounds, lines: usize) {
         #[cfg(target_arch = "x86_64")]

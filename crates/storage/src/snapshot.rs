@@ -344,6 +344,16 @@ impl<'db> Snapshot<'db> {
         payload.map(|payload| pager.value(self.bounds, payload)).transpose()
     }
 
+    /// Starts loading what [`Snapshot::get_open`] will look at for each of some keys. All of them are
+    /// loaded at the same time, where one lookup after the other waits for its own.
+    ///
+    /// # Panics
+    /// As [`Snapshot::view_open`].
+    pub fn warm(&self, open: &OpenTable, keys: &[&[u8]]) {
+        self.expect_found(open);
+        open.tree.warm(&self.core().pager, self.bounds, keys);
+    }
+
     /// As [`Snapshot::get_open`], for a key that was probably read just now: looks into the leaf of
     /// the last read first.
     ///

@@ -44,6 +44,9 @@ pub(crate) use put::{Put, PutMode};
 /// could be deleted or committed.
 const PAGES_SPARE: u32 = 32;
 
+/// Keys that are loaded together: a processor has so many loads under way.
+const WARMED_AT_ONCE: usize = 16;
+
 impl Tree {
     /// The leaf that covers a key.
     #[inline]
@@ -59,6 +62,40 @@ impl Tree {
         }
         self.at_bottom(levels)?;
         Ok((id, node))
+    }
+
+    /// Starts loading what looking up keys touches: first the leaves of some of them together, then
+    /// their entries. Lookups one after the other wait for each load by itself. What is not there,
+    /// or not well-formed, is left out.
+    pub(crate) fn warm(&self, pager: &Pager, bounds: Bounds, keys: &[&[u8]]) {
+        for keys in keys.chunks(WARMED_AT_ONCE) {
+            let mut leaves = [PageId::NONE; WARMED_AT_ONCE];
+            for (key, leaf) in keys.iter().zip(&mut leaves) {
+                *leaf = self.leaf_id(pager, bounds, key).unwrap_or(PageId::NONE);
+                pager.prefetch_search(*leaf, bounds);
+            }
+            for (key, &leaf) in keys.iter().zip(&leaves) {
+                if let Ok(node) = pager.node(leaf, bounds)
+                    && let Some(offset) = node.offset_of(key)
+                {
+                    pager.prefetch_at(leaf, bounds, offset);
+                }
+            }
+        }
+    }
+
+    /// The leaf that covers a key, which is not looked at.
+    fn leaf_id(&self, pager: &Pager, bounds: Bounds, key: &[u8]) -> Result<PageId> {
+        let (mut id, mut levels) = (self.root, self.depth);
+        while levels > 1 {
+            let node = pager.node(id, bounds)?;
+            if node.is_leaf() {
+                break;
+            }
+            id = node.child(node.child_index(key));
+            levels = below(levels, id)?;
+        }
+        Ok(id)
     }
 
     /// Checks that a path has ended at the level of the leaves. Otherwise it has gone through pages

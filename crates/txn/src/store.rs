@@ -385,8 +385,8 @@ pub trait Transaction: Send + 'static {
         visit: &mut Visit<'_>,
     ) -> Result<()>;
 
-    /// Says which keys and ranges will be asked for soon, so that a store that has to fetch them
-    /// can do so together. Changes nothing else, and the transaction does not come to depend on
+    /// Says which keys and ranges will be asked for soon, so that a store that has to fetch them,
+    /// from afar or from memory, can do so together. Changes nothing else, and the transaction does not come to depend on
     /// them.
     fn prefetch(&mut self, _space: &Space, _keys: &[&[u8]], _ranges: &[KeyRange]) {}
 

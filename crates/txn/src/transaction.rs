@@ -504,6 +504,12 @@ impl Transaction for LocalTransaction {
         self.see(space.id, key)
     }
 
+    fn prefetch(&mut self, space: &Space, keys: &[&[u8]], _: &[KeyRange]) {
+        if let Some(open) = self.work.open.found_in(&self.snapshot, space.id) {
+            self.snapshot.warm(open, keys);
+        }
+    }
+
     fn scan(
         &mut self,
         space: &Space,

@@ -16,6 +16,14 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
 pub(super) const LOOKUP_COST: f64 = 3.0;
+/// What looking up a row costs, if those before it have keys near its own.
+const NEAR_LOOKUP_COST: f64 = 1.5;
+/// What putting a row's key in order costs.
+const KEY_SORT_COST: f64 = 0.5;
+/// Fewer rows are looked up as the index has them.
+const GATHERED_MIN: f64 = 500.0;
+/// So many indexes are tried together at most.
+const GATHERED_WAYS_MAX: usize = 4;
 /// What finding the next value of a column that is skipped costs: a look for it, and one for what
 /// is below it.
 const VALUE_COST: f64 = 20.0;
@@ -59,13 +67,15 @@ pub(super) struct Sargable {
 }
 
 /// A way that was looked at.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Path {
     /// `None`: the primary key, or all rows.
     pub(super) index: Option<Arc<Index>>,
     pub(super) ranges: KeyRanges,
-    /// Several ways whose rows come together; there is neither an index nor a range then.
-    pub(super) union: Vec<Access>,
+    /// Ways whose keys are gathered; there is neither an index nor a range then.
+    pub(super) gathered: Vec<Access>,
+    /// Rows have to be found by all of these.
+    pub(super) by_all: bool,
     /// Conditions that the ranges take over.
     pub(super) taken: Vec<usize>,
     /// Conditions that the number of rows heeds: these, and those that ranges follow from.
@@ -73,6 +83,8 @@ pub(super) struct Path {
     /// Rows that the ranges hold.
     pub(super) rows: f64,
     pub(super) cost: f64,
+    /// What of that comes before the first row.
+    pub(super) start_cost: f64,
     /// Everything asked for is in the index.
     pub(super) covering: bool,
     /// What the rows are ordered by, as columns of the table, read forward.
@@ -86,9 +98,9 @@ pub(super) struct Path {
 impl Path {
     /// The way as operators take it.
     pub(super) fn access(self, covering: bool) -> Access {
-        let Self { index, ranges, union, .. } = self;
+        let Self { index, ranges, gathered, by_all, .. } = self;
         match index {
-            _ if !union.is_empty() => Access::Union { parts: union },
+            _ if !gathered.is_empty() => Access::Gathered { parts: gathered, by_all },
             None => Access::Key { ranges },
             Some(index) => Access::Index { index, ranges, covering },
         }
@@ -327,7 +339,9 @@ impl Wanted<'_> {
         Path {
             fixed,
             index: index.cloned(),
-            union: Vec::new(),
+            gathered: Vec::new(),
+            by_all: false,
+            start_cost: 0.0,
             unique: whole && is_unique && !has_in,
             ranges,
             taken,
@@ -398,6 +412,64 @@ impl Wanted<'_> {
         paths
     }
 
+    /// Paths that find many rows by an index, or by several, and look them up in the order of their
+    /// own keys; the conditions are still looked at for each row.
+    fn paths_gathered(&self, paths: &[Path], sizes: &dyn Sizes) -> Vec<Path> {
+        let is_one = |path: &&Path| {
+            let by_range = path.index.is_some() && path.ranges.skipped == 0 && !path.ranges.is_everything();
+            by_range && !path.covering && !path.unique && path.rows >= GATHERED_MIN
+        };
+        let mut ways: Vec<&Path> = paths.iter().filter(is_one).collect();
+        ways.sort_by(|one, other| one.rows.total_cmp(&other.rows));
+        ways.truncate(GATHERED_WAYS_MAX);
+        let rows = sizes.rows(self.table).max(1.0);
+        let gathered = |ways: &[&Path]| {
+            let share: f64 = ways.iter().map(|way| way.rows / rows).product();
+            let start_cost: f64 = ways.iter().map(|way| way.gather_cost() + way.rows * KEY_SORT_COST).sum();
+            let found = (rows * share).max(1.0);
+            let lookup = if found >= GATHERED_MIN { NEAR_LOOKUP_COST } else { LOOKUP_COST };
+            Path {
+                index: None,
+                ranges: KeyRanges::default(),
+                gathered: ways.iter().map(|way| (*way).clone().access(true)).collect(),
+                by_all: ways.len() > 1,
+                taken: Vec::new(),
+                // Of how many rows fulfil the conditions of several ways, samples know more.
+                counted: ways[0].counted.clone(),
+                rows: ways[0].rows,
+                cost: start_cost + found * (1.0 + lookup),
+                start_cost,
+                covering: false,
+                order: self.key_order(None),
+                unique: false,
+                fixed: ways.iter().flat_map(|way| way.fixed.iter().copied()).collect(),
+            }
+        };
+        let mut found: Vec<Path> = ways.iter().map(|way| gathered(std::slice::from_ref(way))).collect();
+        for (at, first) in ways.iter().enumerate() {
+            let mut together = vec![*first];
+            let mut best = gathered(&together);
+            for other in &ways[at + 1..] {
+                // What two ways say of the same condition, they do not say twice.
+                let says = |way: &&Path| other.counted.iter().any(|condition| way.counted.contains(condition));
+                if together.iter().any(says) {
+                    continue;
+                }
+                together.push(other);
+                let with = gathered(&together);
+                if with.cost < best.cost {
+                    best = with;
+                } else {
+                    together.pop();
+                }
+            }
+            if together.len() > 1 {
+                found.push(best);
+            }
+        }
+        found
+    }
+
     /// The path by the ranges of several alternatives, of which each says something about the key;
     /// the condition itself is still looked at for each row.
     fn path_of_any(
@@ -465,7 +537,9 @@ impl Wanted<'_> {
             order: self.key_order(None),
             unique: false,
             fixed: Vec::new(),
-            union: parts.into_iter().map(|part| part.access(true)).collect(),
+            start_cost: gathering,
+            gathered: parts.into_iter().map(|part| part.access(true)).collect(),
+            by_all: false,
         })
     }
 
@@ -557,7 +631,8 @@ impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at
     /// most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &Order<'_>, limit: Option<f64>) -> Cheapest {
-        let paths = wanted.paths(self.sizes);
+        let mut paths = wanted.paths(self.sizes);
+        paths.extend(wanted.paths_gathered(&paths, self.sizes));
         // All ways lead to the same rows. How many there are is known best to the one that says the
         // least.
         let matching = |path: &Path| path.rows * self.left_of(wanted, path);
@@ -565,7 +640,7 @@ impl Planner<'_> {
         let mut best: Option<Cheapest> = None;
         for path in paths {
             // Reading all of an index is of use only for its order or if it holds all.
-            let is_whole = path.ranges.is_everything() && path.union.is_empty();
+            let is_whole = path.ranges.is_everything() && path.gathered.is_empty();
             let columns: Vec<Ordered> =
                 order.columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
             let is_fixed = columns.is_empty();
@@ -584,13 +659,18 @@ impl Planner<'_> {
             // In an order that the conditions say nothing about, rows that fulfil them may all come
             // late.
             let late = if is_whole && !wanted.conditions.is_empty() { LATE } else { 1.0 };
+            // The first rows come when all keys are there.
+            if order.is_any() && !path.gathered.is_empty() && limit.is_some_and(|limit| limit < found) {
+                continue;
+            }
             let share = |taken: f64| (late * taken / found).min(1.0);
+            let part_of_cost = |taken: f64| path.start_cost + (path.cost - path.start_cost) * share(taken) + SEEK_COST;
             let (mut cost, mut taken) = (path.cost, None);
             match fit {
                 Fit::Whole => {
                     taken = limit.filter(|_| order.is_any() || !is_fixed);
                     if let Some(taken) = taken.filter(|_| !is_fixed) {
-                        cost = cost * share(taken) + SEEK_COST;
+                        cost = part_of_cost(taken);
                     }
                 }
                 Fit::Part(columns) => {
@@ -598,7 +678,7 @@ impl Planner<'_> {
                     let matching = (alike * found / path.rows.max(1.0)).clamp(1.0, found);
                     taken = limit.map(|limit| limit + matching);
                     if let Some(taken) = taken {
-                        cost = cost * share(taken) + SEEK_COST;
+                        cost = part_of_cost(taken);
                     }
                     cost += order.sort_cost(taken.unwrap_or(found).min(found), matching);
                 }
@@ -737,7 +817,7 @@ fn is_of_other_rows(part: &KeyPart) -> bool {
 fn bind_access(access: &mut Access, bind: &dyn Fn(Expr) -> Expr) {
     match access {
         Access::Key { ranges } | Access::Index { ranges, .. } => bind_ranges(ranges, bind),
-        Access::Union { parts } => parts.iter_mut().for_each(|part| bind_access(part, bind)),
+        Access::Gathered { parts, .. } => parts.iter_mut().for_each(|part| bind_access(part, bind)),
     }
 }
 

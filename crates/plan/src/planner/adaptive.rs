@@ -140,7 +140,7 @@ fn arranged(planned: Planned, wanted: &Layout) -> Node {
 }
 
 fn is_everything(scan: &Scan) -> bool {
-    !matches!(scan.access, Access::Union { .. }) && scan.access.ranges().all(KeyRanges::is_everything)
+    !matches!(scan.access, Access::Gathered { .. }) && scan.access.ranges().all(KeyRanges::is_everything)
 }
 
 /// Whether a node gives one row at the most, whatever the tables hold.
@@ -154,7 +154,7 @@ fn gives_one_at_most(node: &Node) -> bool {
             match &scan.access {
                 Access::Key { ranges } => finds_one(ranges, scan.table.key_columns().len()),
                 Access::Index { index, ranges, .. } => index.unique && finds_one(ranges, index.columns.len()),
-                Access::Union { .. } => false,
+                Access::Gathered { .. } => false,
             }
         }
         Node::Values { rows } => rows.len() <= 1,

@@ -17,7 +17,7 @@ use super::joins::{
     Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, columns_of, equality, hand_out, needed_inside,
     needed_with, take_apart,
 };
-use super::order::{Order, limit_of_rows, wanted_order};
+use super::order::{Alike, Order, limit_of_rows, wanted_order};
 use super::query::needed_above;
 use super::relation::is_constant;
 use super::{Asked, Planner, Rewrites};
@@ -55,7 +55,8 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
     let Some(mut from) = select.from.take() else { return Ok(()) };
     planner.samples = true;
     let mut columns = Vec::new();
-    let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &mut columns));
+    let alike = Alike::of(select);
+    let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &alike, &mut columns));
     let tables = Tables {
         relations: &select.relations,
         needed: &needed_above(select, asked.columns),
@@ -172,7 +173,7 @@ impl Planner<'_> {
         let tables = &Tables { needed: &needed, ..*tables };
         let estimates: Vec<f64> = items.iter().map(|item| self.estimate(item, tables)).collect();
         let first = self.smallest(&items, &estimates, tables)?;
-        if tables.limit.is_some() && self.in_order(&items, first, tables).is_none() {
+        if tables.limit.is_some() && self.in_order(&items, &estimates, first, tables).is_none() {
             // Which rows come first, and how few may be enough, nobody has looked at.
             return Ok(());
         }

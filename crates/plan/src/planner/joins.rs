@@ -262,7 +262,7 @@ impl Planner<'_> {
             }
         }
         let first = self.smallest(&items, &estimates, tables)?;
-        let in_order = self.in_order(&items, first, tables);
+        let in_order = self.in_order(&items, &estimates, first, tables);
         // Semi joins have become inner ones here, of which the pass that orders joins did not know.
         let has_led = items.iter().any(|item| !item.keys.is_empty());
         let order = match order {
@@ -288,25 +288,36 @@ impl Planner<'_> {
     }
 
     /// The part whose table has an order that spares the sort in front of a LIMIT.
-    pub(super) fn in_order(&self, items: &[Item<'_>], first: usize, tables: &Tables<'_>) -> Option<usize> {
+    pub(super) fn in_order(
+        &self,
+        items: &[Item<'_>],
+        estimates: &[f64],
+        first: usize,
+        tables: &Tables<'_>,
+    ) -> Option<usize> {
         tables.limit?;
-        let at = tables.order.columns.first()?.column;
-        let in_order = items.iter().position(|item| item.is_inner() && item.columns.has(at))?;
-        let item = &items[in_order];
-        let From::Relation(index) = item.from else { return None };
-        let Source::Table(table) = &tables.relations[*index].source else { return None };
-        if !item.keys.is_empty() || !(self.may_have_two_ways() || first == in_order) {
-            return None;
+        tables.order.columns.first()?;
+        let gives = |&at: &usize| self.gives_order(at, &items[at], first, tables);
+        (0..items.len()).filter(gives).min_by(|&one, &other| estimates[one].total_cmp(&estimates[other]))
+    }
+
+    /// Whether a part is a table that has the order wanted, or its first columns.
+    fn gives_order(&self, at: usize, item: &Item<'_>, first: usize, tables: &Tables<'_>) -> bool {
+        let From::Relation(index) = item.from else { return false };
+        let Source::Table(table) = &tables.relations[*index].source else { return false };
+        let is_possible = item.is_inner() && item.keys.is_empty() && (self.may_have_two_ways() || first == at);
+        let columns = tables.order.of_relation(&tables.relations[*index]);
+        if !is_possible || columns.is_empty() {
+            return false;
         }
         let wanted = by_itself(table, *index, item, tables);
-        let columns = tables.order.of_relation(&tables.relations[*index]);
         let order = tables.order.over(&columns);
         let gives = |path: &Path| {
             let left = columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column));
             let left = Order { columns: &left.copied().collect::<Vec<_>>(), ..order };
             path.unique || left.fit_either_way(&path.order).0 != Fit::No
         };
-        wanted.paths(self.sizes).iter().any(gives).then_some(in_order)
+        wanted.paths(self.sizes).iter().any(gives)
     }
 
     /// The cheaper one of two ways to the first rows in an order: all rows are joined, the smallest

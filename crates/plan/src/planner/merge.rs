@@ -64,7 +64,7 @@ impl Planner<'_> {
             return None;
         }
         let wanted: Vec<Ordered> = pairs.iter().map(|(_, right)| *right).collect();
-        let wanted = Order { columns: &wanted, goes_on: false, of_groups: false };
+        let wanted = Order { columns: &wanted, ..Order::ANY };
         let columns = wanted.of_relation(&tables.relations[*index]);
         let alone = by_itself(table, *index, inner, tables);
         let in_order = self.cheapest(&alone, &wanted.over(&columns), None);
@@ -93,7 +93,7 @@ impl Planner<'_> {
         tables: &Tables<'_>,
     ) -> Result<Planned> {
         let wanted: Vec<Ordered> = pairs.iter().map(|(_, right)| *right).collect();
-        let order = Order { columns: &wanted, goes_on: false, of_groups: false };
+        let order = Order { columns: &wanted, ..Order::ANY };
         let right = self.part(inner, &Tables { order, limit: None, ..*tables })?;
         let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
         let layout = outer.layout.joined(&right.layout);

@@ -23,10 +23,53 @@ pub(super) struct Ordered {
     pub(super) not_null: bool,
 }
 
+/// Columns of the wide row that have the same values in all rows, since a condition says so: each
+/// with the first one of those. Rows that are ordered by one of them are ordered by all.
+#[derive(Debug, Default)]
+pub(super) struct Alike(Vec<(usize, usize)>);
+
+impl Alike {
+    /// Of all rows of a SELECT.
+    pub(super) fn of(select: &Select) -> Self {
+        let mut alike = Self::default();
+        select.filter.iter().for_each(|condition| alike.note(condition));
+        if let Some(from) = &select.from {
+            from.for_each_kept_condition(&mut |condition| alike.note(condition));
+        }
+        alike
+    }
+
+    fn note(&mut self, condition: &Expr) {
+        match condition {
+            Expr::And(all) => all.iter().for_each(|condition| self.note(condition)),
+            Expr::Compare { op: CompareOp::Eq, left, right } => {
+                if let (Expr::Column(left), Expr::Column(right)) = (&**left, &**right) {
+                    let (one, other) = (self.first(*left), self.first(*right));
+                    let (first, later) = (one.min(other), one.max(other));
+                    self.0.iter_mut().filter(|(_, known)| *known == later).for_each(|(_, known)| *known = first);
+                    self.0.extend([(*left, first), (*right, first)]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The first one of those that a column is like.
+    fn first(&self, column: usize) -> usize {
+        self.0.iter().find(|(known, _)| *known == column).map_or(column, |(_, first)| *first)
+    }
+
+    fn are(&self, one: usize, other: usize) -> bool {
+        one == other || self.first(one) == self.first(other)
+    }
+}
+
 /// The order that would spare a sort: its first keys, as far as they are columns of the wide row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order<'o> {
     pub(super) columns: &'o [Ordered],
+    /// What else the columns may be.
+    pub(super) alike: &'o Alike,
     /// There are keys behind these.
     pub(super) goes_on: bool,
     /// It is that of groups, or of different rows: rows that come in another one are not sorted, but
@@ -45,7 +88,8 @@ pub(super) enum Fit {
 
 impl Order<'_> {
     /// Rows may come in any order.
-    pub(super) const ANY: Order<'static> = Order { columns: &[], goes_on: false, of_groups: false };
+    pub(super) const ANY: Order<'static> =
+        Order { columns: &[], alike: &Alike(Vec::new()), goes_on: false, of_groups: false };
 
     pub(super) fn is_any(&self) -> bool {
         self.columns.is_empty() && !self.goes_on
@@ -54,14 +98,18 @@ impl Order<'_> {
     /// The same with other columns, behind which keys may have been left out.
     pub(super) fn over<'c>(&self, columns: &'c [Ordered]) -> Order<'c> {
         let goes_on = self.goes_on || columns.len() < self.columns.len();
-        Order { columns, goes_on, of_groups: self.of_groups }
+        // They are of one relation, as that numbers them.
+        Order { columns, goes_on, ..Order { of_groups: self.of_groups, ..Order::ANY } }
     }
 
     /// What of it is about a relation, as columns of that.
     pub(super) fn of_relation(&self, relation: &Relation) -> Vec<Ordered> {
+        let columns = relation.base..relation.base + relation.width;
         let own = |ordered: &Ordered| {
-            let column = ordered.column.checked_sub(relation.base).filter(|&column| column < relation.width)?;
-            Some(Ordered { column, ..*ordered })
+            let alike = |&column: &usize| columns.contains(&column) && self.alike.are(column, ordered.column);
+            let known = self.alike.0.iter().map(|(column, _)| *column);
+            let column = std::iter::once(ordered.column).chain(known).find(alike)?;
+            Some(Ordered { column: column - relation.base, ..*ordered })
         };
         self.columns.iter().map_while(own).collect()
     }
@@ -77,7 +125,7 @@ impl Order<'_> {
         if self.is_any() {
             return Fit::Whole;
         }
-        match in_order(given, self.columns) {
+        match in_order(given, self.columns, self.alike) {
             0 => Fit::No,
             columns if columns == self.columns.len() && !self.goes_on => Fit::Whole,
             columns => Fit::Part(columns),
@@ -100,16 +148,16 @@ impl Ordered {
     }
 
     /// Whether rows that come in this order come in a wanted one.
-    fn gives(&self, wanted: &Self) -> bool {
-        self.column == wanted.column
+    fn gives(&self, wanted: &Self, alike: &Alike) -> bool {
+        alike.are(self.column, wanted.column)
             && self.descending == wanted.descending
             && (self.not_null || self.nulls_first == wanted.nulls_first)
     }
 }
 
 /// In the order of how many of the columns wanted, from the first, rows come.
-fn in_order(given: &[Ordered], wanted: &[Ordered]) -> usize {
-    wanted.iter().zip(given).take_while(|(wanted, given)| given.gives(wanted)).count()
+fn in_order(given: &[Ordered], wanted: &[Ordered], alike: &Alike) -> usize {
+    wanted.iter().zip(given).take_while(|(wanted, given)| given.gives(wanted, alike)).count()
 }
 
 /// What the first columns of a key order rows by, as columns of the wide row.
@@ -180,7 +228,12 @@ fn keys<'q>(query: &'q Query, select: &'q Select) -> impl Iterator<Item = Key> +
 
 /// The order that the rows of FROM are wanted in, without columns that a condition fixes to one
 /// value. Puts its columns into `columns`.
-pub(super) fn wanted_order<'c>(query: &Query, select: &Select, columns: &'c mut Vec<Ordered>) -> Order<'c> {
+pub(super) fn wanted_order<'c>(
+    query: &Query,
+    select: &Select,
+    alike: &'c Alike,
+    columns: &'c mut Vec<Ordered>,
+) -> Order<'c> {
     let mut goes_on = false;
     for key in keys(query, select) {
         match key {
@@ -197,16 +250,16 @@ pub(super) fn wanted_order<'c>(query: &Query, select: &Select, columns: &'c mut 
     if of_groups && constant_limit(query).is_none() {
         return Order::ANY;
     }
-    Order { columns, goes_on, of_groups }
+    Order { columns, alike, goes_on, of_groups }
 }
 
 /// How many keys of a query's order, from the first, its rows come in the order of, if those of FROM
 /// come in a given one.
-pub(super) fn presorted_keys(query: &Query, select: &Select, given: &[Ordered]) -> usize {
+pub(super) fn presorted_keys(query: &Query, select: &Select, alike: &Alike, given: &[Ordered]) -> usize {
     let mut given = given.iter();
     let is_given = |key: &Key| match key {
         Key::Fixed => true,
-        Key::Column(wanted) => given.next().is_some_and(|given| given.gives(wanted)),
+        Key::Column(wanted) => given.next().is_some_and(|given| given.gives(wanted, alike)),
         Key::Other => false,
     };
     keys(query, select).take_while(is_given).count()
@@ -235,9 +288,12 @@ pub(super) fn limit_of_rows(query: &Query, select: &Select, order: &Order<'_>, s
 /// About how many rows of a table are equal in the first columns of an order, if a key begins with
 /// these, or with one column or more of which conditions tell the value and these.
 fn rows_alike_in(order: &Order<'_>, select: &Select, sizes: &dyn Sizes) -> Option<f64> {
-    let first = order.columns.first()?.column;
-    let relation =
-        select.relations.iter().find(|relation| (relation.base..relation.base + relation.width).contains(&first))?;
+    order.columns.first()?;
+    let of_relation = |relation: &Relation| rows_alike_of(order, relation, sizes);
+    select.relations.iter().filter_map(of_relation).reduce(f64::max)
+}
+
+fn rows_alike_of(order: &Order<'_>, relation: &Relation, sizes: &dyn Sizes) -> Option<f64> {
     let Source::Table(table) = &relation.source else { return None };
     let wanted: Vec<usize> = order.of_relation(relation).iter().map(|ordered| ordered.column).collect();
     let alike = |index: Option<&Index>| {

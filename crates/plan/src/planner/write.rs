@@ -326,7 +326,8 @@ pub(super) fn reference_access(
     let all: Vec<usize> = (0..table.columns.len()).collect();
     let wanted = Wanted { table, base: 0, columns: &all, conditions: &conditions, known: &|_| false };
     let planner = Planner::new(sizes, env, columns.len());
-    let path = planner.cheapest(&wanted, &Order::ANY, None).path;
+    // The first of them may be enough.
+    let path = planner.cheapest(&wanted, &Order::ANY, Some(1.0)).path;
     let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
     let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());
     (path.access(false), filter)

@@ -98,7 +98,7 @@ impl Guess {
     /// Whether a scan reads these ranges.
     fn is_of(&self, scan: &Scan) -> bool {
         self.access.space(&self.table).id == scan.access.space(&scan.table).id
-            && !matches!(scan.access, Access::Union { .. })
+            && !matches!(scan.access, Access::Gathered { .. })
     }
 }
 
