@@ -32,9 +32,9 @@ pub(super) struct Gather {
     done: usize,
     /// The last entry visited of the range at hand.
     last: Option<Key>,
-    keys: Vec<Key>,
+    keys: Keys,
     /// Where all indexes have to find a row: the keys that those before have found, sorted.
-    found: Option<Vec<Key>>,
+    found: Option<Keys>,
     /// For the keys, as long as they are looked up.
     memory: Reservation,
 }
@@ -64,12 +64,12 @@ impl Gather {
                     self.keep_common()?;
                 }
             }
-            let found = self.found.as_ref().map_or(0, Vec::len);
-            if by_all && found == 0 && self.found.is_some() {
+            if self.found.as_ref().is_some_and(Keys::is_empty) {
                 break;
             }
-            if !self.memory.hold(ex.cx.memory, (self.keys.len() + found) * size_of::<Key>(), Use::Rows) {
-                self.keys = Vec::new();
+            let bytes = self.keys.bytes() + self.found.as_ref().map_or(0, Keys::bytes);
+            if !self.memory.hold(ex.cx.memory, bytes, Use::Rows) {
+                self.keys = Keys::default();
                 if self.found.is_some() {
                     break;
                 }
@@ -81,32 +81,17 @@ impl Gather {
         }
         let keys = match self.found.take() {
             Some(found) => found,
-            None => self.sorted_keys()?,
+            None => std::mem::take(&mut self.keys).sorted()?,
         };
-        Ok(Some(Ranges::Points(keys.into())))
-    }
-
-    /// Takes the keys gathered so far.
-    fn sorted_keys(&mut self) -> Result<Vec<Key>> {
-        let mut keys = std::mem::take(&mut self.keys);
-        merge_sort::sort(&mut keys, merge_sort::PIECE, Ord::cmp)?;
-        keys.dedup();
-        Ok(keys)
+        Ok(Some(Ranges::Points(keys.unpacked())))
     }
 
     /// Keeps those of the keys found before that were gathered now as well.
     fn keep_common(&mut self) -> Result<()> {
-        let keys = self.sorted_keys()?;
-        let Some(found) = &mut self.found else {
-            self.found = Some(keys);
-            return Ok(());
-        };
-        let mut at = 0;
-        found.retain(|key| {
-            while keys.get(at).is_some_and(|other| other < key) {
-                at += 1;
-            }
-            keys.get(at) == Some(key)
+        let keys = std::mem::take(&mut self.keys).sorted()?;
+        self.found = Some(match self.found.take() {
+            Some(found) => found.common(keys),
+            None => keys,
         });
         Ok(())
     }
@@ -115,7 +100,7 @@ impl Gather {
     fn part_is_over(&mut self, table: &Table, part: &Access, ex: &mut Exec<'_, '_>) -> Result<bool> {
         let (ranges, index) = match (&self.ranges, part) {
             (Some(Ranges::Points(keys)), _) => {
-                self.keys.extend(keys.iter().cloned());
+                keys.iter().for_each(|key| self.keys.push(key));
                 return Ok(true);
             }
             (Some(Ranges::Spans(ranges)), Access::Key { .. }) => (ranges, None),
@@ -155,9 +140,134 @@ impl Gather {
 }
 
 /// The key of the row that an entry of an index leads to, or that is the table's own.
-fn key_of(table: &Table, index: Option<&Index>, entry: &[u8]) -> Result<Key> {
+fn key_of<'e>(table: &Table, index: Option<&Index>, entry: &'e [u8]) -> Result<&'e [u8]> {
     match index {
-        Some(index) => record::split_index_entry(table, index, entry).map(Key::from_slice),
-        None => Ok(Key::from_slice(entry)),
+        Some(index) => record::split_index_entry(table, index, entry),
+        None => Ok(entry),
+    }
+}
+
+/// Keys of rows. As long as they are short, each is a number: its bytes, and how many these are. The
+/// order of the numbers is that of the keys, and they are sorted in a fraction of the time.
+enum Keys {
+    Short(Vec<u128>),
+    Any(Vec<Key>),
+}
+
+/// The longest key that is a number.
+const SHORT_BYTES: usize = 15;
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self::Short(Vec::new())
+    }
+}
+
+fn packed(key: &[u8]) -> Option<u128> {
+    let mut bytes = [0; SHORT_BYTES + 1];
+    bytes.get_mut(..key.len()).filter(|_| key.len() <= SHORT_BYTES)?.copy_from_slice(key);
+    bytes[SHORT_BYTES] = key.len() as u8;
+    Some(u128::from_be_bytes(bytes))
+}
+
+fn unpacked(key: u128) -> Key {
+    let bytes = key.to_be_bytes();
+    Key::from_slice(&bytes[..usize::from(bytes[SHORT_BYTES])])
+}
+
+impl Keys {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Short(keys) => keys.is_empty(),
+            Self::Any(keys) => keys.is_empty(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Short(keys) => keys.len() * size_of::<u128>(),
+            Self::Any(keys) => keys.len() * size_of::<Key>(),
+        }
+    }
+
+    fn push(&mut self, key: &[u8]) {
+        match (&mut *self, packed(key)) {
+            (Self::Short(keys), Some(key)) => keys.push(key),
+            (Self::Any(keys), _) => keys.push(Key::from_slice(key)),
+            (Self::Short(keys), None) => {
+                let mut keys: Vec<Key> = keys.iter().map(|&key| unpacked(key)).collect();
+                keys.push(Key::from_slice(key));
+                *self = Self::Any(keys);
+            }
+        }
+    }
+
+    /// In order, each once.
+    fn sorted(mut self) -> Result<Self> {
+        match &mut self {
+            Self::Short(keys) => {
+                merge_sort::sort(keys, merge_sort::PIECE, Ord::cmp)?;
+                keys.dedup();
+            }
+            Self::Any(keys) => {
+                merge_sort::sort(keys, merge_sort::PIECE, Ord::cmp)?;
+                keys.dedup();
+            }
+        }
+        Ok(self)
+    }
+
+    /// Those that are in both of two that are in order.
+    fn common(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Short(keys), Self::Short(other)) => Self::Short(common(keys, &other)),
+            (keys, other) => Self::Any(common(keys.unpacked().into_vec(), &other.unpacked())),
+        }
+    }
+
+    fn unpacked(self) -> SmallVec<[Key; 1]> {
+        match self {
+            Self::Short(keys) => keys.into_iter().map(unpacked).collect(),
+            Self::Any(keys) => keys.into(),
+        }
+    }
+}
+
+fn common<T: Ord>(mut keys: Vec<T>, other: &[T]) -> Vec<T> {
+    let mut at = 0;
+    keys.retain(|key| {
+        while other.get(at).is_some_and(|other| other < key) {
+            at += 1;
+        }
+        other.get(at) == Some(key)
+    });
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_all_lengths_keep_their_order() {
+        let texts: &[&[u8]] =
+            &[b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0b", b"ab", b"0123456789abcde", b"0123456789abcdef"];
+        for longest in 0..=16 {
+            let mut keys = Keys::default();
+            let mut expected: Vec<Key> = Vec::new();
+            for text in texts.iter().filter(|text| text.len() <= longest).chain([&&b"a"[..]]) {
+                keys.push(text);
+                expected.push(Key::from_slice(text));
+            }
+            expected.sort();
+            expected.dedup();
+            assert_eq!(matches!(keys, Keys::Short(_)), longest < 16);
+            let mut others = Keys::default();
+            expected.iter().step_by(2).for_each(|key| others.push(key));
+            let sorted = keys.sorted().unwrap();
+            let common = others.sorted().unwrap().common(sorted);
+            let half: Vec<Key> = expected.into_iter().step_by(2).collect();
+            assert_eq!(common.unpacked().into_vec(), half);
+        }
     }
 }

@@ -19,7 +19,7 @@ pub(super) const LOOKUP_COST: f64 = 3.0;
 /// What looking up a row costs, if those before it have keys near its own.
 const NEAR_LOOKUP_COST: f64 = 1.5;
 /// What putting a row's key in order costs.
-const KEY_SORT_COST: f64 = 0.5;
+const KEY_SORT_COST: f64 = 0.2;
 /// Fewer rows are looked up as the index has them.
 const GATHERED_MIN: f64 = 500.0;
 /// So many indexes are tried together at most.
