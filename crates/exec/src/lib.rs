@@ -16,9 +16,9 @@
 //! | --- | --- |
 //! | `operator`, `lower`, `operator_cache` | what every operator can do; operators made of a plan, and kept between its runs |
 //! | `batch`, `eval`, `needs` | rows on their way; expressions on a row; what a part of a plan depends on |
-//! | `point`, `scan`, `ranges`, `gather` | one row by its key; tables and indexes, ranges of them, unions of ranges |
+//! | `point`, `scan`, `ranges`, `gather` | one row by its key; tables and indexes, ranges of them, rows that several find |
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
-//! | `join`, `hash_join` | nested loops; hash joins, and joins in parts |
+//! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
