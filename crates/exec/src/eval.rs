@@ -20,7 +20,8 @@ use colibri_txn::Transaction;
 use colibri_types::{Array, Datum, Env, Error, Result, Type, cast, functions::Function, operators, pulse};
 use smallvec::SmallVec;
 
-use super::{Context, Exec, Statement, merge_sort, subquery};
+use super::group::Groups;
+use super::{Context, Exec, Statement, subquery};
 use crate::expr::{CaseArm, CompareOp, Expr, SessionFunction, Test};
 
 /// What calling a function takes at the least, in units of work.
@@ -28,7 +29,7 @@ const UNITS_PER_CALL: usize = 4;
 /// What comparing with a value of a list takes.
 const UNITS_PER_ITEM: usize = 2;
 
-/// Lists of constants longer than this are searched as sorted lists.
+/// Lists of constants longer than this are searched by a hash.
 const LIST_SEARCHED_MIN: usize = 9;
 
 /// What an expression is evaluated in.
@@ -47,12 +48,12 @@ struct Outside<'s> {
     cx: Context<'s>,
 }
 
-/// Long lists of constants, sorted, by their numbers (see [`crate::expr::ListId`]).
-pub(crate) type Lists = HashMap<u64, SortedList>;
+/// Long lists of constants by their numbers (see [`crate::expr::ListId`]).
+pub(crate) type Lists = HashMap<u64, HashedList>;
 
-/// A list of constants in order.
-pub(crate) struct SortedList {
-    values: Vec<Datum>,
+/// A list of constants that is searched by a hash.
+pub(crate) struct HashedList {
+    values: Groups,
     has_null: bool,
 }
 
@@ -515,28 +516,30 @@ fn search_list(
     lists: &RefCell<Lists>,
 ) -> Result<Option<(bool, bool)>> {
     let mut lists = lists.borrow_mut();
-    let sorted = match lists.entry(id) {
+    let hashed = match lists.entry(id) {
         std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
         std::collections::hash_map::Entry::Vacant(entry) => {
-            let mut values = Vec::with_capacity(list.len());
+            let mut values = Groups::new(1);
             let mut has_null = false;
             for item in list {
-                match item {
-                    Expr::Const(Datum::Null) => has_null = true,
-                    Expr::Const(value) => values.push(value.clone()),
-                    Expr::Param(param) => match &scope.params[*param] {
-                        Datum::Null => has_null = true,
-                        value => values.push(value.clone()),
-                    },
+                let value = match item {
+                    Expr::Const(value) => value,
+                    Expr::Param(param) => &scope.params[*param],
                     _ => return Ok(None),
+                };
+                match value {
+                    Datum::Null => has_null = true,
+                    value => {
+                        pulse::work(UNITS_PER_CALL)?;
+                        values.find_or_add(std::slice::from_ref(value));
+                    }
                 }
             }
-            merge_sort::sort(&mut values, merge_sort::PIECE_OF_LONG, operators::compare)?;
-            entry.insert(SortedList { values, has_null })
+            entry.insert(HashedList { values, has_null })
         }
     };
-    let hit = sorted.values.binary_search_by(|item| operators::compare(item, value)).is_ok();
-    Ok(Some((hit, sorted.has_null)))
+    let hit = hashed.values.find(std::slice::from_ref(value)).is_some();
+    Ok(Some((hit, hashed.has_null)))
 }
 
 #[inline(never)]

@@ -16,11 +16,9 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
 pub(super) const LOOKUP_COST: f64 = 3.0;
-/// What looking up a row costs, if those before it have keys near its own.
-const NEAR_LOOKUP_COST: f64 = 1.5;
 /// What putting a row's key in order costs.
-const KEY_SORT_COST: f64 = 0.2;
-/// Fewer rows are looked up as the index has them.
+const KEY_SORT_COST: f64 = 0.5;
+/// Of indexes that find fewer rows none is asked together with others.
 const GATHERED_MIN: f64 = 500.0;
 /// So many indexes are tried together at most.
 const GATHERED_WAYS_MAX: usize = 4;
@@ -412,8 +410,9 @@ impl Wanted<'_> {
         paths
     }
 
-    /// Paths that find many rows by an index, or by several, and look them up in the order of their
-    /// own keys; the conditions are still looked at for each row.
+    /// Paths that look up the rows which several indexes find; the conditions are still looked at for
+    /// each row. (The rows of one index are looked up as it has them: sorting their keys first costs
+    /// as much as it saves.)
     fn paths_gathered(&self, paths: &[Path], sizes: &dyn Sizes) -> Vec<Path> {
         let is_one = |path: &&Path| {
             let by_range = path.index.is_some() && path.ranges.skipped == 0 && !path.ranges.is_everything();
@@ -427,7 +426,6 @@ impl Wanted<'_> {
             let share: f64 = ways.iter().map(|way| way.rows / rows).product();
             let start_cost: f64 = ways.iter().map(|way| way.gather_cost() + way.rows * KEY_SORT_COST).sum();
             let found = (rows * share).max(1.0);
-            let lookup = if found >= GATHERED_MIN { NEAR_LOOKUP_COST } else { LOOKUP_COST };
             Path {
                 index: None,
                 ranges: KeyRanges::default(),
@@ -437,7 +435,7 @@ impl Wanted<'_> {
                 // Of how many rows fulfil the conditions of several ways, samples know more.
                 counted: ways[0].counted.clone(),
                 rows: ways[0].rows,
-                cost: start_cost + found * (1.0 + lookup),
+                cost: start_cost + found * (1.0 + LOOKUP_COST),
                 start_cost,
                 covering: false,
                 order: self.key_order(None),
@@ -445,10 +443,9 @@ impl Wanted<'_> {
                 fixed: ways.iter().flat_map(|way| way.fixed.iter().copied()).collect(),
             }
         };
-        let mut found: Vec<Path> = ways.iter().map(|way| gathered(std::slice::from_ref(way))).collect();
+        let mut found = Vec::new();
         for (at, first) in ways.iter().enumerate() {
-            let mut together = vec![*first];
-            let mut best = gathered(&together);
+            let (mut together, mut best) = (vec![*first], None);
             for other in &ways[at + 1..] {
                 // What two ways say of the same condition, they do not say twice.
                 let says = |way: &&Path| other.counted.iter().any(|condition| way.counted.contains(condition));
@@ -457,15 +454,14 @@ impl Wanted<'_> {
                 }
                 together.push(other);
                 let with = gathered(&together);
-                if with.cost < best.cost {
-                    best = with;
+                let before = best.as_ref().map_or(first.cost, |best: &Path| best.cost);
+                if with.cost < before {
+                    best = Some(with);
                 } else {
                     together.pop();
                 }
             }
-            if together.len() > 1 {
-                found.push(best);
-            }
+            found.extend(best);
         }
         found
     }

@@ -78,7 +78,8 @@ impl Planner<'_> {
         }
         let estimate = self.estimate(inner, tables);
         let scan = self.scan_cost(inner, estimate, tables);
-        let is_probed = kind == JoinKind::Inner && estimate > outer.rows * KEPT_RATIO;
+        let may_be_probed = kind == JoinKind::Inner && method == Method::Hash;
+        let is_probed = may_be_probed && estimate > outer.rows * KEPT_RATIO;
         let hash = scan + estimate * if is_probed { PROBE_COST } else { HASH_COST };
         let each = SEEK_COST + lookup;
         let after = match method {
@@ -117,7 +118,9 @@ impl Planner<'_> {
             order: order.clone(),
         };
         let few = self.join_by(kind, read(), columns, inner, on.clone(), Method::Index, tables)?;
-        let many = self.join_by(kind, read(), columns, inner, on, Method::Hash, tables)?;
+        // Look-ups keep the order, which is counted on where these are expected.
+        let hash = if method == Method::Index { Method::HashInOrder } else { Method::Hash };
+        let many = self.join_by(kind, read(), columns, inner, on, hash, tables)?;
         let given =
             Layout(many.layout.0.iter().copied().filter(|&column| few.layout.place(column).is_some()).collect());
         let rows = if method == Method::Index { few.rows } else { many.rows };

@@ -17,7 +17,7 @@ use super::joins::{
     Columns, FEW_LOOKUPS, Item, Method, Tables, UNITS_PER_METHOD, columns_of, equality, hand_out, needed_inside,
     needed_with, take_apart,
 };
-use super::order::{Alike, Order, limit_of_rows, wanted_order};
+use super::order::{EqualColumns, Order, limit_of_rows, wanted_order};
 use super::query::needed_above;
 use super::relation::is_constant;
 use super::{Asked, Planner, Rewrites};
@@ -55,8 +55,8 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
     let Some(mut from) = select.from.take() else { return Ok(()) };
     planner.samples = true;
     let mut columns = Vec::new();
-    let alike = Alike::of(select);
-    let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &alike, &mut columns));
+    let equal = EqualColumns::of(select);
+    let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &equal, &mut columns));
     let tables = Tables {
         relations: &select.relations,
         needed: &needed_above(select, asked.columns),
@@ -364,7 +364,7 @@ fn relation_of<'r>(column: &Expr, relations: &'r [Relation]) -> Option<(&'r Rela
 }
 
 /// How many different values a column of a table has, as far as keys and indexes tell.
-fn values_of(planner: &Planner<'_>, column: &Expr, tables: &Tables<'_>) -> Option<f64> {
+pub(super) fn values_of(planner: &Planner<'_>, column: &Expr, tables: &Tables<'_>) -> Option<f64> {
     let (relation, column) = relation_of(column, tables.relations)?;
     let Source::Table(table) = &relation.source else { return None };
     let rows = planner.sizes.rows(table).max(1.0);

@@ -15,6 +15,7 @@ use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::access::{LOOKUP_COST, Path, SEEK_COST, Wanted};
 use super::cost::ordered;
+use super::join_order::values_of;
 use super::lateral::{OuterValues, rows_of_calls};
 use super::order::{Fit, Order};
 use super::relation::{SYSTEM_ROWS, gated, is_constant};
@@ -37,6 +38,8 @@ pub(super) const PROBE_COST: f64 = 0.3;
 pub(super) const KEPT_RATIO: f64 = 2.0;
 /// What part of its rows a semi or an anti join leaves.
 pub(super) const PARTNER_SHARE: f64 = 0.5;
+/// No semi or anti join is taken to leave less than this, or more than the rest.
+const LEAST_SHARE: f64 = 0.001;
 
 /// What is known about FROM as a whole.
 pub(super) struct Tables<'q> {
@@ -593,21 +596,21 @@ impl Planner<'_> {
         if method == Method::Lateral {
             return self.lateral_join(kind, outer, inner.from, inner.conditions.clone(), on, tables);
         }
-        if method == Method::Hash
-            && let Some(keys) = self.merge_keys(kind, (&outer, columns), inner, &on, tables)
-        {
+        let is_hashed = matches!(method, Method::Hash | Method::HashInOrder);
+        if is_hashed && let Some(keys) = self.merge_keys(kind, (&outer, columns), inner, &on, tables) {
             return self.merge_join(kind, outer, inner, on, &keys, tables);
         }
         let mut right = self.part(inner, tables)?;
-        if method == Method::Hash
+        if is_hashed
             && kind != JoinKind::Full
             && let Some(per_row) = self.asked_per_row((&outer, columns), (inner, &right), &on, tables)?
         {
             return Ok(per_row.join(kind, outer));
         }
         let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
+        let pairs = on.clone();
         let (mut outer, mut columns, mut inner_columns) = (outer, columns, &inner.columns);
-        if kind == JoinKind::Inner && matches!(method, Method::Hash) && right.rows > outer.rows * KEPT_RATIO {
+        if kind == JoinKind::Inner && method == Method::Hash && right.rows > outer.rows * KEPT_RATIO {
             // The smaller side is the one to keep in a hash table.
             std::mem::swap(&mut outer, &mut right);
             std::mem::swap(&mut columns, &mut inner_columns);
@@ -632,7 +635,9 @@ impl Planner<'_> {
         let rows = outer.rows * right.rows * share;
         let (rows, layout) = match kind {
             JoinKind::Inner => (rows.max(1.0), layout),
-            JoinKind::Semi | JoinKind::Anti => (outer.rows * PARTNER_SHARE, outer.layout),
+            JoinKind::Semi | JoinKind::Anti => {
+                ((outer.rows * self.left_by_partners(kind, &pairs, right.rows, tables)).max(1.0), outer.layout)
+            }
             JoinKind::Left | JoinKind::Right | JoinKind::Full => (rows.max(outer.rows), layout),
         };
         let order = if matches!(kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { outer.order };
@@ -655,6 +660,19 @@ impl Planner<'_> {
             right_width,
         };
         Ok(Planned { node, layout, rows, order })
+    }
+
+    /// What part of the rows a semi or an anti join leaves, by conditions on the rows and on as many
+    /// partners: each of these is a partner for the rows of one value.
+    pub(super) fn left_by_partners(&self, kind: JoinKind, on: &[Expr], partners: f64, tables: &Tables<'_>) -> f64 {
+        let values = on.iter().filter_map(|condition| match condition {
+            Expr::Compare { op: CompareOp::Eq, left, right } => {
+                let sides = [left, right].into_iter().filter_map(|side| values_of(self, side, tables));
+                sides.reduce(f64::max)
+            }
+            _ => None,
+        });
+        values.reduce(f64::max).map_or(PARTNER_SHARE, |values| share_with_partner(kind, partners / values))
     }
 
     /// A nested loop whose inner side is found by values of the outer row.
@@ -698,6 +716,7 @@ impl Planner<'_> {
             .min_by(|a, b| a.cost.total_cmp(&b.cost))
             .ok_or_else(|| Error::internal("a table has no path"))?;
         let first_slot = self.slots;
+        let found = path.rows * self.left_of(&wanted, &path);
         let values = OuterValues::new(columns, &outer.layout, first_slot);
         let scanned = self.scan(&wanted, path, Direction::Forward, &|expr| values.in_slots(expr));
         let args = values.into_args();
@@ -705,7 +724,10 @@ impl Planner<'_> {
         let layout = outer.layout.joined(&scanned.layout);
         let on = late.into_iter().map(|condition| layout.bind(condition)).collect();
         let (rows, layout) = match kind {
-            JoinKind::Semi | JoinKind::Anti => ((outer.rows * PARTNER_SHARE).max(1.0), outer.layout),
+            JoinKind::Semi | JoinKind::Anti => {
+                let share = share_with_partner(kind, found);
+                ((outer.rows * share).max(1.0), outer.layout)
+            }
             _ => ((outer.rows * scanned.rows).max(1.0), layout),
         };
         let node = Node::NestedLoop {
@@ -771,9 +793,17 @@ impl Planner<'_> {
     }
 }
 
+/// What part of the rows a semi or an anti join leaves if each has so many partners on average.
+fn share_with_partner(kind: JoinKind, partners: f64) -> f64 {
+    let with = partners.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE);
+    if kind == JoinKind::Anti { 1.0 - with } else { with }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Hash,
+    /// The same, and rows come in the order of the outer side.
+    HashInOrder,
     Index,
     Loop,
     /// The part looks at the outer row.

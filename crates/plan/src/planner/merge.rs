@@ -8,7 +8,7 @@ use std::sync::Arc;
 use colibri_types::{Error, Result};
 
 use super::cost::ordered;
-use super::joins::{Columns, HASH_COST, Item, PARTNER_SHARE, Tables, by_itself, equality};
+use super::joins::{Columns, HASH_COST, Item, Tables, by_itself, equality};
 use super::order::{Fit, Order, Ordered};
 use super::{Planned, Planner, Rewrites};
 use crate::expr::Expr;
@@ -97,6 +97,7 @@ impl Planner<'_> {
         let right = self.part(inner, &Tables { order, limit: None, ..*tables })?;
         let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
         let layout = outer.layout.joined(&right.layout);
+        let all = on.clone();
         let is_key = |condition: &Expr| {
             let is_pair = |(left, right): &(usize, Ordered)| {
                 let sides = equality(
@@ -124,7 +125,7 @@ impl Planner<'_> {
         let (rows, layout) = match kind {
             JoinKind::Inner => (rows.max(1.0), layout),
             JoinKind::Left => (rows.max(outer.rows), layout),
-            _ => (outer.rows * PARTNER_SHARE, outer.layout),
+            _ => ((outer.rows * self.left_by_partners(kind, &all, right.rows, tables)).max(1.0), outer.layout),
         };
         let right_width = right.layout.0.len();
         let (left, right) = (Box::new(outer.node), Box::new(right.node));

@@ -26,17 +26,17 @@ pub(super) struct Ordered {
 /// Columns of the wide row that have the same values in all rows, since a condition says so: each
 /// with the first one of those. Rows that are ordered by one of them are ordered by all.
 #[derive(Debug, Default)]
-pub(super) struct Alike(Vec<(usize, usize)>);
+pub(super) struct EqualColumns(Vec<(usize, usize)>);
 
-impl Alike {
+impl EqualColumns {
     /// Of all rows of a SELECT.
     pub(super) fn of(select: &Select) -> Self {
-        let mut alike = Self::default();
-        select.filter.iter().for_each(|condition| alike.note(condition));
+        let mut equal = Self::default();
+        select.filter.iter().for_each(|condition| equal.note(condition));
         if let Some(from) = &select.from {
-            from.for_each_kept_condition(&mut |condition| alike.note(condition));
+            from.for_each_kept_condition(&mut |condition| equal.note(condition));
         }
-        alike
+        equal
     }
 
     fn note(&mut self, condition: &Expr) {
@@ -54,7 +54,7 @@ impl Alike {
         }
     }
 
-    /// The first one of those that a column is like.
+    /// The first one of those that a column is equal to.
     fn first(&self, column: usize) -> usize {
         self.0.iter().find(|(known, _)| *known == column).map_or(column, |(_, first)| *first)
     }
@@ -69,7 +69,7 @@ impl Alike {
 pub(super) struct Order<'o> {
     pub(super) columns: &'o [Ordered],
     /// What else the columns may be.
-    pub(super) alike: &'o Alike,
+    pub(super) equal: &'o EqualColumns,
     /// There are keys behind these.
     pub(super) goes_on: bool,
     /// It is that of groups, or of different rows: rows that come in another one are not sorted, but
@@ -89,7 +89,7 @@ pub(super) enum Fit {
 impl Order<'_> {
     /// Rows may come in any order.
     pub(super) const ANY: Order<'static> =
-        Order { columns: &[], alike: &Alike(Vec::new()), goes_on: false, of_groups: false };
+        Order { columns: &[], equal: &EqualColumns(Vec::new()), goes_on: false, of_groups: false };
 
     pub(super) fn is_any(&self) -> bool {
         self.columns.is_empty() && !self.goes_on
@@ -106,9 +106,9 @@ impl Order<'_> {
     pub(super) fn of_relation(&self, relation: &Relation) -> Vec<Ordered> {
         let columns = relation.base..relation.base + relation.width;
         let own = |ordered: &Ordered| {
-            let alike = |&column: &usize| columns.contains(&column) && self.alike.are(column, ordered.column);
-            let known = self.alike.0.iter().map(|(column, _)| *column);
-            let column = std::iter::once(ordered.column).chain(known).find(alike)?;
+            let is_it = |&column: &usize| columns.contains(&column) && self.equal.are(column, ordered.column);
+            let known = self.equal.0.iter().map(|(column, _)| *column);
+            let column = std::iter::once(ordered.column).chain(known).find(is_it)?;
             Some(Ordered { column: column - relation.base, ..*ordered })
         };
         self.columns.iter().map_while(own).collect()
@@ -125,7 +125,7 @@ impl Order<'_> {
         if self.is_any() {
             return Fit::Whole;
         }
-        match in_order(given, self.columns, self.alike) {
+        match in_order(given, self.columns, self.equal) {
             0 => Fit::No,
             columns if columns == self.columns.len() && !self.goes_on => Fit::Whole,
             columns => Fit::Part(columns),
@@ -148,16 +148,16 @@ impl Ordered {
     }
 
     /// Whether rows that come in this order come in a wanted one.
-    fn gives(&self, wanted: &Self, alike: &Alike) -> bool {
-        alike.are(self.column, wanted.column)
+    fn gives(&self, wanted: &Self, equal: &EqualColumns) -> bool {
+        equal.are(self.column, wanted.column)
             && self.descending == wanted.descending
             && (self.not_null || self.nulls_first == wanted.nulls_first)
     }
 }
 
 /// In the order of how many of the columns wanted, from the first, rows come.
-fn in_order(given: &[Ordered], wanted: &[Ordered], alike: &Alike) -> usize {
-    wanted.iter().zip(given).take_while(|(wanted, given)| given.gives(wanted, alike)).count()
+fn in_order(given: &[Ordered], wanted: &[Ordered], equal: &EqualColumns) -> usize {
+    wanted.iter().zip(given).take_while(|(wanted, given)| given.gives(wanted, equal)).count()
 }
 
 /// What the first columns of a key order rows by, as columns of the wide row.
@@ -231,7 +231,7 @@ fn keys<'q>(query: &'q Query, select: &'q Select) -> impl Iterator<Item = Key> +
 pub(super) fn wanted_order<'c>(
     query: &Query,
     select: &Select,
-    alike: &'c Alike,
+    equal: &'c EqualColumns,
     columns: &'c mut Vec<Ordered>,
 ) -> Order<'c> {
     let mut goes_on = false;
@@ -250,16 +250,16 @@ pub(super) fn wanted_order<'c>(
     if of_groups && constant_limit(query).is_none() {
         return Order::ANY;
     }
-    Order { columns, alike, goes_on, of_groups }
+    Order { columns, equal, goes_on, of_groups }
 }
 
 /// How many keys of a query's order, from the first, its rows come in the order of, if those of FROM
 /// come in a given one.
-pub(super) fn presorted_keys(query: &Query, select: &Select, alike: &Alike, given: &[Ordered]) -> usize {
+pub(super) fn presorted_keys(query: &Query, select: &Select, equal: &EqualColumns, given: &[Ordered]) -> usize {
     let mut given = given.iter();
     let is_given = |key: &Key| match key {
         Key::Fixed => true,
-        Key::Column(wanted) => given.next().is_some_and(|given| given.gives(wanted, alike)),
+        Key::Column(wanted) => given.next().is_some_and(|given| given.gives(wanted, equal)),
         Key::Other => false,
     };
     keys(query, select).take_while(is_given).count()

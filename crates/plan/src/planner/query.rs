@@ -5,7 +5,7 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
 use super::access::{Path, Wanted};
 use super::joins::{Tables, add_needed};
-use super::order::{Alike, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
+use super::order::{EqualColumns, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
 use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
@@ -219,8 +219,8 @@ impl Planner<'_> {
             return Ok(different(listed(node, select), query, select, 0));
         };
         let rewrites = self.sizes.rewrites();
-        let alike = Alike::of(select);
-        let presorted = |given: &[Ordered]| match presorted_keys(query, select, &alike, given) {
+        let equal = EqualColumns::of(select);
+        let presorted = |given: &[Ordered]| match presorted_keys(query, select, &equal, given) {
             presorted if presorted < query.order.len() && rewrites == Rewrites::None => 0,
             presorted => presorted,
         };
@@ -238,7 +238,7 @@ impl Planner<'_> {
         }
         let needed = needed_above(select, locked);
         let mut columns = Vec::new();
-        let order = wanted_order(query, select, &alike, &mut columns);
+        let order = wanted_order(query, select, &equal, &mut columns);
         let limit = limit_of_rows(query, select, &order, self.sizes);
         let tables = Tables { relations: &select.relations, needed: &needed, order, limit, chooses: true };
         let planned = self.from(from, filter, &tables)?;
