@@ -92,7 +92,10 @@ impl Planner<'_> {
             let Some(lookup) = lookup.min_by(f64::total_cmp) else { continue };
             let alone = Wanted { conditions: &item.conditions, known: &|_| false, ..by_values };
             let columns = tables.order.of_relation(&tables.relations[*index]);
-            let scan = self.cheapest(&alone, &tables.order.over(&columns), tables.limit).cost;
+            // As many rows are read as have so many partners among them.
+            let share = self.left_by_partners(JoinKind::Semi, &semi.on, values, tables);
+            let limit = tables.limit.map(|limit| limit / share);
+            let scan = self.cheapest(&alone, &tables.order.over(&columns), limit).cost;
             let each = HASH_COST + SEEK_COST + lookup;
             let chooses = tables.chooses
                 && self.may_have_two_ways()
