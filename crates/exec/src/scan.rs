@@ -219,7 +219,8 @@ impl ScanRun {
             let visited_max = VISITED_MAX.min(ex.cx.budget_rows as usize);
             let visited = match (wanted.reader, ranges) {
                 (Reader::Table { space, rows }, Ranges::Points(keys)) => {
-                    if self.done % WARMED_AT_ONCE == 0 && count - self.done >= WARMED_MIN && !ex.txn.fetches() {
+                    if self.done.is_multiple_of(WARMED_AT_ONCE) && count - self.done >= WARMED_MIN && !ex.txn.fetches()
+                    {
                         let left = &keys[..];
                         let near = match wanted.direction {
                             Direction::Forward => &left[self.done..count.min(self.done + WARMED_AT_ONCE)],
@@ -376,7 +377,7 @@ fn fetch(
     let mut keys: SmallVec<[&[u8]; WARMED_AT_ONCE]> = SmallVec::new();
     for at in 0..count {
         let entry = entries.get(at);
-        if at % together == 0 {
+        if at.is_multiple_of(together) {
             keys.clear();
             for near in at..count.min(at + together) {
                 keys.push(record::split_index_entry(wanted.table, index, entries.get(near))?);
