@@ -556,3 +556,45 @@ SELECT u.id FROM users u WHERE u.org_id = {org} AND EXISTS (SELECT 1 FROM orders
 
 -- [report] a correlated query in FROM
 SELECT u.id, (SELECT sum(q.total) FROM (SELECT o.total FROM orders o WHERE o.user_id = u.id ORDER BY o.placed_at DESC LIMIT 3) q) AS newest FROM users u WHERE u.org_id = {org}
+
+-- [django] ordered by a foreign key and what no index has (ordered)
+SELECT id, assignee_id, title FROM tasks WHERE assignee_id IS NOT NULL ORDER BY assignee_id, priority DESC, id LIMIT 25
+
+-- [rails] newest first, then by name (ordered)
+SELECT id, title, created_at FROM tasks ORDER BY created_at DESC, title, id LIMIT 20
+
+-- [report] joined, ordered by columns of two tables (ordered)
+SELECT t.created_at, u.name, t.id FROM tasks t JOIN users u ON u.id = t.assignee_id ORDER BY t.created_at DESC, u.name, t.id LIMIT 20
+
+-- [report] ordered by the other side of what is equal (ordered)
+SELECT u.id, o.id, o.total FROM orders o JOIN users u ON u.id = o.user_id ORDER BY u.id DESC, o.id DESC LIMIT 20
+
+-- [django] annotate a page with sums (ordered)
+SELECT u.id, u.name, COUNT(o.id) AS n, SUM(o.total) AS total FROM users u LEFT OUTER JOIN orders o ON (o.user_id = u.id) GROUP BY u.id, u.name ORDER BY u.id ASC LIMIT 25 OFFSET 50
+
+-- [report] first groups by an indexed column (ordered)
+SELECT user_id, status, count(*), sum(total) FROM orders GROUP BY user_id, status ORDER BY user_id, status LIMIT 20
+
+-- [report] first different pairs (ordered)
+SELECT DISTINCT assignee_id, state FROM tasks WHERE assignee_id IS NOT NULL ORDER BY assignee_id, state LIMIT 20
+
+-- [report] the newest of each of the first ones (ordered)
+SELECT DISTINCT ON (task_id) task_id, id, author_id FROM comments ORDER BY task_id, created_at DESC, id DESC LIMIT 20
+
+-- [report] two large tables by their keys
+SELECT count(*), sum(l.quantity) FROM orders o JOIN order_lines l ON l.order_id = o.id WHERE o.total > 100
+
+-- [report] rows without a counterpart, of all
+SELECT count(*) FROM tasks t WHERE NOT EXISTS (SELECT 1 FROM task_tags tt WHERE tt.task_id = t.id)
+
+-- [report] a join of rows that nobody can count beforehand
+SELECT count(*), sum(o.total) FROM users u JOIN orders o ON o.user_id = u.id WHERE lower(u.name) LIKE '%a%' AND u.logins % 7 = 3
+
+-- [report] a join of a few rows that nobody can count beforehand
+SELECT o.id, o.total FROM users u JOIN orders o ON o.user_id = u.id WHERE lower(u.email) = lower({email})
+
+-- [tenant] newest orders of users with a property (ordered)
+SELECT id, user_id, total FROM orders WHERE user_id IN (SELECT id FROM users WHERE org_id = {org} AND logins < 50) ORDER BY placed_at DESC, id DESC LIMIT 10
+
+-- [django] exclude by a long list
+SELECT COUNT(*) AS __count FROM users WHERE NOT (users.id IN ({user*100}))
