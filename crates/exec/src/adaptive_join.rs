@@ -48,8 +48,8 @@ pub(super) struct AdaptiveJoinRun {
     after: u64,
     few: Run,
     many: Run,
-    /// What the second way has built stays right when the join is run again.
-    keeps: bool,
+    /// The hash table of the second way stays right when the join is run again.
+    keeps_table: bool,
     way: Way,
     /// The second way has run, and has to go back to its start before it does so again.
     many_has_run: bool,
@@ -67,8 +67,8 @@ fn no_outer() -> Error {
 }
 
 impl AdaptiveJoinRun {
-    pub(super) fn new(place: usize, after: u64, few: Run, many: Run, keeps: bool) -> Self {
-        Self { place, after, few, many, keeps, way: Way::Start, many_has_run: false }
+    pub(super) fn new(place: usize, after: u64, few: Run, many: Run, keeps_table: bool) -> Self {
+        Self { place, after, few, many, keeps_table, way: Way::Start, many_has_run: false }
     }
 
     /// Hands out as many outer rows from here on.
@@ -122,7 +122,7 @@ impl Operator for AdaptiveJoinRun {
             outer.is_done = false;
             outer.run.rewind(ex);
         });
-        if self.way == Way::Many && self.keeps {
+        if self.way == Way::Many && self.keeps_table {
             self.many.rewind(ex);
             return;
         }
@@ -136,6 +136,11 @@ impl Operator for AdaptiveJoinRun {
         (self.way, self.many_has_run) = (Way::Start, false);
         self.few.reset();
         self.many.reset();
+    }
+
+    fn forget_order(&mut self) {
+        self.few.forget_order();
+        self.many.forget_order();
     }
 
     fn give_back(&mut self, ex: &mut Exec<'_, '_>) {

@@ -263,8 +263,13 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
             left_keys.iter().chain(right_keys.iter()).chain(on.as_deref()).any(reads_anything) || all(&[left, right])
         }
         Node::MergeJoin { left, right, on, .. } => on.as_deref().is_some_and(reads_anything) || all(&[left, right]),
-        // These have read all of their input when they give the first row.
-        Node::Sort { .. } | Node::Aggregate { .. } if once => false,
+        // A sort or a grouping of all rows has read all of its input when it gives the first one.
+        //
+        // Bug: those that go part by part were taken for such. Consequence: `INSERT INTO t SELECT …
+        // FROM t GROUP BY <key of t>` read what it had put in itself, and did not end. Fix: they are
+        // looked into.
+        Node::Sort { presorted: 0, .. } if once => false,
+        Node::Aggregate { presorted, .. } if once && presorted.is_empty() => false,
         Node::Sort { input, keys, .. } => {
             keys.iter().map(|key| &key.expr).any(reads_anything) || reads(input, table, once, seen)
         }

@@ -1,11 +1,11 @@
 //! Rows that are found by indexes and looked up in the order of their own keys: by any of several
-//! (`a = 1 OR b = 2`), by all of them (`a = 1 AND b = 2`), or by one that finds many.
+//! (`a = 1 OR b = 2`) or by all of them (`a = 1 AND b = 2`).
 //!
 //! The keys of the rows are gathered from the indexes first, sorted, and each kept once; then the
 //! rows are looked up. Those that are near each other are looked up one after the other, so that
 //! each page is visited once. The condition is asked again of each row, so what is gathered may be
 //! too much, never too little: if the keys outgrow the statement's memory, all of the table is read
-//! instead, or what the indexes before have found.
+//! instead. Where all indexes have to find a row, those that are left are not asked then.
 
 use std::ops::ControlFlow;
 
@@ -185,7 +185,8 @@ impl Keys {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Short(keys) => keys.len() * size_of::<u128>(),
+            // They become keys in the end.
+            Self::Short(keys) => keys.len() * (size_of::<u128>() + size_of::<Key>()),
             Self::Any(keys) => keys.len() * size_of::<Key>(),
         }
     }

@@ -129,10 +129,10 @@ impl Lowering {
                 let place = self.rests.len();
                 self.rests.push(*rest);
                 self.statement.outer_rows.push(Some(Box::new(OuterRows::new(outer))));
-                let keeps = is_kept(many);
+                let keeps_table = keeps_table(many);
                 let few = self.run(few);
                 let many = self.run(many);
-                adaptive_join(number, place, *after, few, many, keeps)
+                adaptive_join(number, place, *after, few, many, keeps_table)
             }
             Node::Rest { id, .. } => rest(number, self.rests.iter().position(|known| known == id)),
             Node::Append { inputs } => {
@@ -292,9 +292,9 @@ fn choice(number: usize, few_max: usize, kept: Run, few: Run, many: Run) -> Run 
 }
 
 /// Whether what a hash join of the rest of outer rows builds stays right when it is run again.
-fn is_kept(many: &Node) -> bool {
+fn keeps_table(many: &Node) -> bool {
     match many {
-        Node::Project { input, .. } => is_kept(input),
+        Node::Project { input, .. } => keeps_table(input),
         Node::HashJoin { left, right, right_keys, .. } if matches!(**left, Node::Rest { .. }) => {
             let needs = [Needs::of_exprs(right_keys), Needs::of(right)];
             !needs.iter().any(|needs| needs.slots || needs.working || needs.volatile)
@@ -303,8 +303,8 @@ fn is_kept(many: &Node) -> bool {
     }
 }
 
-fn adaptive_join(number: usize, place: usize, after: u64, few: Run, many: Run, keeps: bool) -> Run {
-    Run::new(number, AdaptiveJoinRun::new(place, after, few, many, keeps))
+fn adaptive_join(number: usize, place: usize, after: u64, few: Run, many: Run, keeps_table: bool) -> Run {
+    Run::new(number, AdaptiveJoinRun::new(place, after, few, many, keeps_table))
 }
 
 fn rest(number: usize, place: Option<usize>) -> Run {

@@ -8,7 +8,8 @@
 //! Nothing is kept but the group, which goes to disk when memory is full.
 //!
 //! Invariants: rows come in the order of the left side, partners in the order of the right side.
-//! NULL is no key: it has no partner. A semi or an anti join without a condition keeps no group.
+//! NULL is no key: it has no partner. A semi or an anti join without a condition keeps no group. The
+//! order of its inputs matters whoever reads it ([`Operator::forget_order`] goes no further).
 
 use std::sync::Arc;
 

@@ -163,8 +163,8 @@ pub enum Node {
     /// Two joins of the same outer rows, read through a `Rest`: `few` gets the first `after` of them,
     /// `many` those that are left, if there are more. The planner `expects_more` or does not.
     AdaptiveJoin { rest: RestId, after: u64, expects_more: bool, outer: Arc<Node>, few: Box<Node>, many: Box<Node> },
-    /// The rows of the outer side of the adaptive join around that have not been joined, of about as
-    /// many.
+    /// The rows of the outer side of the adaptive join around that have not been joined; `rows` is
+    /// about how many the outer side gives.
     Rest { id: RestId, outer: Arc<Node>, rows: f64 },
     /// Locks the rows of tables that the input's rows come from, and gives the rows on.
     LockRows { input: Box<Node>, targets: Arc<[LockTarget]>, mode: RowLock, if_locked: IfRowLocked },

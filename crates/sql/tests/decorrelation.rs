@@ -448,6 +448,12 @@ fn answer(session: &mut Session, text: &str) -> Result<Vec<Vec<Option<String>>>,
     }
 }
 
+/// A query without the LIMIT at its end, if it has one.
+fn without_limit(query: &str) -> Option<&str> {
+    let (query, limit) = query.rsplit_once(" LIMIT ")?;
+    limit.parse::<u32>().is_ok().then_some(query)
+}
+
 /// What was seen of rewrites and answers.
 #[derive(Debug, Default)]
 struct Seen {
@@ -473,8 +479,15 @@ fn run(seed: u64, queries: usize, seen: &mut Seen) {
                 seen.errors += 1;
             }
         }
-        assert_eq!(answer(&mut paying, &query), expected, "seed {seed}, as it pays: {query}");
-        assert_eq!(answer(&mut all, &query), expected, "seed {seed}, with all rewrites: {query}");
+        for (session, how) in [(&mut paying, "as it pays"), (&mut all, "with all rewrites")] {
+            let found = answer(session, &query);
+            // Rows that a LIMIT leaves out are not computed where they come in order.
+            let found = match (&expected, &found, without_limit(&query)) {
+                (Err(_), Ok(_), Some(all_rows)) => answer(session, all_rows),
+                _ => found,
+            };
+            assert_eq!(found, expected, "seed {seed}, {how}: {query}");
+        }
         let plan = format!("{:?}", answer(&mut all, &format!("EXPLAIN {query}")));
         seen.joins += usize::from(plan.contains("Semi Join") || plan.contains("Anti Join"));
         seen.keyed += usize::from(plan.contains("Hash Lookup"));

@@ -7,7 +7,7 @@ use colibri_txn::{ColumnSet, Direction};
 use colibri_types::{Datum, Type, prefix::PatternKind};
 
 use super::order::{self, Fit, Order, Ordered};
-use super::{Layout, Planned, Planner, Sampled, Sizes, filtered};
+use super::{Layout, Planned, Planner, Rewrites, Sampled, Sizes, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Test};
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
@@ -414,9 +414,14 @@ impl Wanted<'_> {
     /// each row. (The rows of one index are looked up as it has them: sorting their keys first costs
     /// as much as it saves.)
     fn paths_gathered(&self, paths: &[Path], sizes: &dyn Sizes) -> Vec<Path> {
+        let rewrites = sizes.rewrites();
+        if rewrites == Rewrites::None {
+            return Vec::new();
+        }
+        let tries = rewrites == Rewrites::All;
         let is_one = |path: &&Path| {
             let by_range = path.index.is_some() && path.ranges.skipped == 0 && !path.ranges.is_everything();
-            by_range && !path.covering && !path.unique && path.rows >= GATHERED_MIN
+            by_range && !path.covering && !path.unique && (tries || path.rows >= GATHERED_MIN)
         };
         let mut ways: Vec<&Path> = paths.iter().filter(is_one).collect();
         ways.sort_by(|one, other| one.rows.total_cmp(&other.rows));
@@ -435,8 +440,8 @@ impl Wanted<'_> {
                 // Of how many rows fulfil the conditions of several ways, samples know more.
                 counted: ways[0].counted.clone(),
                 rows: ways[0].rows,
-                cost: start_cost + found * (1.0 + LOOKUP_COST),
-                start_cost,
+                cost: if tries { 0.0 } else { start_cost + found * (1.0 + LOOKUP_COST) },
+                start_cost: if tries { 0.0 } else { start_cost },
                 covering: false,
                 order: self.key_order(None),
                 unique: false,

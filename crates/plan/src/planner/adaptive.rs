@@ -20,9 +20,9 @@ use crate::plan::{Access, JoinKind, KeyPart, KeyRanges, Node, RestId, Scan};
 const FIRST_SHARE: f64 = 0.03;
 /// So many rows are looked up first at least.
 const FIRST_MIN: f64 = 16.0;
-/// A number of rows that is so many times as large as was guessed is another one.
+/// Look-ups that were expected go on for so many times as many rows at least.
 const SURPRISE: f64 = 2.0;
-/// In tests that try all rewrites.
+/// Rows that are looked up first in tests that make all rewrites.
 const AFTER_TRIED: u64 = 2;
 
 impl Planner<'_> {

@@ -95,6 +95,9 @@ impl Planner<'_> {
         let wanted: Vec<Ordered> = pairs.iter().map(|(_, right)| *right).collect();
         let order = Order { columns: &wanted, ..Order::ANY };
         let right = self.part(inner, &Tables { order, limit: None, ..*tables })?;
+        if order.fit(&right.order) != Fit::Whole {
+            return Err(Error::internal("a side of a merge join does not come in its order"));
+        }
         let share = self.left_of_pairs(&on.iter().collect::<Vec<_>>(), inner, right.rows, tables);
         let layout = outer.layout.joined(&right.layout);
         let all = on.clone();

@@ -70,10 +70,11 @@ pub(super) struct Order<'o> {
     pub(super) columns: &'o [Ordered],
     /// What else the columns may be.
     pub(super) equal: &'o EqualColumns,
-    /// There are keys behind these.
+    /// More keys follow, which are no columns of these rows: rows in the order of all `columns` still
+    /// have to be sorted.
     pub(super) goes_on: bool,
-    /// It is that of groups, or of different rows: rows that come in another one are not sorted, but
-    /// what becomes of them is.
+    /// The order is wanted for groups, or for different rows: it costs no sort of the rows if these
+    /// come in another one.
     pub(super) of_groups: bool,
 }
 
@@ -95,10 +96,9 @@ impl Order<'_> {
         self.columns.is_empty() && !self.goes_on
     }
 
-    /// The same with other columns, behind which keys may have been left out.
+    /// The same order, as far as it is about one relation, with columns as that numbers them.
     pub(super) fn over<'c>(&self, columns: &'c [Ordered]) -> Order<'c> {
         let goes_on = self.goes_on || columns.len() < self.columns.len();
-        // They are of one relation, as that numbers them.
         Order { columns, goes_on, ..Order { of_groups: self.of_groups, ..Order::ANY } }
     }
 
@@ -263,6 +263,11 @@ pub(super) fn presorted_keys(query: &Query, select: &Select, equal: &EqualColumn
         Key::Other => false,
     };
     keys(query, select).take_while(is_given).count()
+}
+
+/// Whether some of the first keys of a query's order are columns that rows come in the order of.
+pub(super) fn is_presorted(query: &Query, select: &Select, presorted: usize) -> bool {
+    keys(query, select).take(presorted).any(|key| matches!(key, Key::Column(_)))
 }
 
 /// How many of the first columns of an order are keys of groups, and which keys these are.

@@ -5,7 +5,7 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
 use super::access::{Path, Wanted};
 use super::joins::{Tables, add_needed};
-use super::order::{EqualColumns, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
+use super::order::{EqualColumns, is_presorted, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
 use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
@@ -216,7 +216,7 @@ impl Planner<'_> {
                 Some(group) => grouped(group, with_grouped_rows(one, &Layout::default(), select), &[]),
                 None => one,
             };
-            return Ok(different(listed(node, select), query, select, 0));
+            return Ok(different(listed(node, select), query, select, (0, false)));
         };
         let rewrites = self.sizes.rewrites();
         let equal = EqualColumns::of(select);
@@ -228,7 +228,7 @@ impl Planner<'_> {
             let one_row = self.shortcut(select, group).map(|node| (node, Vec::new()));
             if let Some((node, order)) = one_row.or_else(|| self.groups_from_key(select, group)) {
                 let node = listed(filtered(node, having(group)), select);
-                return Ok(different(node, query, select, presorted(&order)));
+                return Ok(different(node, query, select, (presorted(&order), false)));
             }
         }
         if locked.is_empty()
@@ -246,9 +246,11 @@ impl Planner<'_> {
             let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
             let presorted = presorted(&planned.order[..keys.len()]);
             let rows = with_grouped_rows(planned.node, &planned.layout, select);
-            return Ok(different(listed(grouped(group, rows, &keys), select), query, select, presorted));
+            return Ok(different(listed(grouped(group, rows, &keys), select), query, select, (presorted, false)));
         }
         let presorted = presorted(&planned.order);
+        // A LIMIT on different rows takes fewer than all.
+        let ends_early = is_presorted(query, select, presorted) && limit.is_some_and(|limit| limit < planned.rows);
         let (node, mut exprs) = with_extras(planned.node, select, Places::of_rows(&planned.layout));
         let planned = Planned { node, ..planned };
         exprs.extend(locked.iter().map(|&place| planned.layout.bind(Expr::Column(place))));
@@ -257,7 +259,7 @@ impl Planner<'_> {
             && exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
         let node =
             if same { planned.node } else { Node::Project { input: Box::new(planned.node), exprs: exprs.into() } };
-        Ok(different(node, query, select, presorted))
+        Ok(different(node, query, select, (presorted, ends_early)))
     }
 
     /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows
@@ -542,12 +544,13 @@ fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>
 }
 
 /// The output's different rows, if DISTINCT asks for these. Gives how many keys of the query's order
-/// they come in the order of, if all come in that of so many.
-fn different(node: Node, query: &Query, select: &Select, presorted: usize) -> (Node, usize) {
+/// they come in the order of, if all rows come in that of so many. With `ends_early` equal rows are
+/// put side by side, so that a LIMIT ends it.
+fn different(node: Node, query: &Query, select: &Select, (presorted, ends_early): (usize, bool)) -> (Node, usize) {
     let is_mixed = select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
     let presorted = if is_mixed { 0 } else { presorted };
     match select.distinct {
-        Distinct::All(columns) if presorted > 0 && query.limit.is_some() => {
+        Distinct::All(columns) if ends_early && presorted > 0 => {
             (different_in_order(node, query, columns, presorted), query.order.len())
         }
         // Rows that memory has no room for are looked at later.
