@@ -319,7 +319,10 @@ impl AggregateRun {
                     } else if self.is_last_part {
                         Phase::Done
                     } else {
-                        self.rows_min = (self.rows_min * 2).min(PART_ROWS_MAX);
+                        // As many rows as make the groups that are wanted, going by the last part.
+                        let per_group = self.part_rows.div_ceil(self.groups.len().max(1));
+                        let wanted = out.rows_max().saturating_mul(per_group).max(PART_ROWS_FIRST);
+                        self.rows_min = (self.rows_min * 2).min(PART_ROWS_MAX).min(wanted);
                         self.part_rows = 0;
                         self.last.clear();
                         self.disk_bytes_max = self.disk_bytes_max.max(self.leftover.usage().1);

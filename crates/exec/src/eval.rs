@@ -15,12 +15,13 @@
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 use colibri_txn::Transaction;
 use colibri_types::{Array, Datum, Env, Error, Result, Type, cast, functions::Function, operators, pulse};
 use smallvec::SmallVec;
 
-use super::group::Groups;
+use super::group::{Fold, Groups};
 use super::{Context, Exec, Statement, subquery};
 use crate::expr::{CaseArm, CompareOp, Expr, SessionFunction, Test};
 
@@ -49,7 +50,7 @@ struct Outside<'s> {
 }
 
 /// Long lists of constants by their numbers (see [`crate::expr::ListId`]).
-pub(crate) type Lists = HashMap<u64, HashedList>;
+pub(crate) type Lists = HashMap<u64, HashedList, BuildHasherDefault<Fold>>;
 
 /// A list of constants that is searched by a hash.
 pub(crate) struct HashedList {

@@ -227,7 +227,7 @@ impl SortRun {
         self.sorter = Sorter::new(self.kept_width, self.order(by));
         self.worst = None;
         self.part.rows = 0;
-        self.part.rows_min = (self.part.rows_min * 2).min(PART_ROWS_MAX);
+        self.part.rows_min = (self.part.rows_min * 2).min(PART_ROWS_MAX).min(self.top.unwrap_or(usize::MAX)).max(1);
         self.part.last.clear();
         self.phase = Phase::Taking;
     }

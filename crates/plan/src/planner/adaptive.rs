@@ -18,8 +18,8 @@ use crate::plan::{Access, JoinKind, KeyPart, KeyRanges, Node, RestId, Scan};
 
 /// What part of a hash join's cost looking up its first rows may add.
 const FIRST_SHARE: f64 = 0.03;
-/// So many rows are looked up first at least.
-const FIRST_MIN: f64 = 16.0;
+/// If these are fewer, none is looked up first.
+const FIRST_MIN: f64 = 4.0;
 /// Look-ups that were expected go on for so many times as many rows at least.
 const SURPRISE: f64 = 2.0;
 /// Rows that are looked up first in tests that make all rewrites.
@@ -84,8 +84,11 @@ impl Planner<'_> {
         let each = SEEK_COST + lookup;
         let after = match method {
             Method::Index => (hash / each).max(outer.rows * SURPRISE),
-            _ => (hash / each * FIRST_SHARE).max(FIRST_MIN),
+            _ => hash / each * FIRST_SHARE,
         };
+        if method == Method::Hash && after < FIRST_MIN {
+            return None;
+        }
         let is_possible = match &outer.node {
             Node::Scan(scan) => match method {
                 Method::Index => after < self.sizes.rows(&scan.table),

@@ -177,14 +177,15 @@ pub(super) fn order_of_key(table: &Table, index: Option<&Index>, columns: usize,
     index.map_or_else(of_table, of_index)
 }
 
-/// About how many rows of a table are equal in the first columns of a key.
+/// About how many rows of a table are equal in the first columns of a key, for who goes from one value
+/// to the next.
 pub(super) fn rows_alike(sizes: &dyn Sizes, table: &Table, index: Option<&Index>, columns: usize) -> f64 {
     let of_key = index.map_or(table.key_columns().len(), |index| index.columns.len());
     let is_unique = columns > of_key || columns == of_key && index.is_none_or(|index| index.unique);
     if is_unique {
         return 1.0;
     }
-    sizes.rows_alike(table, index, columns).map_or(1.0, |alike| alike.as_a_row)
+    sizes.rows_alike(table, index, columns).map_or(1.0, |alike| alike.per_value)
 }
 
 /// A key of a query's order.
