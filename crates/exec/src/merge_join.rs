@@ -9,7 +9,8 @@
 //!
 //! Invariants: rows come in the order of the left side, partners in the order of the right side.
 //! NULL is no key: it has no partner. A semi or an anti join without a condition keeps no group. The
-//! order of its inputs matters whoever reads it ([`Operator::forget_order`] goes no further).
+//! inputs have to keep their order even if the reader of this join needs none, so
+//! [`Operator::forget_order`] is not handed on to them.
 
 use std::sync::Arc;
 

@@ -20,7 +20,8 @@ use crate::plan::{Access, JoinKind, KeyPart, KeyRanges, Node, RestId, Scan};
 const FIRST_SHARE: f64 = 0.03;
 /// If these are fewer, none is looked up first.
 const FIRST_MIN: f64 = 4.0;
-/// Look-ups that were expected go on for so many times as many rows at least.
+/// A join that was planned as look-ups keeps to them until it has met this many times the expected
+/// rows.
 const SURPRISE: f64 = 2.0;
 /// Rows that are looked up first in tests that make all rewrites.
 const AFTER_TRIED: u64 = 2;

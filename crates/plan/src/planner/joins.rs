@@ -793,7 +793,8 @@ impl Planner<'_> {
     }
 }
 
-/// What part of the rows a semi or an anti join leaves if each has so many partners on average.
+/// The share of rows that a semi or an anti join leaves. `partners` is the average number of partners
+/// of a row.
 fn share_with_partner(kind: JoinKind, partners: f64) -> f64 {
     let with = partners.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE);
     if kind == JoinKind::Anti { 1.0 - with } else { with }

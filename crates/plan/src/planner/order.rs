@@ -82,7 +82,7 @@ pub(super) struct Order<'o> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     No,
-    /// They come in the order of so many of the columns wanted, from the first.
+    /// The rows are ordered by this many leading columns of the wanted order.
     Part(usize),
     Whole,
 }
@@ -114,8 +114,8 @@ impl Order<'_> {
         self.columns.iter().map_while(own).collect()
     }
 
-    /// What putting rows into this order costs of which so many are equal in what they are in order
-    /// of already.
+    /// The cost of sorting rows into this order. `alike` is the average number of rows that are equal
+    /// in the columns by which they are ordered already.
     pub(super) fn sort_cost(&self, rows: f64, alike: f64) -> f64 {
         if self.is_any() || self.of_groups { 0.0 } else { rows * alike.min(rows).max(2.0).log2() * SORT_COST }
     }
