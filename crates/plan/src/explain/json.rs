@@ -8,7 +8,7 @@ use super::usage::Figure;
 use super::{Actual, ExplainOptions, Part, What};
 
 /// Keys whose values are lists whatever their length.
-const LISTS: [&str; 3] = ["Sort Key", "Group Key", "Output"];
+const LISTS: [&str; 4] = ["Sort Key", "Presorted Key", "Group Key", "Output"];
 
 enum Value {
     Text(String),
@@ -129,6 +129,7 @@ fn described(label: &str) -> Vec<(&'static str, Value)> {
                 match node {
                     "Hash" => "Hash Join",
                     "Merge" => "Merge Join",
+                    "Adaptive" => "Adaptive Join",
                     node => node,
                 }
             }
@@ -203,6 +204,9 @@ mod tests {
             assert_eq!(found, expected, "{label}");
         };
         check("Sort", &[("Node Type", "Sort")]);
+        check("Merge Anti Join", &[("Node Type", "Merge Join"), ("Join Type", "Anti")]);
+        check("Merge Join", &[("Node Type", "Merge Join"), ("Join Type", "Inner")]);
+        check("Adaptive Join", &[("Node Type", "Adaptive Join"), ("Join Type", "Inner")]);
         check("Seq Scan on t", &[("Node Type", "Seq Scan"), ("Relation Name", "t")]);
         let index = [("Scan Direction", "Backward"), ("Index Name", "t_b"), ("Relation Name", "t")];
         check("Index Only Scan Backward using t_b on t", &[&[("Node Type", "Index Only Scan")][..], &index].concat());
