@@ -307,7 +307,7 @@ fn many_ranges(
 struct Bounds {
     low: Option<(Key, Inclusive)>,
     high: Option<(Key, Inclusive)>,
-    /// NULLs are among the keys, and left out.
+    /// NULLs are among the keys, and left out. Every other value begins with the same marker.
     skip_nulls: bool,
 }
 
@@ -364,12 +364,7 @@ impl Bounds {
             joined.extend_from_slice(bytes);
             joined
         };
-        // The marker of a value that is not NULL is the same for all, and the beginning of every
-        // bound.
-        let marker: &[u8] = match self.low.as_ref().or(self.high.as_ref()) {
-            Some((bytes, _)) if self.skip_nulls => &bytes[..1],
-            _ => &[],
-        };
+        let marker: &[u8] = if self.skip_nulls { &[key::NOT_NULL] } else { &[] };
         let low = match &self.low {
             Some((bytes, Inclusive(true))) => Bound::Included(join(bytes)),
             Some((bytes, Inclusive(false))) => Bound::Included(key::prefix_end(&join(bytes))?),

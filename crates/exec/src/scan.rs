@@ -17,7 +17,7 @@ use colibri_catalog::{
     Index, Table, record,
     record::IndexReader,
     store_error,
-    store_error::{InSql as _, Pause, in_sql},
+    store_error::{InSql as _, Pause},
 };
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
@@ -34,10 +34,8 @@ use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
-/// Rows that are loaded together before they are looked up one by one.
-const WARMED_AT_ONCE: usize = 32;
-/// Fewer rows are looked up as they are.
-const WARMED_MIN: usize = 2;
+/// Rows that are looked up together at most.
+const LOOKED_UP_AT_ONCE: usize = 64;
 /// How many entries of an index are read ahead at first, where a filter may throw rows away.
 const AHEAD_FIRST: usize = 16;
 
@@ -215,28 +213,25 @@ impl ScanRun {
                 return Ok(if out.is_empty() { Step::Yield } else { Step::Rows });
             }
             let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
-            let index = if wanted.direction == Direction::Forward { self.done } else { count - 1 - self.done };
             let visited_max = VISITED_MAX.min(ex.cx.budget_rows as usize);
+            let index = if wanted.direction == Direction::Forward { self.done } else { count - 1 - self.done };
             let visited = match (wanted.reader, ranges) {
                 (Reader::Table { space, rows }, Ranges::Points(keys)) => {
-                    if self.done.is_multiple_of(WARMED_AT_ONCE) && count - self.done >= WARMED_MIN && !ex.txn.fetches()
-                    {
-                        let left = &keys[..];
-                        let near = match wanted.direction {
-                            Direction::Forward => &left[self.done..count.min(self.done + WARMED_AT_ONCE)],
-                            Direction::Backward => &left[(index + 1).saturating_sub(WARMED_AT_ONCE)..=index],
-                        };
-                        let near: SmallVec<[&[u8]; WARMED_AT_ONCE]> = near.iter().map(|key| &key[..]).collect();
-                        ex.txn.prefetch(space, &near, &[]);
-                    }
-                    match ex.txn.get(space, &keys[index], wanted.depends) {
-                        Ok(Some(value)) => {
-                            rows.read(&keys[index], value, &mut scope, out)?;
-                            Ok((1, true))
+                    let at_once = LOOKED_UP_AT_ONCE.min(visited_max).min(count - self.done);
+                    let mut near = Keys::new();
+                    match wanted.direction {
+                        Direction::Forward => near.extend(keys[index..index + at_once].iter().map(|key| &key[..])),
+                        Direction::Backward => {
+                            near.extend(keys[index + 1 - at_once..=index].iter().rev().map(|key| &key[..]));
                         }
-                        Ok(None) => Ok((1, true)),
-                        Err(error) => Err(in_sql(error)),
                     }
+                    let (visited, result) = look_up(ex.txn, (space, &near), wanted.depends, |at, value| match value {
+                        Some(value) => rows.read(near[at], value, &mut scope, out).map(|()| out.is_full()),
+                        None => Ok(false),
+                    });
+                    ex.cx.budget_rows -= visited as i64;
+                    self.done += visited;
+                    result.map(|()| (0, false))
                 }
                 (_, Ranges::Points(_)) => return Err(Error::internal("an index has no whole keys")),
                 (Reader::Table { space, rows }, Ranges::Spans(spans)) => visit(
@@ -372,39 +367,67 @@ fn fetch(
     })
     .in_sql()?;
     let count = entries.ends.len();
-    // All rows come from afar together; those in memory a few at a time, so that they stay near.
-    let together = if txn.fetches() { count } else { WARMED_AT_ONCE };
-    let mut keys: SmallVec<[&[u8]; WARMED_AT_ONCE]> = SmallVec::new();
-    for at in 0..count {
-        let entry = entries.get(at);
-        if at.is_multiple_of(together) {
-            keys.clear();
-            for near in at..count.min(at + together) {
-                keys.push(record::split_index_entry(wanted.table, index, entries.get(near))?);
-            }
-            if keys.len() >= WARMED_MIN {
-                txn.prefetch(table_space, &keys, &[]);
-            }
+    let key_of = |at: usize| record::split_index_entry(wanted.table, index, entries.get(at));
+    let mut near = Keys::new();
+    if txn.fetches() {
+        for at in 0..count {
+            near.push(key_of(at)?);
         }
-        let key = keys[at % together];
-        let value = match txn.get(table_space, key, wanted.depends).in_sql() {
-            Ok(value) => value,
-            Err(error) if at > 0 && store_error::is_fetch(&error) => {
-                *last = Some(Key::from_slice(entries.get(at - 1)));
-                return Ok((at, false));
-            }
+        txn.prefetch(table_space, &near, &[]);
+    }
+    let mut done = 0;
+    while done < count {
+        near.clear();
+        for at in done..count.min(done + LOOKED_UP_AT_ONCE) {
+            near.push(key_of(at)?);
+        }
+        let (visited, result) = look_up(txn, (table_space, &near), wanted.depends, |at, value| {
+            rows.read(near[at], value.ok_or_else(|| dangling(index))?, scope, out)?;
+            Ok(out.is_full())
+        });
+        done += visited;
+        let is_fetch = match result {
+            Ok(()) => false,
+            Err(error) if done > 0 && store_error::is_fetch(&error) => true,
             Err(error) => return Err(error),
         };
-        let Some(value) = value else { return Err(dangling(index)) };
-        rows.read(key, value, scope, out)?;
-        if out.is_full() {
-            let over = !broken && at + 1 == count;
-            *last = Some(Key::from_slice(entry));
-            return Ok((at + 1, over));
+        if is_fetch || out.is_full() {
+            *last = Some(Key::from_slice(entries.get(done - 1)));
+            return Ok((done, !is_fetch && !broken && done == count));
         }
     }
     *last = if broken { Some(Key::from_slice(entries.get(count - 1))) } else { None };
     Ok((count, !broken))
+}
+
+/// Keys that are looked up together.
+type Keys<'k> = SmallVec<[&'k [u8]; LOOKED_UP_AT_ONCE]>;
+
+/// Looks up keys in turn, until `take` has enough. Gives how many values it took; the rest can be
+/// looked up again.
+fn look_up(
+    txn: &mut dyn Transaction,
+    (space, keys): (&Space, &[&[u8]]),
+    depends: ColumnSet,
+    mut take: impl FnMut(usize, Option<&[u8]>) -> Result<bool>,
+) -> (usize, Result<()>) {
+    if let [key] = keys {
+        // Alone, without what it takes to load several together.
+        let result = txn.get(space, key, depends).in_sql().and_then(|value| take(0, value));
+        return (usize::from(result.is_ok()), result.map(|_| ()));
+    }
+    let (mut taken, mut failed) = (0, None);
+    let result = txn.get_many(space, keys, depends, &mut |at, value| match take(at, value) {
+        Ok(has_enough) => {
+            taken = at + 1;
+            if has_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    (taken, failed.map_or_else(|| result.in_sql(), Err))
 }
 
 #[cold]

@@ -15,8 +15,8 @@ use colibri_types::{Error, Result, SqlState};
 use super::operator::{Operator, Run};
 use super::{Batch, Exec, Step};
 
-/// What beginning a run costs, in rows looked at.
-const START_ROWS: u64 = 4;
+/// What beginning a run costs, in rows that are read one after the other.
+const START_ROWS: u64 = 24;
 
 /// A switch at work.
 pub(super) struct SwitchRun {

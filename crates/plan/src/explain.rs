@@ -895,6 +895,9 @@ fn range_text<'n>(ranges: &KeyRanges, name: &dyn Fn(usize) -> &'n str, names: Na
             conditions.push(format!("({bounded} {op} {})", expr_text(value, names)));
         }
     }
+    if ranges.not_null {
+        conditions.push(format!("({bounded} IS NOT NULL)"));
+    }
     (!conditions.is_empty()).then(|| all_of(&conditions))
 }
 

@@ -323,6 +323,8 @@ pub struct KeyRanges {
     /// nothing.
     pub low: Option<(Expr, Inclusive)>,
     pub high: Option<(Expr, Inclusive)>,
+    /// The column behind the prefix, of an index, is not NULL; nothing else is said of it.
+    pub not_null: bool,
     /// For `(a = 1 AND b = 2) OR (a = 3 AND b > 4)`. They may overlap, and have no alternatives of
     /// their own.
     pub alternatives: Vec<KeyRanges>,
@@ -336,7 +338,7 @@ impl KeyRanges {
 
     /// Whether nothing is said of the column behind the prefix.
     pub fn is_unbounded(&self) -> bool {
-        self.starts.is_none() && self.low.is_none() && self.high.is_none()
+        self.starts.is_none() && self.low.is_none() && self.high.is_none() && !self.not_null
     }
 
     /// Calls something for each value that keys are compared with.

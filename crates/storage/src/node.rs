@@ -107,6 +107,18 @@ fn take_len(bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::from(first & 0x7f) << 8 | usize::from(second), tail))
 }
 
+/// What of a key is behind a prefix, if it begins with that.
+#[inline]
+fn strip_prefix<'k>(key: &'k [u8], prefix: &[u8]) -> Option<&'k [u8]> {
+    let (front, rest) = key.split_at_checked(prefix.len())?;
+    // Prefixes are mostly short, and calling for a comparison takes longer than a loop.
+    let is_same = match prefix.len() {
+        0..=16 => front.iter().zip(prefix).all(|(one, other)| one == other),
+        _ => front == prefix,
+    };
+    is_same.then_some(rest)
+}
+
 /// The first bytes of a suffix as an integer. Integers sort as the bytes do.
 #[inline]
 fn head_of(suffix: &[u8]) -> u32 {
@@ -191,6 +203,9 @@ struct Cell<'a> {
     value: &'a [u8],
     large: bool,
 }
+
+/// So many entries are looked at one by one for a key that is near the one before.
+const NEAR_ENTRIES: usize = 8;
 
 impl<'a> Node<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
@@ -395,27 +410,37 @@ impl<'a> Node<'a> {
     #[inline]
     fn search_from(self, first: usize, key: &[u8]) -> Result<usize, usize> {
         let prefix = self.prefix();
-        let count = self.count();
-        let Some(suffix) = key.strip_prefix(prefix) else {
-            return Err(if key < prefix { first } else { count });
+        let Some(suffix) = strip_prefix(key, prefix) else {
+            return Err(if key < prefix { first } else { self.count() });
         };
         let head = head_of(suffix);
-        let heads = &self.heads()[first..];
-        let mut index = first + lower_bound(heads, head);
-        if index == count || self.head(index) != head {
+        let index = first + lower_bound(&self.heads()[first..], head);
+        if index == self.count() || self.head(index) != head {
             return Err(index);
         }
+        self.search_alike(index, head, suffix)
+    }
+
+    /// Where a suffix is or would go among the entries with the same head, of which `index` is the
+    /// first.
+    #[inline]
+    fn search_alike(self, mut index: usize, head: u32, suffix: &[u8]) -> Result<usize, usize> {
+        let count = self.count();
         let rest = rest_of(suffix);
-        let mut end = count;
-        if index + 1 < count && self.head(index + 1) == head {
+        let mut end = index + 1;
+        if end < count && self.head(end) == head {
             end = index + lower_bound_above(&self.heads()[index..], head);
-        } else {
-            end = end.min(index + 1);
         }
         while index < end {
             let middle = index + (end - index) / 2;
             let cell = self.cell(middle);
-            match cell.rest.cmp(rest).then(cell.suffix_len.cmp(&suffix.len())) {
+            // Most are no longer than their heads, and calling for a comparison takes time.
+            let order = if rest.is_empty() || cell.rest.is_empty() {
+                cell.suffix_len.cmp(&suffix.len())
+            } else {
+                cell.rest.cmp(rest).then(cell.suffix_len.cmp(&suffix.len()))
+            };
+            match order {
                 Ordering::Less => index = middle + 1,
                 Ordering::Equal => return Ok(middle),
                 Ordering::Greater => end = middle,
@@ -424,15 +449,49 @@ impl<'a> Node<'a> {
         Err(index)
     }
 
-    /// Where on the page the entry of a key begins, as far as its head tells.
+    /// The first entry of a leaf that may have a key, as far as heads tell. `near` is where the key
+    /// before was looked for: of keys in order, the next one is found a few entries behind it.
     #[inline]
-    pub(crate) fn offset_of(self, key: &[u8]) -> Option<usize> {
-        let head = head_of(key.strip_prefix(self.prefix())?);
-        let index = lower_bound(self.heads(), head);
-        if index == self.count() || self.head(index) != head {
-            return None;
+    pub(crate) fn candidate(self, key: &[u8], near: usize) -> Option<usize> {
+        let head = head_of(strip_prefix(key, self.prefix())?);
+        let heads = self.heads();
+        let at = |index: usize| heads.get(index).map(|&other| u32::from_le_bytes(other));
+        let mut index = near;
+        if at(near).is_some_and(|other| other < head) {
+            index += 1;
+            while index < near + NEAR_ENTRIES && at(index).is_some_and(|other| other < head) {
+                index += 1;
+            }
         }
+        if index == near || index == near + NEAR_ENTRIES {
+            index = lower_bound(heads, head);
+        }
+        (at(index) == Some(head)).then_some(index)
+    }
+
+    /// Which child of a branch covers a key that is near another one, which child `near` covers.
+    /// `None` if that may be one of the first or the last, whose keys reach beyond the branch.
+    #[inline]
+    pub(crate) fn child_near(self, key: &[u8], near: usize) -> Option<usize> {
+        let head = head_of(strip_prefix(key, self.prefix())?);
+        let is_inside = |index: usize| index > 0 && index + 1 < self.count();
+        if is_inside(near) && self.head(near) < head && head < self.head(near + 1) {
+            return Some(near);
+        }
+        Some(self.child_index(key)).filter(|&index| is_inside(index))
+    }
+
+    /// Where on the page an entry begins.
+    #[inline]
+    pub(crate) fn offset(self, index: usize) -> Option<usize> {
         self.bytes.len().checked_sub(self.place(index))
+    }
+
+    /// Where a key is in a leaf, from its [`Node::candidate`] on.
+    #[inline]
+    pub(crate) fn find_from(self, candidate: usize, key: &[u8]) -> Option<usize> {
+        let suffix = key.get(self.prefix_len()..)?;
+        self.search_alike(candidate, head_of(suffix), suffix).ok()
     }
 
     /// Where a key is (`Ok`) or would go (`Err`) in a leaf.

@@ -1,6 +1,7 @@
 //! Snapshots: the database as of one committed transaction, for as long as it is held.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -344,14 +345,25 @@ impl<'db> Snapshot<'db> {
         payload.map(|payload| pager.value(self.bounds, payload)).transpose()
     }
 
-    /// Starts loading what [`Snapshot::get_open`] will look at for each of some keys. All of them are
-    /// loaded at the same time, where one lookup after the other waits for its own.
+    /// The values of some keys, in place, told to `visit` in turn until it breaks off: for each the
+    /// key's index and its value. What they take is loaded together, where one lookup after the
+    /// other waits for its own. Keys that are near each other are found sooner.
     ///
     /// # Panics
     /// As [`Snapshot::view_open`].
-    pub fn warm(&self, open: &OpenTable, keys: &[&[u8]]) {
+    pub fn get_many<'s>(
+        &'s self,
+        open: &OpenTable,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(usize, Option<&'s [u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
         self.expect_found(open);
-        open.tree.warm(&self.core().pager, self.bounds, keys);
+        open.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get")?;
+        let pager = &self.core().pager;
+        open.tree.get_many(pager, self.bounds, keys, |at, payload| {
+            let value = payload.map(|payload| pager.value(self.bounds, payload)).transpose()?;
+            Ok(visit(at, value))
+        })
     }
 
     /// As [`Snapshot::get_open`], for a key that was probably read just now: looks into the leaf of

@@ -23,7 +23,7 @@
 //! 3. A branch's counts are the numbers of entries below each child.
 //! 4. No leaf or branch is empty. The empty tree has no page.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
@@ -45,7 +45,7 @@ pub(crate) use put::{Put, PutMode};
 const PAGES_SPARE: u32 = 32;
 
 /// Keys that are loaded together: a processor has so many loads under way.
-const WARMED_AT_ONCE: usize = 16;
+const LOADED_AT_ONCE: usize = 16;
 
 impl Tree {
     /// The leaf that covers a key.
@@ -64,35 +64,83 @@ impl Tree {
         Ok((id, node))
     }
 
-    /// Starts loading what looking up keys touches: first the leaves of some of them together, then
-    /// their entries. Lookups one after the other wait for each load by itself. What is not there,
-    /// or not well-formed, is left out.
-    pub(crate) fn warm(&self, pager: &Pager, bounds: Bounds, keys: &[&[u8]]) {
-        for keys in keys.chunks(WARMED_AT_ONCE) {
-            let mut leaves = [PageId::NONE; WARMED_AT_ONCE];
-            for (key, leaf) in keys.iter().zip(&mut leaves) {
-                *leaf = self.leaf_id(pager, bounds, key).unwrap_or(PageId::NONE);
-                pager.prefetch_search(*leaf, bounds);
+    /// The payloads under some keys, told to `visit` in turn until it breaks off. First the leaves
+    /// of several keys are loaded together, then their entries; lookups one after the other wait
+    /// for each load by itself.
+    pub(crate) fn get_many<'p>(
+        &self,
+        pager: &'p Pager,
+        bounds: Bounds,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(usize, Option<Payload<'p>>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut branch = None;
+        for (chunk, keys) in keys.chunks(LOADED_AT_ONCE).enumerate() {
+            let mut ids = [PageId::NONE; LOADED_AT_ONCE];
+            let mut before = PageId::NONE;
+            for (key, id) in keys.iter().zip(&mut ids).filter(|_| self.depth > 0) {
+                *id = self.leaf_id(pager, bounds, &mut branch, key)?;
+                if *id != before {
+                    pager.prefetch_search(*id, bounds);
+                }
+                before = *id;
             }
-            for (key, &leaf) in keys.iter().zip(&leaves) {
-                if let Ok(node) = pager.node(leaf, bounds)
-                    && let Some(offset) = node.offset_of(key)
-                {
-                    pager.prefetch_at(leaf, bounds, offset);
+            let mut places: [Option<(Node<'p>, usize)>; LOADED_AT_ONCE] = [None; LOADED_AT_ONCE];
+            let (mut leaf, mut near): (Option<(PageId, Node<'p>)>, usize) = (None, 0);
+            for ((key, &id), place) in keys.iter().zip(&ids).zip(&mut places).filter(|_| self.depth > 0) {
+                let node = match leaf {
+                    Some((same, node)) if same == id => node,
+                    _ => {
+                        near = usize::MAX;
+                        pager.node(id, bounds)?
+                    }
+                };
+                if !node.is_leaf() {
+                    return Err(corrupted(id, "it is at another level than its tree says"));
+                }
+                leaf = Some((id, node));
+                if let Some(index) = node.candidate(key, near) {
+                    if let Some(offset) = node.offset(index) {
+                        pager.prefetch_at(id, bounds, offset);
+                    }
+                    (*place, near) = (Some((node, index)), index);
+                }
+            }
+            for (at, (key, &place)) in keys.iter().zip(&places).enumerate() {
+                let found = place.and_then(|(leaf, candidate)| Some((leaf, leaf.find_from(candidate, key)?)));
+                if visit(chunk * LOADED_AT_ONCE + at, found.map(|(leaf, index)| leaf.payload(index)))?.is_break() {
+                    return Ok(());
                 }
             }
         }
+        Ok(())
     }
 
-    /// The leaf that covers a key, which is not looked at.
-    fn leaf_id(&self, pager: &Pager, bounds: Bounds, key: &[u8]) -> Result<PageId> {
+    /// The leaf that covers a key, which is not looked at. `branch` is the lowest branch on the way
+    /// to the key before, and which child it was: keys that are near each other are below the same
+    /// one.
+    fn leaf_id<'p>(
+        &self,
+        pager: &'p Pager,
+        bounds: Bounds,
+        branch: &mut Option<(Node<'p>, usize)>,
+        key: &[u8],
+    ) -> Result<PageId> {
+        if let Some((node, child)) = branch
+            && let Some(index) = node.child_near(key, *child)
+        {
+            *child = index;
+            return Ok(node.child(index));
+        }
         let (mut id, mut levels) = (self.root, self.depth);
         while levels > 1 {
             let node = pager.node(id, bounds)?;
             if node.is_leaf() {
                 break;
             }
-            id = node.child(node.child_index(key));
+            let index = node.child_index(key);
+            *branch = Some((node, index));
+            id = node.child(index);
             levels = below(levels, id)?;
         }
         Ok(id)

@@ -6,6 +6,7 @@
 mod child;
 mod ledger;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -469,6 +470,50 @@ fn what_is_asked_for_again_is_what_was_found_or_what_would_be() {
                 assert_eq!(snapshot.get_open(&open, &key).unwrap(), expected.as_deref());
             }
             assert_eq!(snapshot.get_again(&open, &key).unwrap(), expected.as_deref());
+        }
+    }
+}
+
+#[test]
+fn keys_looked_up_together_are_found_as_each_is_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
+    let mut random = 7_u64;
+    let mut next = || {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        random >> 33
+    };
+    // Trees of no page, of one and of three levels, and values in pages of their own.
+    for (round, (entries, bytes)) in [(0, 0), (20, 30), (40_000, 40), (1_000, 3_000)].into_iter().enumerate() {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table(&format!("table {round}"), TableKind::Plain).unwrap();
+        for number in 0..entries {
+            txn.put(&table, &(2 * number as u64).to_be_bytes(), &vec![number as u8; bytes]).unwrap();
+        }
+        txn.commit().unwrap();
+        let snapshot = db.read().unwrap();
+        let table = snapshot.table(&format!("table {round}")).unwrap();
+        let (open, view) = (snapshot.open(&table).unwrap(), snapshot.view(&table).unwrap());
+        for _ in 0..300 {
+            // Anywhere or near each other, in order or not, there or not, some beyond both ends.
+            let (count, start, reach) = (next() % 100, next() % 80_000, 1 << (next() % 20));
+            let mut keys: Vec<[u8; 8]> = (0..count).map(|_| (start + next() % reach).to_be_bytes()).collect();
+            if next() % 2 == 0 {
+                keys.sort_unstable();
+            }
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+            let wanted = (next() % 120) as usize;
+            let mut found = Vec::new();
+            let take = |at: usize, value: Option<&[u8]>| {
+                assert_eq!(at, found.len());
+                found.push(value.map(<[u8]>::to_vec));
+                if found.len() >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            snapshot.get_many(&open, &keys, take).unwrap();
+            assert_eq!(found.len(), keys.len().min(wanted.max(1)));
+            for (key, found) in keys.iter().zip(found) {
+                assert_eq!(found.as_deref(), view.get(key).unwrap());
+            }
         }
     }
 }

@@ -70,8 +70,8 @@ pub use locks::{LockInfo, LockName, LockWait, OwnerId, SessionLocks};
 pub use memory::{MemoryOptions, MemoryStore};
 pub use outcome::{Interruption, StoreDone, StoreWait};
 pub use store::{
-    Begin, Capabilities, Counters, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError, Remains,
-    RowLayout, Savepoint, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
+    Begin, Capabilities, Counters, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError,
+    Remains, RowLayout, Savepoint, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
 };
 pub use ticket::{CommitTicket, Committed};
 pub use transaction::{LocalRemains, LocalTransaction};

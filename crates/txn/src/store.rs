@@ -104,6 +104,9 @@ pub struct KeyRange {
     pub high: Bound<Key>,
 }
 
+/// Told of the value of a key, which it knows by its index; breaks off or goes on.
+pub type Found<'v> = dyn FnMut(usize, Option<&[u8]>) -> ControlFlow<()> + 'v;
+
 /// Told of a key and its value; breaks off or goes on.
 pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
@@ -309,6 +312,25 @@ pub trait Store: Send + Sync + 'static {
     fn set_long_work_hook(&self, hook: Box<dyn Fn() + Send + Sync>);
 }
 
+/// [`Transaction::get_many`], one key after the other.
+///
+/// # Errors
+/// As there.
+pub fn get_each<T: Transaction + ?Sized>(
+    txn: &mut T,
+    space: &Space,
+    keys: &[&[u8]],
+    columns: ColumnSet,
+    visit: &mut Found<'_>,
+) -> Result<()> {
+    for (at, key) in keys.iter().enumerate() {
+        if visit(at, txn.get(space, key, columns)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// A place in a transaction to go back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Savepoint {
@@ -354,6 +376,15 @@ pub trait Transaction: Send + 'static {
     /// the columns and others' additions have to end first.
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>>;
 
+    /// As [`Transaction::get`] of some keys in turn, until the visitor breaks off. A store whose
+    /// entries are in memory loads several together.
+    ///
+    /// # Errors
+    /// As `get`: the keys before have been visited.
+    fn get_many(&mut self, space: &Space, keys: &[&[u8]], columns: ColumnSet, visit: &mut Found<'_>) -> Result<()> {
+        get_each(self, space, keys, columns, visit)
+    }
+
     /// Has the transaction depend on a key as [`Transaction::get`] does, for somebody who knows
     /// already what is there.
     ///
@@ -385,8 +416,8 @@ pub trait Transaction: Send + 'static {
         visit: &mut Visit<'_>,
     ) -> Result<()>;
 
-    /// Says which keys and ranges will be asked for soon, so that a store that has to fetch them,
-    /// from afar or from memory, can do so together. Changes nothing else, and the transaction does not come to depend on
+    /// Says which keys and ranges will be asked for soon, so that a store that has to fetch them
+    /// can do so together. Changes nothing else, and the transaction does not come to depend on
     /// them.
     fn prefetch(&mut self, _space: &Space, _keys: &[&[u8]], _ranges: &[KeyRange]) {}
 

@@ -31,8 +31,8 @@ use crate::outcome::Interruption;
 use crate::queue::Request;
 use crate::reads::{Covered, ReadSet};
 use crate::store::{
-    Begin, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Space, SpaceId,
-    Transaction, Visit,
+    Begin, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Space, SpaceId,
+    Transaction, Visit, get_each,
 };
 use crate::ticket::CommitTicket;
 use crate::validate::{same, validate};
@@ -489,6 +489,23 @@ impl Transaction for LocalTransaction {
         }
     }
 
+    fn get_many(&mut self, space: &Space, keys: &[&[u8]], columns: ColumnSet, visit: &mut Found<'_>) -> Result<()> {
+        if self.work.writes.space(space.id).is_some() {
+            return get_each(self, space, keys, columns, visit);
+        }
+        self.open(space.id)?;
+        let remembers = self.remembers(space.id);
+        let Work { open, reads, .. } = &mut *self.work;
+        let open = open.found_in(&self.snapshot, space.id).ok_or_else(|| no_such_space(space.id))?;
+        self.snapshot.get_many(open, keys, |at, value| {
+            if remembers {
+                reads.point(space, keys[at], columns);
+            }
+            visit(at, value)
+        })?;
+        Ok(())
+    }
+
     fn depend(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
         if self.work.writes.space(space.id).is_some() {
             return self.get(space, key, columns).map(|_| ());
@@ -502,12 +519,6 @@ impl Transaction for LocalTransaction {
             self.open(space.id)?;
         }
         self.see(space.id, key)
-    }
-
-    fn prefetch(&mut self, space: &Space, keys: &[&[u8]], _: &[KeyRange]) {
-        if let Some(open) = self.work.open.found_in(&self.snapshot, space.id) {
-            self.snapshot.warm(open, keys);
-        }
     }
 
     fn scan(

@@ -61,6 +61,17 @@ fn look(rng: &mut StdRng, txn: &mut LocalTransaction, model: &Model, seed: u64) 
     let expected = entries.get(&key).map(Vec::as_slice);
     assert_eq!(txn.get(&space, &key, ColumnSet::ALL).unwrap(), expected, "seed {seed}");
     assert_eq!(txn.peek(&space, &key).unwrap(), expected, "seed {seed}");
+    let keys: Vec<Vec<u8>> = (0..rng.random_range(0..5)).map(|_| random_key(rng)).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let mut found = Vec::new();
+    txn.get_many(&space, &keys, ColumnSet::ALL, &mut |at, value| {
+        assert_eq!(at, found.len(), "seed {seed}");
+        found.push(value.map(<[u8]>::to_vec));
+        if found.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .unwrap();
+    let expected: Vec<_> = keys.iter().take(3).map(|key| entries.get(*key).cloned()).collect();
+    assert_eq!(found, expected, "seed {seed}");
     let range = random_range(rng);
     let mut expected: Vec<_> =
         entries.iter().filter(|(key, _)| range.contains(key)).map(|(k, v)| (k.clone(), v.clone())).collect();

@@ -34,7 +34,8 @@ use crate::value::Datum;
 pub type Key = SmallVec<[u8; 32]>;
 
 const NULL_FIRST: u8 = 0;
-const NOT_NULL: u8 = 1;
+/// What the bytes of a column begin with that may have NULLs, where it has none.
+pub const NOT_NULL: u8 = 1;
 const NULL_LAST: u8 = 2;
 
 const NUMERIC_ZERO: u8 = 0x80;

@@ -16,6 +16,10 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 pub(super) const SEEK_COST: f64 = 4.0;
 /// What looking up an index entry's row costs.
 pub(super) const LOOKUP_COST: f64 = 3.0;
+/// What looking up a row costs whose key is near the one before, so that both are on one page.
+const NEAR_LOOKUP_COST: f64 = 0.5;
+/// Keys of which a table has no more than so many between two are near each other.
+const NEAR: f64 = 32.0;
 /// What putting a row's key in order costs.
 const KEY_SORT_COST: f64 = 0.5;
 /// Of indexes that find fewer rows none is asked together with others.
@@ -48,6 +52,7 @@ pub(super) enum Sarg {
     In(Vec<Expr>),
     AnyOf(Expr),
     Null,
+    NotNull,
     Low(Expr, Inclusive),
     High(Expr, Inclusive),
     /// It begins with what all that matches a pattern begins with.
@@ -205,6 +210,27 @@ impl Wanted<'_> {
                         add(column, Sarg::Null);
                     }
                 }
+                Expr::IsNull { input, negated: true } => {
+                    if let Some((column, _)) = self.rows_of(input) {
+                        add(column, Sarg::NotNull);
+                    }
+                }
+                // A column of booleans is a condition by itself.
+                Expr::Column(_) => {
+                    if let Some((column, _)) = self.rows_of(expr) {
+                        add(column, Sarg::Eq(Expr::Const(Datum::Bool(true))));
+                    }
+                }
+                Expr::Not(input) => {
+                    if let Some((column, _)) = self.rows_of(input).filter(|_| matches!(**input, Expr::Column(_))) {
+                        add(column, Sarg::Eq(Expr::Const(Datum::Bool(false))));
+                    }
+                }
+                Expr::IsBool { input, value, negated: false } => {
+                    if let Some((column, _)) = self.rows_of(input) {
+                        add(column, value.map_or(Sarg::Null, |value| Sarg::Eq(Expr::Const(Datum::Bool(value)))));
+                    }
+                }
                 Expr::Call { function, args } => {
                     if let (Some(kind), [column, pattern]) = (PatternKind::of(function.name), &args[..])
                         && let Some((column, _)) = self.rows_of(column)
@@ -284,6 +310,14 @@ impl Wanted<'_> {
                     _ => continue,
                 }
                 sides += 1;
+                taken.push(found.condition);
+            }
+        }
+        if let (Some(&(column, ..)), Some(_)) = (key.get(equal), index) {
+            let not_null = |found: &&Sargable| found.column == column && matches!(found.sarg, Sarg::NotNull);
+            for found in sargable.iter().filter(not_null) {
+                // Every other range leaves NULLs out, too.
+                ranges.not_null = ranges.is_unbounded();
                 taken.push(found.condition);
             }
         }
@@ -410,9 +444,9 @@ impl Wanted<'_> {
         paths
     }
 
-    /// Paths that look up the rows which several indexes find; the conditions are still looked at for
-    /// each row. (The rows of one index are looked up as it has them: sorting their keys first costs
-    /// as much as it saves.)
+    /// Paths that look up the rows which one index or several find in the order of their own keys;
+    /// the conditions are still looked at for each row. (One index alone, if rows share pages:
+    /// otherwise sorting their keys costs as much as it saves.)
     fn paths_gathered(&self, paths: &[Path], sizes: &dyn Sizes) -> Vec<Path> {
         let rewrites = sizes.rewrites();
         if rewrites == Rewrites::None {
@@ -440,7 +474,7 @@ impl Wanted<'_> {
                 // Of how many rows fulfil the conditions of several ways, samples know more.
                 counted: ways[0].counted.clone(),
                 rows: ways[0].rows,
-                cost: if tries { 0.0 } else { start_cost + found * (1.0 + LOOKUP_COST) },
+                cost: if tries { 0.0 } else { start_cost + found * (1.0 + lookup_in_order(found, rows)) },
                 start_cost: if tries { 0.0 } else { start_cost },
                 covering: false,
                 order: self.key_order(None),
@@ -450,7 +484,9 @@ impl Wanted<'_> {
         };
         let mut found = Vec::new();
         for (at, first) in ways.iter().enumerate() {
-            let (mut together, mut best) = (vec![*first], None);
+            let mut together = vec![*first];
+            let alone = gathered(&together);
+            let mut best = (!tries && alone.cost < first.cost).then(|| alone.clone());
             for other in &ways[at + 1..] {
                 // What two ways say of the same condition, they do not say twice.
                 let says = |way: &&Path| other.counted.iter().any(|condition| way.counted.contains(condition));
@@ -466,7 +502,7 @@ impl Wanted<'_> {
                     together.pop();
                 }
             }
-            found.extend(best);
+            found.extend(best.or_else(|| tries.then_some(alone)));
         }
         found
     }
@@ -533,7 +569,7 @@ impl Wanted<'_> {
             taken: Vec::new(),
             counted: Vec::new(),
             rows,
-            cost: gathering + rows * (1.0 + LOOKUP_COST),
+            cost: gathering + rows * (1.0 + lookup_in_order(rows, sizes.rows(self.table))),
             covering: false,
             order: self.key_order(None),
             unique: false,
@@ -578,6 +614,11 @@ impl Wanted<'_> {
             None => self.table.key_columns().iter().map(|&column| (column, false, false)).collect(),
         }
     }
+}
+
+/// What looking up each of some rows costs, in the order of their keys.
+fn lookup_in_order(rows: f64, of: f64) -> f64 {
+    if rows * NEAR >= of { NEAR_LOOKUP_COST } else { LOOKUP_COST }
 }
 
 /// Ways that one condition is divided among at most.

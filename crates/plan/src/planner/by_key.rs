@@ -30,7 +30,7 @@ use crate::logical::Query;
 use crate::plan::Node;
 
 /// A run that looks at no more rows than this is as quick as it gets.
-const QUICK_ROWS: f64 = 16.0;
+const QUICK_ROWS: f64 = 6.0;
 /// Computing the rows is given up when it has looked at this many times as many rows as expected.
 const SLACK: f64 = 8.0;
 /// Rows that it may look at in any case.

@@ -5,7 +5,7 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
 use super::access::{Path, Wanted};
 use super::joins::{Tables, add_needed};
-use super::order::{EqualColumns, is_presorted, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
+use super::order::{EqualColumns, Order, is_presorted, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
 use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
@@ -270,7 +270,7 @@ impl Planner<'_> {
         }
         let mut all: Option<Node> = None;
         for call in &group.calls {
-            let node = self.shortcut_of(select, call)?;
+            let node = self.shortcut_of(select, call, group.calls.len())?;
             all = Some(match all.take() {
                 None => node,
                 Some(outer) => Node::NestedLoop {
@@ -287,8 +287,8 @@ impl Planner<'_> {
         all
     }
 
-    /// One row with what a call gives.
-    fn shortcut_of(&mut self, select: &Select, call: &AggregateCall) -> Option<Node> {
+    /// One row with what a call gives, one of some calls.
+    fn shortcut_of(&mut self, select: &Select, call: &AggregateCall, calls: usize) -> Option<Node> {
         let [relation] = &select.relations[..] else { return None };
         let Source::Table(table) = &relation.source else { return None };
         if call.distinct || call.filter.is_some() || !call.order.is_empty() {
@@ -314,36 +314,56 @@ impl Planner<'_> {
                 };
                 Some(Node::CountRange { table: std::sync::Arc::clone(table), access: access.into() })
             }
-            ("min" | "max", Some(column)) => self.end_of_range(relation, table, conditions, call, column),
+            ("min" | "max", Some(column)) => self.end_of_range(relation, table, conditions, (call, calls), column),
             _ => None,
         }
     }
 
     /// `min` or `max` of a column: what the first row gives of a way whose rows come in the
-    /// column's order.
+    /// column's order. All conditions are ranges of that way, or few rows are looked at until one
+    /// fulfils the others.
     fn end_of_range(
         &mut self,
         relation: &Relation,
         table: &std::sync::Arc<colibri_catalog::Table>,
         mut conditions: Vec<Expr>,
-        call: &AggregateCall,
+        (call, calls): (&AggregateCall, usize),
         column: usize,
     ) -> Option<Node> {
         let needed = [column];
         let wanted =
             Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
-        let ends_there = |path: &Path| {
-            path.taken.len() == conditions.len() && path.order.first().is_some_and(|first| first.column == column)
-        };
-        let path = wanted.paths(self.sizes).into_iter().find(ends_there)?;
-        let first = path.order[0];
         let descending = call.aggregate.name == "max";
-        let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
+        let is_first = |path: &Path| path.order.first().is_some_and(|first| first.column == column);
+        let ends_there = |path: &Path| path.taken.len() == conditions.len() && is_first(path);
+        let found = wanted.paths(self.sizes).into_iter().find(ends_there);
+        let all_cost = match &found {
+            None if self.sizes.rewrites() != Rewrites::None => self.cheapest(&wanted, &Order::ANY, None).cost,
+            _ => 0.0,
+        };
+        if found.is_none() && !conditions.iter().all(|c| rewrite::is_pure(c) && !rewrite::is_volatile(c)) {
+            return None;
+        }
         if !table.columns[column].not_null {
             conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
         }
         let wanted =
             Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let (path, direction) = match found {
+            Some(path) => {
+                let forward = path.order[0].descending == descending;
+                (path, if forward { Direction::Forward } else { Direction::Backward })
+            }
+            None => {
+                let columns = [Ordered { column, descending, nulls_first: descending, not_null: true }];
+                let cheapest = self.cheapest(&wanted, &Order { columns: &columns, ..Order::ANY }, Some(1.0));
+                let in_order = is_first(&cheapest.path) && !cheapest.path.fixed.contains(&column);
+                if !in_order || cheapest.cost * calls as f64 >= all_cost {
+                    return None;
+                }
+                (cheapest.path, cheapest.direction)
+            }
+        };
         let scanned = self.scan(&wanted, path, direction, &|expr| expr);
         let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
         let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };

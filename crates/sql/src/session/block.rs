@@ -103,7 +103,7 @@ impl Session {
     pub(super) fn begin_txn(&mut self, begin: Begin, now_us: i64) -> Result<()> {
         self.env.transaction_us = now_us;
         self.block.depends.clear();
-        let age_max = self.own.engine.store.capabilities().txn_age_max;
+        let age_max = self.own.capabilities.txn_age_max;
         self.txn_until = age_max.map(|age_max| Instant::now() + age_max);
         let txn = match self.remains.take() {
             Some(remains) => remains.begin_after(begin, self.seen).in_sql()?,

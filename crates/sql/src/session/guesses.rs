@@ -127,6 +127,7 @@ fn are_same(a: &KeyRanges, b: &KeyRanges) -> bool {
     };
     same_start
         && a.skipped == b.skipped
+        && a.not_null == b.not_null
         && a.prefix.len() == b.prefix.len()
         && a.prefix.iter().zip(&b.prefix).all(same_part)
         && same_bound(&a.low, &b.low)

@@ -196,6 +196,7 @@ impl Session {
             own_sequences: HashMap::new(),
             read_only: false,
             engine: Arc::clone(engine),
+            capabilities: engine.store.capabilities(),
         };
         let mut session = Self {
             env: Env { user: user.into(), database: engine.name().into(), ..Env::default() },

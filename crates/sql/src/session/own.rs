@@ -9,7 +9,7 @@ use colibri_catalog::{
     cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId},
     parse_name,
 };
-use colibri_txn::Transaction;
+use colibri_txn::{Capabilities, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
@@ -24,6 +24,8 @@ use crate::surroundings::SearchPath;
 /// The state of a session besides its transaction.
 pub(super) struct Own {
     pub(super) engine: Arc<Engine>,
+    /// What the store can do, here so that sessions do not share the look for it.
+    pub(super) capabilities: Capabilities,
     pub(super) number: i32,
     pub(super) presence: Arc<Presence>,
     /// The server around; without one the user is a superuser, alone.

@@ -61,7 +61,7 @@ impl<'t> TxnSizes<'t> {
             tables: &session.own.catalog,
             rewrites: session.own.engine.rewrites(),
             env: &session.env,
-            counts: session.own.engine.store.capabilities().counts,
+            counts: session.own.capabilities.counts,
             params: &session.plans.for_params,
             guesses: RefCell::default(),
             samples: Samples::default(),

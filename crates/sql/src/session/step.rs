@@ -725,7 +725,7 @@ impl Session {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
                 let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
-                let capabilities = self.own.engine.store.capabilities();
+                let capabilities = self.own.capabilities;
                 let mut execution = Execution::new(fragment);
                 let may_run_again =
                     prepared.locks || txn.has_writes() || capabilities.fetches && execution.may_fetch_anew();
