@@ -430,15 +430,34 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
     Ok(())
 }
 
+/// The first columns of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// What they take of the key.
+    pub bytes: usize,
+    /// Whether one of them is NULL.
+    pub has_null: bool,
+}
+
 /// How many bytes the first `columns` columns of a key take: of an index' entry, or of a row's key.
 ///
 /// # Errors
 /// The key is damaged.
 pub fn prefix_bytes(table: &Table, index: Option<&Index>, columns: usize, key: &[u8]) -> Result<usize> {
+    prefix_of(table, index, columns, key).map(|prefix| prefix.bytes)
+}
+
+/// The first `columns` columns of a key.
+///
+/// # Errors
+/// As [`prefix_bytes`].
+pub fn prefix_of(table: &Table, index: Option<&Index>, columns: usize, key: &[u8]) -> Result<Prefix> {
     let mut rest = key;
+    let mut has_null = false;
     match index {
         Some(index) => {
             for part in &index.columns[..columns] {
+                has_null |= rest.first().is_some_and(|&marker| marker != key::NOT_NULL);
                 skip(table.columns[part.column].ty.ty, part.descending, false, &mut rest)?;
             }
         }
@@ -448,7 +467,7 @@ pub fn prefix_bytes(table: &Table, index: Option<&Index>, columns: usize, key: &
             }
         }
     }
-    Ok(key.len() - rest.len())
+    Ok(Prefix { bytes: key.len() - rest.len(), has_null })
 }
 
 /// All keys that begin with a prefix.

@@ -11,6 +11,7 @@ use colibri_catalog::{Table, record::RowReader};
 use colibri_types::Result;
 use smallvec::SmallVec;
 
+use super::operator::Beyond;
 use super::{Batch, Scope};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
@@ -24,6 +25,8 @@ pub(super) struct FilteredRows {
     stages: SmallVec<[Stage; STAGES_MAX]>,
     /// The columns that no condition looks at.
     rest: RowReader,
+    /// Rows that nobody wants although they fulfil the filter, and what reads the column that tells.
+    beyond: Option<(RowReader, Beyond)>,
 }
 
 /// Columns, and what is asked of them and of those of the stages before.
@@ -56,7 +59,21 @@ impl FilteredRows {
             let columns = RowReader::of_places(table, columns, &|place| is_new[place]);
             stages.push(Stage { columns, conditions: stage });
         }
-        Self { stages, rest: RowReader::of_places(table, columns, &|place| !is_read[place]) }
+        Self { stages, rest: RowReader::of_places(table, columns, &|place| !is_read[place]), beyond: None }
+    }
+
+    /// Whether it leaves out rows that fulfil the filter.
+    pub(super) fn leaves_out(&self) -> bool {
+        self.beyond.is_some()
+    }
+
+    /// Leaves out rows from now on; `None`: none any more.
+    pub(super) fn leave_out(&mut self, table: &Table, columns: &[usize], beyond: Option<Beyond>) {
+        let with_reader = |beyond: Beyond| {
+            let own = beyond.key.place;
+            (RowReader::of_places(table, columns, &|place| place == own), beyond)
+        };
+        self.beyond = beyond.map(with_reader);
     }
 
     /// Adds a row to a batch if it fulfils the filter. Where rows are only counted, what the filter
@@ -77,7 +94,17 @@ impl FilteredRows {
                 }
             }
         }
-        if counts_only { Ok(()) } else { self.rest.read(key, value, row) }
+        if counts_only {
+            return Ok(());
+        }
+        if let Some((reader, beyond)) = &self.beyond {
+            reader.read(key, value, row)?;
+            if beyond.has(&row[beyond.key.place]) {
+                out.pop();
+                return Ok(());
+            }
+        }
+        self.rest.read(key, value, row)
     }
 }
 

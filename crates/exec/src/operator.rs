@@ -12,9 +12,10 @@
 
 use std::time::Instant;
 
-use colibri_types::Result;
+use colibri_types::{Datum, Result};
 
 use super::keyed::Prepared;
+use super::sorter::KeyOrder;
 use super::{Batch, Exec, Statement, Step};
 use crate::explain::Usage;
 
@@ -36,6 +37,16 @@ pub(super) trait Operator: Send {
     /// The order of its rows does not matter. To be called before it is run.
     fn forget_order(&mut self) {}
 
+    /// Nobody wants rows beyond this any more, until it goes back to its start. It may give them all
+    /// the same.
+    fn leave_out(&mut self, _: Beyond) {}
+
+    /// Leaves out rows before the first one that it gives, at most so many, if it can do that sooner
+    /// than by giving them. How many they were; 0 if it has begun.
+    fn skip(&mut self, _rows: u64, _: &mut Exec<'_, '_>) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Has rows that the statement keeps computed before they are read, if there are at most
     /// `rows_max`.
     fn prepare(&mut self, _rows_max: usize, _: &mut Exec<'_, '_>) -> Result<Prepared> {
@@ -50,6 +61,24 @@ pub(super) trait Operator: Send {
     /// How many rows it has written, if it is one that does.
     fn affected(&self) -> Option<u64> {
         None
+    }
+}
+
+/// Rows that come too late in an order: those with a value behind `last` in a column.
+pub(super) struct Beyond {
+    /// The column's place in the row, and its order.
+    pub(super) key: KeyOrder,
+    pub(super) last: Datum,
+    /// Those with the same value come too late as well.
+    pub(super) or_equal: bool,
+}
+
+impl Beyond {
+    /// Whether a value is that of a row that comes too late.
+    #[inline]
+    pub(super) fn has(&self, value: &Datum) -> bool {
+        let order = self.key.compare(value, &self.last);
+        order.is_gt() || self.or_equal && order.is_eq()
     }
 }
 
@@ -149,6 +178,16 @@ impl Run {
     /// See [`Operator::forget_order`].
     pub(super) fn forget_order(&mut self) {
         self.operator.forget_order();
+    }
+
+    /// See [`Operator::leave_out`].
+    pub(super) fn leave_out(&mut self, beyond: Beyond) {
+        self.operator.leave_out(beyond);
+    }
+
+    /// See [`Operator::skip`].
+    pub(super) fn skip(&mut self, rows: u64, ex: &mut Exec<'_, '_>) -> Result<u64> {
+        self.operator.skip(rows, ex)
     }
 
     /// See [`Operator::prepare`].

@@ -175,6 +175,10 @@ impl Operator for ProjectRun {
         self.input.forget_order();
     }
 
+    fn skip(&mut self, rows: u64, ex: &mut Exec<'_, '_>) -> Result<u64> {
+        if self.moves { self.input.skip(rows, ex) } else { Ok(0) }
+    }
+
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         if self.at >= self.rows.rows() {
             self.at = 0;
@@ -295,9 +299,20 @@ impl Operator for LimitRun {
                 }
             }
         };
+        let is_first = self.left.is_none();
         self.left = Some((skip, left));
         if left == 0 {
             return Ok(Step::Done);
+        }
+        if is_first && skip > 0 && self.may_count {
+            match self.input.skip(skip, ex) {
+                Ok(skipped) => skip -= skipped,
+                Err(error) => {
+                    self.left = None;
+                    return ex.interrupted(error, out);
+                }
+            }
+            self.left = Some((skip, left));
         }
         let wanted = out.rows_max();
         while skip > 0 {

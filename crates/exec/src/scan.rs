@@ -19,14 +19,14 @@ use colibri_catalog::{
     store_error,
     store_error::{InSql as _, Pause},
 };
-use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
+use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Skipped, Space, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use smallvec::SmallVec;
 
 use super::batch::BATCH_ROWS_MAX;
 use super::filtered_rows::FilteredRows;
 use super::gather::{Gather, VISITED_MAX};
-use super::operator::Operator;
+use super::operator::{Beyond, Operator};
 use super::ranges::{Ranges, key_ranges, rest};
 use super::skip_scan::SkipScan;
 use super::{Batch, Exec, Scope, Step, operator_cache};
@@ -34,6 +34,8 @@ use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
+/// In no more ranges than that are rows left out without a look at them.
+const SKIPPED_IN_MAX: usize = 64;
 /// Rows that are looked up together at most.
 const LOOKED_UP_AT_ONCE: usize = 64;
 /// How many entries of an index are read ahead at first, where a filter may throw rows away.
@@ -119,6 +121,18 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// See [`Operator::leave_out`]; `None`: no rows any more.
+    fn leave_out(&mut self, scan: &Scan, beyond: Option<Beyond>) {
+        match self {
+            Self::Table { rows, .. } | Self::Index { rows, .. } if beyond.is_some() || rows.leaves_out() => {
+                rows.leave_out(&scan.table, &scan.columns, beyond);
+            }
+            _ => {}
+        }
+    }
+}
+
 impl ScanOperator {
     pub(super) fn new(scan: &Arc<Scan>) -> Self {
         let reader = Reader::new(&scan.table, &scan.access, &scan.columns, scan.filter.as_ref());
@@ -129,10 +143,24 @@ impl ScanOperator {
 impl Operator for ScanOperator {
     fn reset(&mut self) {
         self.run.reset();
+        self.reader.leave_out(&self.scan, None);
     }
 
     fn rewind(&mut self, _: &mut Exec<'_, '_>) {
         self.run.rewind();
+        self.reader.leave_out(&self.scan, None);
+    }
+
+    fn leave_out(&mut self, beyond: Beyond) {
+        self.reader.leave_out(&self.scan, Some(beyond));
+    }
+
+    fn skip(&mut self, rows: u64, ex: &mut Exec<'_, '_>) -> Result<u64> {
+        let scan = &*self.scan;
+        if scan.filter.is_some() || matches!(scan.access, Access::Gathered { .. }) || scan.access.skips() {
+            return Ok(0);
+        }
+        self.run.skip((&scan.table, &scan.access), scan.direction, rows, ex)
     }
 
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
@@ -189,6 +217,46 @@ impl ScanRun {
             return self.skip_scan.get_or_insert_default().step(wanted.table, wanted.access, ex);
         }
         key_ranges(wanted.table, wanted.access, &mut ex.scope()).map(Some)
+    }
+
+    /// Passes over at most so many rows before the first one, and tells how many they were.
+    fn skip(
+        &mut self,
+        (table, access): (&Table, &Access),
+        direction: Direction,
+        rows: u64,
+        ex: &mut Exec<'_, '_>,
+    ) -> Result<u64> {
+        if self.ranges.is_some() {
+            return Ok(0);
+        }
+        let ranges = key_ranges(table, access, &mut ex.scope())?;
+        let (space, mut skipped) = (access.space(table), 0);
+        if let Ranges::Spans(spans) = &ranges
+            && spans.len() <= SKIPPED_IN_MAX
+        {
+            while skipped < rows && self.done < spans.len() {
+                let at = if direction == Direction::Forward { self.done } else { spans.len() - 1 - self.done };
+                match ex.txn.skip(&space, &spans[at], direction, rows - skipped) {
+                    Ok(None) => break,
+                    Ok(Some(Skipped::All(count))) => {
+                        skipped += count;
+                        self.done += 1;
+                    }
+                    Ok(Some(Skipped::Until(key))) => {
+                        self.last = Some(key);
+                        skipped = rows;
+                    }
+                    Err(error) => {
+                        self.done = 0;
+                        return Err(error).in_sql();
+                    }
+                }
+                ex.spend(1);
+            }
+        }
+        self.ranges = Some(ranges);
+        Ok(skipped)
     }
 
     fn run(&mut self, wanted: Wanted<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {

@@ -15,7 +15,7 @@ use colibri_types::{Datum, Result};
 
 use super::batch::BATCH_ROWS_MAX;
 use super::memory::{Reservation, Use};
-use super::operator::{Operator, Run};
+use super::operator::{Beyond, Operator, Run};
 use super::sorter::{KeyOrder, Sorter};
 use super::{Batch, Exec, Scope, Statement, Step};
 use crate::eval::Evaluate as _;
@@ -309,7 +309,10 @@ impl SortRun {
         }
         self.part.taken = self.fresh.rows();
         match self.top {
-            Some(top) if self.sorter.rows_in_memory() >= (2 * top).max(1024) => self.keep_top(top)?,
+            Some(top) if self.sorter.rows_in_memory() >= (2 * top).max(1024) => {
+                self.keep_top(top)?;
+                self.leave_out(by);
+            }
             Some(_) => {}
             None => self.sorter.sort_full()?,
         }
@@ -345,6 +348,16 @@ impl SortRun {
             part.last = presorted.cloned().collect();
         }
         false
+    }
+
+    /// Tells the input which rows come too late to be among the first `top`.
+    fn leave_out(&mut self, by: &SortBy) {
+        if let (Some(worst), Some(Expr::Column(place)), 0) =
+            (self.worst, by.keys.first().map(|key| &key.expr), by.presorted)
+        {
+            let (key, last) = (KeyOrder::new(*place, &by.keys[0]), self.sorter.row(worst)[*place].clone());
+            self.input.leave_out(Beyond { key, last, or_equal: by.keys.len() == 1 });
+        }
     }
 
     /// Drops all rows but the first `top`.

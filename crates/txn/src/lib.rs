@@ -71,7 +71,7 @@ pub use memory::{MemoryOptions, MemoryStore};
 pub use outcome::{Interruption, StoreDone, StoreWait};
 pub use store::{
     Begin, Capabilities, Counters, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError,
-    Remains, RowLayout, Savepoint, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
+    Remains, RowLayout, Savepoint, Skipped, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
 };
 pub use ticket::{CommitTicket, Committed};
 pub use transaction::{LocalRemains, LocalTransaction};

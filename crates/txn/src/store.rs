@@ -331,6 +331,15 @@ pub fn get_each<T: Transaction + ?Sized>(
     Ok(())
 }
 
+/// What [`Transaction::skip`] has passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skipped {
+    /// All entries of the range: so many.
+    All(u64),
+    /// As many as were asked for, and this was the last of them. There are more.
+    Until(Key),
+}
+
 /// A place in a transaction to go back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Savepoint {
@@ -431,6 +440,16 @@ pub trait Transaction: Send + 'static {
     /// # Errors
     /// As [`Transaction::get`].
     fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64>;
+
+    /// Passes over entries of a range, from the side that `direction` begins at, without looking at
+    /// them: `rows`, or all if there are fewer. Depends on which keys are there. `None`: the store
+    /// cannot do that sooner than by visiting them.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn skip(&mut self, _space: &Space, _range: &KeyRange, _: Direction, _rows: u64) -> Result<Option<Skipped>> {
+        Ok(None)
+    }
 
     /// About how many entries a range has. The transaction does not come to depend on it.
     ///

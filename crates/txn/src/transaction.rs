@@ -31,8 +31,8 @@ use crate::outcome::Interruption;
 use crate::queue::Request;
 use crate::reads::{Covered, ReadSet};
 use crate::store::{
-    Begin, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Space, SpaceId,
-    Transaction, Visit, get_each,
+    Begin, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Skipped, Space,
+    SpaceId, Transaction, Visit, get_each,
 };
 use crate::ticket::CommitTicket;
 use crate::validate::{same, validate};
@@ -582,6 +582,39 @@ impl Transaction for LocalTransaction {
             self.read_range(space, range.clone(), ColumnSet::NONE);
         }
         Ok(count)
+    }
+
+    fn skip(&mut self, space: &Space, range: &KeyRange, direction: Direction, rows: u64) -> Result<Option<Skipped>> {
+        if rows == 0 || self.work.writes.space(space.id).is_some() {
+            return Ok(None);
+        }
+        self.open(space.id)?;
+        let view = self.view(space.id)?;
+        let count = view.count(range.bounds())?;
+        let (skipped, covered) = if rows >= count {
+            (Skipped::All(count), range.clone())
+        } else {
+            let before = match range.bounds().0 {
+                Bound::Unbounded => 0,
+                Bound::Included(low) => view.rank(low)?,
+                Bound::Excluded(low) => view.count((Bound::Unbounded, Bound::Included(low)))?,
+            };
+            let last = match direction {
+                Direction::Forward => before + rows - 1,
+                Direction::Backward => before + count - rows,
+            };
+            let Some((key, _)) = view.nth(last)? else { return Ok(None) };
+            let key = Key::from_slice(&key);
+            let mut covered = range.clone();
+            match direction {
+                Direction::Forward => covered.high = Bound::Included(key.clone()),
+                Direction::Backward => covered.low = Bound::Included(key.clone()),
+            }
+            (Skipped::Until(key), covered)
+        };
+        drop(view);
+        self.read_range(space, covered, ColumnSet::NONE);
+        Ok(Some(skipped))
     }
 
     fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64> {

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use colibri_txn::{
-    ColumnSet, Direction, Error, Key, KeyRange, LocalTransaction, Savepoint, Space, SpaceId, Store, Transaction,
+    ColumnSet, Direction, Error, Key, KeyRange, LocalTransaction, Savepoint, Skipped, Space, SpaceId, Store,
+    Transaction,
 };
 use common::{begin, fill, key, open_with, read_only, rows, write};
 use rand::rngs::StdRng;
@@ -79,6 +80,14 @@ fn look(rng: &mut StdRng, txn: &mut LocalTransaction, model: &Model, seed: u64) 
     let direction = if rng.random() { Direction::Forward } else { Direction::Backward };
     if direction == Direction::Backward {
         expected.reverse();
+    }
+    let passed: usize = rng.random_range(0..8);
+    if let Some(skipped) = txn.skip(&space, &range, direction, passed as u64).unwrap() {
+        let is = match expected.get(passed.wrapping_sub(1)) {
+            Some((last, _)) if passed < expected.len() => Skipped::Until(Key::from_slice(last)),
+            _ => Skipped::All(expected.len() as u64),
+        };
+        assert_eq!(skipped, is, "seed {seed}: {passed} of {range:?} {direction:?}");
     }
     let limit = if rng.random() { usize::MAX } else { rng.random_range(1..6) };
     expected.truncate(limit);
@@ -273,4 +282,42 @@ fn a_sample_is_spread_over_all_keys_and_nothing_depends_on_it() {
     txn.put(&rows(), &key(2_000), b"").unwrap();
     fill(&store, &[(50, 1), (150, 1)]);
     txn.commit().unwrap().wait().unwrap();
+}
+
+#[test]
+fn what_is_passed_over_may_not_get_or_lose_keys() {
+    let store = common::open();
+    fill(&store, &(0..100).map(|number| (2 * number, 0)).collect::<Vec<_>>());
+    // Ten rows from either end, and a change at a key: is it a conflict?
+    for (direction, changed, conflicts) in [
+        (Direction::Forward, 7, true),
+        (Direction::Forward, 18, true),
+        (Direction::Forward, 21, false),
+        (Direction::Backward, 191, true),
+        (Direction::Backward, 170, false),
+    ] {
+        let mut txn = begin(&store, write());
+        let all = KeyRange { low: Bound::Unbounded, high: Bound::Unbounded };
+        let skipped = txn.skip(&rows(), &all, direction, 10).unwrap();
+        let last = if direction == Direction::Forward { 18 } else { 180 };
+        assert_eq!(skipped, Some(Skipped::Until(Key::from_slice(&key(last)))));
+        let mut other = begin(&store, write());
+        if changed % 2 == 0 {
+            other.delete(&rows(), &key(changed)).unwrap();
+        } else {
+            other.put(&rows(), &key(changed), b"").unwrap();
+        }
+        other.commit().unwrap().wait().unwrap();
+        txn.put(&rows(), &key(1000), b"").unwrap();
+        assert_eq!(txn.commit().is_err(), conflicts, "{direction:?} {changed}");
+        // As it was.
+        let mut back = begin(&store, write());
+        if changed % 2 == 0 {
+            back.put(&rows(), &key(changed), b"").unwrap();
+        } else {
+            back.delete(&rows(), &key(changed)).unwrap();
+        }
+        back.delete(&rows(), &key(1000)).unwrap();
+        back.commit().unwrap().wait().unwrap();
+    }
 }

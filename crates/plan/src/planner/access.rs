@@ -35,7 +35,9 @@ pub(super) const SKIPPED_ROWS_MIN: f64 = 1_000.0;
 pub(super) const SORT_COST: f64 = 0.3;
 /// How many times as far as on average a scan in order is taken to go until it has found enough
 /// rows.
-const LATE: f64 = 10.0;
+const LATE: f64 = 5.0;
+/// Where every way to a table's rows costs that much, some rows are looked at to judge conditions.
+const SAMPLED_COST_MIN: f64 = 5_000.0;
 /// What part of the rows a condition leaves that no key helps with.
 const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
@@ -674,6 +676,10 @@ impl Planner<'_> {
     /// most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &Order<'_>, limit: Option<f64>) -> Cheapest {
         let mut paths = wanted.paths(self.sizes);
+        if paths.iter().all(|path| path.cost >= SAMPLED_COST_MIN) && self.sizes.rewrites() == Rewrites::Paying {
+            self.samples.set(true);
+        }
+        paths.iter_mut().filter(|path| path.ranges.skipped > 0).for_each(|path| self.judge_skipping(wanted, path));
         paths.extend(wanted.paths_gathered(&paths, self.sizes));
         // All ways lead to the same rows. How many there are is known best to the one that says the
         // least.
@@ -733,6 +739,28 @@ impl Planner<'_> {
         best.expect("the primary key's path is always there")
     }
 
+    /// Judges the rows that a way finds which skips columns by looking at some rows: what it asks of
+    /// the columns behind them was guessed as if all values came up alike often.
+    fn judge_skipping(&self, wanted: &Wanted<'_>, path: &mut Path) {
+        let (mut fulfil, mut rows) = (u128::MAX, 0);
+        for &at in &path.counted {
+            let Some(sampled) = self.sampled(wanted, &wanted.conditions[at]) else { return };
+            fulfil &= sampled.fulfil;
+            rows = sampled.rows;
+        }
+        if rows == 0 {
+            return;
+        }
+        let of_all = self.sizes.rows(wanted.table) / f64::from(rows);
+        let found = match fulfil.count_ones() {
+            0 => path.rows.min(of_all / 2.0),
+            fulfil => f64::from(fulfil) * of_all,
+        };
+        let lookups = if path.index.is_none() || path.covering { 0.0 } else { LOOKUP_COST };
+        path.cost += (found - path.rows) * (1.0 + lookups);
+        path.rows = found;
+    }
+
     /// What part of the rows that a way finds the other conditions leave: those that can be judged
     /// together by looking at some rows, and a guess for the rest.
     pub(super) fn left_of(&self, wanted: &Wanted<'_>, path: &Path) -> f64 {
@@ -756,7 +784,7 @@ impl Planner<'_> {
 
     fn sampled(&self, wanted: &Wanted<'_>, condition: &Expr) -> Option<Sampled> {
         let Wanted { table, base, .. } = *wanted;
-        if !self.samples || !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
+        if !self.samples.get() || !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
             return None;
         }
         let (mut of_table, mut is_own) = (false, true);

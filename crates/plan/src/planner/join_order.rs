@@ -53,7 +53,7 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
         return Ok(());
     }
     let Some(mut from) = select.from.take() else { return Ok(()) };
-    planner.samples = true;
+    planner.samples.set(true);
     let mut columns = Vec::new();
     let equal = EqualColumns::of(select);
     let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &equal, &mut columns));

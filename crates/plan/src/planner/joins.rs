@@ -208,7 +208,9 @@ pub(super) fn equality(
 impl Planner<'_> {
     /// Plans FROM with the conditions of WHERE.
     pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
-        self.samples |= tables.relations.len() > 1;
+        if tables.relations.len() > 1 {
+            self.samples.set(true);
+        }
         let needed = needed_inside(tables);
         let tables = &Tables { needed: &needed, ..*tables };
         let mut items = Vec::new();

@@ -175,8 +175,9 @@ struct Planner<'a> {
     alternatives: usize,
     /// The way at hand, of two ways to run a query for each row of another.
     way: Way,
-    /// Rows are looked at to judge conditions: tables are joined here.
-    samples: bool,
+    /// Rows are looked at to judge conditions: tables are joined here, or a table is read for so
+    /// long that the look pays.
+    samples: Cell<bool>,
     /// How deep inside a query that is being estimated the place at hand is.
     estimated: Cell<usize>,
     /// What queries inside expressions have become, by their numbers.
@@ -196,7 +197,7 @@ impl<'a> Planner<'a> {
             shared_rows: RefCell::default(),
             alternatives: 0,
             way: Way::default(),
-            samples: false,
+            samples: Cell::new(false),
             estimated: Cell::new(0),
             lowered: HashMap::new(),
         }

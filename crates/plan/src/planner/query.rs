@@ -330,6 +330,9 @@ impl Planner<'_> {
         (call, calls): (&AggregateCall, usize),
         column: usize,
     ) -> Option<Node> {
+        if !table.columns[column].not_null {
+            conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
+        }
         let needed = [column];
         let wanted =
             Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
@@ -344,11 +347,6 @@ impl Planner<'_> {
         if found.is_none() && !conditions.iter().all(|c| rewrite::is_pure(c) && !rewrite::is_volatile(c)) {
             return None;
         }
-        if !table.columns[column].not_null {
-            conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
-        }
-        let wanted =
-            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
         let (path, direction) = match found {
             Some(path) => {
                 let forward = path.order[0].descending == descending;

@@ -77,7 +77,7 @@ impl<'t> TxnSizes<'t> {
         if let Some(known) = self.alike.borrow().get(&prefix) {
             return *known;
         }
-        let found = rows_alike(self.txn, &space, |key| record::prefix_bytes(table, index, columns, key).ok());
+        let found = rows_alike(self.txn, &space, |key| record::prefix_of(table, index, columns, key).ok());
         self.alike.borrow_mut().insert(prefix, found);
         found
     }
@@ -161,19 +161,27 @@ fn compared_with_unknown(condition: &Expr) -> Option<&Expr> {
     }
 }
 
-/// How many keys of a space have the same beginning as one of them, over a sample of them all.
-fn rows_alike(txn: &dyn Transaction, space: &Space, prefix_bytes: impl Fn(&[u8]) -> Option<usize>) -> Option<Known> {
+/// How many keys of a space have the same beginning as one of them, over a sample of them all. Those
+/// with a NULL there are left out if there are others: nothing is equal to them.
+fn rows_alike(
+    txn: &dyn Transaction,
+    space: &Space,
+    prefix_of: impl Fn(&[u8]) -> Option<record::Prefix>,
+) -> Option<Known> {
     let mut keys: Vec<Key> = Vec::new();
     store_error::fetched_now(|| {
         keys.clear();
         txn.sample(space, SAMPLE_KEYS, &mut |key, _| keys.push(Key::from_slice(key))).in_sql()
     })
     .ok()?;
-    let alike = |key: &Key| {
-        let prefix = Key::from_slice(&key[..prefix_bytes(key)?]);
-        estimate_now(txn, space, &record::prefix_range(prefix))
+    let prefixes: Vec<(&Key, record::Prefix)> =
+        keys.iter().filter_map(|key| prefix_of(key).map(|prefix| (key, prefix))).collect();
+    let have_values = prefixes.iter().any(|(_, prefix)| !prefix.has_null);
+    let of_values = prefixes.iter().filter(|(_, prefix)| !(have_values && prefix.has_null));
+    let alike = |(key, prefix): &(&Key, record::Prefix)| {
+        estimate_now(txn, space, &record::prefix_range(Key::from_slice(&key[..prefix.bytes])))
     };
-    let found: Vec<u64> = keys.iter().filter_map(alike).collect();
+    let found: Vec<u64> = of_values.filter_map(alike).collect();
     let most = *found.iter().max()? as f64;
     let count = found.len() as f64;
     let as_a_row = found.iter().sum::<u64>() as f64 / count;
