@@ -38,6 +38,9 @@ type KeyValues = SmallVec<[Datum; 2]>;
 /// How many rows are linked, or moved, between looks at the budget.
 const ROWS_AT_ONCE: usize = 1024;
 
+/// If there were more rows than expected, so many times as many may be there the next time.
+const MORE_NEXT_TIME: u64 = 8;
+
 /// Rows by their keys, as far as they are there.
 pub(super) struct Kept {
     run: Run,
@@ -91,6 +94,8 @@ pub(super) struct KeyedRun {
     place: usize,
     width: usize,
     keys: Arc<[KeyColumn]>,
+    /// How many rows may be looked at to compute them: as planned, and now.
+    planned_max: u64,
     looked_at_max: u64,
     /// The key, once it has been looked up.
     key: Option<KeyValues>,
@@ -308,7 +313,8 @@ fn not_on_disk() -> Error {
 
 impl KeyedRun {
     pub(super) fn new(place: usize, width: usize, keys: &Arc<[KeyColumn]>, looked_at_max: u64) -> Self {
-        Self { place, width, keys: Arc::clone(keys), looked_at_max, key: None, candidate: NONE, reader: None }
+        let (planned_max, keys) = (looked_at_max, Arc::clone(keys));
+        Self { place, width, keys, planned_max, looked_at_max, key: None, candidate: NONE, reader: None }
     }
 
     /// The rows, which are taken out while they are at work: their input may read other kept rows.
@@ -408,7 +414,10 @@ impl Operator for KeyedRun {
         let step = match kept.prepare(self.looked_at_max, usize::MAX, ex) {
             Ok(Prepared::Ready) => self.give(&kept.rows, ex, out),
             Ok(Prepared::Yield) => Ok(Step::Yield),
-            Ok(Prepared::TooMany) => Err(too_many()),
+            Ok(Prepared::TooMany) => {
+                self.looked_at_max = self.looked_at_max.saturating_mul(MORE_NEXT_TIME);
+                Err(too_many())
+            }
             Err(error) => Err(error),
         };
         self.put_back(kept, step.is_ok(), ex);
@@ -421,6 +430,7 @@ impl Operator for KeyedRun {
 
     fn reset(&mut self) {
         (self.key, self.candidate, self.reader) = (None, NONE, None);
+        self.looked_at_max = self.planned_max;
     }
 
     fn usage(&self, statement: &Statement) -> Option<Usage> {

@@ -8,7 +8,8 @@
 //!
 //! Invariants: it changes over between two runs only. What keeps the rows from being computed (an
 //! error that rows which nobody asks for lead to, memory, many more rows than expected) is no error
-//! of the statement: it goes on as written.
+//! of the statement: it goes on as written, and tries again when that has cost several times as
+//! much.
 
 use colibri_types::{Error, Result, SqlState};
 
@@ -17,9 +18,13 @@ use super::{Batch, Exec, Step};
 
 /// What beginning a run costs, in rows that are read one after the other.
 const START_ROWS: u64 = 24;
+/// After a failure, the next attempt comes when the plain way has cost so many times as much.
+const AGAIN: u64 = 4;
 
 /// A switch at work.
 pub(super) struct SwitchRun {
+    /// Rows that the plain way may look at before the other one is taken: as planned, and now.
+    planned: u64,
     after: u64,
     plain: Run,
     by_key: Run,
@@ -34,13 +39,11 @@ pub(super) struct SwitchRun {
 enum Way {
     Plain,
     ByKey,
-    /// The other one has failed.
-    PlainForGood,
 }
 
 impl SwitchRun {
     pub(super) fn new(after: u64, plain: Run, by_key: Run) -> Self {
-        Self { after, plain, by_key, way: Way::Plain, looked_at: 0, has_given: false }
+        Self { planned: after, after, plain, by_key, way: Way::Plain, looked_at: 0, has_given: false }
     }
 }
 
@@ -55,12 +58,12 @@ impl Operator for SwitchRun {
         self.looked_at += START_ROWS;
         match self.way {
             Way::ByKey => self.by_key.rewind(ex),
-            Way::Plain | Way::PlainForGood => self.plain.rewind(ex),
+            Way::Plain => self.plain.rewind(ex),
         }
     }
 
     fn reset(&mut self) {
-        (self.way, self.looked_at, self.has_given) = (Way::Plain, 0, false);
+        (self.way, self.after, self.looked_at, self.has_given) = (Way::Plain, self.planned, 0, false);
         self.plain.reset();
         self.by_key.reset();
     }
@@ -80,7 +83,8 @@ impl Operator for SwitchRun {
                 Err(error) if self.has_given || !is_of_rows(&error) => return Err(error),
                 Err(_) => {
                     self.by_key.give_back(ex);
-                    self.way = Way::PlainForGood;
+                    self.way = Way::Plain;
+                    self.after = self.looked_at.saturating_mul(AGAIN);
                     self.plain.rewind(ex);
                     out.reset(0);
                 }

@@ -14,6 +14,8 @@ use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 
 /// What finding a key costs, in rows looked at.
 pub(super) const SEEK_COST: f64 = 4.0;
+/// What reading an entry costs of an index that holds all columns asked for.
+const COVERED_COST: f64 = 0.9;
 /// What looking up an index entry's row costs.
 pub(super) const LOOKUP_COST: f64 = 3.0;
 /// What looking up a row costs whose key is near the one before, so that both are on one page.
@@ -355,12 +357,12 @@ impl Wanted<'_> {
         let same = ranges.prefix.iter().take_while(|part| !is_list(part)).count();
         let order = self.key_order(index).split_off(if skipped > 0 { 0 } else { same });
         let covering = index.is_some_and(|index| self.is_covered_by(index));
-        let lookups = if index.is_none() || covering { 0.0 } else { LOOKUP_COST };
+        let each = cost_of_entry(index.is_some(), covering);
         let seeks = match skipped {
             0 => SEEK_COST * fan_out,
             _ => values * (VALUE_COST + SEEK_COST * (fan_out - 1.0)),
         };
-        let cost = seeks + found * (1.0 + lookups);
+        let cost = seeks + found * each;
         taken.sort_unstable();
         taken.dedup();
         counted.extend(&taken);
@@ -618,6 +620,15 @@ impl Wanted<'_> {
     }
 }
 
+/// What reading an entry and its row costs.
+fn cost_of_entry(is_index: bool, covering: bool) -> f64 {
+    match (is_index, covering) {
+        (_, true) => COVERED_COST,
+        (false, false) => 1.0,
+        (true, false) => 1.0 + LOOKUP_COST,
+    }
+}
+
 /// What looking up each of some rows costs, in the order of their keys.
 fn lookup_in_order(rows: f64, of: f64) -> f64 {
     if rows * NEAR >= of { NEAR_LOOKUP_COST } else { LOOKUP_COST }
@@ -687,7 +698,7 @@ impl Planner<'_> {
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<Cheapest> = None;
         for path in paths {
-            // Reading all of an index is of use only for its order or if it holds all.
+            // Reading all of an index is of use only for its order, or if it holds all that is asked for.
             let is_whole = path.ranges.is_everything() && path.gathered.is_empty();
             let columns: Vec<Ordered> =
                 order.columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
@@ -701,7 +712,7 @@ impl Planner<'_> {
                 Fit::Part(_) => limit.is_some(),
                 Fit::Whole => !is_fixed,
             };
-            if path.index.is_some() && is_whole && !is_of_use {
+            if path.index.is_some() && is_whole && !is_of_use && !path.covering {
                 continue;
             }
             // In an order that the conditions say nothing about, rows that fulfil them may all come
@@ -756,8 +767,8 @@ impl Planner<'_> {
             0 => path.rows.min(of_all / 2.0),
             fulfil => f64::from(fulfil) * of_all,
         };
-        let lookups = if path.index.is_none() || path.covering { 0.0 } else { LOOKUP_COST };
-        path.cost += (found - path.rows) * (1.0 + lookups);
+        let each = cost_of_entry(path.index.is_some(), path.covering);
+        path.cost += (found - path.rows) * each;
         path.rows = found;
     }
 

@@ -14,7 +14,7 @@ use colibri_catalog::{Table, cluster::Authority, record};
 use colibri_syntax::Lifted;
 use colibri_syntax::tree::{Admin, Inner, Setting, Statement, Transaction as TransactionStatement};
 use colibri_txn::SpaceId;
-use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type};
+use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type, pulse};
 use compact_str::CompactString;
 use sqlparser::ast;
 
@@ -690,6 +690,8 @@ impl Session {
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         binder.cursor_rows = self.marks_rows.then(CursorRows::default);
         let (fragment, kind, target) = plan(&mut binder, statement)?;
+        // Conditions that were judged by samples have only noted that it was cancelled.
+        pulse::check()?;
         let (cursor_rows, current_of) = (binder.cursor_rows.take(), binder.current_of.take());
         let is_open = |&index: &usize| binder.params[index].is_none();
         let is_named = |index: usize| binder.params_named.get(index).copied().unwrap_or(false);
@@ -748,6 +750,7 @@ impl Session {
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
+        pulse::check()?;
         self.check_needs(&binder.needs)?;
         if let Some(error) = &fragment.fails {
             return Err(error.clone());
