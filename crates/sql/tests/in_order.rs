@@ -1,5 +1,6 @@
-//! Sorts, groups and joins of rows that come in the order of an index, joins that change over, and
-//! rows that several indexes find give what they give without any index.
+//! Sorts, groups and joins of rows that come in the order of an index, joins that change over, rows
+//! that several indexes find, least and greatest values at the ends of an index, and rows that an
+//! OFFSET leaves out give what they give without any index.
 //!
 //! Random tables and queries; a seed that fails is told, and `COLIBRI_SEED` runs it again.
 
@@ -30,10 +31,17 @@ const WAYS: &[&str] = &[
     "Adaptive Join",
     "Bitmap Heap Scan",
     "Indexes: o_",
+    "Index Cond: (a IS NOT NULL)",
+    "(f = true)",
+    "(f = false)",
 ];
 
+/// A transaction that has changed what it reads.
+const CHANGES: &str = "BEGIN; UPDATE u SET a = a + 1, f = NOT f WHERE id % 97 = 0; DELETE FROM u WHERE id % 89 = 4;
+    DELETE FROM o WHERE id % 89 = 3; INSERT INTO u VALUES (1, 2, 3, 4, 't5', true), (3, NULL, NULL, NULL, NULL, NULL)";
+
 const INDEXES: &str = "CREATE INDEX u_a ON u (a); CREATE INDEX u_bd ON u (b DESC, d NULLS FIRST);
-    CREATE INDEX u_t ON u (t); CREATE INDEX o_u ON o (u); CREATE INDEX o_a ON o (a); CREATE INDEX o_d ON o (d DESC NULLS LAST)";
+    CREATE INDEX u_t ON u (t); CREATE INDEX u_fa ON u (f, a); CREATE INDEX o_u ON o (u); CREATE INDEX o_a ON o (a); CREATE INDEX o_d ON o (d DESC NULLS LAST)";
 
 fn value(random: &mut StdRng, below: i32) -> String {
     if random.random_ratio(1, 12) { "NULL".to_owned() } else { random.random_range(0..below).to_string() }
@@ -45,7 +53,9 @@ fn setup(random: &mut StdRng) -> String {
         .map(|id| {
             let text = value(random, 400);
             let text = if text == "NULL" { text } else { format!("'t{text}'") };
-            format!("({}, {}, {}, {}, {text})", id * 2, value(random, 30), value(random, 700), value(random, 9))
+            let (a, b, d) = (value(random, 30), value(random, 700), value(random, 9));
+            let flag = ["true", "false", "false", "false", "NULL"].choose(random).unwrap();
+            format!("({}, {a}, {b}, {d}, {text}, {flag})", id * 2)
         })
         .collect();
     let orders: Vec<String> = (0..ORDERS)
@@ -55,7 +65,7 @@ fn setup(random: &mut StdRng) -> String {
         })
         .collect();
     format!(
-        "CREATE TABLE u (id int PRIMARY KEY, a int, b int, d int, t text);
+        "CREATE TABLE u (id int PRIMARY KEY, a int, b int, d int, t text, f boolean);
          CREATE TABLE o (id int PRIMARY KEY, u int, a int, d int);
          INSERT INTO u VALUES {}; INSERT INTO o VALUES {}",
         users.join(", "),
@@ -87,6 +97,11 @@ fn condition(random: &mut StdRng, table: &str) -> String {
     } else {
         &[("a", 4), ("d", 40), ("id", 5_000)]
     };
+    if table == "u" && random.random_ratio(1, 6) {
+        let flags =
+            ["u.f", "NOT u.f", "u.f IS TRUE", "u.f IS NOT TRUE", "u.f IS FALSE", "u.f IS UNKNOWN", "u.f = true"];
+        return (*flags.choose(random).unwrap()).to_owned();
+    }
     let &(column, below) = columns.choose(random).unwrap();
     match random.random_range(0..7) {
         0 => format!("{table}.{column} = {}", random.random_range(0..below)),
@@ -145,7 +160,25 @@ fn query(random: &mut StdRng) -> String {
     let on = ["o.u = u.id", "o.id = u.id", "o.id = u.id AND o.a < u.d", "u.a = o.d AND o.a = 1", "o.d = u.b"]
         .choose(random)
         .unwrap();
-    match random.random_range(0..9) {
+    match random.random_range(0..11) {
+        9 => {
+            let end = |random: &mut StdRng| {
+                format!(
+                    "{}({})",
+                    ["min", "max"].choose(random).unwrap(),
+                    ["a", "b", "d", "t", "id"].choose(random).unwrap()
+                )
+            };
+            let ends: Vec<String> = (0..random.random_range(1..=2)).map(|_| end(random)).collect();
+            format!("SELECT {} FROM u WHERE {filter}", ends.join(", "))
+        }
+        10 => {
+            let table = ["u", "o"].choose(random).unwrap();
+            let few = [String::new(), format!(" WHERE id BETWEEN {} AND 4000", random.random_range(0..4_000))];
+            let direction = ["", " DESC"].choose(random).unwrap();
+            let (few, passed) = (few.choose(random).unwrap(), random.random_range(0..6_000));
+            format!("SELECT * FROM {table}{few} ORDER BY id{direction} LIMIT 3 OFFSET {passed}")
+        }
         0 | 1 => {
             let order = order(random, &["a", "b", "d", "t", "a + d"], &["id"]);
             format!("SELECT id, a, b, d, t FROM u WHERE {filter} ORDER BY {order}{end}")
@@ -210,7 +243,11 @@ fn run(seed: u64, seen: &mut BTreeMap<&'static str, usize>) {
     let setup = setup(&mut random);
     let (_plain_dir, mut plain) = session(&setup, false, Some(false));
     let mut others = [session(&setup, true, None), session(&setup, true, Some(true))];
-    for _ in 0..QUERIES {
+    for at in 0..QUERIES {
+        if at == QUERIES * 2 / 3 {
+            plain.run(CHANGES).unwrap();
+            others.iter_mut().for_each(|(_, session)| drop(session.run(CHANGES).unwrap()));
+        }
         let query = if random.random_ratio(1, 10) { of_two_indexes(&mut random) } else { query(&mut random) };
         let expected = rows(&mut plain, &query);
         for (_, session) in &mut others {

@@ -319,11 +319,9 @@ impl Wanted<'_> {
         }
         if let (Some(&(column, ..)), Some(_)) = (key.get(equal), index) {
             let not_null = |found: &&Sargable| found.column == column && matches!(found.sarg, Sarg::NotNull);
-            for found in sargable.iter().filter(not_null) {
-                // Every other range leaves NULLs out, too.
-                ranges.not_null = ranges.is_unbounded();
-                taken.push(found.condition);
-            }
+            // Every other range leaves NULLs out, too.
+            ranges.not_null = ranges.is_unbounded() && sargable.iter().any(|found| not_null(&found));
+            taken.extend(sargable.iter().filter(not_null).map(|found| found.condition));
         }
         let is_unique = skipped == 0 && index.is_none_or(|index| index.unique) && !key.is_empty();
         let whole = equal == key.len() && !key.is_empty();
@@ -698,7 +696,8 @@ impl Planner<'_> {
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<Cheapest> = None;
         for path in paths {
-            // Reading all of an index is of use only for its order, or if it holds all that is asked for.
+            // Reading all of an index is of use only for its order: without one, rows come as the
+            // table has them.
             let is_whole = path.ranges.is_everything() && path.gathered.is_empty();
             let columns: Vec<Ordered> =
                 order.columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
@@ -712,7 +711,7 @@ impl Planner<'_> {
                 Fit::Part(_) => limit.is_some(),
                 Fit::Whole => !is_fixed,
             };
-            if path.index.is_some() && is_whole && !is_of_use && !path.covering {
+            if path.index.is_some() && is_whole && !is_of_use {
                 continue;
             }
             // In an order that the conditions say nothing about, rows that fulfil them may all come
