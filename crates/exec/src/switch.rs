@@ -33,6 +33,8 @@ pub(super) struct SwitchRun {
     looked_at: u64,
     /// Whether this run has given rows.
     has_given: bool,
+    /// Whether the other way has run, and failed.
+    has_failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,16 @@ enum Way {
 
 impl SwitchRun {
     pub(super) fn new(after: u64, plain: Run, by_key: Run) -> Self {
-        Self { planned: after, after, plain, by_key, way: Way::Plain, looked_at: 0, has_given: false }
+        Self {
+            planned: after,
+            after,
+            plain,
+            by_key,
+            way: Way::Plain,
+            looked_at: 0,
+            has_given: false,
+            has_failed: false,
+        }
     }
 }
 
@@ -53,6 +64,9 @@ impl Operator for SwitchRun {
         if self.way == Way::Plain && self.looked_at > self.after {
             self.way = Way::ByKey;
             self.plain.give_back(ex);
+            if self.has_failed {
+                self.by_key.rewind(ex);
+            }
             return;
         }
         self.looked_at += START_ROWS;
@@ -63,7 +77,8 @@ impl Operator for SwitchRun {
     }
 
     fn reset(&mut self) {
-        (self.way, self.after, self.looked_at, self.has_given) = (Way::Plain, self.planned, 0, false);
+        (self.way, self.after, self.looked_at) = (Way::Plain, self.planned, 0);
+        (self.has_given, self.has_failed) = (false, false);
         self.plain.reset();
         self.by_key.reset();
     }
@@ -83,7 +98,7 @@ impl Operator for SwitchRun {
                 Err(error) if self.has_given || !is_of_rows(&error) => return Err(error),
                 Err(_) => {
                     self.by_key.give_back(ex);
-                    self.way = Way::Plain;
+                    (self.way, self.has_failed) = (Way::Plain, true);
                     self.after = self.looked_at.saturating_mul(AGAIN);
                     self.plain.rewind(ex);
                     out.reset(0);

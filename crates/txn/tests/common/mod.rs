@@ -145,7 +145,7 @@ pub fn span(low: u16, high: u16) -> KeyRange {
 pub trait Short: Transaction + Sized {
     fn row(&mut self, n: u16, columns: ColumnSet) -> Result<Option<Row>> {
         let masked = |row: Option<&[u8]>| row.map(|row| Row::decode(row).masked(columns));
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             return Ok(masked(self.get(&rows(), &key(n), columns)?));
         }
         // As one that is looked up together with others.
