@@ -226,3 +226,32 @@ fn an_unknown_value_is_not_taken_to_be_as_common_as_nulls() {
     let plan = plan_of(&mut session, "EXECUTE p ('closed', '2023-05-05')");
     assert!(plan.contains("tickets_due"), "{plan}");
 }
+
+#[test]
+fn that_a_column_is_not_null_does_not_keep_it_from_being_skipped() {
+    // Bug: a condition on the first column of a key, be it only `IS NOT NULL`, left no skip scan.
+    // Consequence: `min` of such a column, under a condition on the next one, read the whole table.
+    // Fix: `IS NOT NULL` counts as saying nothing.
+    let (_dir, mut session) = tickets();
+    session.run("CREATE TABLE s (a int, b int, c text); CREATE INDEX s_ab ON s (a, b)").unwrap();
+    session
+        .run("INSERT INTO s SELECT CASE WHEN g % 6 > 0 THEN g % 6 END, g % 5000, repeat('c', 50) FROM generate_series(1, 20000) g")
+        .unwrap();
+    let plan = plan_of(&mut session, "SELECT * FROM s WHERE b = 77 AND a IS NOT NULL");
+    assert!(plan.contains("Skipped Column: a"), "{plan}");
+}
+
+#[test]
+fn nulls_of_a_unique_index_are_not_taken_to_be_one_row() {
+    // Bug: `x IS NULL` by a unique index of x counted as one row. Consequence: nearly all rows were
+    // looked up one by one. Fix: only values are unique.
+    let (_dir, mut session) = tickets();
+    session.run("CREATE TABLE n (id int PRIMARY KEY, x int UNIQUE, y int, z text)").unwrap();
+    session
+        .run("INSERT INTO n SELECT g, CASE WHEN g % 100 = 0 THEN g END, g % 7, repeat('z', 50) FROM generate_series(1, 20000) g")
+        .unwrap();
+    let plan = plan_of(&mut session, "SELECT max(z) FROM n WHERE x IS NULL AND y = 3");
+    assert!(plan.contains("Seq Scan"), "{plan}");
+    let ends = "SELECT min(id), max(id) FROM n WHERE x IS NULL AND y = 3";
+    assert_eq!(rows(&mut session, ends), [[Some("3".to_owned()), Some("19995".to_owned())]]);
+}

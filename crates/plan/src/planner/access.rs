@@ -323,7 +323,9 @@ impl Wanted<'_> {
             ranges.not_null = ranges.is_unbounded() && sargable.iter().any(|found| not_null(&found));
             taken.extend(sargable.iter().filter(not_null).map(|found| found.condition));
         }
-        let is_unique = skipped == 0 && index.is_none_or(|index| index.unique) && !key.is_empty();
+        // NULLs are not equal: there may be any number of them.
+        let has_null = ranges.prefix.iter().any(|part| matches!(part, KeyPart::Null));
+        let is_unique = skipped == 0 && index.is_none_or(|index| index.unique) && !key.is_empty() && !has_null;
         let whole = equal == key.len() && !key.is_empty();
         let mut found = match equal {
             0 => rows,
@@ -393,7 +395,9 @@ impl Wanted<'_> {
     fn path_skipping(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], sizes: &dyn Sizes) -> Option<Path> {
         let key = self.key(index);
         let (&(first, ..), &(second, ..)) = (key.first()?, key.get(1)?);
-        let is_said_of = |column| sargable.iter().any(|sargable| sargable.column == column);
+        // That it is not NULL leaves it free to be any value.
+        let says = |found: &Sargable| !matches!(found.sarg, Sarg::NotNull);
+        let is_said_of = |column| sargable.iter().any(|found| found.column == column && says(found));
         if is_said_of(first) || !is_said_of(second) {
             return None;
         }

@@ -347,11 +347,8 @@ impl Planner<'_> {
         if found.is_none() && !conditions.iter().all(|c| rewrite::is_pure(c) && !rewrite::is_volatile(c)) {
             return None;
         }
-        let (path, direction) = match found {
-            Some(path) => {
-                let forward = path.order[0].descending == descending;
-                (path, if forward { Direction::Forward } else { Direction::Backward })
-            }
+        let path = match found {
+            Some(path) => path,
             None => {
                 let columns = [Ordered { column, descending, nulls_first: descending, not_null: true }];
                 let cheapest = self.cheapest(&wanted, &Order { columns: &columns, ..Order::ANY }, Some(1.0));
@@ -359,9 +356,11 @@ impl Planner<'_> {
                 if !in_order || cheapest.cost * calls as f64 >= all_cost {
                     return None;
                 }
-                (cheapest.path, cheapest.direction)
+                cheapest.path
             }
         };
+        let forward = path.order[0].descending == descending;
+        let direction = if forward { Direction::Forward } else { Direction::Backward };
         let scanned = self.scan(&wanted, path, direction, &|expr| expr);
         let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
         let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
