@@ -38,7 +38,7 @@ type KeyValues = SmallVec<[Datum; 2]>;
 /// How many rows are linked, or moved, between looks at the budget.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// If there were more rows than expected, so many times as many may be there the next time.
+/// An attempt that met too many rows is followed by one that may look at this many times as many.
 const MORE_NEXT_TIME: u64 = 8;
 
 /// Rows by their keys, as far as they are there.

@@ -37,12 +37,12 @@ pub(super) trait Operator: Send {
     /// The order of its rows does not matter. To be called before it is run.
     fn forget_order(&mut self) {}
 
-    /// Nobody wants rows beyond this any more, until it goes back to its start. It may give them all
-    /// the same.
+    /// Says that the reader ignores the rows in `Beyond` until the operator is rewound. The operator
+    /// may leave them out.
     fn leave_out(&mut self, _: Beyond) {}
 
-    /// Leaves out rows before the first one that it gives, at most so many, if it can do that sooner
-    /// than by giving them. How many they were; 0 if it has begun.
+    /// Skips at most `rows` rows, if it can do that without making them. Returns how many it has
+    /// skipped: 0 if it cannot, or has given rows already.
     fn skip(&mut self, _rows: u64, _: &mut Exec<'_, '_>) -> Result<u64> {
         Ok(0)
     }

@@ -219,7 +219,7 @@ impl ScanRun {
         key_ranges(wanted.table, wanted.access, &mut ex.scope()).map(Some)
     }
 
-    /// Passes over at most so many rows before the first one, and tells how many they were.
+    /// Skips at most `rows` rows, and returns how many it has skipped. See [`Operator::skip`].
     fn skip(
         &mut self,
         (table, access): (&Table, &Access),

@@ -18,7 +18,7 @@ use super::{Batch, Exec, Step};
 
 /// What beginning a run costs, in rows that are read one after the other.
 const START_ROWS: u64 = 24;
-/// After a failure, the next attempt comes when the plain way has cost so many times as much.
+/// A failed attempt is repeated when the plain way has looked at this many times as many rows.
 const AGAIN: u64 = 4;
 
 /// A switch at work.

@@ -177,26 +177,25 @@ fn new_groups_and_new_ends_of_groups_are_phantoms() {
     }
 }
 
-/// Tickets of tenants: most of them closed, and most without a due date.
-fn tickets() -> (tempfile::TempDir, Session) {
+/// A database with some tables.
+fn database(setup: &str) -> (tempfile::TempDir, Session) {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::NoSync);
     let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
     let mut session = Session::new(&engine, "postgres");
-    session
-        .run(
-            "CREATE TABLE tickets (id int PRIMARY KEY, tenant int, status text, due date, title text);
-             INSERT INTO tickets SELECT g, CASE WHEN g % 3 = 0 THEN 1 ELSE g * 7 % 60 END,
-                 CASE WHEN g % 20 < 17 THEN 'closed' ELSE (array['open', 'new', 'review'])[g % 20 - 16] END,
-                 CASE WHEN g % 10 < 7 THEN NULL ELSE date '2023-01-01' + g * 13 % 400 END, repeat('t', 60)
-                 FROM generate_series(1, 30000) g;
-             CREATE INDEX tickets_tenant_status ON tickets (tenant, status);
-             CREATE INDEX tickets_due ON tickets (due);
-             ANALYZE tickets",
-        )
-        .unwrap();
+    session.run(setup).unwrap();
     (dir, session)
 }
+
+/// Tickets of tenants: most of them closed, and most without a due date.
+const TICKETS: &str = "CREATE TABLE tickets (id int PRIMARY KEY, tenant int, status text, due date, title text);
+    INSERT INTO tickets SELECT g, CASE WHEN g % 3 = 0 THEN 1 ELSE g * 7 % 60 END,
+        CASE WHEN g % 20 < 17 THEN 'closed' ELSE (array['open', 'new', 'review'])[g % 20 - 16] END,
+        CASE WHEN g % 10 < 7 THEN NULL ELSE date '2023-01-01' + g * 13 % 400 END, repeat('t', 60)
+        FROM generate_series(1, 30000) g;
+    CREATE INDEX tickets_tenant_status ON tickets (tenant, status);
+    CREATE INDEX tickets_due ON tickets (due);
+    ANALYZE tickets";
 
 fn plan_of(session: &mut Session, text: &str) -> String {
     let lines: Vec<String> = rows(session, &format!("EXPLAIN {text}")).into_iter().flatten().flatten().collect();
@@ -208,7 +207,7 @@ fn a_value_that_most_rows_have_is_not_found_behind_a_skipped_column() {
     // Bug: how many rows have a value behind a skipped column was taken from the average over all
     // values. Consequence: `status = 'closed'`, 85 % of the rows, was looked up row by row, 3 to 30
     // times slower than without any index. Fix: samples judge what a skip scan finds.
-    let (_dir, mut session) = tickets();
+    let (_dir, mut session) = database(TICKETS);
     let plan = plan_of(&mut session, "SELECT count(*), min(title) FROM tickets WHERE status = 'closed'");
     assert!(plan.contains("Seq Scan"), "{plan}");
     let plan = plan_of(&mut session, "SELECT title FROM tickets WHERE status = 'closed' AND due = '2023-05-05'");
@@ -220,7 +219,7 @@ fn an_unknown_value_is_not_taken_to_be_as_common_as_nulls() {
     // Bug: the rows that are equal to an unknown value were averaged over the whole index, and NULLs
     // counted as a value. Consequence: of 70 % NULLs, `due = $1` was taken to find most of the table,
     // and a prepared query was 290 times slower than PostgreSQL's. Fix: NULLs are left out.
-    let (_dir, mut session) = tickets();
+    let (_dir, mut session) = database(TICKETS);
     session.run("SET plan_cache_mode = force_generic_plan").unwrap();
     session.run("PREPARE p (text, date) AS SELECT count(title) FROM tickets WHERE status = $1 AND due = $2").unwrap();
     let plan = plan_of(&mut session, "EXECUTE p ('closed', '2023-05-05')");
@@ -232,11 +231,10 @@ fn that_a_column_is_not_null_does_not_keep_it_from_being_skipped() {
     // Bug: a condition on the first column of a key, be it only `IS NOT NULL`, left no skip scan.
     // Consequence: `min` of such a column, under a condition on the next one, read the whole table.
     // Fix: `IS NOT NULL` counts as saying nothing.
-    let (_dir, mut session) = tickets();
-    session.run("CREATE TABLE s (a int, b int, c text); CREATE INDEX s_ab ON s (a, b)").unwrap();
-    session
-        .run("INSERT INTO s SELECT CASE WHEN g % 6 > 0 THEN g % 6 END, g % 5000, repeat('c', 50) FROM generate_series(1, 20000) g")
-        .unwrap();
+    let (_dir, mut session) = database(
+        "CREATE TABLE s (a int, b int, c text); CREATE INDEX s_ab ON s (a, b);
+         INSERT INTO s SELECT CASE WHEN g % 6 > 0 THEN g % 6 END, g % 5000, repeat('c', 50) FROM generate_series(1, 20000) g",
+    );
     let plan = plan_of(&mut session, "SELECT * FROM s WHERE b = 77 AND a IS NOT NULL");
     assert!(plan.contains("Skipped Column: a"), "{plan}");
 }
@@ -245,11 +243,10 @@ fn that_a_column_is_not_null_does_not_keep_it_from_being_skipped() {
 fn nulls_of_a_unique_index_are_not_taken_to_be_one_row() {
     // Bug: `x IS NULL` by a unique index of x counted as one row. Consequence: nearly all rows were
     // looked up one by one. Fix: only values are unique.
-    let (_dir, mut session) = tickets();
-    session.run("CREATE TABLE n (id int PRIMARY KEY, x int UNIQUE, y int, z text)").unwrap();
-    session
-        .run("INSERT INTO n SELECT g, CASE WHEN g % 100 = 0 THEN g END, g % 7, repeat('z', 50) FROM generate_series(1, 20000) g")
-        .unwrap();
+    let (_dir, mut session) = database(
+        "CREATE TABLE n (id int PRIMARY KEY, x int UNIQUE, y int, z text);
+         INSERT INTO n SELECT g, CASE WHEN g % 100 = 0 THEN g END, g % 7, repeat('z', 50) FROM generate_series(1, 20000) g",
+    );
     let plan = plan_of(&mut session, "SELECT max(z) FROM n WHERE x IS NULL AND y = 3");
     assert!(plan.contains("Seq Scan"), "{plan}");
     let ends = "SELECT min(id), max(id) FROM n WHERE x IS NULL AND y = 3";

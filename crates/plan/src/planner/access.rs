@@ -20,7 +20,7 @@ const COVERED_COST: f64 = 0.9;
 pub(super) const LOOKUP_COST: f64 = 3.0;
 /// What looking up a row costs whose key is near the one before, so that both are on one page.
 const NEAR_LOOKUP_COST: f64 = 0.5;
-/// Keys of which a table has no more than so many between two are near each other.
+/// Rows are near each other if at most this many rows of the table come for each of them.
 const NEAR: f64 = 32.0;
 /// What putting a row's key in order costs.
 const KEY_SORT_COST: f64 = 0.5;
