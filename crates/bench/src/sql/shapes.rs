@@ -8,9 +8,10 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `file`, `shapes.sql` | the shapes |
+//! | `set` | what shapes run on: one of two sets of tables, rows and statements |
+//! | `service`, `helpdesk` | the sets: each has its tables and statements as files of SQL |
+//! | `file` | reading the shapes of a set |
 //! | `draw` | the values that stand in a shape |
-//! | `data`, `schema.sql`, `indexes.sql` | the tables and their rows |
 //! | `measure` | running a shape, and what its answer hashes to |
 //! | `report` | the table |
 //!
@@ -21,11 +22,13 @@
 //! - One client at a time: what many at once do to each other is what the other SQL workloads are
 //!   for.
 
-mod data;
 mod draw;
 mod file;
+mod helpdesk;
 mod measure;
 mod report;
+mod service;
+mod set;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,11 +45,11 @@ use crate::sql::driver;
 use crate::sql::open_named;
 use crate::sql::progress::LoadBar;
 use crate::sql::target::Target;
-use crate::sql::workload::load::{self, Data as _, LoadProgress};
-use data::{Scale, Shapes};
+use crate::sql::workload::load::{self, LoadProgress};
 use file::Shape;
 use measure::Plan;
 use report::Row;
+use set::{Scale, Set};
 
 /// How statements are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,7 +73,10 @@ pub struct ShapesArgs {
     /// Whose answers and times are compared with it, as --target says
     #[arg(long)]
     pub beside: Option<String>,
-    /// How much data: at 1 there are 200,000 tasks, 300,000 comments, 100,000 orders
+    /// What the statements run on
+    #[arg(long, value_enum, default_value = "service")]
+    pub set: Set,
+    /// How much data: at 1 the largest tables have 300,000 to 500,000 rows
     #[arg(long, default_value_t = 1)]
     pub scale: u32,
     /// A hundredth of the data, to try things out in seconds; ratios then say little
@@ -118,7 +124,7 @@ pub fn run(args: &ShapesArgs) -> Result<()> {
     if args.max_ratio.is_some_and(|ratio| ratio.is_nan() || ratio <= 0.0) {
         return Err(Error::usage("--max-ratio is above 0"));
     }
-    let shapes = selected(args.select.as_deref())?;
+    let shapes = selected(args.set, args.select.as_deref())?;
     output::ensure_writable(&args.json)?;
     let opened = [Some(&args.target), args.beside.as_ref()]
         .into_iter()
@@ -144,8 +150,8 @@ pub fn run(args: &ShapesArgs) -> Result<()> {
 }
 
 /// The shapes whose title contains a text.
-fn selected(select: Option<&str>) -> Result<Vec<Shape>> {
-    let all = file::shapes().map_err(Error::usage)?;
+fn selected(set: Set, select: Option<&str>) -> Result<Vec<Shape>> {
+    let all = file::shapes(set.shapes()).map_err(Error::usage)?;
     let shapes: Vec<Shape> =
         all.into_iter().filter(|shape| select.is_none_or(|select| shape.title().contains(select))).collect();
     match shapes.is_empty() {
@@ -157,8 +163,8 @@ fn selected(select: Option<&str>) -> Result<Vec<Shape>> {
 async fn run_all(args: &ShapesArgs, shapes: &[Shape], targets: &[Arc<dyn Target>]) -> Result<Vec<Row>> {
     let scale = if args.miniature { Scale::miniature() } else { Scale::new(args.scale) };
     for target in targets {
-        let (data, progress) = (Arc::new(Shapes(scale)), Arc::new(LoadProgress::default()));
-        let bar = LoadBar::new(data.rows());
+        let (data, progress) = (args.set.dataset(scale), Arc::new(LoadProgress::default()));
+        let bar = LoadBar::new(data.data().rows());
         bar.watch(&progress, load::load(target, &data, 1, &progress)).await?;
     }
     let &ShapesArgs { protocol, time, rounds, limit, seed, .. } = args;
@@ -180,16 +186,21 @@ mod tests {
     #[test]
     fn every_shape_runs_in_both_protocols() {
         let dir = tempfile::tempdir().unwrap();
-        let results = |protocol: &str| {
+        let results = |set: &str, protocol: &str| {
             let json = dir.path().join(protocol);
-            let (dir, path) = (dir.path().display(), json.display());
-            let flags = format!("--miniature --rounds 1 --time 0s --protocol {protocol} --dir {dir} --json {path}");
+            let (dir, path) = (dir.path().join(set), json.display());
+            let flags = format!(
+                "--set {set} --miniature --rounds 1 --time 0s --protocol {protocol} --dir {} --json {path}",
+                dir.display()
+            );
             run(&crate::parse::<ShapesArgs>(&flags).unwrap()).unwrap();
             let rows: Vec<serde_json::Value> = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
             assert!(rows.iter().all(|row| row["ms"].is_number()), "{rows:#?}");
             rows.len()
         };
-        assert_eq!(results("prepared"), results("simple"));
+        for set in ["service", "helpdesk"] {
+            assert_eq!(results(set, "prepared"), results(set, "simple"));
+        }
     }
 
     #[test]

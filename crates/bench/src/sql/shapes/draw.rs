@@ -8,12 +8,13 @@
 //! | `{user*20}` | twenty values, with commas between them |
 //! | `{user[20]}` | an array of twenty values, as one parameter |
 //!
-//! Not here: what the tables hold (`data`), which these values fit.
+//! Not here: what the tables hold (`service`), which these values fit.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::data::{self, Scale};
+use super::service;
+use super::set::Scale;
 use crate::measure::random::Random;
 
 /// A value of a statement.
@@ -31,7 +32,7 @@ impl Value {
         match self {
             Self::Int(value) => value.to_string(),
             Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
-            Self::Time(micros) => format!("timestamp '{}'", data::timestamp(*micros)),
+            Self::Time(micros) => format!("timestamp '{}'", service::timestamp(*micros)),
         }
     }
 }
@@ -40,7 +41,7 @@ impl Value {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     /// A key of a table, each as likely as any other.
-    Key(data::Keys),
+    Key(service::Keys),
     /// A project as tasks have them: few have most.
     HotProject,
     /// A key that no row has yet, another one each time.
@@ -79,7 +80,7 @@ pub(super) enum Kind {
 
 impl Kind {
     fn parse(text: &str) -> Result<Self, String> {
-        use data::Keys;
+        use service::Keys;
         let mut words = text.split_whitespace();
         let word = words.next().unwrap_or_default();
         let mut number = || {
@@ -105,11 +106,11 @@ impl Kind {
             "early" => Self::Early,
             "late" => Self::Late,
             "date" => Self::Date,
-            "state" => Self::OneOf(&data::TASK_STATES),
-            "order_status" => Self::OneOf(&data::ORDER_STATES),
-            "queue" => Self::OneOf(&data::QUEUES),
-            "kind" => Self::OneOf(&data::EVENT_KINDS),
-            "setting" => Self::OneOf(&data::SETTINGS),
+            "state" => Self::OneOf(&service::TASK_STATES),
+            "order_status" => Self::OneOf(&service::ORDER_STATES),
+            "queue" => Self::OneOf(&service::QUEUES),
+            "kind" => Self::OneOf(&service::EVENT_KINDS),
+            "setting" => Self::OneOf(&service::SETTINGS),
             "email" => Self::Email,
             "no_email" => Self::NoEmail,
             "email_prefix" => Self::EmailPrefix,
@@ -124,27 +125,27 @@ impl Kind {
 
     fn draw(self, scale: Scale, random: &mut Random) -> Value {
         let text = |text: String| Value::Text(text);
-        let key = |keys: data::Keys, random: &mut Random| random.between(1, scale.keys(keys));
+        let key = |keys: service::Keys, random: &mut Random| random.between(1, keys.count(scale));
         match self {
             Self::Key(keys) => Value::Int(key(keys, random)),
-            Self::HotProject => Value::Int(data::hot_project(scale, random)),
+            Self::HotProject => Value::Int(service::hot_project(scale, random)),
             // Of 2^30 keys that are free in every table with keys of that width.
             Self::New => Value::Int(1_000_000_000 + random.below(1 << 30) as i64),
             Self::Int(low, high) => Value::Int(random.between(low, high)),
             Self::Price => text(format!("{}.{:02}", random.between(1, 500), random.below(100))),
-            Self::Time => Value::Time(data::moment(random)),
-            Self::Early => Value::Time(data::BEGIN + (data::moment(random) - data::BEGIN) / 10),
-            Self::Late => Value::Time(data::END + data::DAY),
-            Self::Date => text(data::date(data::moment(random))),
+            Self::Time => Value::Time(service::moment(random)),
+            Self::Early => Value::Time(service::BEGIN + (service::moment(random) - service::BEGIN) / 10),
+            Self::Late => Value::Time(service::END + service::DAY),
+            Self::Date => text(service::date(service::moment(random))),
             Self::OneOf(words) => text(words[random.below(words.len() as u64) as usize].to_owned()),
-            Self::Email => text(data::email(key(data::Keys::Users, random))),
+            Self::Email => text(service::email(key(service::Keys::Users, random))),
             Self::NoEmail => text(format!("nobody{}@example.com", random.below(1 << 20))),
-            Self::EmailPrefix => text(format!("user{}%", key(data::Keys::Users, random))),
-            Self::Sku => text(data::sku(key(data::Keys::Products, random))),
-            Self::TagName => text(data::tag(key(data::Keys::Tags, random))),
-            Self::Counter => text(data::counter(random.between(1, data::COUNTERS))),
+            Self::EmailPrefix => text(format!("user{}%", key(service::Keys::Users, random))),
+            Self::Sku => text(service::sku(key(service::Keys::Products, random))),
+            Self::TagName => text(service::tag(key(service::Keys::Tags, random))),
+            Self::Counter => text(service::counter(random.between(1, service::COUNTERS))),
             Self::Word => text(format!("word {}", random.below(1 << 30))),
-            Self::Pattern => text(format!("%{}%", data::WORDS[random.below(data::WORDS.len() as u64) as usize])),
+            Self::Pattern => text(format!("%{}%", service::WORDS[random.below(service::WORDS.len() as u64) as usize])),
         }
     }
 }
@@ -251,7 +252,7 @@ impl Template {
                     match kind.draw(scale, random) {
                         Value::Int(value) => _ = write!(text, "{comma}{value}"),
                         Value::Text(word) => _ = write!(text, "{comma}\"{word}\""),
-                        Value::Time(micros) => _ = write!(text, "{comma}\"{}\"", data::timestamp(micros)),
+                        Value::Time(micros) => _ = write!(text, "{comma}\"{}\"", service::timestamp(micros)),
                     }
                 }
                 Value::Text(text + "}")

@@ -9,9 +9,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::Protocol;
 use super::draw::Value;
 use super::file::Shape;
-use super::{Protocol, data};
+use super::set::Scale;
 use crate::measure::random::Random;
 use crate::measure::{Error, Result};
 use crate::sql::target::{
@@ -27,7 +28,7 @@ const RUNS_MAX: usize = 2_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) protocol: Protocol,
-    pub(super) scale: data::Scale,
+    pub(super) scale: Scale,
     /// The time for a shape in a round on a server.
     pub(super) time: Duration,
     pub(super) rounds: u32,

@@ -12,7 +12,7 @@ use crate::measure::output::say;
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     source: &'static str,
-    shape: &'static str,
+    shape: String,
     /// Runs on the target.
     runs: usize,
     /// Milliseconds of the median run.
@@ -35,7 +35,7 @@ impl Row {
         let (own_ms, beside_ms) = (ms(own), beside.and_then(ms));
         Self {
             source: shape.source,
-            shape: shape.name,
+            shape: shape.name.clone(),
             runs: own.took.len(),
             ms: own_ms,
             beside_ms,
@@ -132,7 +132,7 @@ mod tests {
     fn row(ms: f64, beside_ms: f64, is_same: bool, error: Option<&str>) -> Row {
         Row {
             source: "any",
-            shape: "one",
+            shape: "one".to_owned(),
             runs: 3,
             ms: Some(ms),
             beside_ms: Some(beside_ms),

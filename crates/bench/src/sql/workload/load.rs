@@ -76,17 +76,28 @@ pub(crate) struct TableRows {
     pub(crate) rows: u64,
 }
 
-/// Rows of a part, a table at a time.
+/// Rows of a part, a table at a time; or a statement by which the target makes them itself.
 #[derive(Debug, Default)]
 pub(crate) struct PartRows {
     tables: Vec<TableRows>,
     used: usize,
+    statement: Option<String>,
 }
 
 impl PartRows {
     /// Forgets the rows, and keeps their room.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
+        self.statement = None;
+    }
+
+    pub(crate) fn set_statement(&mut self, statement: String) {
+        self.statement = Some(statement);
+    }
+
+    /// What makes rows besides those of the tables.
+    pub(crate) fn statement(&self) -> Option<&str> {
+        self.statement.as_deref()
     }
 
     /// Begins a table, whose rows follow.
@@ -411,21 +422,26 @@ async fn loader<D: Dataset + ?Sized>(
         // Nothing borrowed is kept over an await that need not be.
         workload.data().generate(part, &mut rows);
         let mut tries = 1;
-        while let Err(failure) = load_part(&mut session, workload.name(), part, &rows).await {
+        let made = loop {
+            let failure = match load_part(&mut session, workload.name(), part, &rows).await {
+                Ok(made) => break made,
+                Err(failure) => failure,
+            };
             _ = session.query("ROLLBACK").await;
             if failure.kind() != Kind::Conflict || tries == TRIES {
                 return Err(failure);
             }
             sleep(Duration::from_millis(10 << tries)).await;
             tries += 1;
-        }
-        progress.rows.fetch_add(rows.rows(), Ordering::Relaxed);
+        };
+        progress.rows.fetch_add(made, Ordering::Relaxed);
         let bytes = rows.tables().iter().map(|table| table.bytes.len() as u64).sum();
         progress.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-async fn load_part(session: &mut Session, name: &str, part: u32, rows: &PartRows) -> std::result::Result<(), Failure> {
+/// Loads a part, and tells of how many rows.
+async fn load_part(session: &mut Session, name: &str, part: u32, rows: &PartRows) -> std::result::Result<u64, Failure> {
     session.query("BEGIN").await?;
     for table in rows.tables() {
         session.copy_begin(&format!("COPY {} FROM STDIN", table.into)).await?;
@@ -437,9 +453,13 @@ async fn load_part(session: &mut Session, name: &str, part: u32, rows: &PartRows
             return Err(Failure::answer(format!("COPY took {copied} of {} rows into {}", table.rows, table.into)));
         }
     }
+    let mut made = rows.rows();
+    if let Some(statement) = rows.statement() {
+        made += session.query(statement).await?.answer().affected();
+    }
     session.query(&format!("INSERT INTO bench_part VALUES ('{name}', {part})")).await?;
     session.query("COMMIT").await?;
-    Ok(())
+    Ok(made)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The rows that shapes are run on: a service with tenants, as `schema.sql` has it.
+//! The rows that shapes are run on: a service with tenants, as `service/schema.sql` has it.
 //!
 //! What makes them like those of applications: few tenants and projects have most of the rows, keys
 //! grow with time, some columns depend on others (a status on an age), some are NULL most of the
@@ -9,6 +9,7 @@
 
 use colibri::sql::Timestamp;
 
+use super::set::{self, Scale};
 use crate::measure::random::Random;
 use crate::sql::workload::load::{Data, Dataset, PartRows, TableRows};
 
@@ -34,10 +35,6 @@ pub(super) const COUNTERS: i64 = 100;
 /// Rows of a part: one COPY each.
 const PART_ROWS: i64 = 20_000;
 
-/// How much data there is, in hundredths of the usual.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Scale(i64);
-
 /// A table whose keys are numbers from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
@@ -54,29 +51,20 @@ pub(super) enum Keys {
     Jobs,
 }
 
-impl Scale {
-    pub(super) fn new(scale: u32) -> Self {
-        Self(100 * i64::from(scale))
-    }
-
-    /// To try things out in seconds.
-    pub(super) fn miniature() -> Self {
-        Self(1)
-    }
-
+impl Keys {
     /// How many rows such a table has.
-    pub(super) fn keys(self, keys: Keys) -> i64 {
-        match keys {
-            Keys::Orgs => 2 * self.0,
-            Keys::Users => 200 * self.0,
-            Keys::Projects => 20 * self.0,
-            Keys::Tasks | Keys::Events => 2_000 * self.0,
-            Keys::Comments => 3_000 * self.0,
-            Keys::Tags => 500,
-            Keys::Categories => 1_000,
-            Keys::Products => 50 * self.0,
-            Keys::Orders => 1_000 * self.0,
-            Keys::Jobs => 500 * self.0,
+    pub(super) fn count(self, scale: Scale) -> i64 {
+        match self {
+            Self::Orgs => scale.of(200),
+            Self::Users => scale.of(20_000),
+            Self::Projects => scale.of(2_000),
+            Self::Tasks | Self::Events => scale.of(200_000),
+            Self::Comments => scale.of(300_000),
+            Self::Tags => 500,
+            Self::Categories => 1_000,
+            Self::Products => scale.of(5_000),
+            Self::Orders => scale.of(100_000),
+            Self::Jobs => scale.of(50_000),
         }
     }
 }
@@ -102,29 +90,29 @@ const TABLES: [&str; 15] = [
 
 /// All rows, for loading. One connection loads them: parts come behind those that they refer to.
 #[derive(Debug)]
-pub(super) struct Shapes(pub(super) Scale);
+pub(super) struct Service(pub(super) Scale);
 
-impl Dataset for Shapes {
+impl Dataset for Service {
     fn name(&self) -> &str {
         "shapes"
     }
 
     fn data(&self) -> Box<dyn Data + '_> {
-        Box::new(Shapes(self.0))
+        Box::new(Service(self.0))
     }
 }
 
-impl Data for Shapes {
+impl Data for Service {
     fn fingerprint(&self) -> String {
-        format!("shapes 1, scale {}", self.0.0 as f64 / 100.0)
+        format!("shapes 1, scale {}", self.0)
     }
 
     fn tables(&self) -> Vec<String> {
-        statements(include_str!("schema.sql"))
+        set::statements(include_str!("service/schema.sql"))
     }
 
     fn indexes(&self) -> Vec<String> {
-        statements(include_str!("indexes.sql"))
+        set::statements(include_str!("service/indexes.sql"))
     }
 
     fn table_names(&self) -> Vec<&'static str> {
@@ -150,11 +138,6 @@ impl Data for Shapes {
     }
 }
 
-/// The statements of a file; a `;` at the end of a line ends one.
-fn statements(text: &str) -> Vec<String> {
-    text.split(";\n").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
-}
-
 /// The most frequent of some words: half of the rows have the first, a quarter the second, and so
 /// on.
 fn skewed(words: &[&'static str], random: &mut Random) -> &'static str {
@@ -170,7 +153,7 @@ fn hot(count: i64, random: &mut Random) -> i64 {
 
 /// A project as tasks have it.
 pub(super) fn hot_project(scale: Scale, random: &mut Random) -> i64 {
-    hot(scale.keys(Keys::Projects), random)
+    hot(Keys::Projects.count(scale), random)
 }
 
 /// A moment of the time that the data are of.
@@ -217,7 +200,7 @@ fn words(count: usize, random: &mut Random) -> String {
 
 /// How many keys a table's rows are made of.
 fn keys_of(table: &str, scale: Scale) -> i64 {
-    scale.keys(match table {
+    let keys = match table {
         "orgs" | "settings" => Keys::Orgs,
         "users" => Keys::Users,
         "projects" => Keys::Projects,
@@ -230,7 +213,8 @@ fn keys_of(table: &str, scale: Scale) -> i64 {
         "events" => Keys::Events,
         "jobs" => Keys::Jobs,
         _ => return COUNTERS,
-    })
+    };
+    keys.count(scale)
 }
 
 /// Parts of a table.
@@ -258,15 +242,15 @@ fn row(table: &str, key: i64, count: i64, scale: Scale, random: &mut Random, out
         }
         "users" => user(key, count, scale, random, out),
         "projects" => {
-            let org = random.between(1, scale.keys(Keys::Orgs));
+            let org = random.between(1, Keys::Orgs.count(scale));
             out.int(key).int(org).int(user_of(org, scale, random)).text(words(2, random).as_bytes());
             out.text(if random.chance(1, 10) { b"t" } else { b"f" }).time(made(key, count, random));
             out.end_row();
         }
         "tasks" => task(key, count, scale, random, out),
         "comments" => {
-            let author = random.between(1, scale.keys(Keys::Users));
-            out.int(key).int(hot(scale.keys(Keys::Tasks), random)).int(author);
+            let author = random.between(1, Keys::Users.count(scale));
+            out.int(key).int(hot(Keys::Tasks.count(scale), random)).int(author);
             out.text(words(8, random).as_bytes()).time(made(key, count, random));
             out.end_row();
         }
@@ -294,20 +278,20 @@ fn row(table: &str, key: i64, count: i64, scale: Scale, random: &mut Random, out
             out.end_row();
         }
         "products" => {
-            out.int(key).text(sku(key).as_bytes()).int(random.between(1, scale.keys(Keys::Categories)));
+            out.int(key).text(sku(key).as_bytes()).int(random.between(1, Keys::Categories.count(scale)));
             out.text(words(3, random).as_bytes()).decimal(random.below(50_000) + 100, 2).int(random.between(0, 1_000));
             out.end_row();
         }
         "orders" => order(key, count, scale, random, out),
         "order_lines" => {
             for line in 1..=1 + random.below(5) as i64 {
-                let product = hot(scale.keys(Keys::Products), random);
+                let product = hot(Keys::Products.count(scale), random);
                 out.int(key).int(line).int(product).int(random.between(1, 9)).decimal(random.below(50_000) + 100, 2);
                 out.end_row();
             }
         }
         "events" => {
-            let org = hot(scale.keys(Keys::Orgs), random);
+            let org = hot(Keys::Orgs.count(scale), random);
             out.int(org).time(made(key, count, random)).int(key).text(skewed(&EVENT_KINDS, random).as_bytes());
             let has_user = random.chance(2, 3);
             if has_user {
@@ -334,12 +318,12 @@ fn row(table: &str, key: i64, count: i64, scale: Scale, random: &mut Random, out
 
 /// A user of a tenant: users belong to tenants in turn, so that each has as many.
 fn user_of(org: i64, scale: Scale, random: &mut Random) -> i64 {
-    let (orgs, users) = (scale.keys(Keys::Orgs), scale.keys(Keys::Users));
+    let (orgs, users) = (Keys::Orgs.count(scale), Keys::Users.count(scale));
     org + orgs * random.between(0, users / orgs - 1)
 }
 
 fn user(key: i64, count: i64, scale: Scale, random: &mut Random, out: &mut TableRows) {
-    let org = (key - 1) % scale.keys(Keys::Orgs) + 1;
+    let org = (key - 1) % Keys::Orgs.count(scale) + 1;
     out.int(key).int(org).text(email(key).as_bytes()).text(words(2, random).as_bytes());
     // Most new users have not answered yet.
     let is_invited = random.chance(if key > count * 9 / 10 { 6 } else { 1 }, 10);
@@ -350,7 +334,7 @@ fn user(key: i64, count: i64, scale: Scale, random: &mut Random, out: &mut Table
         out.text(skewed(&COUNTRIES, random).as_bytes())
     };
     // A manager came before, in the same tenant.
-    let manager = key - scale.keys(Keys::Orgs) * random.between(1, 20);
+    let manager = key - Keys::Orgs.count(scale) * random.between(1, 20);
     if manager > 0 {
         out.int(manager)
     } else {
@@ -372,7 +356,7 @@ fn task(key: i64, count: i64, scale: Scale, random: &mut Random, out: &mut Table
     out.int(key).int(hot_project(scale, random));
     let has_assignee = random.chance(3, 4);
     if has_assignee {
-        out.int(random.between(1, scale.keys(Keys::Users)))
+        out.int(random.between(1, Keys::Users.count(scale)))
     } else {
         out.null()
     };
@@ -392,7 +376,7 @@ fn task(key: i64, count: i64, scale: Scale, random: &mut Random, out: &mut Table
 }
 
 fn order(key: i64, count: i64, scale: Scale, random: &mut Random, out: &mut TableRows) {
-    let org = hot(scale.keys(Keys::Orgs), random);
+    let org = hot(Keys::Orgs.count(scale), random);
     let at = made(key, count, random);
     let status = match random.below(1_000) {
         0..5 => "disputed",
@@ -454,7 +438,7 @@ mod tests {
 
     #[test]
     fn every_table_has_its_parts_one_behind_the_other() {
-        let shapes = Shapes(Scale::miniature());
+        let shapes = Service(Scale::miniature());
         let mut filled = Vec::new();
         for part in 0..shapes.parts() {
             let mut rows = PartRows::default();

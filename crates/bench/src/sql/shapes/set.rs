@@ -1,0 +1,67 @@
+//! What shapes run on: tables, their rows, and the statements on them.
+
+use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use super::helpdesk::HelpDesk;
+use super::service::Service;
+use crate::sql::workload::load::Dataset;
+
+/// Tables with rows, and statements on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Set {
+    /// A service with tenants: values are drawn anew for each run
+    Service,
+    /// A help desk with a shop, whose statements are written out
+    Helpdesk,
+}
+
+impl Set {
+    /// The file of its statements.
+    pub(super) fn shapes(self) -> &'static str {
+        match self {
+            Self::Service => include_str!("service/shapes.sql"),
+            Self::Helpdesk => include_str!("helpdesk/shapes.sql"),
+        }
+    }
+
+    pub(super) fn dataset(self, scale: Scale) -> Arc<dyn Dataset> {
+        match self {
+            Self::Service => Arc::new(Service(scale)),
+            Self::Helpdesk => Arc::new(HelpDesk(scale)),
+        }
+    }
+}
+
+/// How much data there is, in hundredths of the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scale(i64);
+
+impl Scale {
+    pub(super) fn new(scale: u32) -> Self {
+        Self(100 * i64::from(scale))
+    }
+
+    /// To try things out in seconds.
+    pub(super) fn miniature() -> Self {
+        Self(1)
+    }
+
+    /// A count of rows, of which there are `usual` at scale 1.
+    pub(super) fn of(self, usual: i64) -> i64 {
+        usual * self.0 / 100
+    }
+}
+
+impl Display for Scale {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 as f64 / 100.0)
+    }
+}
+
+/// The statements of a file; a `;` at the end of a line ends one.
+pub(super) fn statements(text: &str) -> Vec<String> {
+    text.split(";\n").map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
+}
