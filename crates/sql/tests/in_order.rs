@@ -34,6 +34,8 @@ const WAYS: &[&str] = &[
     "Index Cond: (a IS NOT NULL)",
     "(f = true)",
     "(f = false)",
+    // Values that are asked for, in the order that is wanted.
+    "Sort Key: o.",
 ];
 
 /// A transaction that has changed what it reads.
@@ -160,7 +162,7 @@ fn query(random: &mut StdRng) -> String {
     let on = ["o.u = u.id", "o.id = u.id", "o.id = u.id AND o.a < u.d", "u.a = o.d AND o.a = 1", "o.d = u.b"]
         .choose(random)
         .unwrap();
-    match random.random_range(0..11) {
+    match random.random_range(0..12) {
         9 => {
             let end = |random: &mut StdRng| {
                 format!(
@@ -171,6 +173,15 @@ fn query(random: &mut StdRng) -> String {
             };
             let ends: Vec<String> = (0..random.random_range(1..=2)).map(|_| end(random)).collect();
             format!("SELECT {} FROM u WHERE {filter}", ends.join(", "))
+        }
+        11 => {
+            let (own, other) = [("id", "u"), ("id", "id"), ("a", "d"), ("b", "d"), ("b", "u")].choose(random).unwrap();
+            let (order, of_values) = (order(random, &[&format!("u.{own}")], &["u.id"]), conditions(random, &["o"]));
+            let join = if random.random_ratio(1, 3) { "JOIN o AS p ON p.id = u.id" } else { "" };
+            format!(
+                "SELECT u.id, u.t FROM u {join} WHERE {filter} AND u.{own} IN (SELECT o.{other} FROM o WHERE {of_values}) \
+                 ORDER BY {order}{end}"
+            )
         }
         10 => {
             let table = ["u", "o"].choose(random).unwrap();

@@ -710,7 +710,9 @@ impl Transaction for MemoryTransaction {
                 let image = patch_one(&*patch, patched.image.as_deref().ok_or_else(missing)?)?;
                 let mut patched = patched.clone();
                 patched.patches.push(patch);
-                Write::Patch(Patched { adds: patched.adds.union(adds), image: Some(image), ..patched })
+                patched.adds = patched.adds.union(adds);
+                patched.image = Some(image);
+                Write::Patch(patched)
             }
             None if self.own_base(space.id).is_some() => {
                 let row = self.see(space.id, key)?.ok_or_else(missing)?;
@@ -723,12 +725,12 @@ impl Transaction for MemoryTransaction {
                 let row = self.stored(space.id, key)?.ok_or_else(missing)?;
                 let image = patch_one(&*patch, row)?;
                 match at_commit {
-                    true => Write::Patch(Patched {
+                    true => Write::Patch(Box::new(Patched {
                         patches: SmallVec::from_iter([patch]),
                         adds,
                         image: Some(image),
                         made_of: None,
-                    }),
+                    })),
                     false => Write::Put(image),
                 }
             }

@@ -671,7 +671,7 @@ impl Transaction for LocalTransaction {
                 let mut patches = patched.patches.clone();
                 patches.push(patch);
                 let made_of = patched.made_of;
-                Write::Patch(Patched { patches, adds: patched.adds.union(adds), image: Some(image), made_of })
+                Write::Patch(Box::new(Patched { patches, adds: patched.adds.union(adds), image: Some(image), made_of }))
             }
             None if self.own_base(space.id).is_some() => {
                 let row = self.see(space.id, key)?.ok_or_else(missing)?;
@@ -683,7 +683,7 @@ impl Transaction for LocalTransaction {
                 // A transaction that changes a row has mostly just read it.
                 let row = self.snapshot.get_again(self.opened(space.id)?, key)?.ok_or_else(missing)?;
                 let (image, made_of) = (Some(patch_one(&*patch, row)?), Some(StoredAt::new(self.sees(), row)));
-                Write::Patch(Patched { patches: SmallVec::from_iter([patch]), adds, image, made_of })
+                Write::Patch(Box::new(Patched { patches: SmallVec::from_iter([patch]), adds, image, made_of }))
             }
         };
         self.change(|writes| writes.change(space.id, key, write))

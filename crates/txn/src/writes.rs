@@ -25,7 +25,8 @@ use crate::store::{Key, KeyRange, Patch, SpaceId};
 pub(crate) enum Write {
     Put(Vec<u8>),
     Delete,
-    Patch(Patched),
+    /// In a box, for most changes are no patches, and there may be very many.
+    Patch(Box<Patched>),
 }
 
 /// Changes that are applied to the row as it will be at commit.
@@ -293,7 +294,7 @@ impl WriteSet {
     pub(crate) fn patched(&self) -> impl Iterator<Item = (SpaceId, &Key, &Patched)> {
         self.spaces.iter().flat_map(|space| {
             space.changes.iter().filter_map(move |(key, write)| match write {
-                Write::Patch(patched) => Some((space.id, key, patched)),
+                Write::Patch(patched) => Some((space.id, key, &**patched)),
                 _ => None,
             })
         })
@@ -303,7 +304,8 @@ impl WriteSet {
     pub(crate) fn set_images(&mut self, images: Vec<Option<Image>>) {
         self.has_old_images = false;
         let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());
-        let patched = writes.filter_map(|write| if let Write::Patch(patched) = write { Some(patched) } else { None });
+        let patched =
+            writes.filter_map(|write| if let Write::Patch(patched) = write { Some(&mut **patched) } else { None });
         for (patched, image) in patched.zip(images) {
             (patched.image, patched.made_of) = image.unzip();
         }

@@ -19,7 +19,7 @@ use super::join_order::values_of;
 use super::lateral::{OuterValues, rows_of_calls};
 use super::order::{Fit, Order};
 use super::relation::{SYSTEM_ROWS, gated, is_constant};
-use super::values_first::{FEW_ROWS, Leads};
+use super::values_first::{FEW_ROWS, Leads, order_of_values};
 use super::{Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
@@ -308,9 +308,12 @@ impl Planner<'_> {
 
     /// Whether a part is a table that has the order wanted, or its first columns.
     fn gives_order(&self, at: usize, item: &Item<'_>, first: usize, tables: &Tables<'_>) -> bool {
+        if !item.keys.is_empty() {
+            return item.kept.is_none() && order_of_values(item, tables).is_some();
+        }
         let From::Relation(index) = item.from else { return false };
         let Source::Table(table) = &tables.relations[*index].source else { return false };
-        let is_possible = item.is_inner() && item.keys.is_empty() && (self.may_have_two_ways() || first == at);
+        let is_possible = item.is_inner() && (self.may_have_two_ways() || first == at);
         let columns = tables.order.of_relation(&tables.relations[*index]);
         if !is_possible || columns.is_empty() {
             return false;
@@ -445,6 +448,10 @@ impl Planner<'_> {
         let columns = tables.order.of_relation(&tables.relations[index]);
         let wanted = by_itself(table, index, item, tables);
         let cheapest = self.cheapest(&wanted, &tables.order.over(&columns), tables.limit);
+        if !item.keys.is_empty() && cheapest.taken.is_none() {
+            // All values are found and sorted, and then taken one by one.
+            return (cheapest.cost + estimate * HASH_COST, tables.limit);
+        }
         (cheapest.cost, cheapest.taken)
     }
 

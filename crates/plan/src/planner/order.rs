@@ -10,7 +10,7 @@ use super::Sizes;
 use super::access::{SORT_COST, left_by};
 use super::query::constant_limit;
 use crate::expr::{CompareOp, Expr};
-use crate::logical::{Distinct, Group, Query, Relation, Select, Source};
+use crate::logical::{Distinct, From, Group, Join, Query, Relation, Select, Source};
 use crate::plan::SortKey;
 
 /// A column that rows are ordered by.
@@ -35,8 +35,21 @@ impl EqualColumns {
         select.filter.iter().for_each(|condition| equal.note(condition));
         if let Some(from) = &select.from {
             from.for_each_kept_condition(&mut |condition| equal.note(condition));
+            equal.note_partners(from);
         }
         equal
+    }
+
+    /// Notes what rows have in common with the partners that semi joins find for them.
+    fn note_partners(&mut self, from: &From) {
+        match from {
+            From::Join { kind: Join::Semi, left, on, .. } => {
+                on.iter().for_each(|condition| self.note(condition));
+                self.note_partners(left);
+            }
+            From::Join { kind: Join::Anti, left, .. } => self.note_partners(left),
+            _ => {}
+        }
     }
 
     fn note(&mut self, condition: &Expr) {

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use colibri_types::{Result, pulse};
 
 use super::access::{Path, SEEK_COST, Wanted};
+use super::join_order::values_of;
 use super::joins::{HASH_COST, Item, Method, Tables, UNITS_PER_METHOD, equality};
-use super::order::Order;
+use super::order::{Fit, Order, Ordered};
 use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::walk::uses_slots;
 use crate::logical::{From, Source};
-use crate::plan::{JoinKind, KeyedId, Node};
+use crate::plan::{JoinKind, KeyedId, Node, SortKey};
 
 /// Whether the values of a semi join are looked up first.
 pub(super) enum Leads {
@@ -28,8 +29,21 @@ pub(super) enum Leads {
     IfFew(Vec<usize>, usize),
 }
 
+/// The order in which a part gives the values of its one key, if rows in that order need not be
+/// sorted.
+pub(super) fn order_of_values(item: &Item<'_>, tables: &Tables<'_>) -> Option<Ordered> {
+    let From::Relation(index) = item.from else { return None };
+    let relation = &tables.relations[*index];
+    let ordered = *tables.order.of_relation(relation).first()?;
+    let ordered = Ordered { column: relation.base + ordered.column, ..ordered };
+    (item.keys.is_empty() || item.keys == [ordered.column]).then_some(ordered)
+}
+
 /// A table of fewer rows is read without looking for what leads to some of them.
 const CHOICE_ROWS_MIN: f64 = 1_000.0;
+
+/// Where so many times as many values are expected as would be few, nobody looks whether they are.
+const MANY_RATIO: f64 = 1.2;
 
 /// How many values are few where all rewrites are tried.
 const FEW_TRIED: usize = 3;
@@ -47,8 +61,10 @@ impl Planner<'_> {
             let node = Node::Keyed { id, input, width, keys: [].into(), looked_at_max: u64::MAX };
             return Ok(Planned { node, layout: Layout(item.keys.clone()), rows: FEW_ROWS, order: Vec::new() });
         }
-        let planned =
-            self.item(item.from, item.conditions.clone(), &Tables { order: Order::ANY, limit: None, ..*tables })?;
+        let ordered: Vec<Ordered> = order_of_values(item, tables).into_iter().collect();
+        let order = if ordered.is_empty() { Order::ANY } else { Order { columns: &ordered, ..Order::ANY } };
+        let planned = self.item(item.from, item.conditions.clone(), &Tables { order, limit: None, ..*tables })?;
+        let is_ordered = !ordered.is_empty() && order.fit(&planned.order) == Fit::Whole;
         let keys: Vec<Expr> = item.keys.iter().map(|&key| planned.layout.bind(Expr::Column(key))).collect();
         let is_all = keys.len() == planned.layout.0.len();
         let in_place = |(place, key): (usize, &Expr)| matches!(key, Expr::Column(column) if *column == place);
@@ -57,8 +73,17 @@ impl Planner<'_> {
         } else {
             Node::Project { input: Box::new(planned.node), exprs: keys.into() }
         };
-        let node = Node::Distinct { input: Box::new(node), columns: item.keys.len(), sorted: false };
-        Ok(Planned { node, layout: Layout(item.keys.clone()), rows: planned.rows, order: Vec::new() })
+        let (node, order) = match &ordered[..] {
+            _ if is_ordered => (node, ordered),
+            // Few of the rows that are found by the values are read, so these are sorted instead.
+            &[Ordered { descending, nulls_first, .. }] if tables.limit.is_some() => {
+                let key = SortKey { expr: Expr::Column(0), descending, nulls_first };
+                (Node::Sort { input: Box::new(node), keys: [key].into(), top: None, presorted: 0 }, ordered)
+            }
+            _ => (node, Vec::new()),
+        };
+        let node = Node::Distinct { input: Box::new(node), columns: item.keys.len(), sorted: !order.is_empty() };
+        Ok(Planned { node, layout: Layout(item.keys.clone()), rows: planned.rows, order })
     }
 
     /// Whether a semi join's different values are few enough to look up by each of them the rows of
@@ -97,6 +122,14 @@ impl Planner<'_> {
             let limit = tables.limit.map(|limit| limit / share);
             let scan = self.cheapest(&alone, &tables.order.over(&columns), limit).cost;
             let each = HASH_COST + SEEK_COST + lookup;
+            // In the order that is wanted, no more of the values are looked up than give enough rows.
+            if let Some(limit) = tables.limit.filter(|_| order_of_values(semi, tables).is_some() && keys.len() == 1) {
+                let seen = limit / share;
+                let probed = self.method(seen, &item.columns, semi, &[], values, tables).0;
+                if values * HASH_COST + limit.min(values) * (SEEK_COST + lookup) < scan + probed {
+                    return Ok(Leads::Always(keys));
+                }
+            }
             let chooses = tables.chooses
                 && self.may_have_two_ways()
                 && tables.limit.is_none()
@@ -112,11 +145,21 @@ impl Planner<'_> {
                 let columns = &item.columns;
                 self.method(estimates[place], columns, semi, &[], values, tables).1 == Method::Hash
             };
-            if chooses && scan >= CHOICE_ROWS_MIN && is_hashed() {
-                return Ok(Leads::IfFew(keys, (scan / each) as usize));
+            let few = scan / each;
+            let may_be_few = self.different(&keys, values, tables).is_none_or(|different| different < few * MANY_RATIO);
+            if chooses && scan >= CHOICE_ROWS_MIN && may_be_few && is_hashed() {
+                return Ok(Leads::IfFew(keys, few as usize));
             }
         }
         Ok(Leads::No)
+    }
+
+    /// About how many different values some rows have in a column, if an index tells how many the
+    /// whole table has. They are taken to come up alike often.
+    fn different(&self, keys: &[usize], rows: f64, tables: &Tables<'_>) -> Option<f64> {
+        let [key] = keys else { return None };
+        let all = values_of(self, &Expr::Column(*key), tables)?;
+        Some(all * (1.0 - (-rows / all).exp()))
     }
 
     /// Whether a part gives the same rows whenever it is run.
