@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::agreement::{Agreement, agreement_of};
 use crate::disk::FileDisk;
 use crate::flusher::{Flusher, LogFlusher, Pace};
-use crate::lock_file::{Attached, Identity, ReaderInfo, Shared};
+use crate::lock_file::{Attached, Identity, Mode, ReaderInfo, Shared};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::Meta;
 use crate::options::{Durability, FreeSpace, Options};
@@ -89,6 +90,8 @@ pub(crate) struct Core {
     /// The writer's side. In a read-only database it is never used.
     writers: Writers,
     pub(crate) log: Log,
+    /// Others agree on commits.
+    pub(crate) agreement: Option<Agreement>,
     /// From how many bytes on the log is long; `None` to go by the size of the data.
     log_bytes: Option<u64>,
     log_period: Duration,
@@ -164,7 +167,7 @@ impl Database {
         let pace = match db.0.core.durability {
             _ if db.0.core.read_only => None,
             Durability::Lazy { period, .. } => Some(Pace { longest: period, quiet: period }),
-            Durability::Sync => {
+            Durability::Sync | Durability::Agreed => {
                 let longest = db.0.core.log_period;
                 Some(Pace { longest, quiet: longest / QUIET_DIVISOR })
             }
@@ -386,8 +389,8 @@ impl Database {
         page_size: u32,
     ) -> Result<Self> {
         let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
-        let logged = Some(options.durability == Durability::Sync);
-        let (shared, attached) = Shared::attach(lock, identity, options.readers_max, logged)?;
+        let mode = Some(mode_of(options.durability));
+        let (shared, attached) = Shared::attach(lock, identity, options.readers_max, mode)?;
         let pager = Pager::new(disk, page_size, options.checksums);
         let (core, first) = Core::start(pager, log, shared, attached, Path::new("simulated"), options)?;
         Self::with_core(core, first)
@@ -403,6 +406,9 @@ impl Database {
     /// Plays the death of the process: nothing is flushed, and nothing is written any more.
     pub(crate) fn die(self) {
         self.0.core.give_up();
+        if let Some(agreement) = &self.0.core.agreement {
+            agreement.notify(true);
+        }
         // Other threads still run, and would wait for what this one holds.
         self.0.core.shared.release_of_this_thread();
     }
@@ -448,6 +454,10 @@ impl Handle {
 impl Handle {
     /// Closes the database, once.
     fn finish(&mut self) -> Result<()> {
+        if self.core.agreement.is_some() && self.core.shared.visible() < self.core.shared.newest() {
+            // Nobody is left who could say that others have agreed on the newest commits.
+            self.core.poison();
+        }
         if let Some(flusher) = self.log_flusher.get_mut().take() {
             flusher.stop();
         }
@@ -472,8 +482,8 @@ impl Core {
         let found = files::find_or_create(dir, &data_path, options)?;
         let identity = Identity::of(&found.file).map_err(|e| Error::io("cannot look at", &data_path, e))?;
         let lock_path = dir.join(LOCK_FILE);
-        let logged = (!options.read_only).then_some(options.durability == Durability::Sync);
-        let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max, logged) {
+        let mode = (!options.read_only).then_some(mode_of(options.durability));
+        let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max, mode) {
             Err(Error::Io { ref source, .. }) if options.read_only && is_refusal(source) => {
                 Shared::ensure_nobody_writes(&lock_path, dir, identity)?;
                 (Shared::private(&lock_path, identity, options.readers_max)?, Attached::First(None))
@@ -507,6 +517,7 @@ impl Core {
             read_only: options.read_only,
             writers: Writers::new(Workspace::new(Space::empty()), options.durability),
             log: Log::new(log),
+            agreement: agreement_of(options.durability, options.proposer.as_ref()),
             log_bytes: options.log_bytes,
             log_period: options.log_period,
             weak_reads: options.weak_reads,
@@ -550,7 +561,7 @@ impl Core {
         }
     }
 
-    /// Whether commits go to the log.
+    /// Whether commits go to the log beside the data.
     pub(crate) fn logged(&self) -> bool {
         self.durability == Durability::Sync
     }
@@ -559,7 +570,7 @@ impl Core {
     pub(crate) fn is_over(&self, root: &Root, new_pages: u64) -> bool {
         match self.durability {
             Durability::Lazy { bytes, .. } => new_pages * self.pager.page_size() as u64 >= bytes,
-            Durability::Sync => root.log.offset >= self.log_bytes(root),
+            Durability::Sync | Durability::Agreed => root.log.offset >= self.log_bytes(root),
             Durability::SyncNoLog | Durability::NoSync => false,
         }
     }
@@ -571,7 +582,7 @@ impl Core {
                 new_pages * self.pager.page_size() as u64 >= bytes.saturating_mul(OVERDUE)
             }
             Durability::Sync => root.log.offset >= OVERDUE * self.log_bytes(root),
-            Durability::SyncNoLog | Durability::NoSync => false,
+            Durability::SyncNoLog | Durability::NoSync | Durability::Agreed => false,
         }
     }
 
@@ -582,6 +593,9 @@ impl Core {
 
     /// Waits until a committed transaction is durable, flushing the log if nobody else does.
     pub(crate) fn wait_durable(&self, txn: TxnId) -> Result<()> {
+        if let Some(agreement) = &self.agreement {
+            return agreement.wait(|| self.shared.visible() >= txn);
+        }
         self.log
             .wait(
                 || self.shared.visible() >= txn,
@@ -625,6 +639,9 @@ impl Core {
         self.give_up();
         self.shared.poison();
         self.log.notify(true);
+        if let Some(agreement) = &self.agreement {
+            agreement.notify(true);
+        }
     }
 
     /// Becomes the writer: no other transaction is active, and the workspace is up to date.
@@ -746,6 +763,14 @@ impl Core {
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
+    }
+}
+
+fn mode_of(durability: Durability) -> Mode {
+    match durability {
+        Durability::Sync => Mode::Logged,
+        Durability::Agreed => Mode::Agreed,
+        Durability::SyncNoLog | Durability::Lazy { .. } | Durability::NoSync => Mode::NotLogged,
     }
 }
 

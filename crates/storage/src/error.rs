@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::page::PageId;
+use crate::page::{PageId, TxnId};
 
 /// The result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -85,6 +85,22 @@ pub enum Error {
     DurabilityDiffers {
         /// The lock file.
         path: PathBuf,
+    },
+    /// The database is not open with `Durability::Agreed`.
+    #[error("the database was not opened with a log that others agree on")]
+    NotAgreed,
+    /// A record of an agreed log does not follow the state of the database, or the database has
+    /// commits that nobody has agreed on.
+    #[error("the history differs from transaction {txn} on", txn = txn.0)]
+    Diverged {
+        /// The first transaction that differs.
+        txn: TxnId,
+    },
+    /// The record of a transaction is longer than a record may be on which others agree.
+    #[error("the transaction changes more than {bytes_max} bytes, which is too much to agree on at once")]
+    TransactionTooLong {
+        /// How long a record may be, in bytes.
+        bytes_max: usize,
     },
     /// The directory holds something that is not a Colibri database.
     #[error("{path} is not a Colibri database: {reason}", path = path.display())]

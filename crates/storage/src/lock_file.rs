@@ -81,8 +81,17 @@ const LAYOUT_VERSION: u32 = 3;
 pub(crate) const PROCESSES_MAX: u32 = 128;
 /// How far the newest root can be ahead of the visible one.
 pub(crate) const ROOTS: u64 = 256;
-const LOGGED: u32 = 1;
-const NOT_LOGGED: u32 = 2;
+/// What commits wait for, as far as processes have to agree on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Mode {
+    /// The log.
+    Logged = 1,
+    /// Their pages, or nothing.
+    NotLogged = 2,
+    /// Others, who agree on them. No other process may write.
+    Agreed = 3,
+}
 const WAITERS: u32 = 1 << 31;
 const GATE_BYTE: i64 = 0;
 const FIRST_PROCESS_BYTE: i64 = 1;
@@ -121,7 +130,7 @@ struct Header {
     /// Process slot + 1 of the process that flushes a steady point without the writer's lock, or 0.
     steady_maker: AtomicU32,
     last_writer: AtomicU64,
-    /// `LOGGED` or `NOT_LOGGED`; 0 as long as only readers have opened the database.
+    /// A [`Mode`]; 0 as long as only readers have opened the database.
     mode: AtomicU32,
     _pad2: [u32; 11],
     current: AtomicU64,
@@ -316,13 +325,12 @@ pub(crate) enum Attached {
 
 impl Shared {
     /// Opens the lock file and takes a process slot. The gate is held until the caller has set the
-    /// first root. `logged`: whether commits go to the log, in which all writers must agree; `None`
-    /// for a reader.
+    /// first root. All writers must agree in `mode`; `None` for a reader.
     pub(crate) fn attach(
         path: &Path,
         identity: Identity,
         readers_max: u32,
-        logged: Option<bool>,
+        mode: Option<Mode>,
     ) -> Result<(Self, Attached)> {
         let file = File::options()
             .read(true)
@@ -356,13 +364,12 @@ impl Shared {
         let mut shared = Self::on_map(base, bytes, Some(file), path);
         let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
         let header = shared.header();
-        if let Some(logged) = logged {
-            let mode = if logged { LOGGED } else { NOT_LOGGED };
+        if let Some(mode) = mode {
             let found = header.mode.load(Ordering::Relaxed);
-            if found != 0 && found != mode {
+            if found != 0 && found != mode as u32 || mode == Mode::Agreed && !alone {
                 return Err(Error::DurabilityDiffers { path: path.into() });
             }
-            header.mode.store(mode, Ordering::Relaxed);
+            header.mode.store(mode as u32, Ordering::Relaxed);
         }
         shared.take_process_slot()?;
         Ok((shared, attached))
@@ -447,7 +454,9 @@ impl Shared {
             && header.boot_id[1].load(Ordering::Relaxed) == identity.boot_id[1]
             && header.data_inode.load(Ordering::Relaxed) == identity.inode
             && header.data_device.load(Ordering::Relaxed) == identity.device;
-        let left = same.then(|| self.root()).filter(|root| root.txn.0 > 0);
+        // Nobody may have agreed on what a process left whose commits need that.
+        let is_agreed = header.mode.load(Ordering::Relaxed) == Mode::Agreed as u32;
+        let left = (same && !is_agreed).then(|| self.root()).filter(|root| root.txn.0 > 0);
         header.layout_version.store(LAYOUT_VERSION, Ordering::Relaxed);
         header.readers_max.store(readers_max, Ordering::Relaxed);
         for i in 0..2 {
@@ -610,7 +619,8 @@ impl Shared {
 
     /// Whether the processes that write have their commits go to the log.
     pub(crate) fn is_logged(&self) -> bool {
-        self.header().mode.load(Ordering::Relaxed) == LOGGED
+        let mode = self.header().mode.load(Ordering::Relaxed);
+        mode == Mode::Logged as u32 || mode == Mode::Agreed as u32
     }
 
     /// This transaction, and all before it, have become durable.

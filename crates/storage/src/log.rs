@@ -299,6 +299,14 @@ impl Position {
     }
 }
 
+/// The transaction and the checksum of a whole record, if that follows one with the checksum
+/// `chain`.
+pub(crate) fn record_of(bytes: &[u8], chain: u64) -> Option<(TxnId, u64)> {
+    let fits = bytes.len() >= RECORD_HEADER_BYTES && get_u32(bytes, 8) as usize == bytes.len();
+    let checksum = fits.then(|| xxh3_64_with_seed(&bytes[8..], chain))?;
+    (checksum == get_u64(bytes, 0)).then(|| (TxnId(get_u64(bytes, 16)), checksum))
+}
+
 /// The two files, and who waits for them.
 pub(crate) struct Log {
     files: [Box<dyn LogFile>; 2],

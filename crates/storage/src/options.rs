@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::agreement::{Proposer, Proposing};
 use crate::slow_readers::SlowReaders;
 use crate::trace::{Tracer, WriteTrace};
 use crate::{Error, Result};
@@ -41,6 +42,11 @@ pub enum Durability {
     /// A commit returns at once. Steady points are made by [`crate::Database::sync`] and on closing
     /// only.
     NoSync,
+    /// A commit returns once others have agreed on its record: see [`Options::proposer`]. Nothing is
+    /// seen of it before. There is no log beside the data; steady points are made as with `Sync`.
+    /// After a crash the database is at its last steady point, and the records behind it have to
+    /// come from where they are kept ([`crate::Database::apply`]). One process at a time may write.
+    Agreed,
 }
 
 impl Durability {
@@ -102,6 +108,7 @@ pub struct Options {
     pub(crate) log_period: Duration,
     pub(crate) weak_reads: bool,
     pub(crate) tracer: Option<Tracer>,
+    pub(crate) proposer: Option<Proposing>,
     pub(crate) slow_readers: SlowReaders,
 }
 
@@ -122,6 +129,7 @@ impl Default for Options {
             log_period: Duration::from_secs(30),
             weak_reads: false,
             tracer: None,
+            proposer: None,
             slow_readers: SlowReaders::Grow,
         }
     }
@@ -245,6 +253,14 @@ impl Options {
         self
     }
 
+    /// Takes the records of commits to others, who agree on them: for `Durability::Agreed`, which
+    /// needs one.
+    #[must_use]
+    pub fn proposer(mut self, proposer: Arc<dyn Proposer>) -> Self {
+        self.proposer = Some(Proposing(proposer));
+        self
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         if let Some(size) = self.page_size
             && !(size.is_power_of_two() && (PAGE_SIZE_MIN..=PAGE_SIZE_MAX).contains(&size))
@@ -266,6 +282,10 @@ impl Options {
         }
         if self.log_bytes.is_some_and(|bytes| bytes < 64 << 10) {
             return Err(Error::InvalidOption { option: "log_bytes", reason: "must be at least 65536 (64 KiB)" });
+        }
+        if (self.durability == Durability::Agreed) != self.proposer.is_some() && !self.read_only {
+            let reason = "agreed and a proposer need each other";
+            return Err(Error::InvalidOption { option: "durability", reason });
         }
         if let Durability::Lazy { bytes: 0, .. } = self.durability {
             return Err(Error::InvalidOption { option: "durability", reason: "lazy needs a bound of at least 1 byte" });

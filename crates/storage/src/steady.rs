@@ -111,7 +111,11 @@ impl Core {
         // must see that.
         self.shared.begin_steady();
         self.unlock_writer(guard);
-        let result = self.make_steady(plan, &root, false);
+        let agreed = match &self.agreement {
+            Some(agreement) => agreement.wait(|| self.shared.visible() >= root.txn),
+            None => Ok(()),
+        };
+        let result = agreed.and_then(|()| self.make_steady(plan, &root, false));
         if result.is_ok() {
             self.shared.raise_steady(root.txn);
             self.shared.raise_visible(root.txn);
@@ -126,6 +130,10 @@ impl Core {
 
     /// Gives unused disk space back if nobody is writing. A writer would use it again soon.
     pub(crate) fn return_disk_space(&self) {
+        if self.agreement.is_some() {
+            // A transaction that only makes the file shorter is none that others know of.
+            return;
+        }
         let Ok(mut guard) = self.lock_writer(false) else { return };
         if self.shared.root().txn == self.shared.steady() {
             // Dead processes may pin pages at the file's end.
@@ -255,7 +263,7 @@ impl Core {
         self.trace(WriteKind::Steady, root.txn, None, || plan.runs.clone());
         let slot = 1 - last.1;
         if !one_flush {
-            if !alone && self.durability == Durability::Sync {
+            if !alone && matches!(self.durability, Durability::Sync | Durability::Agreed) {
                 self.write_out(plan.runs)?;
             }
             self.flush()?;

@@ -45,7 +45,7 @@ impl Ticket {
     /// As of [`Ticket::wait`].
     pub fn flush_if_alone(&self) -> Result<bool> {
         let core = &self.handle.core;
-        if !self.is_durable() && core.log.is_alone() {
+        if core.agreement.is_none() && !self.is_durable() && core.log.is_alone() {
             core.wait_durable(self.txn)?;
             core.log.was_alone();
         }
@@ -70,12 +70,18 @@ impl Future for Ticket {
             return Poll::Ready(Ok(self.txn));
         }
         // A flush that ended after the check above has woken nobody, so check again.
-        let more = core.log.wake_later(context.waker());
+        let more = match &core.agreement {
+            Some(agreement) => agreement.wake_later(context.waker()),
+            None => core.log.wake_later(context.waker()),
+        };
         if self.is_durable() {
             return Poll::Ready(Ok(self.txn));
         }
         if !more || core.ensure_usable().is_err() {
             return Poll::Ready(Err(Error::Poisoned));
+        }
+        if core.agreement.is_some() {
+            return Poll::Pending;
         }
         match self.handle.ask_for_flush() {
             Ok(()) => Poll::Pending,

@@ -12,7 +12,7 @@ use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle};
 use crate::lock_file::ROOTS;
-use crate::log::record::{Mark, Operation};
+use crate::log::record::{AGREED_BYTES_MAX, Mark, Operation};
 use crate::log::{Position, difference};
 use crate::node::key_bytes_max;
 use crate::options::Durability;
@@ -88,8 +88,10 @@ impl WriteTxn {
         let root = core.shared.root();
         work.begin(root.txn.next(), core.shared.steady());
         work.record.clear();
-        if !core.logged() {
-            work.record.give_up();
+        match core.durability {
+            Durability::Sync => {}
+            Durability::Agreed => work.record.allow_long(),
+            _ => work.record.give_up(),
         }
         Self {
             work: Some(work),
@@ -530,7 +532,10 @@ impl WriteTxn {
             (None, Durability::SyncNoLog) => Way::Steady,
             (None, _) if core.is_overdue(&before, work.space.new_pages()) => Way::Steady,
             (None, Durability::Sync) if work.record.is_too_long() => Way::Steady,
-            (None, Durability::Sync) => Way::Logged,
+            (None, Durability::Agreed) if work.record.is_too_long() => {
+                return Err(Error::TransactionTooLong { bytes_max: AGREED_BYTES_MAX });
+            }
+            (None, Durability::Sync | Durability::Agreed) => Way::Logged,
             (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
         };
         // Everything that can fail for lack of room is done before the transaction is closed.
@@ -539,7 +544,7 @@ impl WriteTxn {
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
             }
-            Way::Logged if core.log.reserve(before.log, work.record.bytes()).is_err() => {
+            Way::Logged if core.agreement.is_none() && core.log.reserve(before.log, work.record.bytes()).is_err() => {
                 // No room for the log. A steady point may need none, and frees the log's records.
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
@@ -565,7 +570,10 @@ impl WriteTxn {
             Way::Steady => core.sync_commit(work, &mut root)?,
             Way::Logged => {
                 let record = &mut work.record;
-                root.log = core.log.append(before.log, record, txn).inspect_err(|_| core.poison())?;
+                root.log = match &core.agreement {
+                    Some(agreement) => agreement.propose(before.log, record, txn),
+                    None => core.log.append(before.log, record, txn).inspect_err(|_| core.poison())?,
+                };
             }
             Way::Weak(position) => root.log = position,
         }

@@ -66,7 +66,7 @@ impl Writers {
     pub(crate) fn new(workspace: Workspace, durability: Durability) -> Self {
         let passes_max = match durability {
             // Compared with a flush, a switch is cheap.
-            Durability::Sync | Durability::SyncNoLog => 4,
+            Durability::Sync | Durability::SyncNoLog | Durability::Agreed => 4,
             Durability::Lazy { .. } | Durability::NoSync => 64,
         };
         Self { workspace: Arc::new(Mutex::new(workspace)), turns: Turns::new(passes_max) }

@@ -5,7 +5,7 @@ use super::*;
 
 fn attach(path: &Path) -> Shared {
     let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
-    let (shared, _) = Shared::attach(path, identity, 8, Some(false)).unwrap();
+    let (shared, _) = Shared::attach(path, identity, 8, Some(Mode::NotLogged)).unwrap();
     shared.open_gate();
     shared
 }

@@ -20,6 +20,9 @@ use crate::{Error, Result, TableKind};
 /// The longest record. A transaction that would need a longer one makes a steady point instead.
 pub(crate) const BYTES_MAX: usize = 1 << 20;
 
+/// The longest record that others agree on: it is in memory as a whole.
+pub(crate) const AGREED_BYTES_MAX: usize = 512 << 20;
+
 // ON DISK: never renumber.
 const TABLE: u8 = 1;
 const CREATE: [u8; 3] = [2, 3, 4];
@@ -57,6 +60,8 @@ pub(crate) struct Builder {
     /// Where the name of the current table stands; 0 for none.
     table: usize,
     too_long: bool,
+    /// It may be as long as others agree on.
+    is_agreed: bool,
 }
 
 /// A place in a record to go back to.
@@ -74,6 +79,12 @@ impl Builder {
         self.bytes.resize(RECORD_HEADER_BYTES, 0);
         self.table = 0;
         self.too_long = false;
+        self.is_agreed = false;
+    }
+
+    /// Others agree on the record: it may be longer than one of the log.
+    pub(crate) fn allow_long(&mut self) {
+        self.is_agreed = true;
     }
 
     /// Whether the transaction is too long for a record.
@@ -149,7 +160,8 @@ impl Builder {
         // The bound of a range may be longer than any key. Then the transaction makes a steady
         // point, too.
         let fits = key.is_none_or(|key| key.len() <= usize::from(u16::MAX));
-        if !fits || self.bytes.len() + length + 8 > BYTES_MAX {
+        let bytes_max = if self.is_agreed { AGREED_BYTES_MAX } else { BYTES_MAX };
+        if !fits || self.bytes.len() + length + 8 > bytes_max {
             self.too_long = true;
         }
         if self.too_long {
