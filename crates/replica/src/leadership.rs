@@ -10,7 +10,11 @@
 //!
 //! Invariants:
 //! 1. Nothing is appended under an epoch once its leader's key is gone.
-//! 2. A node that campaigns and leads already gets its leadership again, with the same epoch.
+//! 2. A node that campaigns and leads already gets its leadership again, with the same epoch, unless
+//!    it has begun to resign that one: the resignation may still arrive, so it is repeated first.
+//! 3. While [`Leadership::certain_for`] is not zero, nobody else is elected.
+
+use std::time::Duration;
 
 use crate::append::Appender;
 use crate::cluster::{Cluster, Error, Leader};
@@ -68,9 +72,9 @@ impl Membership {
     /// gives its leadership.
     pub async fn campaign(&self, db: &Database, reservation: Reservation) -> Result<Campaign, Error> {
         let (leader_key, successor_key) = (self.cluster.keys.leader(db), self.cluster.keys.successor(db));
-        // A reservation that this node may use, and the second try with it.
+        // A reservation that this node may use: the next try uses it.
         let mut reserved = None;
-        for _ in 0..2 {
+        for _ in 0..3 {
             let mut then = vec![Operation::Put {
                 key: leader_key.clone(),
                 value: encode_node(self.node()),
@@ -90,12 +94,15 @@ impl Membership {
                 return Ok(Campaign::Elected(self.leadership(db, Epoch(done.revision.0))));
             }
             if let Some(leader) = self.cluster.leader_in(&done.read[0])? {
-                let is_ours = leader.lease == self.lease() && leader.node.id == self.node().id;
-                return Ok(if is_ours {
-                    Campaign::Elected(self.leadership(db, leader.epoch))
-                } else {
-                    Campaign::Led(leader)
-                });
+                if leader.lease != self.lease() || leader.node.id != self.node().id {
+                    return Ok(Campaign::Led(leader));
+                }
+                let leadership = self.leadership(db, leader.epoch);
+                if !self.is_resigning(leader.epoch) {
+                    return Ok(Campaign::Elected(leadership));
+                }
+                leadership.resign(None).await?;
+                continue;
             }
             let Some(found) = done.read[1].first() else { continue };
             let successor =
@@ -145,14 +152,21 @@ impl Leadership {
         Compare::Created(self.key(), Revision(self.epoch.0))
     }
 
-    /// Asks the service whether this node leads. Costs a round trip; [`Membership::lease_left`] does
-    /// not, and is enough where its margin is trusted.
+    /// Asks the service whether this node leads. Costs a round trip; [`Leadership::certain_for`]
+    /// does not, and is enough where its margin is trusted.
     ///
     /// # Errors
     /// [`Error`].
     pub async fn confirm(&self) -> Result<bool, Error> {
         let leader = self.cluster().leader(&self.db).await?;
         Ok(leader.is_some_and(|leader| leader.epoch == self.epoch))
+    }
+
+    /// How much longer the node certainly leads: [`Membership::lease_left`], or zero once it has
+    /// begun to resign.
+    #[must_use]
+    pub fn certain_for(&self) -> Duration {
+        if self.membership.is_resigning(self.epoch) { Duration::ZERO } else { self.membership.lease_left() }
     }
 
     /// Reads the end of the log, and appends from there on. What an earlier leader had under way
@@ -182,6 +196,7 @@ impl Leadership {
             });
         }
         let txn = Txn { compares: vec![self.fence()], then, otherwise: Vec::new() };
+        self.membership.note_resigning(self.epoch);
         match self.cluster().coordinator.transact(txn).await {
             Ok(done) => Ok(if done.held { Resigned::Done } else { Resigned::WasOver }),
             Err(Failure::Refused(crate::coordinator::Refusal::NoLease)) => Ok(Resigned::NoSuchMember),

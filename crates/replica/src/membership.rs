@@ -13,6 +13,7 @@
 //! 1. A moment that [`Membership::lease_left`] calls valid is before the lease's end at the service.
 //! 2. Nothing but [`Membership::keep_alive`] wakes up while nothing happens.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::{Cluster, Error};
 use crate::coordinator::{Compare, Failure, Get, LeaseId, Moment, Operation, Refusal, Txn};
+use crate::entry::Epoch;
 use crate::keys::{decode_node, encode_node};
 use crate::names::Node;
 
@@ -77,6 +79,8 @@ struct Shared {
     node: Node,
     lease: LeaseId,
     state: Mutex<Lease>,
+    /// Epochs that this node has begun to resign. A request that does so may arrive late.
+    resigning: Mutex<BTreeSet<Epoch>>,
 }
 
 struct Lease {
@@ -118,7 +122,10 @@ impl Cluster {
             return Err(JoinError::NameTaken { holder });
         }
         let state = Mutex::new(Lease { ttl, valid_until: sent.after(certain(ttl)), is_lost: false });
-        Ok(Membership { cluster: self.clone(), shared: Arc::new(Shared { node, lease, state }) })
+        Ok(Membership {
+            cluster: self.clone(),
+            shared: Arc::new(Shared { node, lease, state, resigning: Mutex::default() }),
+        })
     }
 }
 
@@ -153,6 +160,14 @@ impl Membership {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.shared.state.lock().is_lost
+    }
+
+    pub(crate) fn note_resigning(&self, epoch: Epoch) {
+        self.shared.resigning.lock().insert(epoch);
+    }
+
+    pub(crate) fn is_resigning(&self, epoch: Epoch) -> bool {
+        self.shared.resigning.lock().contains(&epoch)
     }
 
     /// Keeps the lease alive until it has ended. The server runs this as a task of its own. It is

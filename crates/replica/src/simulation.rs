@@ -8,7 +8,7 @@
 //! use colibri_replica::simulation::Simulation;
 //! use colibri_replica::{Cluster, JoinOptions, Node, NodeId};
 //!
-//! let mut simulation = Simulation::new(1);
+//! let simulation = Simulation::new(1);
 //! let cluster = Cluster::new(simulation.connect("n1"), "example");
 //! let node = Node { id: NodeId::new("n1")?, address: "h1:5432".to_owned() };
 //! let joining = cluster.clone();
@@ -41,11 +41,13 @@
 
 mod store;
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::future::Future;
 use std::ops::{Range, RangeInclusive};
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -96,12 +98,20 @@ const VALUE_BYTES_MAX: usize = 1 << 20;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A service, its nodes' tasks, and their time.
+/// A service, its nodes' tasks, and their time. Copies are the same simulation; they stay in one
+/// thread.
+#[derive(Clone)]
 pub struct Simulation {
     world: Arc<Mutex<World>>,
-    tasks: BTreeMap<u64, (String, Task)>,
-    next_task: u64,
+    tasks: Rc<RefCell<Tasks>>,
     woken: Arc<Mutex<Woken>>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    /// By number: the node, and the task unless it is running.
+    tasks: BTreeMap<u64, (String, Option<Task>)>,
+    last: u64,
 }
 
 #[derive(Default)]
@@ -144,7 +154,7 @@ impl Simulation {
             next_watch: 0,
             request_count: 0,
         };
-        Self { world: Arc::new(Mutex::new(world)), tasks: BTreeMap::new(), next_task: MAIN + 1, woken: Arc::default() }
+        Self { world: Arc::new(Mutex::new(world)), tasks: Rc::default(), woken: Arc::default() }
     }
 
     /// A node's connection to the service.
@@ -154,25 +164,31 @@ impl Simulation {
     }
 
     /// Runs a future as a task of a node, until it ends or the node is killed.
-    pub fn spawn(&mut self, node: &str, future: impl Future<Output = ()> + 'static) {
-        let task = self.next_task;
-        self.next_task += 1;
-        self.tasks.insert(task, (node.to_owned(), Box::pin(future)));
+    pub fn spawn(&self, node: &str, future: impl Future<Output = ()> + 'static) {
+        let task = {
+            let mut tasks = self.tasks.borrow_mut();
+            tasks.last += 1;
+            let task = tasks.last;
+            tasks.tasks.insert(task, (node.to_owned(), Some(Box::pin(future))));
+            task
+        };
         Arc::new(TaskWaker { task, woken: self.woken.clone() }).wake();
     }
 
     /// Ends a node's tasks where they are. Its requests under way go on.
-    pub fn kill(&mut self, node: &str) {
-        self.tasks.retain(|_, (of, _)| of != node);
+    pub fn kill(&self, node: &str) {
+        let killed: Vec<_> = self.tasks.borrow_mut().tasks.extract_if(.., |_, (of, _)| of == node).collect();
+        // Dropped when the tasks are not borrowed any more.
+        drop(killed);
     }
 
     /// Sets what goes wrong from now on.
-    pub fn set_faults(&mut self, faults: Faults) {
+    pub fn set_faults(&self, faults: Faults) {
         self.world.lock().faults = faults;
     }
 
     /// Cuts a node off from the service.
-    pub fn cut(&mut self, node: &str) {
+    pub fn cut(&self, node: &str) {
         let mut world = self.world.lock();
         world.cut.insert(node.to_owned());
         let broken: Vec<u64> =
@@ -183,38 +199,38 @@ impl Simulation {
     }
 
     /// Ends a node's cut.
-    pub fn heal(&mut self, node: &str) {
+    pub fn heal(&self, node: &str) {
         self.world.lock().cut.remove(node);
     }
 
     /// Ends a lease now.
-    pub fn expire(&mut self, lease: LeaseId) {
+    pub fn expire(&self, lease: LeaseId) {
         let mut world = self.world.lock();
         world.lease_ends.remove(&lease);
         world.changed(|store| store.revoke(lease));
     }
 
     /// Forgets all states before the newest one.
-    pub fn compact(&mut self) {
+    pub fn compact(&self) {
         let mut world = self.world.lock();
         let newest = world.store.revision();
         world.store.compact(newest);
     }
 
     /// Sets the quota in bytes. Writes beyond it are refused.
-    pub fn set_quota(&mut self, bytes: Option<u64>) {
+    pub fn set_quota(&self, bytes: Option<u64>) {
         self.world.lock().store.quota_bytes = bytes;
     }
 
     /// Sets the size of a value that fits into a transaction, so that small records have parts. For
     /// all nodes, before the first append.
-    pub fn set_value_bytes_max(&mut self, bytes: usize) {
+    pub fn set_value_bytes_max(&self, bytes: usize) {
         self.world.lock().store.value_bytes_max = bytes;
     }
 
     /// From now on compares of keys that begin so hold always. With it a test proves that it would
     /// notice a compare that was left out.
-    pub fn ignore_compares_of(&mut self, prefix: &[u8]) {
+    pub fn ignore_compares_of(&self, prefix: &[u8]) {
         self.world.lock().store.ignored_compares = Some(prefix.to_vec());
     }
 
@@ -243,7 +259,7 @@ impl Simulation {
     }
 
     /// Lets all tasks run until so much time has passed.
-    pub fn run_for(&mut self, duration: Duration) {
+    pub fn run_for(&self, duration: Duration) {
         let end = self.now().after(duration);
         loop {
             self.poll_woken(None);
@@ -260,7 +276,7 @@ impl Simulation {
     ///
     /// # Panics
     /// If the future waits, and nothing is under way that could wake it.
-    pub fn block_on<T>(&mut self, future: impl Future<Output = T>) -> T {
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut result = None;
         Arc::new(TaskWaker { task: MAIN, woken: self.woken.clone() }).wake();
@@ -279,7 +295,7 @@ impl Simulation {
     }
 
     /// Polls what was woken; gives whether the main future has ended.
-    fn poll_woken(&mut self, mut main: Option<&mut dyn FnMut(&mut Context<'_>) -> bool>) -> bool {
+    fn poll_woken(&self, mut main: Option<&mut dyn FnMut(&mut Context<'_>) -> bool>) -> bool {
         loop {
             let task = {
                 let mut woken = self.woken.lock();
@@ -293,11 +309,20 @@ impl Simulation {
                 if main.as_mut().is_some_and(|main| main(&mut context)) {
                     return true;
                 }
-            } else if let Some((_, future)) = self.tasks.get_mut(&task)
-                && future.as_mut().poll(&mut context).is_ready()
-            {
-                self.tasks.remove(&task);
+                continue;
             }
+            let taken = self.tasks.borrow_mut().tasks.get_mut(&task).and_then(|(_, future)| future.take());
+            let Some(mut future) = taken else { continue };
+            let is_ready = future.as_mut().poll(&mut context).is_ready();
+            let mut tasks = self.tasks.borrow_mut();
+            if is_ready {
+                tasks.tasks.remove(&task);
+            } else if let Some((_, place)) = tasks.tasks.get_mut(&task) {
+                *place = Some(future);
+                continue;
+            }
+            drop(tasks);
+            drop(future);
         }
     }
 }

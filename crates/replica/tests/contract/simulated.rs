@@ -62,7 +62,7 @@ macro_rules! on_the_simulation {
     ($($name:ident)*) => {$(
         #[test]
         fn $name() {
-            let mut simulation = Simulation::new(7);
+            let simulation = Simulation::new(7);
             simulation.set_value_bytes_max(ENTRY_BYTES_MAX);
             crate::suite::$name(&mut Simulated(simulation));
         }
