@@ -85,6 +85,9 @@ struct Unfinished {
 }
 
 enum Source {
+    /// A watch has ended: after a pause, read. Without the pause, a watch that ends at once each
+    /// time would keep the service and this node busy.
+    Cut,
     Reading,
     Watching(Box<dyn Watch>),
 }
@@ -159,6 +162,11 @@ impl Follower {
 
     async fn advance(&mut self) -> Result<(), FollowError> {
         match &mut self.source {
+            Source::Cut => {
+                self.backoff.wait(&*self.cluster.coordinator).await;
+                self.source = Source::Reading;
+                Ok(())
+            }
             Source::Reading => self.read_page().await,
             Source::Watching(watch) => {
                 let event = poll_fn(|context| watch.poll_next(context)).await;
@@ -235,7 +243,7 @@ impl Follower {
                 }
             }
             WatchEvent::Cut | WatchEvent::Compacted => {
-                self.source = Source::Reading;
+                self.source = Source::Cut;
                 self.is_current = false;
             }
         }

@@ -1,10 +1,12 @@
 //! (doc to come)
 
+mod address;
 mod append;
 mod backoff;
 mod cluster;
 pub mod coordinator;
 mod entry;
+pub mod etcd;
 mod follow;
 mod keys;
 mod leadership;
@@ -15,6 +17,7 @@ mod quota;
 pub mod simulation;
 mod trim;
 
+pub use address::{Address, AddressError, Credentials, Tls};
 pub use append::{Appender, Outcome, Resolution, Staged};
 pub use cluster::{Cluster, Error, Leader, LogRange, Member};
 pub use entry::{Chain, Epoch, Point, Position};

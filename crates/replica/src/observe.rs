@@ -56,7 +56,11 @@ impl<T: Clone> Observer<T> {
                 None => self.read().await?,
                 Some(watch) => match poll_fn(|context| watch.poll_next(context)).await {
                     WatchEvent::Changes(changes) => changes.into_iter().for_each(|change| self.take(change)),
-                    WatchEvent::Cut | WatchEvent::Compacted => self.watch = None,
+                    // The pause is for a watch that ends at once each time.
+                    WatchEvent::Cut | WatchEvent::Compacted => {
+                        self.watch = None;
+                        self.backoff.wait(&*self.coordinator).await;
+                    }
                 },
             }
         }

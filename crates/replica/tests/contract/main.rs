@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod on_etcd;
+mod servers;
 mod simulated;
 mod suite;
 mod support;
