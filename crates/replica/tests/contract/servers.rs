@@ -48,11 +48,20 @@ pub(crate) struct TlsFiles {
     pub(crate) client: (PathBuf, PathBuf),
 }
 
+/// How etcd is started.
+#[derive(Default)]
+pub(crate) struct Start<'a> {
+    /// With TLS, and certificates asked of clients.
+    pub(crate) tls: Option<&'a TlsFiles>,
+    /// Further arguments.
+    pub(crate) arguments: &'a [&'a str],
+}
+
 /// Members of etcd on loopback, in a directory that goes away with them. Dropping it ends them.
 pub(crate) struct Servers {
     members: Vec<Child>,
     pub(crate) endpoints: Vec<SocketAddr>,
-    dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
 }
 
 /// A port that nobody listens on now.
@@ -62,23 +71,23 @@ fn free_port() -> u16 {
 
 impl Servers {
     /// So many members, ready to serve; `None` where etcd is not installed.
-    pub(crate) fn start(count: usize, tls: Option<&TlsFiles>) -> Option<Self> {
+    pub(crate) fn start(count: usize, start: &Start<'_>) -> Option<Self> {
         let program = program()?;
         // Another process may take a port between the look and the start: then once more.
         for _ in 0..5 {
-            if let Some(servers) = Self::try_start(&program, count, tls) {
+            if let Some(servers) = Self::try_start(&program, count, start) {
                 return Some(servers);
             }
         }
         panic!("etcd does not start");
     }
 
-    fn try_start(program: &Path, count: usize, tls: Option<&TlsFiles>) -> Option<Self> {
+    fn try_start(program: &Path, count: usize, start: &Start<'_>) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
         let peers: Vec<String> =
             ports.iter().enumerate().map(|(n, (_, peer))| format!("m{n}=http://127.0.0.1:{peer}")).collect();
-        let scheme = if tls.is_some() { "https" } else { "http" };
+        let scheme = if start.tls.is_some() { "https" } else { "http" };
         let members = ports.iter().enumerate().map(|(n, (client, peer))| {
             let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
             let mut command = Command::new(program);
@@ -86,7 +95,8 @@ impl Servers {
             command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
             command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
             command.args(["--initial-cluster", &peers.join(","), "--log-level", "error", "--logger", "zap"]);
-            if let Some(tls) = tls {
+            command.args(start.arguments);
+            if let Some(tls) = start.tls {
                 command.arg("--cert-file").arg(&tls.server.0).arg("--key-file").arg(&tls.server.1);
                 command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(&tls.ca);
             }
@@ -94,7 +104,7 @@ impl Servers {
         });
         let members = members.collect();
         let endpoints = ports.iter().map(|(client, _)| SocketAddr::from(([127, 0, 0, 1], *client))).collect();
-        let mut servers = Self { members, endpoints, dir };
+        let mut servers = Self { members, endpoints, _dir: dir };
         let end = Instant::now() + Duration::from_secs(30);
         while !servers.endpoints.iter().all(|endpoint| TcpStream::connect(endpoint).is_ok()) {
             let has_ended = |member: &mut Child| member.try_wait().unwrap().is_some();
@@ -117,9 +127,18 @@ impl Servers {
         self.members[member].wait().unwrap();
     }
 
-    /// The directory with their data.
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
+    /// A call of the first member's HTTP interface: what an operator does with `etcdctl`.
+    pub(crate) fn post(&self, path: &str, json: &str) -> String {
+        let mut stream = TcpStream::connect(self.endpoints[0]).unwrap();
+        let length = json.len();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(json.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        answer
     }
 }
 

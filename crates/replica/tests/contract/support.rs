@@ -76,6 +76,12 @@ pub(crate) fn join_only(bed: &mut dyn Bed, name: &str) -> Membership {
     run(bed, async move { cluster.join(node, JoinOptions { lease_ttl: TTL, ..JoinOptions::default() }).await.unwrap() })
 }
 
+/// A node that has joined with a lease for the whole test, which nobody keeps alive.
+pub(crate) async fn join_with(cluster: &Cluster, name: &str) -> Membership {
+    let options = JoinOptions { lease_ttl: Duration::from_secs(60), ..JoinOptions::default() };
+    cluster.join(node(name), options).await.unwrap()
+}
+
 pub(crate) async fn elected(membership: &Membership) -> Leadership {
     match membership.campaign(&db(), Reservation::Heed).await.unwrap() {
         Campaign::Elected(leadership) => leadership,
