@@ -25,8 +25,13 @@ use crate::entry::{Chain, Epoch, Point, Position, decode};
 use crate::keys::position_of;
 use crate::names::Database;
 
-/// Entries of a page. With entries of the largest size, a page is this many times 1.5 MiB.
-const PAGE_ENTRIES_MAX: usize = 16;
+/// Entries of a page. The number follows the size of the entries: small ones are read many at a time,
+/// and a page of the largest ones stays below the limit of an answer (`etcd/link.rs`).
+const PAGE_ENTRIES: std::ops::RangeInclusive<usize> = 16..=128;
+/// A page with fewer bytes makes the next one larger.
+const PAGE_BYTES_LOW: usize = 1 << 20;
+/// A page with more bytes makes the next one smaller.
+const PAGE_BYTES_HIGH: usize = 8 << 20;
 
 /// A record of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +106,7 @@ pub struct Follower {
     unfinished: Option<Unfinished>,
     ready: VecDeque<Record>,
     source: Source,
+    page_entries: usize,
     backoff: Backoff,
     is_current: bool,
 }
@@ -115,6 +121,7 @@ impl Follower {
             unfinished: None,
             ready: VecDeque::new(),
             source: Source::Reading,
+            page_entries: *PAGE_ENTRIES.start(),
             backoff: Backoff::default(),
             is_current: false,
         }
@@ -179,7 +186,7 @@ impl Follower {
         let keys = &self.cluster.keys;
         // The entry before the point tells whether it is the log's.
         let from = self.at.next.before().unwrap_or(Position::FIRST);
-        let page = Get::range(keys.entries_from(&self.db, from)).at_most(PAGE_ENTRIES_MAX);
+        let page = Get::range(keys.entries_from(&self.db, from)).at_most(self.page_entries);
         let done = match self.cluster.read([page, Get::key(&keys.trim(&self.db))]).await {
             Ok(done) => done,
             Err(Failure::Refused(refusal)) => {
@@ -204,7 +211,14 @@ impl Follower {
             }
             self.take_entry(position, &key.value)?;
         }
-        if done.read[0].len() < PAGE_ENTRIES_MAX {
+        let is_last = done.read[0].len() < self.page_entries;
+        let bytes: usize = done.read[0].iter().map(|key| key.value.len()).sum();
+        self.page_entries = match bytes {
+            ..PAGE_BYTES_LOW => (self.page_entries * 2).min(*PAGE_ENTRIES.end()),
+            PAGE_BYTES_HIGH.. => (self.page_entries / 2).max(*PAGE_ENTRIES.start()),
+            _ => self.page_entries,
+        };
+        if is_last {
             let from = Revision(done.revision.0 + 1);
             let keys = self.cluster.keys.entries(&self.db);
             self.source = Source::Watching(self.cluster.coordinator.watch(keys, from));

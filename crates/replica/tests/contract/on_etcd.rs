@@ -13,7 +13,7 @@ use colibri_replica::etcd::{Etcd, EtcdOptions};
 use colibri_replica::{Address, Cluster, JoinOptions, Level, Outcome};
 
 use crate::servers::{Relay, Servers, Start, TlsFiles, block_on, not_run};
-use crate::support::{Bed, Boxed, append, db, elected, join_with, node, take, texts};
+use crate::support::{Bed, Boxed, append, db, elected, join, join_with, node, take, texts};
 
 /// One member serves all tests that run at the same time. The last of them ends it.
 fn shared_servers() -> Option<Arc<Servers>> {
@@ -162,6 +162,26 @@ fn appends_go_on_when_a_member_is_killed() {
     let lonely = appender.stage(b"lonely");
     assert!(matches!(block_on(lonely.append()), Outcome::Unknown(_) | Outcome::NotSent(_)));
     assert!(block_on(cluster.leader(&db())).is_err(), "a serializable read would have been answered");
+}
+
+#[test]
+fn a_network_that_goes_silent_is_noticed_by_the_keepalive() {
+    let Some(mut bed) = OnEtcd::start() else {
+        return not_run("a_network_that_goes_silent_is_noticed_by_the_keepalive");
+    };
+    let (standby, leader) = (join(&mut bed, "standby"), join(&mut bed, "leader"));
+    let mut appender = block_on(async { elected(&leader).await.appender().await.unwrap() });
+    let mut follower = standby.cluster().follow(&db(), standby.cluster().start(&db()));
+    block_on(append(&mut appender, b"0"));
+    assert_eq!(texts(&block_on(take(&mut follower, 1))), ["0"]);
+    block_on(append(&mut appender, b"1"));
+    assert_eq!(texts(&block_on(take(&mut follower, 1))), ["1"]);
+    // Nobody closes the connection, and the follower itself sends nothing.
+    bed.relays["standby"].silence();
+    block_on(append(&mut appender, b"2"));
+    let begun = Instant::now();
+    assert_eq!(texts(&block_on(take(&mut follower, 1))), ["2"]);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
 /// Appends and follows: what every way to connect has to carry.

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
@@ -164,6 +164,9 @@ pub(crate) struct Relay {
 #[derive(Default)]
 struct Shared {
     mode: AtomicU8,
+    /// Connections with a lower number pass nothing on, and are not closed.
+    silent_below: AtomicU32,
+    last: AtomicU32,
     has_ended: AtomicBool,
     connections: Mutex<Vec<TcpStream>>,
 }
@@ -198,8 +201,9 @@ impl Relay {
                 let (from_node, to_node) = (node.try_clone().unwrap(), node);
                 let (from_etcd, to_etcd) = (etcd.try_clone().unwrap(), etcd);
                 let (one, other) = (serving.clone(), serving.clone());
-                std::thread::spawn(move || pass_on(from_node, to_etcd, &one, false));
-                std::thread::spawn(move || pass_on(from_etcd, to_node, &other, true));
+                let number = serving.last.fetch_add(1, Ordering::SeqCst) + 1;
+                std::thread::spawn(move || pass_on(from_node, to_etcd, &one, number, false));
+                std::thread::spawn(move || pass_on(from_etcd, to_node, &other, number, true));
             }
         });
         Self { address, shared }
@@ -214,6 +218,11 @@ impl Relay {
         self.shared.mode.store(LOSE_ANSWERS, Ordering::SeqCst);
     }
 
+    /// The connections that there are pass nothing on any more, and nobody is told. New ones do.
+    pub(crate) fn silence(&self) {
+        self.shared.silent_below.store(self.shared.last.load(Ordering::SeqCst) + 1, Ordering::SeqCst);
+    }
+
     pub(crate) fn heal(&self) {
         // Connections that have lost bytes are of no use.
         self.shared.end_connections();
@@ -221,13 +230,14 @@ impl Relay {
     }
 }
 
-fn pass_on(mut from: TcpStream, mut to: TcpStream, shared: &Shared, are_answers: bool) {
+fn pass_on(mut from: TcpStream, mut to: TcpStream, shared: &Shared, number: u32, are_answers: bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read) = from.read(&mut buffer) {
         if read == 0 {
             break;
         }
-        let is_lost = are_answers && shared.mode.load(Ordering::SeqCst) == LOSE_ANSWERS;
+        let is_lost = are_answers && shared.mode.load(Ordering::SeqCst) == LOSE_ANSWERS
+            || number < shared.silent_below.load(Ordering::SeqCst);
         if !is_lost && to.write_all(&buffer[..read]).is_err() {
             break;
         }
