@@ -18,18 +18,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::cluster::{Error, Leader};
+use crate::cluster::{Error, Leader, Tail};
 use crate::coordinator::{Compare, Failure, Get, KeyValue, Operation, Refusal, Revision, Txn};
 use crate::entry::{Chain, Epoch, HEADER_BYTES, Kind, Point, Position, decode, encode};
 use crate::leadership::Leadership;
-
-/// The end of a log.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tail {
-    pub(crate) at: Point,
-    pub(crate) epoch: Option<Epoch>,
-    pub(crate) bytes_total: u64,
-}
 
 /// Gives records their positions and their places in the chain, in the order in which they are
 /// staged. A leadership has one appender at a time: two would stage different records for one
@@ -103,8 +95,20 @@ pub enum Resolution {
     Trimmed,
 }
 
+impl Leadership {
+    /// Reads the end of the log, and appends from there on. What an earlier leader had under way
+    /// cannot come any more.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn appender(&self) -> Result<Appender, Error> {
+        let (tail, _) = self.cluster().tail(&self.db).await?;
+        Ok(Appender::new(self.clone(), tail))
+    }
+}
+
 impl Appender {
-    pub(crate) fn new(leadership: Leadership, tail: Tail) -> Self {
+    fn new(leadership: Leadership, tail: Tail) -> Self {
         Self { leadership, at: tail.at, bytes_total: tail.bytes_total }
     }
 

@@ -3,13 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::append::Tail;
 use crate::coordinator::{Coordinator, Done, Failure, Found, Get, Health, KeyValue, LeaseId, Operation, Txn};
 use crate::entry::{Epoch, Point, Position, decode};
-use crate::follow::Follower;
 use crate::keys::{Keys, TrimPoint, database_of, decode_node, decode_trim, position_of};
 use crate::names::{Database, Node};
-use crate::observe::Observer;
 use crate::quota::Usage;
 
 /// A cluster, by its name, as it is in a coordination service. Copies are the same cluster.
@@ -67,6 +64,14 @@ pub enum Error {
         /// What is wrong with its value.
         reason: &'static str,
     },
+}
+
+/// The end of a log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    pub(crate) at: Point,
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) bytes_total: u64,
 }
 
 impl Error {
@@ -133,25 +138,6 @@ impl Cluster {
         keys.first().map(decode).transpose()
     }
 
-    /// The leaders of all databases, as they change: one watch for all of them.
-    #[must_use]
-    pub fn observe_leaders(&self) -> Observer<(Database, Leader)> {
-        let decode = |key: &KeyValue| Some((database_of(&key.key)?, leader(key)?));
-        Observer::new(self.coordinator.clone(), self.keys.leaders(), decode)
-    }
-
-    /// The members, as they come and go.
-    #[must_use]
-    pub fn observe_members(&self) -> Observer<Member> {
-        Observer::new(self.coordinator.clone(), self.keys.members(), member)
-    }
-
-    /// Reads a database's log from a point on, and goes on with what is appended.
-    #[must_use]
-    pub fn follow(&self, db: &Database, from: Point) -> Follower {
-        Follower::new(self.clone(), db.clone(), from)
-    }
-
     /// What there is of a database's log: the newest state.
     ///
     /// # Errors
@@ -210,10 +196,10 @@ impl Cluster {
     }
 }
 
-fn member(key: &KeyValue) -> Option<Member> {
+pub(crate) fn member(key: &KeyValue) -> Option<Member> {
     Some(Member { node: decode_node(&key.value)?, lease: key.lease? })
 }
 
-fn leader(key: &KeyValue) -> Option<Leader> {
+pub(crate) fn leader(key: &KeyValue) -> Option<Leader> {
     Some(Leader { node: decode_node(&key.value)?, epoch: Epoch(key.created.0), lease: key.lease? })
 }

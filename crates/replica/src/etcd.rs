@@ -51,16 +51,16 @@ const VALUE_BYTES_MAX: usize = 1 << 20;
 /// Limits of time.
 #[derive(Debug, Clone, Copy)]
 pub struct EtcdOptions {
-    /// A call without an answer ends after this time, with an unknown outcome. A part of the lease's
-    /// life, so that a lost keepalive can be repeated.
+    /// A call without an answer ends after this time, with an unknown outcome; making a connection for
+    /// it comes on top. A third of the lease's life or less, so that a lost keepalive can be repeated.
     pub request_timeout: Duration,
-    /// A connection to a member that is not made in this time is given up.
+    /// A connection to a member that is not made in this time is given up, and the next one tried.
     pub connect_timeout: Duration,
 }
 
 impl Default for EtcdOptions {
     fn default() -> Self {
-        Self { request_timeout: Duration::from_millis(1500), connect_timeout: Duration::from_millis(500) }
+        Self { request_timeout: Duration::from_millis(1500), connect_timeout: Duration::from_secs(1) }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// Why a log cannot be followed from this point on. Trying again gives the same.
+/// Why a log cannot be followed from this point on. The follower gives the same from then on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
     /// The entries at the point were trimmed: the node is too far behind, and has to be seeded
@@ -109,10 +109,19 @@ pub struct Follower {
     page_entries: usize,
     backoff: Backoff,
     is_current: bool,
+    failed: Option<FollowError>,
+}
+
+impl Cluster {
+    /// Reads a database's log from a point on, and goes on with what is appended.
+    #[must_use]
+    pub fn follow(&self, db: &Database, from: Point) -> Follower {
+        Follower::new(self.clone(), db.clone(), from)
+    }
 }
 
 impl Follower {
-    pub(crate) fn new(cluster: Cluster, db: Database, from: Point) -> Self {
+    fn new(cluster: Cluster, db: Database, from: Point) -> Self {
         Self {
             cluster,
             db,
@@ -124,6 +133,7 @@ impl Follower {
             page_entries: *PAGE_ENTRIES.start(),
             backoff: Backoff::default(),
             is_current: false,
+            failed: None,
         }
     }
 
@@ -168,6 +178,15 @@ impl Follower {
     }
 
     async fn advance(&mut self) -> Result<(), FollowError> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        let result = self.read_or_wait().await;
+        self.failed = result.as_ref().err().cloned();
+        result
+    }
+
+    async fn read_or_wait(&mut self) -> Result<(), FollowError> {
         match &mut self.source {
             Source::Cut => {
                 self.backoff.wait(&*self.cluster.coordinator).await;

@@ -16,7 +16,6 @@
 
 use std::time::Duration;
 
-use crate::append::Appender;
 use crate::cluster::{Cluster, Error, Leader};
 use crate::coordinator::{Compare, Failure, Get, Operation, Revision, Txn, only};
 use crate::entry::Epoch;
@@ -167,16 +166,6 @@ impl Leadership {
     #[must_use]
     pub fn certain_for(&self) -> Duration {
         if self.membership.is_resigning(self.epoch) { Duration::ZERO } else { self.membership.lease_left() }
-    }
-
-    /// Reads the end of the log, and appends from there on. What an earlier leader had under way
-    /// cannot come any more.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn appender(&self) -> Result<Appender, Error> {
-        let (tail, _) = self.cluster().tail(&self.db).await?;
-        Ok(Appender::new(self.clone(), tail))
     }
 
     /// Gives the leadership up, for a successor or for whoever comes first. Appends under way are

@@ -9,8 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::backoff::Backoff;
-use crate::cluster::Error;
+use crate::cluster::{Cluster, Error, Leader, Member, leader, member};
 use crate::coordinator::{Change, Coordinator, Failure, Get, KeyValue, Revision, Watch, WatchEvent};
+use crate::keys::database_of;
+use crate::names::Database;
 
 /// A change of what is observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +34,23 @@ pub struct Observer<T> {
     backoff: Backoff,
 }
 
+impl Cluster {
+    /// The leaders of all databases, as they change: one watch for all of them.
+    #[must_use]
+    pub fn observe_leaders(&self) -> Observer<(Database, Leader)> {
+        let decode = |key: &KeyValue| Some((database_of(&key.key)?, leader(key)?));
+        Observer::new(self.coordinator.clone(), self.keys.leaders(), decode)
+    }
+
+    /// The members, as they come and go.
+    #[must_use]
+    pub fn observe_members(&self) -> Observer<Member> {
+        Observer::new(self.coordinator.clone(), self.keys.members(), member)
+    }
+}
+
 impl<T: Clone> Observer<T> {
-    pub(crate) fn new(
-        coordinator: Arc<dyn Coordinator>,
-        keys: Range<Vec<u8>>,
-        decode: fn(&KeyValue) -> Option<T>,
-    ) -> Self {
+    fn new(coordinator: Arc<dyn Coordinator>, keys: Range<Vec<u8>>, decode: fn(&KeyValue) -> Option<T>) -> Self {
         let (known, ready) = (BTreeMap::new(), VecDeque::new());
         Self { coordinator, keys, decode, known, ready, watch: None, backoff: Backoff::default() }
     }

@@ -34,6 +34,7 @@ pub(super) struct Link {
     endpoints: Vec<Endpoint>,
     credentials: Option<Credentials>,
     request_timeout: Duration,
+    connect_timeout: Duration,
     current: AsyncMutex<Current>,
     token: Mutex<Option<MetadataValue<tonic::metadata::Ascii>>>,
     /// The number of connections that were given up. Watches wait for its change.
@@ -84,6 +85,7 @@ impl Link {
             endpoints: endpoints.collect::<Result<_, _>>()?,
             credentials: address.credentials.clone(),
             request_timeout: options.request_timeout,
+            connect_timeout: options.connect_timeout,
             current: AsyncMutex::new(Current { connected: None, next: 0 }),
             token: Mutex::new(None),
             given_up: watch::Sender::new(0),
@@ -113,17 +115,17 @@ impl Link {
         let mut reason = String::new();
         for _ in 0..self.endpoints.len() {
             let endpoint = &self.endpoints[current.next];
-            match endpoint.connect().await {
-                Ok(channel) => {
+            // tonic's own limit is for TCP, and not for TLS behind it.
+            match timeout(self.connect_timeout, endpoint.connect()).await {
+                Ok(Ok(channel)) => {
                     let connected = Connected { channel, number: *self.given_up.borrow() };
                     current.connected = Some(connected.clone());
                     return Ok(connected);
                 }
-                Err(e) => {
-                    reason = format!("{}: {}", endpoint.uri(), reasons(&e));
-                    current.next = (current.next + 1) % self.endpoints.len();
-                }
+                Ok(Err(e)) => reason = format!("{}: {}", endpoint.uri(), reasons(&e)),
+                Err(_) => reason = format!("{}: no connection in time", endpoint.uri()),
             }
+            current.next = (current.next + 1) % self.endpoints.len();
         }
         Err(CallError::NotConnected(reason))
     }
@@ -202,8 +204,7 @@ impl Link {
         F: Future<Output = Result<T, CallError>>,
     {
         for is_last in [false, true] {
-            let connecting = timeout(self.request_timeout, self.connected()).await;
-            let connected = connecting.map_err(|_| CallError::NotConnected("not in time".to_owned()))??;
+            let connected = self.connected().await?;
             let result = timeout(self.request_timeout, call(connected.clone())).await;
             let result = result.unwrap_or(Err(CallError::TimedOut));
             match &result {

@@ -64,6 +64,14 @@ pub(crate) struct Servers {
     _dir: tempfile::TempDir,
 }
 
+/// Whether a member serves: it knows its leader, and the alarms are off.
+fn is_healthy(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let mut answer = String::new();
+    let asked = stream.write_all(b"GET /health HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n");
+    asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() && answer.starts_with("HTTP/1.1 200")
+}
+
 /// A port that nobody listens on now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -84,17 +92,19 @@ impl Servers {
 
     fn try_start(program: &Path, count: usize, start: &Start<'_>) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
+        let ports: Vec<[u16; 3]> = (0..count).map(|_| [free_port(), free_port(), free_port()]).collect();
         let peers: Vec<String> =
-            ports.iter().enumerate().map(|(n, (_, peer))| format!("m{n}=http://127.0.0.1:{peer}")).collect();
+            ports.iter().enumerate().map(|(n, [_, peer, _])| format!("m{n}=http://127.0.0.1:{peer}")).collect();
         let scheme = if start.tls.is_some() { "https" } else { "http" };
-        let members = ports.iter().enumerate().map(|(n, (client, peer))| {
+        let members = ports.iter().enumerate().map(|(n, [client, peer, health])| {
             let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
             let mut command = Command::new(program);
             command.arg("--name").arg(format!("m{n}")).arg("--data-dir").arg(dir.path().join(format!("m{n}")));
             command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
             command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
             command.args(["--initial-cluster", &peers.join(","), "--log-level", "error", "--logger", "zap"]);
+            // Its health, without TLS and users.
+            command.arg("--listen-metrics-urls").arg(format!("http://127.0.0.1:{health}"));
             command.args(start.arguments);
             if let Some(tls) = start.tls {
                 command.arg("--cert-file").arg(&tls.server.0).arg("--key-file").arg(&tls.server.1);
@@ -103,10 +113,10 @@ impl Servers {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
         let members = members.collect();
-        let endpoints = ports.iter().map(|(client, _)| SocketAddr::from(([127, 0, 0, 1], *client))).collect();
+        let endpoints = ports.iter().map(|[client, ..]| SocketAddr::from(([127, 0, 0, 1], *client))).collect();
         let mut servers = Self { members, endpoints, _dir: dir };
         let end = Instant::now() + Duration::from_secs(30);
-        while !servers.endpoints.iter().all(|endpoint| TcpStream::connect(endpoint).is_ok()) {
+        while !ports.iter().all(|[.., health]| is_healthy(*health)) {
             let has_ended = |member: &mut Child| member.try_wait().unwrap().is_some();
             if Instant::now() > end || servers.members.iter_mut().any(has_ended) {
                 return None;

@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use colibri_replica::coordinator::{Get, Revision, WatchEvent};
 use colibri_replica::{
     Campaign, Chain, Compaction, Compactor, FollowError, Held, JoinError, JoinOptions, Outcome, Point, Position,
     Reservation, Resigned, Resolution, Seen, Trimmed,
@@ -27,6 +28,7 @@ macro_rules! for_each_test {
             parts_that_a_dead_leader_left_are_passed_over
             a_watch_over_a_cut_connection_has_no_gap
             a_follower_that_slept_through_a_compaction_misses_nothing
+            a_watch_from_a_compacted_revision_is_told_so
             trimming_keeps_what_two_nodes_do_not_hold
             a_base_that_is_withdrawn_while_the_log_is_trimmed_stops_it
             an_old_leader_trims_nothing
@@ -345,6 +347,30 @@ pub(crate) fn a_follower_that_slept_through_a_compaction_misses_nothing(bed: &mu
         append(&mut appender, b"30").await;
         let expected: Vec<String> = (1..=30).map(|n| n.to_string()).collect();
         assert_eq!(texts(&take(&mut follower, 30).await), expected);
+    });
+}
+
+pub(crate) fn a_watch_from_a_compacted_revision_is_told_so(bed: &mut dyn Bed) {
+    let leader = join(bed, "n1");
+    let (leader, mut appender) = run(bed, async move {
+        let mut appender = elected(&leader).await.appender().await.unwrap();
+        append(&mut appender, b"0").await;
+        append(&mut appender, b"1").await;
+        (leader, appender)
+    });
+    bed.compact();
+    run(bed, async move {
+        let service = leader.cluster().coordinator();
+        let keys = b"/colibri/".to_vec()..b"/colibri0".to_vec();
+        let mut watch = service.watch(keys.clone(), Revision(1));
+        let event = std::future::poll_fn(|context| watch.poll_next(context)).await;
+        assert_eq!(event, WatchEvent::Compacted);
+        // From the state that is there on, it works.
+        let newest = service.get(Get::key(b"none")).await.unwrap().revision;
+        let mut watch = service.watch(keys, Revision(newest.0 + 1));
+        append(&mut appender, b"2").await;
+        let event = std::future::poll_fn(|context| watch.poll_next(context)).await;
+        assert!(matches!(event, WatchEvent::Changes(changes) if changes.len() == 1));
     });
 }
 
