@@ -4,6 +4,7 @@
 //! v3, whose numbers never change), so that a build needs no compiler for protocol buffers. Fields
 //! that nobody reads are left out: protocol buffers pass over them.
 
+use prost::bytes::Bytes;
 use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
@@ -58,8 +59,9 @@ pub(super) struct RangeResponse {
 pub(super) struct PutRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub(super) value: Vec<u8>,
+    /// Shared, since a call keeps its request until it knows that its token was valid.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) value: Bytes,
     #[prost(int64, tag = "3")]
     pub(super) lease: i64,
 }

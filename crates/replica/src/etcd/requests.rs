@@ -119,7 +119,7 @@ fn compare(compare: Compare) -> pb::Compare {
 fn operation(operation: Operation) -> pb::RequestOp {
     let request = match operation {
         Operation::Put { key, value, lease } => {
-            pb::Request::Put(pb::PutRequest { key, value, lease: lease.map_or(0, |lease| lease.0) })
+            pb::Request::Put(pb::PutRequest { key, value: value.into(), lease: lease.map_or(0, |lease| lease.0) })
         }
         Operation::Delete(keys) => {
             pb::Request::DeleteRange(pb::DeleteRangeRequest { key: keys.start, range_end: keys.end })
