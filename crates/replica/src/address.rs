@@ -1,9 +1,9 @@
 //! Where a cluster is: `etcd://[user:password@]h1:2379,h2:2379,h3:2379/NAME`.
 //!
-//! With `etcds://` the connections use TLS. Then `?ca=FILE` names the certificates that are trusted,
-//! and `&cert=FILE&key=FILE` the client's own, where etcd asks for one. `quota=BYTES` (also `8GiB`,
-//! `500MiB`) is the quota that etcd was started with: versions before 3.6 do not tell it. User,
-//! password, name and files may have bytes written as `%` and two hexadecimal digits.
+//! With `etcds://` the connections use TLS. Then `?ca=FILE` names the certificates that are
+//! trusted, and `&cert=FILE&key=FILE` the client's own, where etcd asks for one. `quota=BYTES`
+//! (also `8GiB`, `500MiB`) is the quota that etcd was started with: versions before 3.6 do not tell
+//! it. User, password, name and files may have bytes written as `%` and two hexadecimal digits.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -9,9 +9,9 @@
 //! 1. Transactions and reads are strictly serializable: a read sees every write that was answered
 //!    before the read was sent. An implementation on etcd never uses serializable reads.
 //! 2. Each transaction that writes has a revision of its own. Revisions ascend.
-//! 3. [`Failure::NotSent`] and [`Failure::Refused`] mean that nothing was done and that nothing will
-//!    be done. [`Failure::Unknown`] means that the request was carried out, or will be, or never
-//!    will. Every call ends with an answer or a failure within the request timeout.
+//! 3. [`Failure::NotSent`] and [`Failure::Refused`] mean that nothing was done and that nothing
+//!    will be done. [`Failure::Unknown`] means that the request was carried out, or will be, or
+//!    never will. Every call ends with an answer or a failure within the request timeout.
 //! 4. The service may carry out a request twice, the second time after the answer. So every
 //!    transaction of this crate changes nothing when it is repeated.
 //! 5. A lease lives at least as long as was granted, counted from when the grant or the last
@@ -296,7 +296,8 @@ pub trait Coordinator: Send + Sync + 'static {
     /// Watches a range from a revision on.
     fn watch(&self, keys: Range<Vec<u8>>, from: Revision) -> Box<dyn Watch>;
 
-    /// Makes a lease; gives how long it was granted for. That may be longer than what was asked for.
+    /// Makes a lease; gives how long it was granted for. That may be longer than what was asked
+    /// for.
     fn grant(&self, ttl: Duration) -> Answer<Result<(LeaseId, Duration), Failure>>;
 
     /// Prolongs a lease; gives how long it lives on, or `None` if it does not exist any more.

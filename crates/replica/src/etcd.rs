@@ -6,21 +6,21 @@
 //!      └── oneshot, inbox of a watch ┤ calls     a task each, with a time limit
 //!                                    └ watches   one stream for all watches
 //! ```
-//! gRPC needs tokio, and Colibri has a runtime of its own. So tokio lives in one thread, and answers
-//! come back through futures that wake whoever polls them, wherever that is.
+//! gRPC needs tokio, and Colibri has a runtime of its own. So tokio lives in one thread, and
+//! answers come back through futures that wake whoever polls them, wherever that is.
 //!
 //! # Fail-over
-//! There is one connection, to one member. A call that fails without an answer, or has none in time,
-//! ends the connection: the next call connects to the next member, and all watches are cut, so that
-//! their owners read and watch anew there. A member that is cut off from the others answers no
-//! linearizable call, so it is left in the same way. While nothing happens, the keepalives of the
-//! lease notice it. A connection without a lease notices a network that goes silent only when it is
-//! used.
+//! There is one connection, to one member. A call that fails without an answer, or has none in
+//! time, ends the connection: the next call connects to the next member, and all watches are cut,
+//! so that their owners read and watch anew there. A member that is cut off from the others answers
+//! no linearizable call, so it is left in the same way. While nothing happens, the keepalives of
+//! the lease notice it. A connection without a lease notices a network that goes silent only when
+//! it is used.
 //!
 //! Invariants:
 //! 1. No serializable read is ever sent.
-//! 2. [`Failure::NotSent`] is given only where no connection could be made, or etcd has said that it
-//!    did not take the request. Everything else without an answer is [`Failure::Unknown`].
+//! 2. [`Failure::NotSent`] is given only where no connection could be made, or etcd has said that
+//!    it did not take the request. Everything else without an answer is [`Failure::Unknown`].
 //! 3. The thread sleeps without a limit while there is no call and no change.
 
 mod link;
@@ -44,15 +44,16 @@ use crate::coordinator::{
 use link::Link;
 use watches::{Inbox, Watching};
 
-/// The bytes of an entry. etcd's limit of a request is 1.5 MiB unless it is told otherwise; the rest
-/// is for keys, compares and headers.
+/// The bytes of an entry. etcd's limit of a request is 1.5 MiB unless it is told otherwise; the
+/// rest is for keys, compares and headers.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// Limits of time.
 #[derive(Debug, Clone, Copy)]
 pub struct EtcdOptions {
-    /// A call without an answer ends after this time, with an unknown outcome; making a connection for
-    /// it comes on top. A third of the lease's life or less, so that a lost keepalive can be repeated.
+    /// A call without an answer ends after this time, with an unknown outcome; making a connection
+    /// for it comes on top. A third of the lease's life or less, so that a lost keepalive can be
+    /// repeated.
     pub request_timeout: Duration,
     /// A connection to a member that is not made in this time is given up, and the next one tried.
     pub connect_timeout: Duration,

@@ -25,8 +25,8 @@ use crate::entry::{Chain, Epoch, Point, Position, decode};
 use crate::keys::position_of;
 use crate::names::Database;
 
-/// Entries of a page. The number follows the size of the entries: small ones are read many at a time,
-/// and a page of the largest ones stays below the limit of an answer (`etcd/link.rs`).
+/// Entries of a page. The number follows the size of the entries: small ones are read many at a
+/// time, and a page of the largest ones stays below the limit of an answer (`etcd/link.rs`).
 const PAGE_ENTRIES: std::ops::RangeInclusive<usize> = 16..=128;
 /// A page with fewer bytes makes the next one larger.
 const PAGE_BYTES_LOW: usize = 1 << 20;
@@ -255,7 +255,8 @@ impl Follower {
                 let entry = decode(position, &key.value).map_err(|reason| FollowError::Damaged { position, reason })?;
                 if entry.chain == self.at.chain { Ok(()) } else { Err(diverged(Some(entry.chain))) }
             }
-            // The entry behind the point has its chain value too, which is compared when it is read.
+            // The entry behind the point has its chain value too, which is compared when it is
+            // read.
             Some((Some(position), _)) if position == self.at.next && trimmed_to == position => Ok(()),
             Some(_) => Err(FollowError::Damaged { position: before, reason: "the entry is missing" }),
             None => Err(diverged(None)),

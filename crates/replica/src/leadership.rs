@@ -1,7 +1,7 @@
 //! Who leads a database: campaigns, epochs, planned hand-overs.
 //!
-//! A leader is the node whose lease the key `leader/<db>` is under. The transaction that created the
-//! key is the *epoch* of the leadership. The key is created only where there is none, so epochs
+//! A leader is the node whose lease the key `leader/<db>` is under. The transaction that created
+//! the key is the *epoch* of the leadership. The key is created only where there is none, so epochs
 //! ascend, and of each epoch there is one leader at most.
 //!
 //! A planned hand-over deletes the leader's key and reserves the leadership for a successor in one
@@ -10,8 +10,9 @@
 //!
 //! Invariants:
 //! 1. Nothing is appended under an epoch once its leader's key is gone.
-//! 2. A node that campaigns and leads already gets its leadership again, with the same epoch, unless
-//!    it has begun to resign that one: the resignation may still arrive, so it is repeated first.
+//! 2. A node that campaigns and leads already gets its leadership again, with the same epoch,
+//!    unless it has begun to resign that one: the resignation may still arrive, so it is repeated
+//!    first.
 //! 3. While [`Leadership::certain_for`] is not zero, nobody else is elected.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The agreed log of a cluster: several nodes, one order of records for each database, one leader at
-//! a time that appends. Consensus is etcd's; what is here is what Colibri needs of it.
+//! The agreed log of a cluster: several nodes, one order of records for each database, one leader
+//! at a time that appends. Consensus is etcd's; what is here is what Colibri needs of it.
 //!
 //! ```text
 //!  leader ── stage, append ──►  ┌──────────── coordination service ────────────┐
@@ -32,29 +32,32 @@
 //! | how full etcd is | [`Cluster::health`], [`Level`] |
 //!
 //! # Invariants
-//! 1. **Fenced.** An entry is appended only by the transaction that finds the leader's key created by
-//!    the entry's epoch. No clock and no lease has a part in that.
-//! 2. **Once, without gaps.** Position n is written once, and only when n − 1 is there. So appending
-//!    again what had no answer changes nothing, and several appends may be under way together.
-//! 3. **Chained.** Each entry has a checksum over its bytes and the checksum of the entry before. Two
-//!    nodes at one [`Point`] have read the same entries, or one of them finds out.
+//! 1. **Fenced.** An entry is appended only by the transaction that finds the leader's key created
+//!    by the entry's epoch. No clock and no lease has a part in that.
+//! 2. **Once, without gaps.** Position n is written once, and only when n − 1 is there. So
+//!    appending again what had no answer changes nothing, and several appends may be under way
+//!    together.
+//! 3. **Chained.** Each entry has a checksum over its bytes and the checksum of the entry before.
+//!    Two nodes at one [`Point`] have read the same entries, or one of them finds out.
 //! 4. **Whole.** A record is seen when its last entry is there. Parts that a dead leader left are
 //!    passed over (`entry.rs` has the rule).
 //! 5. **Never below what is held.** Trimming compares the very bases that its point was taken from.
 //! 6. **Repeatable.** The service may carry out any transaction of this crate twice, or long after
 //!    its caller gave up, without harm.
-//! 7. **Idle is free.** While nothing happens, a node sends the keepalives of one lease, whatever the
-//!    number of its databases.
+//! 7. **Idle is free.** While nothing happens, a node sends the keepalives of one lease, whatever
+//!    the number of its databases.
 //!
 //! # What it does not do
 //! - Look into records: they are bytes.
-//! - Decide who should lead, when to trim, or what to do when etcd is full: it gives what there is to
-//!   know, and the server decides.
+//! - Decide who should lead, when to trim, or what to do when etcd is full: it gives what there is
+//!   to know, and the server decides.
 //! - Hold a queue: a caller appends in the order that it wants, and applies back pressure itself.
 //!
 //! ```
 //! use colibri_replica::simulation::Simulation;
-//! use colibri_replica::{Campaign, Cluster, Database, JoinOptions, Node, NodeId, Outcome, Reservation};
+//! use colibri_replica::{
+//!     Campaign, Cluster, Database, JoinOptions, Node, NodeId, Outcome, Reservation,
+//! };
 //!
 //! let simulation = Simulation::new(1);
 //! let cluster = Cluster::new(simulation.connect("n1"), "example");
@@ -62,7 +65,8 @@
 //!     let node = Node { id: NodeId::new("n1")?, address: "h1:5432".to_owned() };
 //!     let membership = cluster.join(node, JoinOptions::default()).await?;
 //!     let db = Database("app".to_owned());
-//!     let Campaign::Elected(leadership) = membership.campaign(&db, Reservation::Heed).await? else {
+//!     let campaign = membership.campaign(&db, Reservation::Heed).await?;
+//!     let Campaign::Elected(leadership) = campaign else {
 //!         panic!("nobody else is there")
 //!     };
 //!     let mut appender = leadership.appender().await?;

@@ -10,7 +10,8 @@
 //! that has taken its snapshot and then finds its lease valid has read the newest state.
 //!
 //! Invariants:
-//! 1. A moment that [`Membership::lease_left`] calls valid is before the lease's end at the service.
+//! 1. A moment that [`Membership::lease_left`] calls valid is before the lease's end at the
+//!    service.
 //! 2. Nothing but [`Membership::keep_alive`] wakes up while nothing happens.
 
 use std::collections::BTreeSet;

@@ -12,7 +12,8 @@
 //! let cluster = Cluster::new(simulation.connect("n1"), "example");
 //! let node = Node { id: NodeId::new("n1")?, address: "h1:5432".to_owned() };
 //! let joining = cluster.clone();
-//! let membership = simulation.block_on(async move { joining.join(node, JoinOptions::default()).await })?;
+//! let joined = async move { joining.join(node, JoinOptions::default()).await };
+//! let membership = simulation.block_on(joined)?;
 //! let kept = membership.clone();
 //! simulation.spawn("n1", async move { _ = kept.keep_alive().await });
 //! simulation.run_for(Duration::from_secs(60));
@@ -25,8 +26,8 @@
 //! ```
 //!
 //! # The model of faults
-//! - A request takes a time to reach the service, and its answer takes one to come back. So requests
-//!   of one node overtake each other.
+//! - A request takes a time to reach the service, and its answer takes one to come back. So
+//!   requests of one node overtake each other.
 //! - A request may be lost, and its answer may be lost. The caller learns after the request timeout
 //!   that the outcome is unknown. A lost request may still arrive, later than that.
 //! - The service may carry out a request twice, the second time later.

@@ -1,9 +1,9 @@
 //! Trimming logs, bounded by what nodes hold, and compaction of the service.
 //!
-//! A *base* is what a node has on its disk without the log: it covers the log up to a point. The log
-//! is trimmed up to a point that enough nodes hold ([`Bases::held_by`]). The transaction that trims
-//! compares the leader's key, and the records of the very bases that the point was taken from: if
-//! one was withdrawn or replaced meanwhile, nothing is trimmed.
+//! A *base* is what a node has on its disk without the log: it covers the log up to a point. The
+//! log is trimmed up to a point that enough nodes hold ([`Bases::held_by`]). The transaction that
+//! trims compares the leader's key, and the records of the very bases that the point was taken
+//! from: if one was withdrawn or replaced meanwhile, nothing is trimmed.
 //!
 //! The last entry always stays: it carries the chain value from which the next one goes on.
 //!
@@ -134,7 +134,8 @@ impl Membership {
         let key = self.cluster.keys.base(db, &self.node().id);
         let found = self.cluster.get(Get::key(&key)).await?;
         let known = found.keys.first().map_or_else(Revision::default, |key| key.modified);
-        // The compare keeps a request that arrives late, or twice, from bringing an older base back.
+        // The compare keeps a request that arrives late, or twice, from bringing an older base
+        // back.
         let txn = Txn {
             compares: vec![Compare::Modified(key.clone(), known)],
             then: vec![Operation::Put { key, value: encode_base(self.node(), covers), lease: None }],

@@ -1,4 +1,5 @@
-//! What costs nothing while nothing happens: a node with many databases wakes up for its lease only.
+//! What costs nothing while nothing happens: a node with many databases wakes up for its lease
+//! only.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -49,7 +49,8 @@ pub(super) async fn get(link: &Link, get: Get) -> Result<Found, Failure> {
 }
 
 pub(super) async fn grant(link: &Link, ttl: Duration) -> Result<(LeaseId, Duration), Failure> {
-    // etcd counts seconds. A shorter lease than was asked for would be a surprise, so it is rounded up.
+    // etcd counts seconds. A shorter lease than was asked for would be a surprise, so it is rounded
+    // up.
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     let request = pb::LeaseGrantRequest { ttl: number(seconds.max(1)) };
     let answer: pb::LeaseResponse = link.unary("/etcdserverpb.Lease/LeaseGrant", request).await?;
