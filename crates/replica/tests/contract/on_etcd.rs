@@ -135,6 +135,7 @@ fn appends_go_on_when_a_member_is_killed() {
     });
     let follower = Cluster::new(connect(&format!("etcd://{}/three", servers.hosts())), "three");
     let mut follower = follower.follow(&db(), cluster.start(&db()));
+    let mut slowest = Duration::ZERO;
     for n in 0..60u32 {
         if n == 20 {
             // The member that both are connected to: the first that was tried.
@@ -152,7 +153,9 @@ fn appends_go_on_when_a_member_is_killed() {
         });
         let record = block_on(follower.next()).unwrap();
         assert_eq!(record.bytes, n.to_le_bytes());
+        slowest = slowest.max(begun.elapsed());
     }
+    println!("{slowest:?} until the first append after the kill was appended and read");
     let (health, usage) = block_on(cluster.health(1 << 30)).unwrap();
     assert_eq!(health.members_up, (2, 3));
     assert!(health.bytes > 0 && health.bytes_in_use > 0 && !usage.is_told, "{health:?}");
