@@ -1,0 +1,216 @@
+//! A node's membership: one lease for the node and everything that it leads.
+//!
+//! # When the lease is certainly valid
+//! The service counts a lease's time from when it handles a keepalive, which is after the keepalive
+//! was sent. So the node counts from the sending of the last keepalive that was answered, on a
+//! clock that only goes forward and goes on while the machine is suspended, and takes off a margin
+//! of a tenth for clocks that run at different speeds. Setting the wall clock changes nothing.
+//!
+//! The lease alone makes nothing safe: appends are fenced by compares. It is for reads: a leader
+//! that has taken its snapshot and then finds its lease valid has read the newest state.
+//!
+//! Invariants:
+//! 1. A moment that [`Membership::lease_left`] calls valid is before the lease's end at the
+//!    service.
+//! 2. Nothing but [`Membership::keep_alive`] wakes up while nothing happens.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::cluster::{Cluster, Error};
+use crate::coordinator::{Compare, Failure, Get, LeaseId, Moment, Operation, Refusal, Txn};
+use crate::entry::Epoch;
+use crate::keys::{decode_node, encode_node};
+use crate::names::Node;
+
+/// The part of a lease that is not counted on, for clocks of different speeds: one in ten.
+const MARGIN_PART: u32 = 10;
+/// A lease is prolonged so many times in its life.
+const KEEPALIVES_PER_TTL: u32 = 3;
+/// The pause after a keepalive that was not answered: this part of the lease's life.
+const RETRY_PART: u32 = 20;
+
+/// How a node joins.
+#[derive(Debug, Clone, Copy)]
+pub struct JoinOptions {
+    /// How long the lease lives without a keepalive. The service may make it longer.
+    pub lease_ttl: Duration,
+    /// Ends the lease of a node of the same name first. For a node that comes back after a crash,
+    /// when its operator makes sure that no two nodes have one name.
+    pub replace: bool,
+}
+
+impl Default for JoinOptions {
+    fn default() -> Self {
+        Self { lease_ttl: Duration::from_secs(5), replace: false }
+    }
+}
+
+/// Why a node cannot join.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// A node of this name is there. If it is this one before a crash, its lease ends soon.
+    #[error("a node {} is in the cluster already, at {}", holder.id, holder.address)]
+    NameTaken {
+        /// The node that has the name.
+        holder: Node,
+    },
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] Error),
+}
+
+impl From<Failure> for JoinError {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure.into())
+    }
+}
+
+/// A node in its cluster. Copies are the same membership.
+#[derive(Clone)]
+pub struct Membership {
+    pub(crate) cluster: Cluster,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    node: Node,
+    lease: LeaseId,
+    state: Mutex<Lease>,
+    /// Epochs that this node has begun to resign. A request that does so may arrive late.
+    resigning: Mutex<BTreeSet<Epoch>>,
+}
+
+struct Lease {
+    ttl: Duration,
+    valid_until: Moment,
+    is_lost: bool,
+}
+
+/// The lease has expired or was ended: the node leads nothing any more. It may join again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseLost;
+
+impl Cluster {
+    /// Joins with a lease and an address. The caller has to run [`Membership::keep_alive`].
+    ///
+    /// # Errors
+    /// [`JoinError`]. After an unknown outcome the node joins again with `replace`, or waits for
+    /// the lease to end.
+    pub async fn join(&self, node: Node, options: JoinOptions) -> Result<Membership, JoinError> {
+        let key = self.keys.member(&node.id);
+        if options.replace {
+            let found = self.get(Get::key(&key)).await?;
+            if let Some(lease) = found.keys.first().and_then(|key| key.lease) {
+                self.coordinator.revoke(lease).await?;
+            }
+        }
+        let sent = self.coordinator.now();
+        let (lease, ttl) = self.coordinator.grant(options.lease_ttl).await?;
+        let txn = Txn {
+            compares: vec![Compare::Created(key.clone(), Default::default())],
+            then: vec![Operation::Put { key: key.clone(), value: encode_node(&node), lease: Some(lease) }],
+            otherwise: vec![Operation::Get(Get::key(&key))],
+        };
+        let done = self.coordinator.transact(txn).await?;
+        let holder = done.read.first().and_then(|keys| keys.first());
+        if let Some(holder) = holder.filter(|key| !done.held && key.lease != Some(lease)) {
+            _ = self.coordinator.revoke(lease).await;
+            let holder = decode_node(&holder.value).ok_or_else(|| Error::damaged(&key, "no member"))?;
+            return Err(JoinError::NameTaken { holder });
+        }
+        let state = Mutex::new(Lease { ttl, valid_until: sent.after(certain(ttl)), is_lost: false });
+        Ok(Membership {
+            cluster: self.clone(),
+            shared: Arc::new(Shared { node, lease, state, resigning: Mutex::default() }),
+        })
+    }
+}
+
+impl Membership {
+    /// The cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// This node.
+    #[must_use]
+    pub fn node(&self) -> &Node {
+        &self.shared.node
+    }
+
+    /// The node's one lease.
+    #[must_use]
+    pub fn lease(&self) -> LeaseId {
+        self.shared.lease
+    }
+
+    /// How much longer the lease is certainly valid; zero if it may have expired. Asks nobody: this
+    /// is a look at a clock.
+    #[must_use]
+    pub fn lease_left(&self) -> Duration {
+        let state = self.shared.state.lock();
+        if state.is_lost { Duration::ZERO } else { state.valid_until.since(self.cluster.coordinator.now()) }
+    }
+
+    /// Whether the lease is known to have ended.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.shared.state.lock().is_lost
+    }
+
+    pub(crate) fn note_resigning(&self, epoch: Epoch) {
+        self.shared.resigning.lock().insert(epoch);
+    }
+
+    pub(crate) fn is_resigning(&self, epoch: Epoch) -> bool {
+        self.shared.resigning.lock().contains(&epoch)
+    }
+
+    /// Keeps the lease alive until it has ended. The server runs this as a task of its own. It is
+    /// the only thing here that wakes up while nothing happens: three times in a lease's life.
+    pub async fn keep_alive(&self) -> LeaseLost {
+        let coordinator = &self.cluster.coordinator;
+        let ttl = self.shared.state.lock().ttl;
+        let mut pause = ttl / KEEPALIVES_PER_TTL;
+        loop {
+            coordinator.sleep(pause).await;
+            let sent = coordinator.now();
+            pause = ttl / RETRY_PART;
+            match coordinator.keep_alive(self.shared.lease).await {
+                Ok(Some(left)) => {
+                    let mut state = self.shared.state.lock();
+                    state.valid_until = state.valid_until.max(sent.after(certain(left)));
+                    pause = left.min(ttl) / KEEPALIVES_PER_TTL;
+                }
+                Ok(None) | Err(Failure::Refused(Refusal::NoLease)) => {
+                    self.shared.state.lock().is_lost = true;
+                    return LeaseLost;
+                }
+                Err(_) => {}
+            }
+            if self.is_lost() {
+                return LeaseLost;
+            }
+        }
+    }
+
+    /// Leaves the cluster: ends the lease, and with it all that the node leads. A planned end gives
+    /// its leaderships away first ([`crate::Leadership::resign`]).
+    ///
+    /// # Errors
+    /// [`Failure`]: then the lease ends by itself.
+    pub async fn leave(&self) -> Result<(), Failure> {
+        self.shared.state.lock().is_lost = true;
+        self.cluster.coordinator.revoke(self.shared.lease).await
+    }
+}
+
+/// The part of a lease's life that is counted on.
+fn certain(ttl: Duration) -> Duration {
+    ttl - ttl / MARGIN_PART
+}
