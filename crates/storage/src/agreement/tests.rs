@@ -122,7 +122,7 @@ fn a_follower_has_the_history_of_its_leader() {
     let (follower, _) = open(following.path());
     // Both are new, and their chains have to begin alike.
     for number in 0..50 {
-        let _ = put(&leader, &format!("key {}", number % 17), &format!("value {number}"));
+        drop(put(&leader, &format!("key {}", number % 17), &format!("value {number}")));
     }
     let mut txn = leader.write().unwrap();
     let long = txn.create_table("t", TableKind::Plain).unwrap();
@@ -196,7 +196,7 @@ fn dropping_the_last_handle_waits_for_nobody() {
     let syncing = thread::spawn({
         let db = db.clone();
         move || {
-            let _ = put(&db, "a", "1");
+            drop(put(&db, "a", "1"));
             drop(db);
         }
     });
