@@ -69,6 +69,7 @@ impl Target for Colibri {
             Durability::SyncNoLog => "every commit a steady point on disk, no log; page checksums on",
             Durability::Lazy { .. } => "steady point per 64 MiB or 1 s in the background; a power loss rolls back to the last one; page checksums on",
             Durability::NoSync => "steady points on sync and close only; a power loss rolls back to the last one; page checksums on",
+            Durability::Agreed => "a commit waits until others have agreed on its record; page checksums on",
         }
         .to_owned()
     }
