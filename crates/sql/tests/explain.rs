@@ -108,6 +108,31 @@ fn explain_analyze_runs_the_statement_and_counts() {
     assert_eq!(client.fails("EXPLAIN (FORMAT nonsense) SELECT 1"), "22023");
 }
 
+/// Bug: a query in the SELECT list was asked for each row that went into a sort. Consequence: a
+/// page of 20 rows with a count beside each took a count for each of 5,000 rows. Fix: what a LIMIT
+/// does not give is not asked for.
+#[test]
+fn queries_in_the_list_are_asked_for_the_rows_that_a_limit_gives() {
+    let db = TestDatabase::new(
+        "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT g, g * 37 % 1000 FROM generate_series(1, 1000) AS g;
+         CREATE TABLE o (id int PRIMARY KEY, t int); CREATE INDEX o_t ON o (t);
+         INSERT INTO o SELECT g, g % 300 FROM generate_series(1, 900) AS g",
+    );
+    let mut client = db.client();
+    let mut asked = |query: &str| {
+        let lines = client.ok(&format!("EXPLAIN ANALYZE {query}"));
+        let at = lines.iter().position(|line| line.trim() == "SubPlan 1").unwrap_or_else(|| panic!("{lines:#?}"));
+        let loops = lines[at + 1].split("loops=").nth(1).map(|rest| rest.trim_end_matches(')').parse::<u64>());
+        loops.unwrap().unwrap()
+    };
+    let list = "SELECT id, (SELECT count(*) FROM o WHERE o.t = t.id) AS orders FROM t";
+    assert_eq!(asked(&format!("{list} ORDER BY n LIMIT 20")), 20);
+    assert_eq!(asked(&format!("{list} ORDER BY n LIMIT 20 OFFSET 5")), 25);
+    // The rows are sorted by it.
+    assert_eq!(asked(&format!("{list} ORDER BY orders, n LIMIT 20")), 1000);
+    assert_eq!(asked(&format!("{list} ORDER BY n")), 1000);
+}
+
 #[test]
 fn explain_gives_json_that_programs_can_read() {
     let db = TestDatabase::new("CREATE TABLE t (id int PRIMARY KEY, n int)");

@@ -4,6 +4,7 @@ use colibri_txn::Direction;
 use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
 use super::access::{Path, Wanted};
+use super::cost::is_query_per_row;
 use super::joins::{Tables, add_needed};
 use super::order::{EqualColumns, Order, is_presorted, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
 use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
@@ -524,6 +525,8 @@ fn with_grouped_rows(node: Node, layout: &Layout, select: &Select) -> (Node, Pla
 /// lost. Fix: what gives another value each time is evaluated behind the sort, for rows that are
 /// given; what the rows are sorted by, or told apart by (`keys`), is not.
 ///
+/// The same goes for queries that are asked for each row, where a LIMIT leaves out rows.
+///
 /// Gives the projection without such expressions, behind whose columns stands what they need, and
 /// what is to be projected behind the sort.
 fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>>) {
@@ -535,7 +538,9 @@ fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>
                 .iter()
                 .any(|key| rewrite::any(&key.expr, &|part| matches!(part, Expr::Column(column) if *column == place)))
     };
-    let is_late = |(place, expr): (usize, &Expr)| rewrite::is_volatile(expr) && !is_key(place);
+    // A LIMIT gives few of the rows, and a query for each of the others would be in vain.
+    let is_asked_late = |expr: &Expr| query.limit.is_some() && is_query_per_row(expr);
+    let is_late = |(place, expr): (usize, &Expr)| (rewrite::is_volatile(expr) || is_asked_late(expr)) && !is_key(place);
     if !exprs.iter().enumerate().any(is_late) {
         return (Node::Project { input, exprs }, None);
     }
