@@ -36,6 +36,8 @@ const WAYS: &[&str] = &[
     "(f = false)",
     // Values that are asked for, in the order that is wanted.
     "Sort Key: o.",
+    // The next page, in the order of the index.
+    "Index Cond: (((f = true) AND (a",
 ];
 
 /// A transaction that has changed what it reads.
@@ -162,7 +164,7 @@ fn query(random: &mut StdRng) -> String {
     let on = ["o.u = u.id", "o.id = u.id", "o.id = u.id AND o.a < u.d", "u.a = o.d AND o.a = 1", "o.d = u.b"]
         .choose(random)
         .unwrap();
-    match random.random_range(0..12) {
+    match random.random_range(0..13) {
         9 => {
             let end = |random: &mut StdRng| {
                 format!(
@@ -173,6 +175,17 @@ fn query(random: &mut StdRng) -> String {
             };
             let ends: Vec<String> = (0..random.random_range(1..=2)).map(|_| end(random)).collect();
             format!("SELECT {} FROM u WHERE {filter}", ends.join(", "))
+        }
+        // The next page of some that have a value in common.
+        12 => {
+            let (a, id) = (random.random_range(0..30), random.random_range(0..6_000));
+            let op = ["<", "<=", ">", ">="].choose(random).unwrap();
+            let behind = match random.random_ratio(1, 2) {
+                true => format!("(a, id) {op} ({a}, {id})"),
+                false => format!("(a {} {a} OR (a = {a} AND id {op} {id}))", &op[..1]),
+            };
+            let direction = ["", " DESC"].choose(random).unwrap();
+            format!("SELECT id, a FROM u WHERE f AND {behind} ORDER BY a{direction}, id{direction} LIMIT {}", id % 20)
         }
         11 => {
             let (own, other) = [("id", "u"), ("id", "id"), ("a", "d"), ("b", "d"), ("b", "u")].choose(random).unwrap();

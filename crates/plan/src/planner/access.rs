@@ -547,8 +547,11 @@ impl Wanted<'_> {
             sargable.iter().any(|of_all| of_all.column == *column && matches!(of_all.sarg, Sarg::Eq(_)))
         };
         whole.fixed.retain(is_fixed);
-        // The ranges are visited in the order of their keys.
-        whole.order = self.key_order(index);
+        // The ranges are visited in the order of their keys. Columns that have one value in all of
+        // them say nothing about it.
+        let order = self.key_order(index);
+        let same = order.iter().take_while(|ordered| whole.fixed.contains(&ordered.column)).count();
+        whole.order = order[same..].to_vec();
         Some(whole)
     }
 

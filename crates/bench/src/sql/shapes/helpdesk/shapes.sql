@@ -40,6 +40,11 @@ select sku, name, price from products where category_id = 77 order by price limi
 select * from tickets order by priority desc, created_at desc limit 20
 select * from tickets where assignee_id is null order by created_at limit 20
 select count(*) from (select id from tickets where tenant_id = 1 limit 1001) s
+select * from orders where tenant_id = 1 and (placed_at, id) > ('2023-05-01', 5) order by placed_at, id limit 10
+select * from events where tenant_id = 1 and (occurred_at, id) > ('2024-05-01', 5) order by occurred_at, id limit 10
+select * from events where tenant_id = 1 and (occurred_at > '2024-05-01' or (occurred_at = '2024-05-01' and id > 5)) order by occurred_at, id limit 10
+select * from comments where author_id = 5 and (created_at, id) < ('2023-05-01', 5) order by created_at desc, id desc limit 10
+select * from tickets where tenant_id = 1 and status = 'closed' and (created_at, id) < ('2023-05-01', 5) order by created_at desc, id limit 10
 
 -- [filters on several columns]
 select count(*) from tickets where tenant_id = 1 and status = 'open'
@@ -370,6 +375,7 @@ select te.id, (select count(*) from users u where u.tenant_id = te.id), (select 
 select u.id, (select e.kind from events e where e.user_id = u.id order by e.occurred_at desc limit 1) from users u where u.tenant_id = 30 order by u.id
 select o.* from orders o where o.total = (select max(x.total) from orders x where x.customer_id = o.customer_id) and o.tenant_id = 20 order by o.id
 select c.* from comments c where c.created_at = (select max(x.created_at) from comments x where x.ticket_id = c.ticket_id) and c.ticket_id between 2000 and 2500 order by c.id
+select p.id, p.name, (select max(t.created_at) from tickets t where t.project_id = p.id), (select u.full_name from users u where u.id = p.owner_id) from projects p order by p.name || 'x' limit 5
 
 -- [string_agg / array_agg]
 select t.id, string_agg(l.name, ', ' order by l.name) from tickets t join ticket_labels tl on tl.ticket_id = t.id join labels l on l.id = tl.label_id where t.tenant_id = 15 group by t.id order by t.id limit 50
