@@ -13,7 +13,7 @@ const GRAPH: [(&str, &[&str]); 14] = [
     ("colibri-storage", &[]),
     ("colibri-runtime", &[]),
     ("colibri-txn", &["colibri-storage"]),
-    ("colibri-replica", &[]),
+    ("colibri-replica", &["colibri-storage"]),
     ("colibri-types", &[]),
     ("colibri-syntax", &["colibri-types"]),
     ("colibri-catalog", &["colibri-storage", "colibri-txn", "colibri-types"]),

@@ -118,10 +118,16 @@ impl Appender {
         self.at
     }
 
+    /// The longest record that takes one entry, in bytes.
+    #[must_use]
+    pub fn entry_bytes_max(&self) -> usize {
+        self.leadership.cluster().coordinator.value_bytes_max() - HEADER_BYTES
+    }
+
     /// Gives a record the next positions: one, or as many as it takes entries. A record that is
     /// staged and not appended leaves a gap, at which all later ones stop.
     pub fn stage(&mut self, record: &[u8]) -> Staged {
-        let bytes_max = self.leadership.cluster().coordinator.value_bytes_max() - HEADER_BYTES;
+        let bytes_max = self.entry_bytes_max();
         let parts: Vec<&[u8]> = if record.is_empty() { vec![record] } else { record.chunks(bytes_max).collect() };
         let last = parts.len() - 1;
         let mut entries = Vec::with_capacity(parts.len());

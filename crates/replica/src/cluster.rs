@@ -152,6 +152,17 @@ impl Cluster {
         })
     }
 
+    /// The point before the first record that is left. `None` if the first entry that is left is
+    /// the end of a record whose beginning was trimmed.
+    pub(crate) async fn first_point(&self, db: &Database) -> Result<Option<Point>, Error> {
+        let first = Get::range(self.keys.entries(db)).at_most(1);
+        let done = self.read([first]).await?;
+        let Some(first) = done.read[0].first() else { return Ok(Some(self.start(db))) };
+        let position = position_of(&first.key).ok_or_else(|| Error::damaged(&first.key, "no position"))?;
+        let entry = decode(position, &first.value).map_err(|reason| Error::damaged(&first.key, reason))?;
+        Ok(entry.kind.begins().then_some(Point { next: position, chain: entry.previous }))
+    }
+
     pub(crate) async fn tail(&self, db: &Database) -> Result<(Tail, TrimPoint), Error> {
         let last = Get::range(self.keys.entries(db)).last_first().at_most(1);
         let trim_key = self.keys.trim(db);

@@ -177,6 +177,11 @@ impl Follower {
         Ok(self.ready.pop_front())
     }
 
+    /// The next record if it has been read already. Asks nobody.
+    pub fn next_ready(&mut self) -> Option<Record> {
+        self.ready.pop_front()
+    }
+
     async fn advance(&mut self) -> Result<(), FollowError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());

@@ -7,7 +7,7 @@
 //!   successor/<db>         node                              under the successor's lease
 //!   log/<db>/<position>    an entry (`entry`)                position: 16 hexadecimal digits
 //!   trim/<db>              the first position that is left, bytes of the entries before
-//!   base/<db>/<node>       position, chain, node, address
+//!   base/<db>/<node>       position, chain, node, address, transaction, its checksum
 //!   compaction             nothing: its revisions are what counts
 //! ```
 //! Values other than entries are lines of text, the first of which is the format's number, so that
@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use crate::coordinator::{beginning_with, only};
 use crate::entry::{Chain, Point, Position};
-use crate::names::{Database, Node, NodeId};
+use crate::names::{CommitId, Database, Node, NodeId};
 
 /// The format of the small values. ON DISK: never renumber.
 const FORMAT: &str = "1";
@@ -185,14 +185,23 @@ pub(crate) fn decode_trim(value: &[u8]) -> Option<TrimPoint> {
     Some(TrimPoint { first: Position(first.parse().ok()?), bytes_before: bytes_before.parse().ok()? })
 }
 
-pub(crate) fn encode_base(node: &Node, covers: Point) -> Vec<u8> {
-    format!("{FORMAT}\n{}\n{:016x}\n{}\n{}\n", covers.next.0, covers.chain.0, node.id, node.address).into_bytes()
+pub(crate) fn encode_base(node: &Node, covers: Point, commit: Option<CommitId>) -> Vec<u8> {
+    let (next, chain) = (covers.next.0, covers.chain.0);
+    let mut lines = format!("{FORMAT}\n{next}\n{chain:016x}\n{}\n{}\n", node.id, node.address);
+    if let Some(CommitId { txn, chain }) = commit {
+        _ = write!(lines, "{txn}\n{chain:016x}\n");
+    }
+    lines.into_bytes()
 }
 
-pub(crate) fn decode_base(value: &[u8]) -> Option<(Node, Point)> {
+pub(crate) fn decode_base(value: &[u8]) -> Option<(Node, Point, Option<CommitId>)> {
     let [next, chain, id, address] = lines(value)?;
     let covers = Point { next: Position(next.parse().ok()?), chain: Chain(u64::from_str_radix(chain, 16).ok()?) };
-    Some((Node { id: NodeId::new(id).ok()?, address: address.to_owned() }, covers))
+    // Who keeps other things than databases in the log leaves it out.
+    let commit = lines::<6>(value).and_then(|[.., txn, chain]| {
+        Some(CommitId { txn: txn.parse().ok()?, chain: u64::from_str_radix(chain, 16).ok()? })
+    });
+    Some((Node { id: NodeId::new(id).ok()?, address: address.to_owned() }, covers, commit))
 }
 
 /// The lines behind the format's number. A later version may add lines behind.
@@ -238,7 +247,9 @@ mod tests {
         let node = Node { id: NodeId::new("n1").unwrap(), address: "h:5432".to_owned() };
         assert_eq!(decode_node(&encode_node(&node)), Some(node.clone()));
         let covers = Point { next: Position(7), chain: Chain(0xabc) };
-        assert_eq!(decode_base(&encode_base(&node, covers)), Some((node, covers)));
+        for commit in [None, Some(CommitId { txn: 12, chain: 0xdef })] {
+            assert_eq!(decode_base(&encode_base(&node, covers, commit)), Some((node.clone(), covers, commit)));
+        }
         let trim = TrimPoint { first: Position(9), bytes_before: 70 };
         assert_eq!(decode_trim(&encode_trim(trim)), Some(trim));
         assert_eq!(decode_trim(b"2\n9\n70\n"), None);

@@ -1,7 +1,9 @@
-//! The agreed log of a cluster: several nodes, one order of records for each database, one leader
-//! at a time that appends. Consensus is etcd's; what is here is what Colibri needs of it.
+//! Replicated databases: several nodes, one order of commits for each database, one leader at a
+//! time. Consensus is etcd's; what is here is what Colibri needs of it.
 //!
 //! ```text
+//!  sessions ── write, commit, read ──► Replica ── engine of the leader, engines of the standbys
+//!                                         │
 //!  leader ── stage, append ──►  ┌──────────── coordination service ────────────┐
 //!                               │ leader/<db>   log/<db>/<n>   trim/<db>        │
 //!  standby ◄── follow ────────  │ base/<db>/<node>   member/<node>   …          │
@@ -14,11 +16,17 @@
 //! with virtual time and faults. Above it stands the log, once: a simulated run goes through the
 //! same code as a cluster does.
 //!
-//! The log is what the server uses. All calls are futures that need no particular runtime, and none
-//! blocks.
+//! Above the log stands the replicated database, which is what the server uses: an engine on each
+//! node, whose commits are the records of the log. All calls are futures that need no particular
+//! runtime. Those of the log never block; a [`Driver`] uses the disk.
 //!
 //! | what | how |
 //! | --- | --- |
+//! | a database of one node, for sessions: transactions, commits, reads, lag | [`Replica`] |
+//! | following the log on a standby, with bases | [`Driver::follow`] |
+//! | leading: catching up, committing, trimming, the end of the term | [`Driver::lead`] |
+//! | a planned hand-over | [`Replica::hand_over`] |
+//! | a read that is certainly up to date | [`Replica::read_current`] |
 //! | a cluster by its name; members, leaders, ranges of logs | [`Cluster`] |
 //! | a node joins, with one lease for all that it leads | [`Cluster::join`], [`Membership::keep_alive`] |
 //! | whether that lease is certainly valid: a look at a clock | [`Membership::lease_left`], [`Leadership::certain_for`] |
@@ -47,12 +55,56 @@
 //! 7. **Idle is free.** While nothing happens, a node sends the keepalives of one lease, whatever
 //!    the number of its databases.
 //!
-//! # What it does not do
-//! - Look into records: they are bytes.
-//! - Decide who should lead, when to trim, or what to do when etcd is full: it gives what there is
-//!   to know, and the server decides.
-//! - Hold a queue: a caller appends in the order that it wants, and applies back pressure itself.
+//! `replica`, `driver`, `leader` and `marks` have those of the replicated database.
 //!
+//! # What it does not do
+//! - Decide who should lead, or what to do when etcd is full: it gives what there is to know, and
+//!   the server decides.
+//! - Copy a database to a node that is too far behind: [`Stopped::SeedAnew`] says that it is
+//!   needed.
+//! - Compact the service: a server gives [`Replica::take_trimmed_bytes`] of all its databases to
+//!   its one [`Compactor`].
+//!
+//! # A replicated database
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().to_owned();
+//! use colibri_replica::simulation::Simulation;
+//! use colibri_replica::{
+//!     Campaign, Cluster, Database, JoinOptions, Node, NodeId, Replica, Reservation,
+//! };
+//! use colibri_storage::{Durability, Options, TableKind};
+//!
+//! let simulation = Simulation::new(1);
+//! let cluster = Cluster::new(simulation.connect("n1"), "example");
+//! let (db, id) = (Database("app".to_owned()), NodeId::new("n1")?);
+//! let open = move |proposer| {
+//!     let options = Options::new().durability(Durability::Agreed).proposer(proposer);
+//!     colibri_storage::Database::open(&path, &options)
+//! };
+//! let (replica, mut driver) = Replica::open(&cluster, &db, &id, Default::default(), open)?;
+//! // A node campaigns when nobody leads, and follows until it is elected.
+//! simulation.spawn("n1", async move {
+//!     let node = Node { id, address: "h1:5432".to_owned() };
+//!     let Ok(membership) = cluster.join(node, JoinOptions::default()).await else { return };
+//!     let campaign = membership.campaign(&db, Reservation::Heed).await;
+//!     if let Ok(Campaign::Elected(leadership)) = campaign {
+//!         _ = driver.lead(&leadership).await;
+//!     }
+//! });
+//! simulation.run_for(std::time::Duration::from_secs(1));
+//! simulation.block_on(async {
+//!     let mut txn = replica.write().await?;
+//!     let birds = txn.create_table("birds", TableKind::Plain)?;
+//!     txn.put(&birds, b"colibri", b"80 beats a second")?;
+//!     replica.commit(txn)?.await?;
+//!     assert!(replica.read_current()?.table("birds").is_ok());
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The log alone
 //! ```
 //! use colibri_replica::simulation::Simulation;
 //! use colibri_replica::{
@@ -84,26 +136,41 @@ mod append;
 mod backoff;
 mod cluster;
 pub mod coordinator;
+mod driver;
 mod entry;
 pub mod etcd;
 mod follow;
+mod group;
+#[cfg(test)]
+mod histories;
 mod keys;
+mod leader;
 mod leadership;
+mod marks;
 mod membership;
 mod names;
 mod observe;
+mod proposals;
 mod quota;
+mod replica;
 pub mod simulation;
+mod standby;
 mod trim;
+mod upkeep;
 
 pub use address::{Address, AddressError, Credentials, Tls};
 pub use append::{Appender, Outcome, Resolution, Staged};
 pub use cluster::{Cluster, Error, Leader, LogRange, Member};
+pub use driver::{Driver, Stopped};
 pub use entry::{Chain, Epoch, Point, Position};
 pub use follow::{FollowError, Follower, Record};
+pub use leader::TermEnd;
 pub use leadership::{Campaign, Leadership, Reservation, Resigned};
 pub use membership::{JoinError, JoinOptions, LeaseLost, Membership};
-pub use names::{Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId};
+pub use names::{CommitId, Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId};
 pub use observe::{Observer, Seen};
 pub use quota::{Level, QUOTA_BYTES_DEFAULT, Usage};
+pub use replica::{
+    Commit, CommitError, HandOverError, Lag, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError,
+};
 pub use trim::{Base, Bases, Compaction, Compactor, Held, Trimmed};

@@ -48,6 +48,15 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// A commit of a database, as the engine names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitId {
+    /// Its transaction.
+    pub txn: u64,
+    /// The checksum of its record and of all records before it.
+    pub chain: u64,
+}
+
 /// A node and where clients and other nodes reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {

@@ -23,7 +23,7 @@ use crate::entry::{Point, decode};
 use crate::keys::{TrimPoint, decode_base, encode_base, encode_trim, position_of};
 use crate::leadership::Leadership;
 use crate::membership::Membership;
-use crate::names::{Database, Node, NodeId};
+use crate::names::{CommitId, Database, Node, NodeId};
 
 /// What a node holds of a database without the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Base {
     pub node: Node,
     /// The point up to which the base covers the log.
     pub covers: Point,
+    /// The commit with which the part of the log before that point ends, if the node has told.
+    pub commit: Option<CommitId>,
     modified: Revision,
 }
 
@@ -100,8 +102,8 @@ impl Cluster {
     pub async fn bases(&self, db: &Database) -> Result<Bases, Error> {
         let found = self.get(Get::range(self.keys.bases(db))).await?;
         let bases = found.keys.iter().map(|key| {
-            let (node, covers) = decode_base(&key.value).ok_or_else(|| Error::damaged(&key.key, "no base"))?;
-            Ok(Base { node, covers, modified: key.modified })
+            let (node, covers, commit) = decode_base(&key.value).ok_or_else(|| Error::damaged(&key.key, "no base"))?;
+            Ok(Base { node, covers, commit, modified: key.modified })
         });
         Ok(Bases { bases: bases.collect::<Result<_, Error>>()? })
     }
@@ -131,6 +133,16 @@ impl Membership {
     /// # Errors
     /// [`Error`].
     pub async fn publish_base(&self, db: &Database, covers: Point) -> Result<bool, Error> {
+        self.publish_base_of(db, covers, None).await
+    }
+
+    /// As [`Membership::publish_base`], with the commit with which the covered part of the log ends.
+    pub(crate) async fn publish_base_of(
+        &self,
+        db: &Database,
+        covers: Point,
+        commit: Option<CommitId>,
+    ) -> Result<bool, Error> {
         let key = self.cluster.keys.base(db, &self.node().id);
         let found = self.cluster.get(Get::key(&key)).await?;
         let known = found.keys.first().map_or_else(Revision::default, |key| key.modified);
@@ -138,7 +150,7 @@ impl Membership {
         // back.
         let txn = Txn {
             compares: vec![Compare::Modified(key.clone(), known)],
-            then: vec![Operation::Put { key, value: encode_base(self.node(), covers), lease: None }],
+            then: vec![Operation::Put { key, value: encode_base(self.node(), covers, commit), lease: None }],
             otherwise: Vec::new(),
         };
         Ok(self.cluster.coordinator.transact(txn).await?.held)

@@ -24,7 +24,7 @@ use std::task::Waker;
 use crate::db::{Core, Database};
 use crate::log::record::{self, Operations};
 use crate::log::{Position, RECORD_HEADER_BYTES, record_of};
-use crate::page::{TxnId, get_u64};
+use crate::page::{TxnId, get_u32, get_u64};
 use crate::sync::{Condvar, Mutex};
 use crate::txn::WriteTxn;
 use crate::{Durability, Error, Result};
@@ -197,6 +197,35 @@ impl Database {
         core.poison();
         Ok(())
     }
+}
+
+/// The record of one commit, as [`Proposer::propose`] was given it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitRecord<'a> {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Its checksum, which [`Database::chain`] gives after it was carried out.
+    pub chain: u64,
+    /// All of its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Takes bytes apart that are records one behind the other. Each record says how long it is. Its
+/// checksum is compared when it is carried out.
+///
+/// # Errors
+/// [`Error::CorruptedLog`] if the bytes are no sequence of records.
+pub fn split_records(mut bytes: &[u8]) -> Result<Vec<CommitRecord<'_>>> {
+    let mut records = Vec::new();
+    while !bytes.is_empty() {
+        let length = (bytes.len() >= RECORD_HEADER_BYTES).then(|| get_u32(bytes, 8) as usize);
+        let fits = length.filter(|length| (RECORD_HEADER_BYTES..=bytes.len()).contains(length));
+        let (record, rest) =
+            bytes.split_at(fits.ok_or(Error::CorruptedLog { reason: "the bytes end within a record" })?);
+        records.push(CommitRecord { txn: TxnId(get_u64(record, 16)), chain: get_u64(record, 0), bytes: record });
+        bytes = rest;
+    }
+    Ok(records)
 }
 
 /// The way that agreed commits of a database take, by its mode.

@@ -62,7 +62,7 @@ mod view;
 mod walk;
 mod workspace;
 
-pub use agreement::Proposer;
+pub use agreement::{CommitRecord, Proposer, split_records};
 pub use backup::{BackupInfo, restore, verify_backup};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;

@@ -167,6 +167,25 @@ fn a_follower_has_the_history_of_its_leader() {
 }
 
 #[test]
+fn records_one_behind_the_other_come_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, proposed) = open(dir.path());
+    let txns = ["a", "b", "c"].map(|key| put(&db, key, "1").txn());
+    let bytes = proposed.records().concat();
+    let records = split_records(&bytes).unwrap();
+    assert_eq!(records.iter().map(|record| record.txn).collect::<Vec<_>>(), txns);
+    assert_eq!(records.iter().map(|record| record.bytes).collect::<Vec<_>>(), proposed.records());
+    assert_eq!(records.last().map(|record| (record.txn, record.chain)), Some(db.chain()));
+    assert_eq!(split_records(&[]).unwrap(), []);
+    for cut in [1, 10, bytes.len() - 1] {
+        assert!(matches!(split_records(&bytes[..cut]), Err(Error::CorruptedLog { .. })));
+    }
+    let mut endless = bytes;
+    endless[8..12].fill(0);
+    assert!(split_records(&endless).is_err(), "a length of zero");
+}
+
+#[test]
 fn what_is_given_up_is_gone_and_its_callers_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let (db, _) = open(dir.path());

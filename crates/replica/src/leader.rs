@@ -1,0 +1,207 @@
+//! A leader: its term, from the election to its end.
+//!
+//! # The beginning
+//! The leader's key was created by this epoch, so an append of an older epoch does not find its own
+//! leader's key any more: it is fenced, whenever it arrives. The end of the log is read after the
+//! election, so it is the end of all that older leaders have appended. When the database has
+//! applied the log up to there, nothing can come before the first append of this term. No record
+//! that begins the term is needed. The node itself has sent nothing under this epoch either: it
+//! leads once under an epoch (`driver`, invariant 3).
+//!
+//! # The term
+//! One append is under way. What is proposed meanwhile goes into the next one, up to an entry's
+//! length. An append without an answer is repeated, which changes nothing if it was done, until it
+//! is known or the node is not certain any more that it leads.
+//!
+//! # The end
+//! - *Handed over*: no transaction begins, those that have begun end, all that was proposed is
+//!   appended, a steady point is made, the leadership is resigned. The database stays open.
+//! - *Fenced*, or another record is at the position: the group under way is not in the log and
+//!   never will be, and neither is what waits.
+//! - *The lease may have expired* without an answer to the last append: the group under way may be
+//!   in the log. What waits was never sent and is not.
+//!
+//! In the last two the engine gives up what was not agreed on.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use colibri_storage::{Database as Engine, Error as EngineError, TxnId};
+
+use crate::append::{Appender, Outcome, Staged};
+use crate::backoff::Backoff;
+use crate::driver::{Driver, Stopped};
+use crate::group;
+use crate::leadership::{Leadership, Resigned};
+use crate::marks::Mark;
+use crate::proposals::{HandOver, HandedOver, Proposals, Work};
+use crate::upkeep::{beside, keep_up, publish};
+
+/// The pause between looks whether the transactions that have begun have ended.
+const WRITER_PAUSE: Duration = Duration::from_millis(2);
+
+/// How a term ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TermEnd {
+    /// By a hand-over. Every commit that was proposed is in the log.
+    HandedOver,
+    /// Another node leads, or nobody does. What was proposed and is not in the log never will be.
+    Fenced,
+    /// The node is not certain to lead, and the service does not answer. The last group may be in
+    /// the log.
+    Lost,
+}
+
+/// What became of a group.
+enum Settled {
+    Appended,
+    Never,
+    Unknown,
+}
+
+impl Driver {
+    /// Applies the log to its end, then commits under this leadership until the term is over. If
+    /// the future is dropped, the term is over as well: call [`Driver::follow`] then, which tells
+    /// the callers of commits what is known.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the database cannot be brought to the end of the log, so the leadership is
+    /// resigned.
+    pub async fn lead(&mut self, leadership: &Leadership) -> Result<TermEnd, Stopped> {
+        let result = self.lead_until_the_end(leadership).await;
+        self.end_term(matches!(result, Ok(TermEnd::Lost) | Err(_)));
+        // If this does not arrive, the next campaign repeats it.
+        if !matches!(result, Ok(TermEnd::HandedOver)) {
+            _ = leadership.resign(None).await;
+        }
+        result
+    }
+
+    async fn lead_until_the_end(&mut self, leadership: &Leadership) -> Result<TermEnd, Stopped> {
+        self.begin().await?;
+        let appender = loop {
+            match leadership.appender().await {
+                Ok(appender) => break appender,
+                Err(e) => self.wait_after(e).await?,
+            }
+            if leadership.certain_for().is_zero() {
+                return Ok(TermEnd::Lost);
+            }
+        };
+        while self.apply_next(true).await? {}
+        let engine = self.engine()?;
+        if self.point() != Some(appender.point()) {
+            // A later leader has appended.
+            return Ok(TermEnd::Fenced);
+        }
+        if !self.is_at_log_end(&engine) {
+            return Err(Stopped::Diverged { txn: engine.newest_txn() });
+        }
+        {
+            let mut state = self.replica.0.state.lock();
+            state.leading = Some(leadership.clone());
+            state.point = Some(appender.point());
+        }
+        let proposals = self.proposals();
+        proposals.open();
+        let replica = self.replica.clone();
+        let term = Term { driver: self, leadership, engine, proposals };
+        Ok(beside(term.run(appender), keep_up(&replica, leadership.membership(), Some(leadership))).await)
+    }
+}
+
+/// A term while transactions commit.
+struct Term<'a> {
+    driver: &'a Driver,
+    leadership: &'a Leadership,
+    engine: Engine,
+    proposals: Proposals,
+}
+
+impl Term<'_> {
+    async fn run(self, mut appender: Appender) -> TermEnd {
+        let bytes_max = appender.entry_bytes_max();
+        loop {
+            match poll_fn(|context| self.proposals.poll_work(context, bytes_max)).await {
+                Work::Append(group, last) => {
+                    let staged = appender.stage(&group);
+                    match self.settle(&staged).await {
+                        Settled::Appended => self.agree(&staged, last, &group),
+                        Settled::Never => return TermEnd::Fenced,
+                        Settled::Unknown => return TermEnd::Lost,
+                    }
+                }
+                Work::HandOver(hand_over) => {
+                    if let Some(end) = self.hand_over(&hand_over).await {
+                        return end;
+                    }
+                }
+            }
+        }
+    }
+
+    fn agree(&self, staged: &Staged, last: TxnId, group: &[u8]) {
+        self.proposals.agreed(group.len());
+        let chain = group::last_chain(group);
+        self.driver.note_applied(Mark { txn: last, chain, point: staged.end() });
+        // The engine was opened for this.
+        _ = self.engine.agree(last);
+    }
+
+    async fn settle(&self, staged: &Staged) -> Settled {
+        let mut may_arrive = false;
+        let mut backoff = Backoff::default();
+        loop {
+            match staged.append().await {
+                Outcome::Appended => return Settled::Appended,
+                Outcome::Fenced { .. } | Outcome::Taken { .. } => return Settled::Never,
+                // A later leader has appended, and has trimmed that.
+                Outcome::Trimmed => return Settled::Unknown,
+                Outcome::Unknown(_) | Outcome::Gap { .. } => may_arrive = true,
+                Outcome::NotSent(_) | Outcome::Refused(_) => {}
+            }
+            if self.leadership.certain_for().is_zero() {
+                return if may_arrive { Settled::Unknown } else { Settled::Never };
+            }
+            backoff.wait(&**self.leadership.cluster().coordinator()).await;
+        }
+    }
+
+    /// Nothing waits to be appended. `None`: there is something again, or the leadership goes on.
+    async fn hand_over(&self, hand_over: &HandOver) -> Option<TermEnd> {
+        // No transaction begins any more. When the writer's lock is free, none is left that could
+        // commit.
+        while let Err(EngineError::Busy) = self.engine.try_write() {
+            self.driver.sleep(WRITER_PAUSE).await;
+        }
+        if self.proposals.under_way().0 > 0 {
+            return None;
+        }
+        // A failure shows with the next steady point. What was agreed on is in the log.
+        if self.engine.newest_txn() == self.engine.readable_txn() {
+            _ = self.engine.sync();
+        }
+        _ = publish(&self.driver.replica, self.leadership.membership()).await;
+        let mut backoff = Backoff::default();
+        loop {
+            match self.leadership.resign(hand_over.successor.as_ref()).await {
+                Ok(Resigned::Done | Resigned::WasOver) => {
+                    hand_over.answer(HandedOver::Done);
+                    return Some(TermEnd::HandedOver);
+                }
+                Ok(Resigned::NoSuchMember) if !self.leadership.certain_for().is_zero() => {
+                    hand_over.answer(HandedOver::NoSuchMember);
+                    self.proposals.open();
+                    return None;
+                }
+                // The resignation had begun before the successor was found to be gone.
+                Ok(Resigned::NoSuchMember) => {
+                    hand_over.answer(HandedOver::NoSuchMember);
+                    return Some(TermEnd::Fenced);
+                }
+                Err(_) if self.leadership.membership().lease_left().is_zero() => return Some(TermEnd::Lost),
+                Err(_) => backoff.wait(&**self.leadership.cluster().coordinator()).await,
+            }
+        }
+    }
+}
