@@ -121,7 +121,7 @@ fn queries_in_the_list_are_asked_for_the_rows_that_a_limit_gives() {
     let mut client = db.client();
     let mut asked = |query: &str| {
         let lines = client.ok(&format!("EXPLAIN ANALYZE {query}"));
-        let at = lines.iter().position(|line| line.trim() == "SubPlan 1").unwrap_or_else(|| panic!("{lines:#?}"));
+        let at = lines.iter().position(|line| line.trim_ascii() == "SubPlan 1").unwrap_or_else(|| panic!("{lines:#?}"));
         let loops = lines[at + 1].split("loops=").nth(1).map(|rest| rest.trim_end_matches(')').parse::<u64>());
         loops.unwrap().unwrap()
     };

@@ -473,7 +473,7 @@ select id, email from users where tenant_id = 1 order by full_name limit 20 offs
 select * from comments order by created_at desc limit 50 offset 20000
 select * from comments where is_internal order by created_at desc limit 50
 select * from comments where deleted_at is null and author_id in (5,6,7,8) order by created_at desc limit 20
-select * from tickets order by priority limit 20
+select * from tickets order by priority, id limit 20
 select id, priority from tickets order by priority desc, id limit 20
 select id, body from comments order by body limit 10
 select * from events order by amount desc nulls last, id limit 10
