@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::agreement::{Agreement, agreement_of};
+use crate::agreement::Agreement;
 use crate::disk::FileDisk;
 use crate::flusher::{Flusher, LogFlusher, Pace};
 use crate::lock_file::{Attached, Identity, Mode, ReaderInfo, Shared};
@@ -517,7 +517,7 @@ impl Core {
             read_only: options.read_only,
             writers: Writers::new(Workspace::new(Space::empty()), options.durability),
             log: Log::new(log),
-            agreement: agreement_of(options.durability, options.proposer.as_ref()),
+            agreement: options.proposer.clone().map(Agreement::new),
             log_bytes: options.log_bytes,
             log_period: options.log_period,
             weak_reads: options.weak_reads,

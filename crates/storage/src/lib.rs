@@ -8,7 +8,7 @@
 //! | `db`, `recovery` | opening, finding the newest state, closing |
 //! | `steady`, `flusher` | steady points, and the background thread that makes them |
 //! | `log` | the redo log |
-//! | `agreement` | commits that other machines agree on |
+//! | `agreement`, `agreed` | commits that other machines agree on; what callers do about it |
 //! | `snapshot`, `view`, `cursor`, `diff` | reading |
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
@@ -20,6 +20,7 @@
 //! | `simulation` | a disk in memory that crashes and fails, for tests (feature `simulation`) |
 //! | `walk`, `check`, `stat`, `copy`, `backup`, `dump`, `trace` | tools |
 
+mod agreed;
 mod agreement;
 mod backup;
 mod catalog;
@@ -62,7 +63,8 @@ mod view;
 mod walk;
 mod workspace;
 
-pub use agreement::{CommitRecord, Proposer, split_records};
+pub use agreed::{CommitRecord, split_records};
+pub use agreement::Proposer;
 pub use backup::{BackupInfo, restore, verify_backup};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 
 use super::*;
 use crate::simulation::SimDisk;
-use crate::{Options, TableKind};
+use crate::{Durability, Options, Proposer, TableKind};
 
 /// The records that were proposed, in memory.
 #[derive(Default)]
