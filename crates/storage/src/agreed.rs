@@ -22,7 +22,7 @@ impl Database {
     /// their tickets resolve. Numbers that are not used yet are taken for the newest one.
     ///
     /// # Errors
-    /// [`Error::NotAgreed`] if the database is not open with [`Durability::Agreed`].
+    /// [`Error::NotAgreed`] if the database is not open with [`crate::Durability::Agreed`].
     pub fn agree(&self, txn: TxnId) -> Result<()> {
         let core = &self.0.core;
         let agreement = core.agreement()?;
@@ -94,10 +94,10 @@ impl Database {
 
     /// Gives up what others have not agreed on: nothing is written any more, all who wait are told
     /// [`Error::Poisoned`], and the next opening finds the last steady point. For a database with
-    /// [`Durability::Agreed`] whose proposals will not be agreed on.
+    /// [`crate::Durability::Agreed`] whose proposals will not be agreed on.
     ///
     /// # Errors
-    /// [`Error::NotAgreed`] if the database is not open with [`Durability::Agreed`].
+    /// [`Error::NotAgreed`] if the database is not open with [`crate::Durability::Agreed`].
     pub fn abandon(&self) -> Result<()> {
         let core = &self.0.core;
         core.agreement()?;
@@ -106,7 +106,7 @@ impl Database {
     }
 }
 
-/// The record of one commit, as [`Proposer::propose`] was given it.
+/// The record of one commit, as [`crate::Proposer::propose`] was given it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitRecord<'a> {
     /// The transaction.
