@@ -63,7 +63,7 @@ fn main() -> Result<(), Failed> {
         let value = vec![b'x'; bytes];
         let (mut by_log, mut by_put) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
-            // In turn, since whoever is first has what the trimming left to do.
+            // The two take turns to be first: the first one waits for etcd to finish the trimming.
             for is_log in [round % 2 == 0, round % 2 != 0] {
                 match is_log {
                     true => by_log.push(times(count, || block_on(appended(appender.stage(&value))))),
@@ -105,7 +105,8 @@ async fn appended(staged: colibri_replica::Staged) -> usize {
     }
 }
 
-/// Appends with so many under way; gives how many came before the one in front of them.
+/// Appends records, `under_way` of them at a time. Gives how many were refused because the record
+/// before them was not there yet.
 async fn append_together(appender: &mut Appender, value: &[u8], under_way: usize, count: usize) -> usize {
     let mut left = count;
     let mut gaps = 0;
@@ -166,7 +167,7 @@ fn trim(leadership: &Leadership, appender: &Appender) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The times of so many calls, in milliseconds, sorted.
+/// Makes some calls, one after another. Gives the milliseconds that each took, the shortest first.
 fn times<T>(count: usize, mut call: impl FnMut() -> T) -> Vec<f64> {
     let mut times: Vec<f64> = (0..count)
         .map(|_| {

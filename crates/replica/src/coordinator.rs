@@ -129,7 +129,7 @@ impl Get {
         Self::range(only(key))
     }
 
-    /// At most so many keys.
+    /// The largest number of keys to give.
     #[must_use]
     pub fn at_most(self, keys_max: usize) -> Self {
         Self { keys_max, ..self }

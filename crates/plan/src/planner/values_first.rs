@@ -42,7 +42,8 @@ pub(super) fn order_of_values(item: &Item<'_>, tables: &Tables<'_>) -> Option<Or
 /// A table of fewer rows is read without looking for what leads to some of them.
 const CHOICE_ROWS_MIN: f64 = 1_000.0;
 
-/// Where so many times as many values are expected as would be few, nobody looks whether they are.
+/// The run chooses only if the planner expects fewer values than the largest number that counts as
+/// few, times this.
 const MANY_RATIO: f64 = 1.2;
 
 /// How many values are few where all rewrites are tried.
