@@ -97,6 +97,16 @@ pub(crate) fn an_old_leader_appends_nothing_after_its_lease_has_expired(bed: &mu
     });
 }
 
+/// What became of an append, asked until there is an answer: the connection may have to be made
+/// anew first.
+async fn resolved(staged: &colibri_replica::Staged) -> Resolution {
+    loop {
+        if let Ok(resolution) = staged.resolve().await {
+            return resolution;
+        }
+    }
+}
+
 pub(crate) fn an_unknown_append_that_arrived_is_committed_and_is_not_repeated(bed: &mut dyn Bed) {
     let leader = join(bed, "n1");
     let mut appender = run(bed, async move { elected(&leader).await.appender().await.unwrap() });
@@ -108,13 +118,7 @@ pub(crate) fn an_unknown_append_that_arrived_is_committed_and_is_not_repeated(be
     bed.heal("n1");
     let reader = cluster(bed, "reader");
     run(bed, async move {
-        // The connection is made anew.
-        let resolution = loop {
-            if let Ok(resolution) = staged.resolve().await {
-                break resolution;
-            }
-        };
-        assert_eq!(resolution, Resolution::Committed);
+        assert_eq!(resolved(&staged).await, Resolution::Committed);
         assert_eq!(staged.append().await, Outcome::Appended);
         append(&mut appender, b"next").await;
         assert_eq!(texts(&all(&reader).await), ["once", "next"]);
@@ -132,12 +136,7 @@ pub(crate) fn an_unknown_append_that_did_not_arrive_is_repeated(bed: &mut dyn Be
     bed.heal("n1");
     let reader = cluster(bed, "reader");
     run(bed, async move {
-        let resolution = loop {
-            if let Ok(resolution) = staged.resolve().await {
-                break resolution;
-            }
-        };
-        assert_eq!(resolution, Resolution::Repeat);
+        assert_eq!(resolved(&staged).await, Resolution::Repeat);
         assert_eq!(staged.append().await, Outcome::Appended);
         assert_eq!(staged.resolve().await.unwrap(), Resolution::Committed);
         assert_eq!(texts(&all(&reader).await), ["once"]);
