@@ -16,6 +16,7 @@ use super::{Batch, Scope};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::expr::walk;
+use crate::fixed_parts::Conditions;
 
 /// More stages cost more than they spare: the last one has all further conditions.
 const STAGES_MAX: usize = 3;
@@ -32,7 +33,7 @@ pub(super) struct FilteredRows {
 /// Columns, and what is asked of them and of those of the stages before.
 struct Stage {
     columns: RowReader,
-    conditions: SmallVec<[Expr; 2]>,
+    conditions: Conditions,
 }
 
 impl FilteredRows {
@@ -57,9 +58,20 @@ impl FilteredRows {
             }
             is_read.iter_mut().zip(&is_new).for_each(|(is_read, is_new)| *is_read |= is_new);
             let columns = RowReader::of_places(table, columns, &|place| is_new[place]);
-            stages.push(Stage { columns, conditions: stage });
+            stages.push(Stage { columns, conditions: Conditions::new(stage) });
         }
         Self { stages, rest: RowReader::of_places(table, columns, &|place| !is_read[place]), beyond: None }
+    }
+
+    /// Computes what is the same for all rows of a run.
+    #[inline]
+    pub(super) fn settle(&mut self, scope: &mut Scope<'_>) {
+        self.stages.iter_mut().for_each(|stage| stage.conditions.settle(scope));
+    }
+
+    /// Another run begins.
+    pub(super) fn reset(&mut self) {
+        self.stages.iter_mut().for_each(|stage| stage.conditions.reset());
     }
 
     /// Whether it leaves out rows that fulfil the filter.
@@ -87,7 +99,7 @@ impl FilteredRows {
         let row = out.push();
         for stage in &self.stages {
             stage.columns.read(key, value, row)?;
-            for condition in &stage.conditions {
+            for condition in stage.conditions.get() {
                 if !condition.eval_condition(scope, row)? {
                     out.pop();
                     return Ok(());

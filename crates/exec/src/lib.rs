@@ -70,6 +70,7 @@ mod delete;
 mod disk_rows;
 mod eval;
 mod filtered_rows;
+mod fixed_parts;
 mod gather;
 mod group;
 mod group_scan;

@@ -7,10 +7,12 @@
 use std::sync::Arc;
 
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
+use smallvec::smallvec;
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::fixed_parts::Conditions;
 use super::operator::{Operator, Run};
-use super::{Batch, Exec, Step};
+use super::{Batch, Exec, Scope, Step};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::expr::walk;
@@ -19,7 +21,7 @@ use crate::plan::{Exprs, Node};
 /// A filter at work.
 pub(super) struct FilterRun {
     input: Run,
-    condition: Arc<Expr>,
+    condition: Conditions,
     gate: Gate,
     rows: Batch,
     at: usize,
@@ -41,7 +43,7 @@ enum Gate {
 impl FilterRun {
     pub(super) fn new(input: Run, condition: &Arc<Expr>) -> Self {
         let gate = if walk::depends_on_no_row(condition) { Gate::Unknown } else { Gate::None };
-        let condition = Arc::clone(condition);
+        let condition = Conditions::new(smallvec![Expr::clone(condition)]);
         Self { input, condition, gate, rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
     }
 
@@ -59,6 +61,7 @@ impl Operator for FilterRun {
     fn reset(&mut self) {
         self.forget();
         self.rows = std::mem::take(&mut self.rows).kept();
+        self.condition.reset();
         self.input.reset();
     }
 
@@ -77,7 +80,7 @@ impl Operator for FilterRun {
 
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         if self.gate == Gate::Unknown {
-            let is_open = match self.condition.eval_condition(&mut ex.scope(), &[]) {
+            let is_open = match is_true(self.condition.get(), &mut ex.scope(), &[]) {
                 Ok(is_open) => is_open,
                 Err(error) => return ex.interrupted(error, out),
             };
@@ -86,14 +89,14 @@ impl Operator for FilterRun {
         match self.gate {
             Gate::Closed => return Ok(Step::Done),
             Gate::Open => return self.input.step(ex, out),
-            Gate::None | Gate::Unknown => {}
+            Gate::None | Gate::Unknown => self.condition.settle(&mut ex.scope()),
         }
         loop {
             out.reset(self.rows.width());
             let mut scope = ex.scope();
             while self.at < self.rows.rows() && !out.is_full() {
                 let row = self.rows.row_mut(self.at);
-                match self.condition.eval_condition(&mut scope, row) {
+                match is_true(self.condition.get(), &mut scope, row) {
                     Ok(true) => out.push_taken(row),
                     Ok(false) => {}
                     Err(error) => return ex.interrupted(error, out),
@@ -115,6 +118,17 @@ impl Operator for FilterRun {
             }
         }
     }
+}
+
+/// Whether all conditions are true.
+#[inline]
+fn is_true(conditions: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<bool> {
+    for condition in conditions {
+        if !condition.eval_condition(scope, row)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A projection at work.

@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 
 use super::batch::BATCH_ROWS_MAX;
 use super::filtered_rows::FilteredRows;
+use super::fixed_parts::Conditions;
 use super::gather::{Gather, VISITED_MAX};
 use super::operator::{Beyond, Operator};
 use super::ranges::{Ranges, key_ranges, rest};
@@ -68,7 +69,7 @@ pub(super) struct ScanRun {
 /// Where rows are, and how they are read: the same in all runs of a plan.
 pub(super) enum Reader {
     Table { space: Space, rows: FilteredRows },
-    Covering { space: Space, entries: IndexReader, filter: Option<Expr> },
+    Covering { space: Space, entries: IndexReader, filter: Conditions },
     Index { space: Space, table_space: Space, rows: FilteredRows },
 }
 
@@ -114,7 +115,10 @@ impl Reader {
         match access {
             Access::Key { .. } | Access::Gathered { .. } => Self::Table { space: table.space(), rows: rows() },
             Access::Index { index, covering, .. } => match IndexReader::new(table, index, columns) {
-                Some(entries) if *covering => Self::Covering { space: index.space(), entries, filter: filter.cloned() },
+                Some(entries) if *covering => {
+                    let filter = Conditions::new(filter.cloned().into_iter().collect());
+                    Self::Covering { space: index.space(), entries, filter }
+                }
                 _ => Self::Index { space: index.space(), table_space: table.space(), rows: rows() },
             },
         }
@@ -122,6 +126,23 @@ impl Reader {
 }
 
 impl Reader {
+    /// Computes what is the same for all rows of a run.
+    #[inline]
+    fn settle(&mut self, ex: &mut Exec<'_, '_>) {
+        match self {
+            Self::Table { rows, .. } | Self::Index { rows, .. } => rows.settle(&mut ex.scope()),
+            Self::Covering { filter, .. } => filter.settle(&mut ex.scope()),
+        }
+    }
+
+    /// Another run begins.
+    fn reset(&mut self) {
+        match self {
+            Self::Table { rows, .. } | Self::Index { rows, .. } => rows.reset(),
+            Self::Covering { filter, .. } => filter.reset(),
+        }
+    }
+
     /// See [`Operator::leave_out`]; `None`: no rows any more.
     fn leave_out(&mut self, scan: &Scan, beyond: Option<Beyond>) {
         match self {
@@ -143,6 +164,7 @@ impl ScanOperator {
 impl Operator for ScanOperator {
     fn reset(&mut self) {
         self.run.reset();
+        self.reader.reset();
         self.reader.leave_out(&self.scan, None);
     }
 
@@ -165,6 +187,9 @@ impl Operator for ScanOperator {
 
     fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         let scan = &*self.scan;
+        if self.run.ranges.is_none() {
+            self.reader.settle(ex);
+        }
         let wanted = Wanted {
             reader: &self.reader,
             table: &scan.table,
@@ -320,7 +345,7 @@ impl ScanRun {
                     out,
                     |key, _, out| {
                         entries.read(key, out.push())?;
-                        keep(filter.as_ref(), &mut scope, out)
+                        keep(filter.get(), &mut scope, out)
                     },
                 ),
                 (Reader::Index { space, table_space, rows }, Ranges::Spans(spans)) => {
@@ -361,11 +386,12 @@ impl ScanRun {
 
 /// Takes the newest row back unless the filter is true for it.
 #[inline]
-fn keep(filter: Option<&Expr>, scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
-    if let Some(filter) = filter
-        && !filter.eval_condition(scope, out.row(out.rows() - 1))?
-    {
-        out.pop();
+fn keep(filter: &[Expr], scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
+    for condition in filter {
+        if !condition.eval_condition(scope, out.row(out.rows() - 1))? {
+            out.pop();
+            break;
+        }
     }
     Ok(())
 }

@@ -35,8 +35,8 @@ pub struct Fragment {
     /// Why it fails whenever it is run, before anything is looked at: a constant of it cannot be
     /// computed.
     pub fails: Option<Error>,
-    /// Functions were called on its constants while it was planned.
-    pub computes: bool,
+    /// Parameters in the places of its literals might give something else.
+    pub is_of_literals: bool,
 }
 
 /// A fragment's number, never used twice in a process.
@@ -47,7 +47,7 @@ impl Fragment {
     pub fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = FragmentId(NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { root, slots, columns, is_marked: false, id, fails: None, computes: false }
+        Self { root, slots, columns, is_marked: false, id, fails: None, is_of_literals: false }
     }
 }
 

@@ -160,6 +160,22 @@ impl<'t> Scanned<'t> {
         Ok(parts)
     }
 
+    /// What is between the semicolons of the text, which is not read; `None` if something is no
+    /// token.
+    #[must_use]
+    pub fn plain_parts(&self) -> Option<Vec<&'t str>> {
+        if self.tokens.error.is_some() {
+            return None;
+        }
+        let is_token = |token: &token::Token| token.kind != Kind::Semicolon && token.kind != Kind::End;
+        let statements = self.tokens.list.split(|token| !is_token(token));
+        let text_of = |tokens: &[token::Token]| {
+            let (first, last) = (tokens.first()?, tokens.last()?);
+            Some(&self.tokens.text[first.start as usize..last.end as usize])
+        };
+        Some(statements.filter_map(text_of).collect())
+    }
+
     /// The text's only statement, which is not read; `None` if there may be several, or something
     /// is no token.
     #[must_use]

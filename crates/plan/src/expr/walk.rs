@@ -215,6 +215,33 @@ pub fn depends_on_no_row(expr: &Expr) -> bool {
     !uses_row(expr) && !is_volatile(expr)
 }
 
+/// Functions that may take long, or give much, for few arguments.
+fn is_slow(function: &Function) -> bool {
+    let name = function.name;
+    matches!(name, "repeat" | "lpad" | "rpad" | "^" | "power" | "exp" | "~" | "~*" | "!~" | "!~*")
+        || name.starts_with("regexp_")
+        || name.starts_with("substring")
+}
+
+/// Whether it is computed, quickly, of nothing but constants, parameters and what the session has
+/// settled before the statement runs. So it has one value throughout a run, or fails each time.
+pub fn is_fixed(expr: &Expr) -> bool {
+    let is_computed = !matches!(expr, Expr::Const(_) | Expr::Param(_));
+    let differs = |part: &Expr| match part {
+        Expr::Column(_) | Expr::Aggregate(_) | Expr::Extra(_) | Expr::Arg(_) => true,
+        Expr::Subquery(_) | Expr::Session { .. } => true,
+        Expr::Call { function, .. } => is_slow(function),
+        Expr::Chain { links, .. } => links.iter().any(|(function, _)| is_slow(function)),
+        _ => false,
+    };
+    is_computed && !any(expr, &differs) && !is_volatile(expr)
+}
+
+/// Calls something for each part that [`is_fixed`] and is in no other one.
+pub fn for_each_fixed<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
+    if is_fixed(expr) { visit(expr) } else { for_each_child(expr, &mut |child| for_each_fixed(child, visit)) }
+}
+
 /// Whether two expressions are the same. May say no of some that are.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     fn all(a: &[Expr], b: &[Expr]) -> bool {

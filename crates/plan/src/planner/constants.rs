@@ -218,7 +218,7 @@ impl Planner<'_> {
         // A call among the keys is the same as one in the list by its constants, which parameters
         // are not.
         let has_rows = !select.extras.is_empty() || !select.grouped_rows.is_empty();
-        self.computes |= select.group.is_some() && has_rows;
+        self.is_of_literals |= select.group.is_some() && has_rows;
     }
 
     pub(super) fn simplify_from(&mut self, from: &mut From) {
@@ -296,7 +296,6 @@ impl Planner<'_> {
                         && is_quick(function, args)
                         && args.iter().all(is_short)
                     {
-                        self.computes = true;
                         self.compute(expr);
                     }
                 } else if function.strict {
@@ -328,7 +327,7 @@ impl Planner<'_> {
                     *expr = null();
                 } else if is_constant(input) && is_immutable(*from, to.ty) && is_short(input) {
                     // A literal in the type that it stands beside is what it was before.
-                    self.computes |= *context == CastContext::Explicit;
+                    self.is_of_literals |= *context == CastContext::Explicit;
                     self.compute(expr);
                 }
             }

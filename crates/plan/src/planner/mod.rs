@@ -157,8 +157,8 @@ struct Planner<'a> {
     env: &'a Env,
     /// The first of the errors that computing constants led to.
     fails: Option<Error>,
-    /// Whether functions were called on constants.
-    computes: bool,
+    /// Whether parameters in the places of literals might give something else.
+    is_of_literals: bool,
     /// Slots given out so far.
     slots: usize,
     /// Columns of the wide row at hand that nested loops further up put into slots, for what is
@@ -190,7 +190,7 @@ impl<'a> Planner<'a> {
             sizes,
             env,
             fails: None,
-            computes: false,
+            is_of_literals: false,
             slots,
             provided: Vec::new(),
             shared: HashMap::new(),
@@ -234,7 +234,7 @@ impl<'a> Planner<'a> {
     /// The plan with all that is known of it.
     fn fragment(self, root: Node, columns: Vec<OutputColumn>) -> Fragment {
         let mut fragment = Fragment::new(root, self.slots, columns);
-        (fragment.fails, fragment.computes) = (self.fails, self.computes);
+        (fragment.fails, fragment.is_of_literals) = (self.fails, self.is_of_literals);
         fragment
     }
 }

@@ -95,7 +95,7 @@ impl Planner<'_> {
                 fragment
             }
         };
-        self.computes |= fragment.computes;
+        self.is_of_literals |= fragment.is_of_literals;
         if let (None, Some(error)) = (&self.fails, &fragment.fails) {
             self.fails = Some(error.clone());
         }

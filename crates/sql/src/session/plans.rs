@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use colibri_catalog::{Table, cluster::Authority, record};
 use colibri_syntax::Lifted;
@@ -26,6 +26,8 @@ use super::{Session, TransactionState, control, set};
 use crate::admin;
 use crate::bind::{Binder, CurrentOf, CursorRows, Need};
 use crate::ddl;
+use crate::exec::{Evaluate as _, Scope};
+use crate::expr::{Expr, walk};
 use crate::plan::{AssignedValue, Fragment, Node};
 use crate::planner;
 use crate::registry::builtin;
@@ -34,6 +36,8 @@ use crate::surroundings::SearchPath;
 
 /// Texts whose plans a session keeps.
 const PLANS_MAX: usize = 512;
+/// Bytes of a text of several statements worth looking at before it is read.
+const KNOWN_PARTS_BYTES_MAX: usize = 16 << 10;
 /// How many runs of a plan go by between looks at the sizes of its tables.
 const RUNS_BETWEEN_LOOKS: u32 = 32;
 /// A table that has grown or shrunk by this factor may deserve another plan.
@@ -104,6 +108,7 @@ pub struct Recipe {
     pub(super) param_hints: Vec<Option<Type>>,
     /// It follows from the session's settings or its user as well: nobody else's.
     pub(super) is_personal: bool,
+    fixed_parts: OnceLock<Box<[Expr]>>,
 }
 
 impl Deref for Prepared {
@@ -178,6 +183,21 @@ impl Plans {
     pub(super) fn clear(&mut self) {
         self.by_text.clear();
         self.shapes.clear();
+    }
+}
+
+impl Recipe {
+    /// What it computes of its parameters and constants alone.
+    fn fixed_parts(&self) -> &[Expr] {
+        self.fixed_parts.get_or_init(|| {
+            let mut parts = Vec::new();
+            if let Command::Plan { fragment, .. } = &self.command {
+                fragment.root.for_each_operator(&mut |node| {
+                    node.for_each_expr(&mut |expr| walk::for_each_fixed(expr, &mut |part| parts.push(part.clone())));
+                });
+            }
+            parts.into()
+        })
     }
 }
 
@@ -358,7 +378,26 @@ impl Session {
                     colibri_types::cast::cast(value, Type::Unknown, ty, Modifier::NONE, context, &self.env).ok()?;
             }
         }
+        // What constants fail with is known before anything runs.
+        let mut scope = Scope::pure(&self.env, &values, &[]);
+        if prepared.fixed_parts().iter().any(|part| part.eval_owned(&mut scope, &[]).is_err()) {
+            return None;
+        }
         Some((prepared, values))
+    }
+
+    /// The statements of a text, if the session has read each of them before, or one that differs
+    /// in nothing but literals: there is no mistake in them.
+    pub(super) fn known_parts<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
+        if self.plans.shapes.is_empty() || text.len() > KNOWN_PARTS_BYTES_MAX {
+            return None;
+        }
+        let parts = crate::statement::scan(text).ok()?.plain_parts()?;
+        let is_known = |part: &&str| match colibri_syntax::lift(part) {
+            Some(shape) => self.plans.shapes.get(&shape.text) == Some(&Shape::Good),
+            None => self.plans.by_text.contains_key(&((*part).to_owned(), Vec::new())),
+        };
+        parts.iter().all(is_known).then_some(parts)
     }
 
     fn prepare_shape(
@@ -373,11 +412,12 @@ impl Session {
         }
         // What is wrong with the text says nothing of its shape.
         let plain = self.prepare_in_txn(text, &[])?;
-        // What is computed of literals, or fails for them, before anything runs is not known of
-        // parameters.
-        let computes = |prepared: &Prepared| matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some());
+        let is_of_literals = match &plain.command {
+            Command::Plan { fragment, .. } => fragment.is_of_literals || fragment.fails.is_some(),
+            _ => false,
+        };
         let lifted = self.prepare_in_txn(shape, types).ok().filter(|lifted| {
-            !computes(&plain)
+            !is_of_literals
                 && lifted.columns == plain.columns
                 && lifted.params.len() == types.len()
                 && matches!(lifted.command, Command::Plan { .. })
@@ -579,6 +619,7 @@ impl Session {
             variants: Variants::default(),
             param_hints: Vec::new(),
             is_personal: false,
+            fixed_parts: OnceLock::new(),
         }
     }
 

@@ -86,6 +86,9 @@ impl Session {
         if !self.canceled_early {
             self.cancel.store(false, Ordering::Relaxed);
         }
+        if let Some(parts) = self.known_parts(text) {
+            return Ok(parts);
+        }
         let parts = self.at_work(|_| Self::split(text));
         // A cancel that comes after the last check is for the statement that is prepared next.
         self.canceled_early = parts.is_ok() && self.cancel.load(Ordering::Relaxed);
