@@ -49,6 +49,28 @@ pub struct Column {
     /// The collation that it was declared with, if not the database's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<CompactString>,
+    /// It stands for an expression of an index, or for the condition of one, as SQL over the
+    /// table's other columns. It is `dropped` to whoever looks for columns, and no row holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
+}
+
+impl Column {
+    /// One that stands for an expression of an index. `name` is for listings.
+    #[must_use]
+    pub fn of_expression(name: &str, ty: ColumnType, expression: String) -> Self {
+        Self {
+            name: name.into(),
+            ty,
+            not_null: false,
+            default: None,
+            missing: None,
+            identity: None,
+            dropped: true,
+            collation: None,
+            expression: Some(expression),
+        }
+    }
 }
 
 /// `GENERATED … AS IDENTITY`
@@ -91,9 +113,34 @@ pub struct Index {
     /// Whether it belongs to a UNIQUE constraint, which has the same name.
     #[serde(default)]
     pub constraint: bool,
+    /// Only rows in which this column, which stands for a condition, is true have entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicate: Option<usize>,
+    /// Of a unique one: NULLs are equal to each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nulls_not_distinct: bool,
+    /// The access method that was asked for, if it is not `btree`, which it is in fact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<CompactString>,
 }
 
 impl Index {
+    /// An index of all rows, on columns.
+    #[must_use]
+    pub fn plain(id: ObjectId, name: CompactString, space: u32, columns: Vec<IndexColumn>, unique: bool) -> Self {
+        Self {
+            id,
+            name,
+            space,
+            columns,
+            unique,
+            constraint: false,
+            predicate: None,
+            nulls_not_distinct: false,
+            method: None,
+        }
+    }
+
     /// Its space.
     #[must_use]
     pub fn space(&self) -> Space {
@@ -344,6 +391,43 @@ impl Table {
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name && !column.dropped)
+    }
+
+    /// The columns that stand for expressions, with these.
+    pub fn expressions(&self) -> impl Iterator<Item = (usize, &str)> {
+        let columns = self.columns.iter().enumerate();
+        columns.filter_map(|(place, column)| Some((place, column.expression.as_deref()?)))
+    }
+
+    /// The condition that rows fulfil which have an entry in an index, as SQL; `None`: all rows.
+    #[must_use]
+    pub fn predicate_of(&self, index: &Index) -> Option<&str> {
+        self.columns[index.predicate?].expression.as_deref()
+    }
+
+    /// Removes an index, and what stands for its expressions and for no other index'.
+    pub fn remove_index(&mut self, at: usize) -> Arc<Index> {
+        let index = self.indexes.remove(at);
+        for column in index.columns.iter().map(|part| part.column).chain(index.predicate) {
+            let is_of = |other: &Arc<Index>| {
+                other.predicate == Some(column) || other.columns.iter().any(|part| part.column == column)
+            };
+            if !self.indexes.iter().any(is_of) {
+                self.columns[column].expression = None;
+            }
+        }
+        index
+    }
+
+    /// Whether an index is on an expression.
+    #[must_use]
+    pub fn is_on_expression(&self, index: &Index) -> bool {
+        index.columns.iter().any(|part| self.columns[part.column].expression.is_some())
+    }
+
+    /// The indexes that have an entry for each row, on columns.
+    pub fn plain_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.predicate.is_none() && !self.is_on_expression(index))
     }
 
     /// The numbers of its indexes and constraints.

@@ -352,10 +352,16 @@ pub fn finish_entry(index: &Index, entry: &mut Key, row_key: &[u8]) -> Result<()
     check_length(entry.len(), &index.name)
 }
 
+/// Whether a row has an entry in an index.
+#[inline]
+pub fn has_entry(index: &Index, row: &[Datum]) -> bool {
+    index.predicate.is_none_or(|condition| matches!(row[condition], Datum::Bool(true)))
+}
+
 /// Whether a row has a NULL among an index' columns, so that no other row is equal to it there.
 #[inline]
 pub fn has_null(index: &Index, row: &[Datum]) -> bool {
-    index.columns.iter().any(|part| row[part.column].is_null())
+    !index.nulls_not_distinct && index.columns.iter().any(|part| row[part.column].is_null())
 }
 
 /// The key of the row that an index' entry leads to.
@@ -375,11 +381,14 @@ pub fn split_index_entry<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> R
     Ok(rest)
 }
 
-/// Whether there is a NULL among an entry's encoded columns.
+/// Whether there is a NULL among an entry's encoded columns, so that no other one is equal to it.
 ///
 /// # Errors
 /// The entry is damaged.
 pub fn has_null_marker(table: &Table, index: &Index, values: &[u8]) -> Result<bool> {
+    if index.nulls_not_distinct {
+        return Ok(false);
+    }
     let mut rest = values;
     for part in &index.columns {
         if rest.first().is_some_and(|&marker| marker != NOT_NULL) {

@@ -10,6 +10,7 @@
 //! of two transactions that write the same key at once one waits for the other.
 
 mod actions;
+pub mod expressions;
 pub mod references;
 #[cfg(test)]
 mod tests;
@@ -73,7 +74,8 @@ pub(super) fn key_text<'a>(
     for (at, column) in columns.clone().enumerate() {
         let separator = if at > 0 { ", " } else { "" };
         // Writing to a string cannot fail.
-        let _ = write!(text, "{separator}{}", table.columns[column].name);
+        let column = &table.columns[column];
+        let _ = write!(text, "{separator}{}", column.expression.as_deref().unwrap_or(&column.name));
     }
     text.push_str(")=(");
     for (at, (column, value)) in columns.zip(values).enumerate() {

@@ -10,6 +10,7 @@ use colibri_catalog::{Table, record, store_error::InSql as _};
 use colibri_txn::{IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Result, pulse};
 
+use super::constraints::expressions::row_for;
 use super::constraints::references::{Effects, Mark};
 use super::constraints::{has_query, is_plain_scan};
 use super::key_set::KeySet;
@@ -32,7 +33,11 @@ pub(super) fn delete_row(
 ) -> Result<()> {
     ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
-        let entry = record::index_entry(table, index, row, key)?;
+        let row = row_for((table, index), &rules.expressions, row, ex.cx.env)?;
+        if !record::has_entry(index, &row) {
+            continue;
+        }
+        let entry = record::index_entry(table, index, &row, key)?;
         let space = index.space();
         debug_assert!(ex.txn.peek(&space, &entry).in_sql()?.is_some(), "the source reads the columns of all indexes");
         ex.txn.delete(&space, &entry).in_sql()?;

@@ -15,6 +15,7 @@ use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSq
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
+use super::constraints::expressions::{Expressions, row_for};
 use super::constraints::references::{Effects, Mark, put_entry};
 use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
 use super::key_set::KeySet;
@@ -74,7 +75,7 @@ impl RowWriter {
         record::encode_row(table, row, buffer)?;
         ex.txn.put(space, key, buffer).in_sql()?;
         for index in 0..table.indexes.len() {
-            put_entry(ex, table, index, row, key)?;
+            put_entry(ex, (table, rules), index, row, key)?;
         }
         for rule in 0..rules.foreign_keys.len() {
             effects.check_reference(ex, (table, rules), rule, key, row)?;
@@ -282,7 +283,7 @@ impl Conflict {
         key: &Key,
     ) -> Result<Resolved> {
         let table = &insert.table;
-        let found = self.find(table, on_conflict, ex, space, row, key)?;
+        let found = self.find(table, on_conflict, ex, space, (row, &insert.rules.expressions), key)?;
         let (assignments, condition) = match (&on_conflict.action, &found) {
             (_, None) => return Ok(Resolved::Free),
             (ConflictAction::Nothing, Some(_)) => return Ok(Resolved::Skipped),
@@ -323,14 +324,15 @@ impl Conflict {
         on_conflict: &OnConflict,
         ex: &mut Exec<'_, '_>,
         space: &Space,
-        row: &[Datum],
+        (row, expressions): (&[Datum], &Expressions),
         key: &Key,
     ) -> Result<Option<Key>> {
         let by_index = |ex: &mut Exec<'_, '_>, index: &Index| -> Result<Option<Key>> {
-            if record::has_null(index, row) {
+            let row = row_for((table, index), expressions, row, ex.cx.env)?;
+            if !record::has_entry(index, &row) || record::has_null(index, &row) {
                 return Ok(None);
             }
-            let values = record::index_values(table, index, row)?;
+            let values = record::index_values(table, index, &row)?;
             if self.plan.is_some() {
                 ex.txn.lock(&index.space(), &values, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
             }

@@ -16,6 +16,7 @@ use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
 
+use super::constraints::expressions::row_for;
 use super::constraints::references::{Effects, Mark, differ};
 use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation, takes_no_null};
 use super::key_set::KeySet;
@@ -66,7 +67,9 @@ impl ChangePlan {
             adds_set: adds.iter().copied().collect(),
             sets_key: any_changed(table.key_columns()),
             sets_unique: sets.iter().chain(adds).copied().filter(|&column| is_unique(table, column)).collect(),
-            indexes: numbers_of(&table.indexes, |index| index.columns.iter().any(|part| is_changed(part.column))),
+            indexes: numbers_of(&table.indexes, |index| {
+                rules.columns_of(index).iter().any(|&column| is_changed(column))
+            }),
             checks: numbers_of(&rules.checks, |(name, condition)| {
                 looks_at(condition, &is_changed) || table.is_not_valid(name)
             }),
@@ -226,26 +229,32 @@ fn change_entries(
     let mut waiting = SmallVec::new();
     for &number in &plan.indexes {
         let index = &table.indexes[number];
-        let (before, after) =
-            (record::index_entry(table, index, old, key)?, record::index_entry(table, index, new, key)?);
+        let row = |row| row_for((table, index), &plan.rules.expressions, row, ex.cx.env);
+        let (old, new) = (row(old)?, row(new)?);
+        let entry = |row: &[Datum]| {
+            record::has_entry(index, row).then(|| record::index_entry(table, index, row, key)).transpose()
+        };
+        let (before, after) = (entry(&old)?, entry(&new)?);
         if before == after {
             continue;
         }
         let space = index.space();
-        debug_assert!(
-            ex.txn.peek(&space, &before).in_sql()?.is_some(),
-            "the source reads the columns of indexes touched"
-        );
-        ex.txn.delete(&space, &before).in_sql()?;
-        if index.unique && !record::has_null(index, new) {
-            waiting.push(number);
-        } else {
-            ex.txn.put(&space, &after, &[]).in_sql()?;
+        if let Some(before) = before {
+            debug_assert!(
+                ex.txn.peek(&space, &before).in_sql()?.is_some(),
+                "the source reads the columns of indexes touched"
+            );
+            ex.txn.delete(&space, &before).in_sql()?;
+        }
+        match after {
+            Some(_) if index.unique && !record::has_null(index, &new) => waiting.push(number),
+            Some(after) => ex.txn.put(&space, &after, &[]).in_sql()?,
+            None => {}
         }
     }
     if !waiting.is_empty() {
         let row = new[..table.columns.len()].to_vec();
-        effects.push_moved(ex, (table, &plan.space), (key, row), false, waiting)?;
+        effects.push_moved(ex, (table, &plan.rules, &plan.space), (key, row), false, waiting)?;
     }
     Ok(())
 }
@@ -265,10 +274,13 @@ fn move_row(
     let row = overlay(plan, old.clone(), new, additions)?;
     ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
-        ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?).in_sql()?;
+        let old = row_for((table, index), &plan.rules.expressions, &old, ex.cx.env)?;
+        if record::has_entry(index, &old) {
+            ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?).in_sql()?;
+        }
     }
     let indexes = (0..table.indexes.len()).collect();
-    effects.push_moved(ex, (table, space), (new_key, row), true, indexes)
+    effects.push_moved(ex, (table, &plan.rules, space), (new_key, row), true, indexes)
 }
 
 /// All columns of a row as it is stored.

@@ -836,7 +836,10 @@ impl Writer<'_> {
         if access.skips()
             && let Some(first) = key_columns(access, table).first()
         {
-            self.property(place, "Skipped Column", table.columns[*first].name.to_string());
+            self.property(place, "Skipped Column", {
+                let column = &table.columns[*first];
+                column.expression.clone().unwrap_or_else(|| column.name.to_string())
+            });
         }
     }
 }
@@ -857,7 +860,7 @@ fn condition_text(access: &Access, table: &colibri_catalog::Table, names: Names<
     let columns = key_columns(access, table);
     let name = |place: usize| {
         let column = columns.get(place).and_then(|&column| table.columns.get(column));
-        column.map_or("row number", |column| column.name.as_str())
+        column.map_or("row number", |column| column.expression.as_deref().unwrap_or(&column.name))
     };
     match &ranges.alternatives[..] {
         [] => range_text(ranges, &name, names),

@@ -13,6 +13,7 @@ use colibri_types::{ColumnType, Datum, Error, Result, Type, cast::CastContext, f
 use crate::logical::Query;
 use crate::plan::Fragment;
 
+pub mod implied;
 pub mod walk;
 
 /// `WHEN value THEN result`

@@ -14,6 +14,7 @@ use colibri_types::{ColumnType, Error, aggregates::Aggregate, prefix::PatternKin
 use compact_str::CompactString;
 
 use crate::expr::Expr;
+use crate::expr::walk::for_each_column;
 
 mod walk;
 
@@ -617,6 +618,9 @@ pub struct Delete {
 pub struct TableRules {
     /// Name and condition over a row of all the table's columns. False is a violation, NULL is not.
     pub checks: Vec<(CompactString, Expr)>,
+    /// The columns that stand for expressions of indexes, with these, over a row of all the table's
+    /// columns.
+    pub expressions: Arc<[(usize, Expr)]>,
     /// Rows this table refers to.
     pub foreign_keys: Vec<ForeignKeyRule>,
     /// Tables that refer to rows of this one.
@@ -624,6 +628,27 @@ pub struct TableRules {
     /// Rules of other tables, which this one's references lead to: kept here, found from there
     /// weakly, since tables may refer to each other in circles.
     pub others: std::sync::OnceLock<Vec<Arc<TableRules>>>,
+}
+
+impl TableRules {
+    /// The columns of rows that an index' entries are made of.
+    #[must_use]
+    pub fn columns_of(&self, index: &Index) -> Vec<usize> {
+        columns_of_index(index, &self.expressions)
+    }
+}
+
+/// The columns of rows that an index' entries are made of, given what the table's columns stand for.
+#[must_use]
+pub fn columns_of_index(index: &Index, expressions: &[(usize, Expr)]) -> Vec<usize> {
+    let mut columns = Vec::new();
+    for column in index.columns.iter().map(|part| part.column).chain(index.predicate) {
+        match expressions.iter().find(|(place, _)| *place == column) {
+            Some((_, expression)) => for_each_column(expression, &mut |column| columns.push(column)),
+            None => columns.push(column),
+        }
+    }
+    columns
 }
 
 /// A foreign key, from the side of the referring table.

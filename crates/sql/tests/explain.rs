@@ -16,11 +16,29 @@ const SETUP: &str = "CREATE TABLE big (id int PRIMARY KEY, a int, b text, c int 
     CREATE TABLE two (x int, y int, z text, PRIMARY KEY (x, y));
     INSERT INTO two SELECT g / 100, g % 100, 'z' FROM generate_series(0, 9999) AS g";
 
+/// A thousand users, a quarter of whom are gone; two of a hundred are open.
+const INDEXES: &str = "CREATE TABLE users (id int PRIMARY KEY, email text, tenant int, gone timestamp, state text);
+    INSERT INTO users SELECT g, 'User' || g || '@example.com', g % 10, CASE WHEN g % 4 = 0 THEN timestamp '2024-01-01' END,
+        CASE WHEN g % 50 = 0 THEN 'open' ELSE 'done' END FROM generate_series(1, 10000) AS g;
+    CREATE UNIQUE INDEX users_email ON users (lower(email));
+    CREATE INDEX users_here ON users (tenant, id) WHERE gone IS NULL;
+    CREATE INDEX users_open ON users (tenant) WHERE state = 'open'";
+
 #[test]
 fn usual_statements_have_their_plans() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/explain/plans.txt");
-    let golden = std::fs::read_to_string(path).unwrap();
-    let db = TestDatabase::new(SETUP);
+    have_plans("plans.txt", SETUP);
+}
+
+#[test]
+fn indexes_on_expressions_and_of_some_rows_are_used_where_they_may_be() {
+    have_plans("indexes.txt", INDEXES);
+}
+
+/// Holds the statements of a file, with their plans, against the plans that they have.
+fn have_plans(file: &str, setup: &str) {
+    let path = format!("{}/tests/explain/{file}", env!("CARGO_MANIFEST_DIR"));
+    let golden = std::fs::read_to_string(&path).unwrap();
+    let db = TestDatabase::new(setup);
     let mut found = Vec::new();
     for block in golden.trim_end_matches('\n').split("\n\n") {
         let query = block.lines().next().unwrap();
@@ -29,7 +47,7 @@ fn usual_statements_have_their_plans() {
     }
     let found = found.join("\n\n") + "\n";
     if std::env::var_os("COLIBRI_REWRITE").is_some() {
-        std::fs::write(path, &found).unwrap();
+        std::fs::write(&path, &found).unwrap();
     }
     for (found, golden) in found.split("\n\n").zip(golden.split("\n\n")) {
         assert_eq!(found, golden, "the plan of a statement has changed");

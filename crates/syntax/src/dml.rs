@@ -11,10 +11,10 @@
 use colibri_types::{Error, Result};
 use sqlparser::ast::{self, Assignment, AssignmentTarget, Expr, ObjectName, SelectItem, Statement, TableWithJoins};
 
-use crate::CURRENT_OF_MARK;
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
+use crate::{CONFLICT_CONDITION, CONFLICT_EXPRESSION, CURRENT_OF_MARK};
 
 impl Parser<'_> {
     pub(crate) fn insert(&mut self) -> Result<Statement> {
@@ -143,19 +143,26 @@ impl Parser<'_> {
             let is_plain = column.operator_class.is_none() && column.column.options.sort.is_none();
             match column.column.expr {
                 Expr::Identifier(name) if is_plain => names.push(name),
+                expr if is_plain => names.push(Self::conflict_part(CONFLICT_EXPRESSION, &expr)),
                 _ => {
-                    let error = Error::unsupported("an expression or an operator class in ON CONFLICT");
+                    let error = Error::unsupported("an operator class in ON CONFLICT");
                     let error = self.error_at(open, error);
                     self.note_error(error);
                 }
             }
         }
-        let token = self.peek();
         if self.eat(K::Where) {
-            self.expr()?;
-            self.not_supported(token, "a condition of ON CONFLICT's columns");
+            let condition = self.expr()?;
+            names.push(Self::conflict_part(CONFLICT_CONDITION, &condition));
         }
         Ok(ast::ConflictTarget::Columns(names))
+    }
+
+    /// The tree has room for names only.
+    fn conflict_part(mark: char, expr: &Expr) -> ast::Ident {
+        let mut part = ast::Ident::new(expr.to_string());
+        part.quote_style = Some(mark);
+        part
     }
 
     pub(crate) fn returning(&mut self) -> Result<Option<Vec<SelectItem>>> {

@@ -89,6 +89,12 @@ pub const CURRENT_OF_MARK: &str = "\u{1}row of";
 /// In the list of columns that a foreign key refers to: behind it come those that ON DELETE SET
 /// NULL or SET DEFAULT sets.
 pub const DELETE_COLUMNS_MARK: &str = "\u{1}set";
+
+/// The quotation mark of what is no column but an expression, among the columns of ON CONFLICT.
+pub const CONFLICT_EXPRESSION: char = '(';
+
+/// The quotation mark of the condition behind these columns.
+pub const CONFLICT_CONDITION: char = '?';
 /// What stands in front of an argument of a call that is an array of arguments.
 pub const VARIADIC_MARK: &str = "VARIADIC";
 /// What ROWS FROM is spelled as in the tree.

@@ -27,6 +27,25 @@ pub enum CastContext {
     Explicit,
 }
 
+/// Whether a cast gives the same whatever the session's settings are.
+#[must_use]
+pub fn is_immutable(from: Type, to: Type) -> bool {
+    let is_number = |ty: Type| ty.is_integer() || matches!(ty, Type::Float4 | Type::Float8 | Type::Numeric | Type::Oid);
+    let is_exact = |ty: Type| ty.is_integer() || matches!(ty, Type::Numeric | Type::Bool | Type::Oid);
+    let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
+    match (from, to) {
+        (from, to) if is_number(from) && is_number(to) => true,
+        (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
+        (from, Type::Bool) => from.is_integer() || is_text(from),
+        (from, to) if is_text(from) => is_text(to) || is_number(to) || to == Type::Uuid,
+        (from, to) if is_text(to) => is_exact(from) || from == Type::Uuid,
+        (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
+        // What an array function gives has its type from there.
+        (Type::AnyArray, Type::Array(_)) => true,
+        (from, to) => from == to && matches!(to.category(), Category::DateTime) && to != Type::TimestampTz,
+    }
+}
+
 /// The weakest context in which values of one type become another by themselves; `None` if they
 /// never do.
 #[must_use]

@@ -427,7 +427,7 @@ fn row_with_key(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Option<Key>> {
         let key = record::key_from_values(table, values)?;
         return Ok(ex.txn.get(&table.space(), &key, ColumnSet::NONE).in_sql()?.is_some().then_some(key));
     }
-    for index in table.indexes.iter().filter(|index| index.unique && index.columns.len() == columns.len()) {
+    for index in table.plain_indexes().filter(|index| index.unique && index.columns.len() == columns.len()) {
         let values: Option<Vec<&Datum>> = index.columns.iter().map(|part| value(part.column)).collect();
         if let Some(values) = values {
             let prefix = record::index_prefix(table, index, values)?;

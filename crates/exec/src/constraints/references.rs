@@ -31,6 +31,7 @@ use colibri_types::{
 use smallvec::SmallVec;
 
 use super::actions::{Event, Round};
+use super::expressions::row_for;
 use super::{claim_index_values, claim_key, find_entry, key_text};
 use crate::memory::Reservation;
 use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
@@ -64,6 +65,7 @@ pub(crate) struct Effects {
 /// A row with a new key, or with new values in unique indexes.
 struct Moved {
     table: Arc<Table>,
+    rules: Arc<TableRules>,
     space: Space,
     /// The new row; without `is_put` only what its keys need.
     row: Vec<Datum>,
@@ -94,14 +96,14 @@ pub(crate) struct Mark {
 impl Moved {
     fn put(&self, ex: &mut Exec<'_, '_>, buffer: &mut Vec<u8>) -> Result<()> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
-        let Self { table, space, row, key, is_put, indexes } = self;
+        let Self { table, rules, space, row, key, is_put, indexes } = self;
         if *is_put {
             claim_key(ex, table, space, key, row)?;
             buffer.clear();
             record::encode_row(table, row, buffer)?;
             ex.txn.put(space, key, buffer).in_sql()?;
         }
-        indexes.iter().try_for_each(|&index| put_entry(ex, table, index, row, key))
+        indexes.iter().try_for_each(|&index| put_entry(ex, (table, rules), index, row, key))
     }
 }
 
@@ -117,7 +119,7 @@ impl Effects {
     pub(crate) fn push_moved(
         &mut self,
         ex: &mut Exec<'_, '_>,
-        (table, space): (&Arc<Table>, &Space),
+        (table, rules, space): (&Arc<Table>, &Arc<TableRules>, &Space),
         (key, row): (&Key, Vec<Datum>),
         is_put: bool,
         indexes: SmallVec<[usize; 4]>,
@@ -125,6 +127,7 @@ impl Effects {
         self.take(ex, row_bytes(&row) + size_of::<Moved>())?;
         self.moved.push(Moved {
             table: Arc::clone(table),
+            rules: Arc::clone(rules),
             space: space.clone(),
             row,
             key: key.clone(),
@@ -345,11 +348,21 @@ impl Unchecked {
 
 /// Writes a row's entry into an index.
 #[inline]
-pub(crate) fn put_entry(ex: &mut Exec<'_, '_>, table: &Table, index: usize, row: &[Datum], key: &[u8]) -> Result<()> {
+pub(crate) fn put_entry(
+    ex: &mut Exec<'_, '_>,
+    (table, rules): (&Table, &TableRules),
+    index: usize,
+    row: &[Datum],
+    key: &[u8],
+) -> Result<()> {
     let index = &table.indexes[index];
-    let mut entry = record::index_values(table, index, row)?;
-    if index.unique && !record::has_null(index, row) {
-        claim_index_values(ex, table, index, &entry, row)?;
+    let row = row_for((table, index), &rules.expressions, row, ex.cx.env)?;
+    if !record::has_entry(index, &row) {
+        return Ok(());
+    }
+    let mut entry = record::index_values(table, index, &row)?;
+    if index.unique && !record::has_null(index, &row) {
+        claim_index_values(ex, table, index, &entry, &row)?;
     }
     record::finish_entry(index, &mut entry, key)?;
     ex.txn.put(&index.space(), &entry, &[]).in_sql()?;

@@ -135,6 +135,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         identity: None,
         dropped: false,
         collation: None,
+        expression: None,
     };
     let index = |(number, &(columns, unique)): (usize, &(&[usize], bool))| {
         let part = |&column: &usize| IndexColumn { column, descending: number % 2 == 1, nulls_first: number % 3 == 1 };

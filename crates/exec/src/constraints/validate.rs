@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use colibri_catalog::{Index, Table, record, record::RowReader, row::RowFormat, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
-use colibri_types::{Datum, Error, Result, SqlState, pulse};
+use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
 use super::duplicate_in_old_rows;
+use super::expressions::{Expressions, row_for};
 use super::references::target_exists;
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
@@ -88,15 +89,32 @@ pub fn with_exec<T>(
 ///
 /// # Errors
 /// Two rows are equal in a unique index (23505); an entry is too long.
-pub fn backfill_index(txn: &mut dyn Transaction, cx: &mut Context<'_>, table: &Table, index: &Index) -> Result<()> {
+pub fn backfill_index(
+    txn: &mut dyn Transaction,
+    cx: &mut Context<'_>,
+    (table, index): (&Table, &Index),
+    expressions: &Expressions,
+) -> Result<()> {
     with_exec(txn, cx, |ex| {
         let mut entries: Vec<Key> = Vec::new();
-        for_each_row(ex, table, |_, key, row| {
-            entries.push(record::index_entry(table, index, row, key)?);
+        for_each_row(ex, table, |ex, key, row| {
+            entries.extend(entry_of((table, index), expressions, row, key, ex.cx.env)?);
             Ok(())
         })?;
         load_index(ex, table, index, entries)
     })
+}
+
+/// The entry of a row in an index, if it has one.
+fn entry_of(
+    (table, index): (&Table, &Index),
+    expressions: &Expressions,
+    row: &[Datum],
+    key: &Key,
+    env: &Env,
+) -> Result<Option<Key>> {
+    let row = row_for((table, index), expressions, row, env)?;
+    record::has_entry(index, &row).then(|| record::index_entry(table, index, &row, key)).transpose()
 }
 
 /// Makes an index' space and fills it with entries in any order.
@@ -132,7 +150,8 @@ fn values_part<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> Result<&'a 
 }
 
 /// Writes a table's rows anew into the space of `new`, and fills its indexes. `map` gives each
-/// column of the new table over the old row (all its columns).
+/// column of the new table over the old row (all its columns), `expressions` are those of the new
+/// one.
 ///
 /// # Errors
 /// Two rows have the same new key (23505), a column is NULL that may not be (23502), or a value
@@ -142,7 +161,7 @@ pub fn rewrite_table(
     cx: &mut Context<'_>,
     old: &Table,
     new: &Table,
-    map: &[Expr],
+    (map, expressions): (&[Expr], &Expressions),
 ) -> Result<()> {
     let keeps_numbers = old.primary_key.is_none() && new.primary_key.is_none();
     with_exec(txn, cx, |ex| {
@@ -164,7 +183,7 @@ pub fn rewrite_table(
             }
             let key = record::row_key(new, &row)?;
             for (index, entries) in new.indexes.iter().zip(&mut entries) {
-                entries.push(record::index_entry(new, index, &row, &key)?);
+                entries.extend(entry_of((new, index), expressions, &row, &key, ex.cx.env)?);
             }
             let mut value = Vec::new();
             record::encode_row(new, &row, &mut value)?;
@@ -259,18 +278,23 @@ pub fn validate_foreign_key(
 ///
 /// # Errors
 /// Of the transaction. Damaged bytes are findings.
-pub fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Result<Vec<String>> {
+pub fn check_table(
+    txn: &mut dyn Transaction,
+    table: &Arc<Table>,
+    expressions: &Expressions,
+    env: &Env,
+) -> Result<Vec<String>> {
     let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
     let reader = RowReader::new(table, &columns);
     let mut row = vec![Datum::Null; columns.len()];
     let mut findings = Vec::new();
-    let (space, mut last, mut count) = (table.space(), None, 0u64);
+    let mut counts = vec![0u64; table.indexes.len()];
+    let (space, mut last) = (table.space(), None);
     let name = &table.name;
     loop {
         let entries = next_entries(txn, &space, last.as_ref(), ColumnSet::ALL)?;
         for (key, value) in &entries {
             pulse::work(pulse::UNITS_PER_WRITE)?;
-            count += 1;
             let place = format!("table \"{name}\", row {}", hex(key));
             let format =
                 RowFormat::generation_of(value).map(|generation| table.layout().formats.get(usize::from(generation)));
@@ -291,8 +315,9 @@ pub fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Result<Vec<
                 Ok(expected) if expected == *key => {}
                 _ => findings.push(format!("{place}: its key is not that of its columns")),
             }
-            for index in &table.indexes {
-                let entry = record::index_entry(table, index, &row, key)?;
+            for (index, count) in table.indexes.iter().zip(&mut counts) {
+                let Some(entry) = entry_of((table, index), expressions, &row, key, env)? else { continue };
+                *count += 1;
                 if txn.peek(&index.space(), &entry).in_sql()?.is_none() {
                     findings.push(format!("{place}: index \"{}\" has no entry {}", index.name, hex(&entry)));
                 }
@@ -307,13 +332,13 @@ pub fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Result<Vec<
             _ => break,
         }
     }
-    for index in &table.indexes {
+    for (index, count) in table.indexes.iter().zip(counts) {
         check_index(txn, table, index, count, &mut findings)?;
     }
     Ok(findings)
 }
 
-/// An index has an entry for each of `count` rows already: looks for others, and for what is twice
+/// An index has an entry for each of `count` rows that are to have one already: looks for others, and for what is twice
 /// in a unique index.
 fn check_index(
     txn: &mut dyn Transaction,

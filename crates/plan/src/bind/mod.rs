@@ -48,7 +48,7 @@ pub use current_of::{CurrentOf, CursorRows};
 pub use expr::Bound;
 pub use functions::COMPATIBLE_FUNCTIONS;
 pub use logical::Query;
-pub use query::sort_key_options;
+pub use query::{index_column_name, sort_key_options};
 pub use types::bind_type;
 pub use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 

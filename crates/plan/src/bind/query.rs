@@ -5,6 +5,7 @@ mod locks;
 mod names;
 mod select;
 
+pub use names::index_column_name;
 pub(super) use names::name_of;
 
 use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext};

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use colibri_catalog::{Identity, Index, Table, cluster::Privileges};
-use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
+use colibri_types::{
+    Error, Result, SqlState, Type,
+    cast::{CastContext, is_immutable},
+    functions::Volatility,
+};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -14,6 +18,7 @@ use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::Expr;
+use crate::expr::implied::implied;
 use crate::plan::{Arbiter, ConflictAction, OnConflict};
 
 /// `INSERT`
@@ -130,6 +135,56 @@ impl Binder<'_> {
         let bound = self.condition(&parsed, "CHECK");
         self.frame().scopes.pop();
         Ok(self.without_queries(Bound::new(bound?, Type::Bool), "check constraint")?.expr)
+    }
+
+    /// An expression of an index, over a table's rows: it gives the same for the same row whenever
+    /// it is computed.
+    ///
+    /// # Errors
+    /// 42P17 if it does not, and what else may be wrong with it.
+    pub fn index_expr(&mut self, text: &str, table: &Table) -> Result<Bound> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "index expressions", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.expr(&parsed);
+        self.frame().scopes.pop();
+        let bound = self.of_index(bound?, "index expression")?;
+        match bound.ty.ty {
+            Type::Unknown => {
+                let expr = self.coerce(bound, Type::Text.into(), CastContext::Implicit, Span::empty())?;
+                Ok(Bound::new(expr, Type::Text))
+            }
+            _ => Ok(bound),
+        }
+    }
+
+    /// The condition of an index, over a table's rows.
+    ///
+    /// # Errors
+    /// As [`Binder::index_expr`].
+    pub fn index_predicate(&mut self, text: &str, table: &Table) -> Result<Expr> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "index predicates", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.condition(&parsed, "WHERE");
+        self.frame().scopes.pop();
+        Ok(self.of_index(Bound::new(bound?, Type::Bool), "index predicate")?.expr)
+    }
+
+    fn of_index(&self, bound: Bound, place: &str) -> Result<Bound> {
+        let bound = self.without_queries(bound, place)?;
+        let differs = |part: &Expr| match part {
+            Expr::Call { function, .. } => function.volatility != Volatility::Immutable,
+            Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility != Volatility::Immutable),
+            Expr::Cast { from, to, .. } => !is_immutable(*from, to.ty),
+            Expr::Session { .. } => true,
+            _ => false,
+        };
+        if rewrite::any(&bound.expr, &differs) {
+            let message = format!("functions in {place} must be marked IMMUTABLE");
+            return Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
+        }
+        Ok(bound)
     }
 
     /// A condition on the rows of a COPY FROM.
@@ -494,11 +549,7 @@ impl Binder<'_> {
         let arbiters = match &clause.conflict_target {
             None => Vec::new(),
             Some(ast::ConflictTarget::Columns(columns)) => {
-                let mut places = Vec::with_capacity(columns.len());
-                for column in columns {
-                    places.push(self.target_column(table, column)?);
-                }
-                let found = unique_on(table, &places);
+                let found = self.arbiters(table, columns)?;
                 if found.is_empty() {
                     let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
                     return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
@@ -537,6 +588,49 @@ impl Binder<'_> {
             }
         };
         Ok(OnConflict { arbiters, action })
+    }
+
+    /// What keeps unique what ON CONFLICT names: columns and expressions, perhaps of rows that fulfil
+    /// a condition.
+    fn arbiters(&mut self, table: &Arc<Table>, columns: &[ast::Ident]) -> Result<Vec<Arbiter>> {
+        let stored: Vec<(usize, &str)> = table.expressions().collect();
+        let mut places = Vec::with_capacity(columns.len());
+        let mut given = Vec::new();
+        for column in columns {
+            match column.quote_style {
+                Some(colibri_syntax::CONFLICT_EXPRESSION) => {
+                    let expr = self.index_expr(&column.value, table)?.expr;
+                    let mut found = None;
+                    for &(place, text) in &stored {
+                        if rewrite::same(&self.index_expr(text, table)?.expr, &expr) {
+                            found = Some(place);
+                        }
+                    }
+                    let Some(found) = found else { return Ok(Vec::new()) };
+                    places.push(found);
+                }
+                Some(colibri_syntax::CONFLICT_CONDITION) => {
+                    given = rewrite::conjuncts(self.index_predicate(&column.value, table)?);
+                }
+                _ => places.push(self.target_column(table, column)?),
+            }
+        }
+        let mut found = unique_on(table, &places);
+        for index in table.indexes.iter().filter(|index| index.unique) {
+            let is_plain = index.predicate.is_none() && !table.is_on_expression(index);
+            let of_index = || index.columns.iter().map(|part| part.column);
+            if is_plain || index.columns.len() != places.len() || !of_index().all(|column| places.contains(&column)) {
+                continue;
+            }
+            let is_limited = match table.predicate_of(index) {
+                None => true,
+                Some(condition) => implied(&given, &self.index_predicate(condition, table)?).is_some(),
+            };
+            if is_limited {
+                found.push(Arbiter::Index(Arc::clone(index)));
+            }
+        }
+        Ok(found)
     }
 
     /// `excluded`: the proposed row, found only by its full name.
@@ -806,6 +900,6 @@ pub fn unique_on(table: &Table, columns: &[usize]) -> Vec<Arbiter> {
         let of_index: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
         index.unique && same(&of_index)
     };
-    found.extend(table.indexes.iter().filter(unique).map(|index| Arbiter::Index(Arc::clone(index))));
+    found.extend(table.plain_indexes().filter(unique).map(|index| Arbiter::Index(Arc::clone(index))));
     found
 }

@@ -9,6 +9,7 @@ use colibri_types::{Datum, Type, prefix::PatternKind};
 use super::order::{self, Fit, Order, Ordered};
 use super::{Layout, Planned, Planner, Rewrites, Sampled, Sizes, filtered};
 use crate::bind::rewrite;
+use crate::expr::implied::{Implied, implied};
 use crate::expr::{CompareOp, Expr, Test};
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 
@@ -141,6 +142,8 @@ pub(super) struct Wanted<'w> {
     pub(super) conditions: &'w [Expr],
     /// Columns of the wide row that are known before: an outer side's.
     pub(super) known: &'w dyn Fn(usize) -> bool,
+    /// What columns of the table stand for, of which indexes are made.
+    pub(super) expressions: Arc<[(usize, Expr)]>,
 }
 
 /// About how many values an array has that is not known yet.
@@ -158,9 +161,44 @@ impl Wanted<'_> {
             Expr::Cast { input, from, to, .. } if same_keys(*from, to.ty) && to.modifier.0 < 0 => &**input,
             other => other,
         };
-        let Expr::Column(place) = inner else { return None };
+        let Expr::Column(place) = inner else { return Some((self.expression(inner)?, inner)) };
         let column = place.checked_sub(self.base).filter(|&column| column < self.table.columns.len())?;
         Some((column, inner))
+    }
+
+    /// The table's column that stands for an expression.
+    fn expression(&self, expr: &Expr) -> Option<usize> {
+        let stands_for = |(_, known): &&(usize, Expr)| match self.base {
+            0 => rewrite::same(known, expr),
+            base => rewrite::same(&over_wide_row(known, base), expr),
+        };
+        self.expressions.iter().find(stands_for).map(|(column, _)| *column)
+    }
+
+    /// Which conditions say that only rows are wanted which have entries in an index; `None` if
+    /// others may be wanted, too.
+    fn limited_to(&self, index: &Index) -> Option<Implied> {
+        let Some(column) = index.predicate else { return Some(Implied::default()) };
+        let (_, condition) = self.expressions.iter().find(|(known, _)| *known == column)?;
+        implied(self.conditions, &over_wide_row(condition, self.base))
+    }
+
+    /// The indexes that have entries for all rows that are wanted, and none for the primary key.
+    fn keys(&self) -> impl Iterator<Item = Option<&Arc<Index>>> {
+        let usable = |index: &&Arc<Index>| index.predicate.is_none() || self.limited_to(index).is_some();
+        std::iter::once(None).chain(self.table.indexes.iter().filter(usable).map(Some))
+    }
+
+    /// Columns of rows that a column of an index is made of.
+    fn made_of(&self, column: usize) -> Vec<usize> {
+        match self.expressions.iter().find(|(known, _)| *known == column) {
+            None => vec![column],
+            Some((_, expression)) => {
+                let mut columns = Vec::new();
+                rewrite::for_each_column(expression, &mut |column| columns.push(column));
+                columns
+            }
+        }
     }
 
     /// Whether a value is known before the table is read: what queries and the session give is
@@ -169,6 +207,11 @@ impl Wanted<'_> {
         let mut known = !rewrite::is_volatile(expr) && rewrite::queries_depend_on_no_row(expr);
         rewrite::for_each_column(expr, &mut |column| known = known && (self.known)(column));
         known
+    }
+
+    /// The same with other conditions.
+    pub(super) fn with<'w>(&'w self, conditions: &'w [Expr]) -> Wanted<'w> {
+        Wanted { conditions, expressions: Arc::clone(&self.expressions), ..*self }
     }
 
     pub(super) fn sargable(&self) -> Vec<Sargable> {
@@ -253,7 +296,10 @@ impl Wanted<'_> {
     /// The path by a key's columns. `skipped`: how many values the first one has, which may be any
     /// of them.
     fn path(&self, index: Option<&Arc<Index>>, skipped: Option<f64>, sargable: &[Sargable], sizes: &dyn Sizes) -> Path {
-        let rows = sizes.rows(self.table).max(1.0);
+        let rows = match index.filter(|index| index.predicate.is_some()) {
+            Some(index) => sizes.entries(index).max(1.0),
+            None => sizes.rows(self.table).max(1.0),
+        };
         let values = skipped.unwrap_or(1.0);
         let skipped = usize::from(skipped.is_some());
         let key = self.key(index).split_off(skipped);
@@ -363,6 +409,10 @@ impl Wanted<'_> {
             _ => values * (VALUE_COST + SEEK_COST * (fan_out - 1.0)),
         };
         let cost = seeks + found * each;
+        if let Some(implied) = index.and_then(|index| self.limited_to(index)) {
+            taken.extend(implied.same);
+            counted.extend(implied.stronger);
+        }
         taken.sort_unstable();
         taken.dedup();
         counted.extend(&taken);
@@ -421,7 +471,10 @@ impl Wanted<'_> {
             (in_index || self.table.key_columns().contains(&column)) && colibri_types::key::is_exact(ty)
         };
         let mut covered = self.columns.iter().all(|&column| in_entry(column));
-        for condition in self.conditions {
+        // What all entries fulfil is not looked at.
+        let said = self.limited_to(index).map(|implied| implied.same).unwrap_or_default();
+        let looked_at = self.conditions.iter().enumerate().filter(|(at, _)| !said.contains(at));
+        for (_, condition) in looked_at {
             rewrite::for_each_column(condition, &mut |place| {
                 if let Some(column) = place.checked_sub(self.base).filter(|&column| column <= self.table.columns.len())
                 {
@@ -435,7 +488,7 @@ impl Wanted<'_> {
     /// All ways, with what each costs.
     pub(super) fn paths(&self, sizes: &dyn Sizes) -> Vec<Path> {
         let sargable = self.sargable();
-        let keys = || std::iter::once(None).chain(self.table.indexes.iter().map(Some));
+        let keys = || self.keys();
         let mut paths: Vec<Path> = keys().map(|index| self.path(index, None, &sargable, sizes)).collect();
         if sizes.rows(self.table) >= SKIPPED_ROWS_MIN {
             paths.extend(keys().filter_map(|index| self.path_skipping(index, &sargable, sizes)));
@@ -526,7 +579,7 @@ impl Wanted<'_> {
         for conditions in alternatives {
             // What holds for all of them comes first: where both give values, these are the same
             // for all.
-            let of_this = Wanted { conditions, ..*self }.sargable();
+            let of_this = self.with(conditions).sargable();
             let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
             let path = self.path(index, None, &together, sizes);
             if path.ranges.is_everything() {
@@ -563,11 +616,12 @@ impl Wanted<'_> {
         }
         let mut parts: Vec<Path> = Vec::new();
         for conditions in alternatives {
-            let of_this = Wanted { conditions, ..*self }.sargable();
+            let of_this = self.with(conditions).sargable();
             let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
-            let keys = std::iter::once(None).chain(self.table.indexes.iter().map(Some));
-            let ways =
-                keys.map(|index| self.path(index, None, &together, sizes)).filter(|way| !way.ranges.is_everything());
+            let ways = self
+                .keys()
+                .map(|index| self.path(index, None, &together, sizes))
+                .filter(|way| !way.ranges.is_everything());
             parts.push(ways.min_by(|one, other| one.gather_cost().total_cmp(&other.gather_cost()))?);
         }
         let rows: f64 = parts.iter().map(|part| part.rows).sum();
@@ -705,7 +759,8 @@ impl Planner<'_> {
         for path in paths {
             // Reading all of an index is of use only for its order: without one, rows come as the
             // table has them.
-            let is_whole = path.ranges.is_everything() && path.gathered.is_empty();
+            let is_partial = path.index.as_ref().is_some_and(|index| index.predicate.is_some());
+            let is_whole = path.ranges.is_everything() && path.gathered.is_empty() && !is_partial;
             let columns: Vec<Ordered> =
                 order.columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
             let is_fixed = columns.is_empty();
@@ -872,7 +927,10 @@ impl Planner<'_> {
         let rows = (path.rows * share).max(if path.unique { 0.5 } else { 1.0 });
         let mut depends: ColumnSet = columns.iter().copied().filter(|&column| column < table.columns.len()).collect();
         for sargable in wanted.sargable().iter().filter(|sargable| path.taken.contains(&sargable.condition)) {
-            depends.insert(sargable.column);
+            wanted.made_of(sargable.column).into_iter().for_each(|column| depends.insert(column));
+        }
+        if let Some(condition) = path.index.as_ref().and_then(|index| index.predicate) {
+            wanted.made_of(condition).into_iter().for_each(|column| depends.insert(column));
         }
         let order = path.order.iter().map(|ordered| Ordered { column: base + ordered.column, ..*ordered });
         let order = match direction {
@@ -893,6 +951,13 @@ impl Planner<'_> {
         };
         Planned { node: filtered(Node::Scan(Arc::new(scan)), impure), layout, rows, order }
     }
+}
+
+/// An expression over a table's columns as one over the wide row.
+pub(super) fn over_wide_row(expr: &Expr, base: usize) -> Expr {
+    let mut expr = expr.clone();
+    rewrite::map_columns(&mut expr, &|column| base + column);
+    expr
 }
 
 /// Whether a part of a key is equal to a value of a row of another table, or of a query around.

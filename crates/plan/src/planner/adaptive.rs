@@ -66,6 +66,7 @@ impl Planner<'_> {
             columns: &tables.needed[*index],
             conditions: &conditions,
             known: &|column| columns.has(column),
+            expressions: self.sizes.expressions(table),
         };
         let is_filter = matches!(kind, JoinKind::Semi | JoinKind::Anti);
         let lookup = wanted

@@ -11,12 +11,12 @@
 //! Functions whose results may be long, or take long, are left to the run, which can be stopped.
 
 use colibri_types::{
-    Category, Datum, Type,
-    cast::CastContext,
+    Datum,
+    cast::{self, CastContext},
     functions::{Function, Volatility},
 };
 
-use super::Planner;
+use super::{Planner, Sizes};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, ListId};
 use crate::logical::{From, Join, Select, Source};
@@ -118,24 +118,6 @@ fn never_fails(function: &Function) -> bool {
     )
 }
 
-/// Whether a cast gives the same whatever the session's settings are.
-fn is_immutable(from: Type, to: Type) -> bool {
-    let is_number = |ty: Type| ty.is_integer() || matches!(ty, Type::Float4 | Type::Float8 | Type::Numeric | Type::Oid);
-    let is_exact = |ty: Type| ty.is_integer() || matches!(ty, Type::Numeric | Type::Bool | Type::Oid);
-    let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
-    match (from, to) {
-        (from, to) if is_number(from) && is_number(to) => true,
-        (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
-        (from, Type::Bool) => from.is_integer() || is_text(from),
-        (from, to) if is_text(from) => is_text(to) || is_number(to) || to == Type::Uuid,
-        (from, to) if is_text(to) => is_exact(from) || from == Type::Uuid,
-        (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
-        // What an array function gives has its type from there.
-        (Type::AnyArray, Type::Array(_)) => true,
-        (from, to) => from == to && matches!(to.category(), Category::DateTime) && to != Type::TimestampTz,
-    }
-}
-
 fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Const(Datum::Null))
 }
@@ -171,6 +153,11 @@ pub(super) fn may_fail(expr: &Expr) -> bool {
         Expr::Chain { .. } | Expr::Subquery(_) | Expr::Session { .. } => true,
         _ => false,
     })
+}
+
+/// Simplifies an expression by itself as those of queries are.
+pub(super) fn simplified(expr: &mut Expr, sizes: &dyn Sizes, env: &colibri_types::Env) {
+    Planner::new(sizes, env, 0).simplify(expr);
 }
 
 /// Which constant decides a list of conditions, and which one says nothing in it.
@@ -219,6 +206,36 @@ impl Planner<'_> {
         // are not.
         let has_rows = !select.extras.is_empty() || !select.grouped_rows.is_empty();
         self.is_of_literals |= select.group.is_some() && has_rows;
+        self.is_of_literals |= self.meets_index_literals(select);
+    }
+
+    /// Whether conditions have literals and are about what indexes' expressions with literals are
+    /// about: `state = 'open'`, if an index is for rows in that state. With a parameter in its place
+    /// nobody would know that the index is of use.
+    fn meets_index_literals(&self, select: &Select) -> bool {
+        let has_literal = |expr: &Expr| rewrite::any(expr, &|part| matches!(part, Expr::Const(_)));
+        let mut columns = Vec::new();
+        for relation in &select.relations {
+            let Source::Table(table) = &relation.source else { continue };
+            if table.expressions().next().is_none() {
+                continue;
+            }
+            for (_, expression) in self.sizes.expressions(table).iter().filter(|(_, expr)| has_literal(expr)) {
+                rewrite::for_each_column(expression, &mut |column| columns.push(relation.base + column));
+            }
+        }
+        let is_about = |condition: &&Expr| {
+            rewrite::any(condition, &|part| matches!(part, Expr::Column(column) if columns.contains(column)))
+        };
+        let mut meets = false;
+        let mut look = |condition: &Expr| meets = meets || is_about(&condition) && has_literal(condition);
+        if !columns.is_empty() {
+            select.filter.iter().for_each(&mut look);
+            if let Some(from) = &select.from {
+                from.for_each_kept_condition(&mut look);
+            }
+        }
+        meets
     }
 
     pub(super) fn simplify_from(&mut self, from: &mut From) {
@@ -325,7 +342,7 @@ impl Planner<'_> {
             Expr::Cast { input, from, to, context } => {
                 if is_null(input) {
                     *expr = null();
-                } else if is_constant(input) && is_immutable(*from, to.ty) && is_short(input) {
+                } else if is_constant(input) && cast::is_immutable(*from, to.ty) && is_short(input) {
                     // A literal in the type that it stands beside is what it was before.
                     self.is_of_literals |= *context == CastContext::Explicit;
                     self.compute(expr);

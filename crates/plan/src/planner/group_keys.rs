@@ -70,7 +70,7 @@ impl Known {
             }
         };
         note(&mut table.key_columns().iter().copied());
-        for index in table.indexes.iter().filter(|index| index.unique) {
+        for index in table.plain_indexes().filter(|index| index.unique) {
             note(&mut index.columns.iter().map(|column| column.column));
         }
     }

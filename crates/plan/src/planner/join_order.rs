@@ -56,7 +56,8 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
     planner.samples.set(true);
     let mut columns = Vec::new();
     let equal = EqualColumns::of(select);
-    let order = asked.query.map_or(Order::ANY, |query| wanted_order(query, select, &equal, &mut columns));
+    let order =
+        asked.query.map_or(Order::ANY, |query| wanted_order((query, select), &equal, &mut columns, planner.sizes));
     let tables = Tables {
         relations: &select.relations,
         needed: &needed_above(select, asked.columns),
@@ -373,7 +374,7 @@ pub(super) fn values_of(planner: &Planner<'_>, column: &Expr, tables: &Tables<'_
     }
     let mut known = None;
     let indexes =
-        table.indexes.iter().filter(|index| index.columns.first().is_some_and(|first| first.column == column));
+        table.plain_indexes().filter(|index| index.columns.first().is_some_and(|first| first.column == column));
     for index in indexes {
         if index.unique && index.columns.len() == 1 {
             return Some(rows);
@@ -408,6 +409,6 @@ fn unique_rows(planner: &Planner<'_>, columns: &[Expr], tables: &Tables<'_>) -> 
         let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
         index.unique && is_held(columns.iter())
     };
-    (is_held(table.key_columns().iter()) || table.indexes.iter().any(by_index))
+    (is_held(table.key_columns().iter()) || table.plain_indexes().any(by_index))
         .then(|| planner.sizes.rows(table).max(1.0))
 }

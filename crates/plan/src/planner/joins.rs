@@ -20,7 +20,7 @@ use super::lateral::{OuterValues, rows_of_calls};
 use super::order::{Fit, Order};
 use super::relation::{SYSTEM_ROWS, gated, is_constant};
 use super::values_first::{FEW_ROWS, Leads, order_of_values};
-use super::{Planned, Planner, filtered};
+use super::{Planned, Planner, Sizes, filtered};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr};
 use crate::logical::{From, Join, Relation, Source};
@@ -318,7 +318,7 @@ impl Planner<'_> {
         if !is_possible || columns.is_empty() {
             return false;
         }
-        let wanted = by_itself(table, *index, item, tables);
+        let wanted = by_itself(table, *index, item, (tables, self.sizes));
         let order = tables.order.over(&columns);
         let gives = |path: &Path| {
             let left = columns.iter().filter(|ordered| !path.fixed.contains(&ordered.column));
@@ -446,7 +446,7 @@ impl Planner<'_> {
         };
         let Some((index, table)) = table else { return (estimate, tables.limit) };
         let columns = tables.order.of_relation(&tables.relations[index]);
-        let wanted = by_itself(table, index, item, tables);
+        let wanted = by_itself(table, index, item, (tables, self.sizes));
         let cheapest = self.cheapest(&wanted, &tables.order.over(&columns), tables.limit);
         if !item.keys.is_empty() && cheapest.taken.is_none() {
             // All values are found and sorted, and then taken one by one.
@@ -481,7 +481,7 @@ impl Planner<'_> {
         let relation = &tables.relations[*index];
         match &relation.source {
             Source::Table(table) => {
-                let wanted = by_itself(table, *index, item, tables);
+                let wanted = by_itself(table, *index, item, (tables, self.sizes));
                 let path = self.cheapest(&wanted, &Order::ANY, None).path;
                 (path.rows * self.left_of(&wanted, &path)).max(1.0)
             }
@@ -497,7 +497,8 @@ impl Planner<'_> {
         let From::Relation(index) = item.from else { return estimate };
         let relation = &tables.relations[*index];
         let Source::Table(table) = &relation.source else { return estimate };
-        (self.cheapest(&by_itself(table, *index, item, tables), &Order::ANY, None).cost - SEEK_COST).max(estimate)
+        (self.cheapest(&by_itself(table, *index, item, (tables, self.sizes)), &Order::ANY, None).cost - SEEK_COST)
+            .max(estimate)
     }
 
     /// How a part is best joined to what there is, and what that costs.
@@ -553,6 +554,7 @@ impl Planner<'_> {
                 columns: &tables.needed[*index],
                 conditions: &conditions,
                 known: &|column| columns.has(column),
+                expressions: self.sizes.expressions(table),
             };
             for path in wanted.paths(self.sizes) {
                 let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
@@ -718,6 +720,7 @@ impl Planner<'_> {
             columns: &tables.needed[inner],
             conditions: &conditions,
             known: &|column| columns.has(column),
+            expressions: self.sizes.expressions(table),
         };
         let path = wanted
             .paths(self.sizes)
@@ -825,10 +828,17 @@ pub(super) fn by_itself<'w>(
     table: &'w Arc<Table>,
     index: usize,
     item: &'w Item<'_>,
-    tables: &'w Tables<'_>,
+    (tables, sizes): (&'w Tables<'_>, &dyn Sizes),
 ) -> Wanted<'w> {
     let (base, columns) = (tables.relations[index].base, &tables.needed[index]);
-    Wanted { table, base, columns, conditions: &item.conditions, known: &|_| false }
+    Wanted {
+        table,
+        base,
+        columns,
+        conditions: &item.conditions,
+        known: &|_| false,
+        expressions: sizes.expressions(table),
+    }
 }
 
 /// What each relation has to give: what functions and LATERAL queries look at is needed from

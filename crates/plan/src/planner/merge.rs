@@ -66,7 +66,7 @@ impl Planner<'_> {
         let wanted: Vec<Ordered> = pairs.iter().map(|(_, right)| *right).collect();
         let wanted = Order { columns: &wanted, ..Order::ANY };
         let columns = wanted.of_relation(&tables.relations[*index]);
-        let alone = by_itself(table, *index, inner, tables);
+        let alone = by_itself(table, *index, inner, (tables, self.sizes));
         let in_order = self.cheapest(&alone, &wanted.over(&columns), None);
         if wanted.over(&columns).fit_either_way(&in_order.path.order).0 != Fit::Whole {
             return None;

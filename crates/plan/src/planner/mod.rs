@@ -108,6 +108,13 @@ pub trait Sizes {
     /// that they are made of are known while the plan is made, and else what was `guessed`.
     fn rows_in(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges, guessed: f64) -> f64;
 
+    /// How many entries an index has.
+    fn entries(&self, index: &Index) -> f64;
+
+    /// The columns of a table that stand for expressions of indexes, with these, over all the
+    /// table's columns.
+    fn expressions(&self, table: &Arc<Table>) -> Arc<[(usize, Expr)]>;
+
     /// Which of some rows fulfil a condition over the table's columns, by their places; `None` if
     /// that is not known before the statement runs, or not worth a look. What is equal to a value
     /// that is not known is judged by how many rows have the same value.

@@ -9,7 +9,7 @@ use colibri_txn::Direction;
 use super::Sizes;
 use super::access::{SORT_COST, left_by};
 use super::query::constant_limit;
-use crate::expr::{CompareOp, Expr};
+use crate::expr::{CompareOp, Expr, walk};
 use crate::logical::{Distinct, From, Group, Join, Query, Relation, Select, Source};
 use crate::plan::SortKey;
 
@@ -211,7 +211,7 @@ enum Key {
 }
 
 /// The keys of a query's order.
-fn keys<'q>(query: &'q Query, select: &'q Select) -> impl Iterator<Item = Key> + 'q {
+fn keys<'q>(query: &'q Query, select: &'q Select, sizes: &'q dyn Sizes) -> impl Iterator<Item = Key> + 'q {
     let is_fixed = |column: usize| {
         select.filter.iter().chain(select.kept_conditions()).any(|condition| {
             let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { return false };
@@ -221,6 +221,9 @@ fn keys<'q>(query: &'q Query, select: &'q Select) -> impl Iterator<Item = Key> +
         })
     };
     let key = move |key: &SortKey| {
+        let ordered = |column: usize| {
+            Key::Column(Ordered { column, descending: key.descending, nulls_first: key.nulls_first, not_null: false })
+        };
         let Expr::Column(output) = key.expr else { return Key::Other };
         let of_rows = match (select.output.get(output), &select.group) {
             (Some(Expr::Column(key)), Some(group)) => group.keys.get(*key),
@@ -228,28 +231,34 @@ fn keys<'q>(query: &'q Query, select: &'q Select) -> impl Iterator<Item = Key> +
         };
         match of_rows {
             Some(Expr::Column(column)) if is_fixed(*column) => Key::Fixed,
-            Some(Expr::Column(column)) => Key::Column(Ordered {
-                column: *column,
-                descending: key.descending,
-                nulls_first: key.nulls_first,
-                not_null: false,
-            }),
-            _ => Key::Other,
+            Some(Expr::Column(column)) => ordered(*column),
+            Some(expr) => stands_for(expr, select, sizes).map_or(Key::Other, ordered),
+            None => Key::Other,
         }
     };
     query.order.iter().map(key)
 }
 
+/// The column of the wide row that stands for an expression of an index.
+fn stands_for(expr: &Expr, select: &Select, sizes: &dyn Sizes) -> Option<usize> {
+    select.relations.iter().find_map(|relation| {
+        let Source::Table(table) = &relation.source else { return None };
+        let expressions = table.expressions().next().map(|_| sizes.expressions(table))?;
+        let is_it = |(_, known): &&(usize, Expr)| walk::same(&super::access::over_wide_row(known, relation.base), expr);
+        expressions.iter().find(is_it).map(|(column, _)| relation.base + column)
+    })
+}
+
 /// The order that the rows of FROM are wanted in, without columns that a condition fixes to one
 /// value. Puts its columns into `columns`.
 pub(super) fn wanted_order<'c>(
-    query: &Query,
-    select: &Select,
+    (query, select): (&Query, &Select),
     equal: &'c EqualColumns,
     columns: &'c mut Vec<Ordered>,
+    sizes: &dyn Sizes,
 ) -> Order<'c> {
     let mut goes_on = false;
-    for key in keys(query, select) {
+    for key in keys(query, select, sizes) {
         match key {
             Key::Fixed => {}
             Key::Column(ordered) => columns.push(ordered),
@@ -269,19 +278,24 @@ pub(super) fn wanted_order<'c>(
 
 /// How many keys of a query's order, from the first, its rows come in the order of, if those of FROM
 /// come in a given one.
-pub(super) fn presorted_keys(query: &Query, select: &Select, equal: &EqualColumns, given: &[Ordered]) -> usize {
+pub(super) fn presorted_keys(
+    (query, select): (&Query, &Select),
+    equal: &EqualColumns,
+    given: &[Ordered],
+    sizes: &dyn Sizes,
+) -> usize {
     let mut given = given.iter();
     let is_given = |key: &Key| match key {
         Key::Fixed => true,
         Key::Column(wanted) => given.next().is_some_and(|given| given.gives(wanted, equal)),
         Key::Other => false,
     };
-    keys(query, select).take_while(is_given).count()
+    keys(query, select, sizes).take_while(is_given).count()
 }
 
 /// Whether some of the first keys of a query's order are columns that rows come in the order of.
-pub(super) fn is_presorted(query: &Query, select: &Select, presorted: usize) -> bool {
-    keys(query, select).take(presorted).any(|key| matches!(key, Key::Column(_)))
+pub(super) fn is_presorted(query: &Query, select: &Select, presorted: usize, sizes: &dyn Sizes) -> bool {
+    keys(query, select, sizes).take(presorted).any(|key| matches!(key, Key::Column(_)))
 }
 
 /// How many of the first columns of an order are keys of groups, and which keys these are.
@@ -324,6 +338,6 @@ fn rows_alike_of(order: &Order<'_>, relation: &Relation, sizes: &dyn Sizes) -> O
         let columns = key[before..].iter().zip(&wanted).take_while(|(of_key, wanted)| of_key == wanted).count();
         Some(rows_alike(sizes, table, index, before + columns))
     };
-    let indexes = table.indexes.iter().map(|index| alike(Some(index)));
+    let indexes = table.plain_indexes().map(|index| alike(Some(index)));
     std::iter::once(alike(None)).chain(indexes).flatten().reduce(f64::min)
 }

@@ -143,7 +143,7 @@ fn has_one_partner(table: &Table, relation: &Relation, on: &[Expr]) -> bool {
     let is_found = |index: &std::sync::Arc<colibri_catalog::Index>| {
         index.unique && index.columns.iter().all(|one| known.contains(&one.column))
     };
-    by_key || table.indexes.iter().any(is_found)
+    by_key || table.plain_indexes().any(is_found)
 }
 
 /// Puts NULL in the place of what a query gives that nobody looks at.

@@ -221,7 +221,8 @@ impl Planner<'_> {
         };
         let rewrites = self.sizes.rewrites();
         let equal = EqualColumns::of(select);
-        let presorted = |given: &[Ordered]| match presorted_keys(query, select, &equal, given) {
+        let sizes = self.sizes;
+        let presorted = |given: &[Ordered]| match presorted_keys((query, select), &equal, given, sizes) {
             presorted if presorted < query.order.len() && rewrites == Rewrites::None => 0,
             presorted => presorted,
         };
@@ -239,7 +240,7 @@ impl Planner<'_> {
         }
         let needed = needed_above(select, locked);
         let mut columns = Vec::new();
-        let order = wanted_order(query, select, &equal, &mut columns);
+        let order = wanted_order((query, select), &equal, &mut columns, sizes);
         let limit = limit_of_rows(query, select, &order, self.sizes);
         let tables = Tables { relations: &select.relations, needed: &needed, order, limit, chooses: true };
         let planned = self.from(from, filter, &tables)?;
@@ -251,7 +252,8 @@ impl Planner<'_> {
         }
         let presorted = presorted(&planned.order);
         // A LIMIT on different rows takes fewer than all.
-        let ends_early = is_presorted(query, select, presorted) && limit.is_some_and(|limit| limit < planned.rows);
+        let ends_early =
+            is_presorted(query, select, presorted, sizes) && limit.is_some_and(|limit| limit < planned.rows);
         let (node, mut exprs) = with_extras(planned.node, select, Places::of_rows(&planned.layout));
         let planned = Planned { node, ..planned };
         exprs.extend(locked.iter().map(|&place| planned.layout.bind(Expr::Column(place))));
@@ -304,8 +306,14 @@ impl Planner<'_> {
         };
         match (call.aggregate.name, column) {
             ("count", None) => {
-                let wanted =
-                    Wanted { table, base: relation.base, columns: &[], conditions: &conditions, known: &|_| false };
+                let wanted = Wanted {
+                    table,
+                    base: relation.base,
+                    columns: &[],
+                    conditions: &conditions,
+                    known: &|_| false,
+                    expressions: self.sizes.expressions(table),
+                };
                 // Each range is counted once; a range of NULLs does not exist in the primary key.
                 let exact = |path: &Path| path.taken.len() == conditions.len();
                 let path = wanted.paths(self.sizes).into_iter().find(exact)?;
@@ -335,8 +343,14 @@ impl Planner<'_> {
             conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
         }
         let needed = [column];
-        let wanted =
-            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let wanted = Wanted {
+            table,
+            base: relation.base,
+            columns: &needed,
+            conditions: &conditions,
+            known: &|_| false,
+            expressions: self.sizes.expressions(table),
+        };
         let descending = call.aggregate.name == "max";
         let is_first = |path: &Path| path.order.first().is_some_and(|first| first.column == column);
         let ends_there = |path: &Path| path.taken.len() == conditions.len() && is_first(path);

@@ -7,8 +7,10 @@ use std::sync::{Arc, OnceLock};
 use colibri_catalog::{Check, ForeignKey, ObjectId, ReferenceAction, Table};
 use colibri_types::{Error, Result, Type, pulse};
 
+use super::constants::simplified;
 use super::write::reference_access;
 use crate::bind::{Binder, unique_on};
+use crate::expr::Expr;
 use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
 
 /// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the
@@ -57,6 +59,7 @@ impl Binder<'_> {
             let condition = self.stored_expr(&check.condition, Some(table), Type::Bool.into())?;
             checks.push((check.name.clone(), condition));
         }
+        let expressions = self.index_expressions(table)?;
         let mut foreign_keys = Vec::with_capacity(table.foreign_keys.len());
         for key in &table.foreign_keys {
             foreign_keys.push(self.foreign_key_rule(table, key)?);
@@ -70,7 +73,21 @@ impl Binder<'_> {
         for (source, key) in keys {
             referenced_by.push(self.reference_rule(source, key)?);
         }
-        Ok(TableRules { checks, foreign_keys, referenced_by, others: OnceLock::new() })
+        Ok(TableRules { checks, expressions, foreign_keys, referenced_by, others: OnceLock::new() })
+    }
+
+    /// The columns of a table that stand for expressions of indexes, with these, over all the
+    /// table's columns.
+    ///
+    /// # Errors
+    /// An expression cannot be bound.
+    pub fn index_expressions(&mut self, table: &Arc<Table>) -> Result<Arc<[(usize, Expr)]>> {
+        let bind = |(place, text): (usize, &str)| {
+            let mut expression = self.stored_expr(text, Some(table), table.columns[place].ty)?;
+            simplified(&mut expression, self.sizes, self.env);
+            Ok((place, expression))
+        };
+        table.expressions().map(bind).collect()
     }
 
     pub fn foreign_key_rule(&mut self, table: &Arc<Table>, key: &ForeignKey) -> Result<ForeignKeyRule> {

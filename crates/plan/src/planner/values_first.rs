@@ -111,12 +111,18 @@ impl Planner<'_> {
             let Source::Table(table) = &tables.relations[*index].source else { continue };
             let conditions: Vec<Expr> = item.conditions.iter().chain(&semi.on).cloned().collect();
             let (base, columns) = (tables.relations[*index].base, &tables.needed[*index][..]);
-            let by_values =
-                Wanted { table, base, columns, conditions: &conditions, known: &|column| semi.columns.has(column) };
+            let by_values = Wanted {
+                table,
+                base,
+                columns,
+                conditions: &conditions,
+                known: &|column| semi.columns.has(column),
+                expressions: self.sizes.expressions(table),
+            };
             let uses_values = |path: &Path| path.taken.iter().any(|&taken| semi.columns.has_any(&conditions[taken]));
             let lookup = by_values.paths(self.sizes).into_iter().filter(uses_values).map(|path| path.cost);
             let Some(lookup) = lookup.min_by(f64::total_cmp) else { continue };
-            let alone = Wanted { conditions: &item.conditions, known: &|_| false, ..by_values };
+            let alone = Wanted { known: &|_| false, ..by_values.with(&item.conditions) };
             let columns = tables.order.of_relation(&tables.relations[*index]);
             // As many rows are read as have so many partners among them.
             let share = self.left_by_partners(JoinKind::Semi, &semi.on, values, tables);

@@ -91,9 +91,9 @@ fn lower_conflict(planner: &mut Planner<'_>, conflict: &mut OnConflict) -> Resul
 fn touched_by(table: &Table, rules: &TableRules, changed: &[usize]) -> Vec<usize> {
     let mut columns = table.key_columns().to_vec();
     for index in &table.indexes {
-        let of_index = || index.columns.iter().map(|column| column.column);
-        if of_index().any(|column| changed.contains(&column)) {
-            columns.extend(of_index());
+        let of_index = rules.columns_of(index);
+        if of_index.iter().any(|column| changed.contains(column)) {
+            columns.extend(of_index);
         }
     }
     for (name, check) in &rules.checks {
@@ -291,7 +291,7 @@ pub fn plan_delete(mut bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn S
             need(&Expr::Column(table.columns.len()));
         }
         for index in &table.indexes {
-            index.columns.iter().for_each(|column| need(&Expr::Column(column.column)));
+            rules.columns_of(index).into_iter().for_each(|column| need(&Expr::Column(column)));
         }
         for rule in &rules.referenced_by {
             rule.columns.iter().for_each(|&column| need(&Expr::Column(column)));
@@ -324,7 +324,14 @@ pub(super) fn reference_access(
         })
         .collect();
     let all: Vec<usize> = (0..table.columns.len()).collect();
-    let wanted = Wanted { table, base: 0, columns: &all, conditions: &conditions, known: &|_| false };
+    let wanted = Wanted {
+        table,
+        base: 0,
+        columns: &all,
+        conditions: &conditions,
+        known: &|_| false,
+        expressions: sizes.expressions(table),
+    };
     let planner = Planner::new(sizes, env, columns.len());
     // The first of them may be enough.
     let path = planner.cheapest(&wanted, &Order::ANY, Some(1.0)).path;

@@ -382,11 +382,13 @@ impl Session {
         for column in &mut new.columns {
             column.missing = None;
         }
+        let shared = Arc::new(new.clone());
+        let expressions = self.with_binder("", |binder| binder.index_expressions(&shared))?;
         self.with_context(|txn, cx| {
             // Before rows are written: tables without a primary key read the last row's number from
             // the space.
             txn.create_space(SpaceId(new.space)).in_sql()?;
-            validate::rewrite_table(txn, cx, old, &new, &map)?;
+            validate::rewrite_table(txn, cx, old, &new, (&map, &expressions))?;
             txn.drop_space(SpaceId(old.space)).in_sql()?;
             for index in &old.indexes {
                 if new.indexes.iter().all(|kept| kept.space != index.space) {
@@ -513,7 +515,7 @@ impl Session {
         changed.checks.retain(|check| check.name != name);
         changed.foreign_keys.retain(|key| key.name != name);
         if let Some(at) = changed.indexes.iter().position(|index| index.constraint && index.name == name) {
-            let index = changed.indexes.remove(at);
+            let index = changed.remove_index(at);
             let (_, txn) = self.catalog_and_txn()?;
             txn.drop_space(SpaceId(index.space)).in_sql()?;
         }
@@ -622,8 +624,9 @@ impl Session {
             names.extend(table.primary_key.as_ref().map(|key| key.name.clone()));
         }
         let mut indexes = Vec::new();
+        let expressions = self.with_binder("", |binder| binder.index_expressions(&table))?;
         for index in &table.indexes {
-            if index.columns.iter().any(|column| column.column == place) {
+            if crate::plan::columns_of_index(index, &expressions).contains(&place) {
                 if index.constraint { names.push(index.name.clone()) } else { indexes.push(index.name.clone()) }
             }
         }
@@ -685,6 +688,11 @@ impl Session {
         changed.columns[place].name = to.into();
         for check in &mut changed.checks {
             check.condition = rename_in(&check.condition, from, to)?;
+        }
+        for column in &mut changed.columns {
+            if let Some(expression) = &column.expression {
+                column.expression = Some(rename_in(expression, from, to)?);
+            }
         }
         self.change(vec![Change::PutTable(changed)])
     }
@@ -819,6 +827,7 @@ impl Session {
         for check in &draft.table.checks {
             self.with_binder("", |binder| binder.check_expr(&check.condition, &draft.table))?;
         }
+        self.retype_expressions(&mut draft.table)?;
         let mut map: Vec<Expr> = (0..table.columns.len()).map(Expr::Column).collect();
         map[place] = value;
         self.put_changed(table, draft.table, Work::Rewrite(map))
@@ -828,7 +837,7 @@ impl Session {
         let table = self.current(table)?;
         let mut changed = (*table).clone();
         if let Some(at) = changed.indexes.iter().position(|index| index.name == name) {
-            let index = changed.indexes.remove(at);
+            let index = changed.remove_index(at);
             let (_, txn) = self.catalog_and_txn()?;
             txn.drop_space(SpaceId(index.space)).in_sql()?;
         }
@@ -851,7 +860,8 @@ fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
             _ => None,
         };
         if let Some(ident) = ident.filter(|ident| fold(ident) == from) {
-            *ident = ast::Ident::with_quote('"', to);
+            let is_plain = crate::system::names::quoted(to) == to;
+            *ident = if is_plain { ast::Ident::new(to) } else { ast::Ident::with_quote('"', to) };
         }
         std::ops::ControlFlow::<()>::Continue(())
     });

@@ -103,7 +103,9 @@ impl Session {
                 draft.names.push(name.clone());
                 let columns =
                     columns.into_iter().map(|column| IndexColumn { column, descending: false, nulls_first: false });
-                let index = Index { id, name, space, columns: columns.collect(), unique: true, constraint: true };
+                let nulls_not_distinct = unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct;
+                let plain = Index::plain(id, name, space, columns.collect(), true);
+                let index = Index { constraint: true, nulls_not_distinct, ..plain };
                 draft.table.indexes.push(Arc::new(index));
             }
             TableConstraint::Check(check) => {

@@ -365,7 +365,7 @@ impl Session {
 
 fn new_column(name: CompactString, ty: ColumnType) -> Column {
     let (default, missing, identity, collation) = (None, None, None, None);
-    Column { name, ty, not_null: false, default, missing, identity, dropped: false, collation }
+    Column { name, ty, not_null: false, default, missing, identity, dropped: false, collation, expression: None }
 }
 
 /// Refuses the name of a system column.

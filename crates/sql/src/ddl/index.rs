@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Change, Index, IndexColumn, Table};
-use colibri_types::{Category, Error, Result, SqlState, Type};
+use colibri_catalog::{Change, Column, Index, IndexColumn, Table};
+use colibri_types::{Category, ColumnType, Error, Result, SqlState, Type};
+use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
@@ -26,34 +27,22 @@ impl Session {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
         {
-            let known = ["hash", "gist", "gin", "brin", "spgist"]
-                .iter()
-                .any(|known| using.to_string().eq_ignore_ascii_case(known));
-            if !known {
-                let message = format!("access method \"{}\" does not exist", using.to_string().to_ascii_lowercase());
-                return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
-            }
-            return Err(Error::unsupported(format_args!("an index of type {using}")));
+            check_method(&using.to_string().to_ascii_lowercase(), create)?;
         }
         let table = self.find_table(&create.table_name)?;
         self.expect_not_in_use(&table, "CREATE INDEX")?;
         let mut columns = Vec::with_capacity(create.columns.len());
         let mut names = Vec::new();
+        let mut changed = (*table).clone();
         for column in &create.columns {
-            let ast::Expr::Identifier(ident) = &column.column.expr else {
-                return Err(Error::unsupported("an index on an expression"));
-            };
-            let name = fold(ident);
-            let place = table
-                .column(&name)
-                .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
-            check_operator_class(column.operator_class.as_ref(), table.columns[place].ty.ty)?;
+            let (place, name) = self.index_part(&mut changed, &column.column.expr)?;
+            check_operator_class(column.operator_class.as_ref(), changed.columns[place].ty.ty)?;
             let (descending, nulls_first) = bind::sort_key_options(&column.column.options)?;
             names.push(name.to_string());
             columns.push(IndexColumn { column: place, descending, nulls_first });
         }
         let places: Vec<usize> = columns.iter().map(|part: &IndexColumn| part.column).collect();
-        refuse_unindexable(&table, &places)?;
+        refuse_unindexable(&changed, &places)?;
         if columns.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -76,11 +65,59 @@ impl Session {
         };
         self.expect_free(&table.schema, &name)?;
         let (id, space) = (self.new_id()?, self.new_id()?);
-        let index = Index { id, name, space, columns, unique: create.unique, constraint: false };
-        self.build_index(&table, &index)?;
-        let mut changed = (*table).clone();
+        let predicate = create.predicate.as_ref().map(|condition| self.index_predicate(&mut changed, condition));
+        let method = create.using.as_ref().map(|using| using.to_string().to_ascii_lowercase());
+        let index = Index {
+            predicate: predicate.transpose()?,
+            nulls_not_distinct: create.nulls_distinct == Some(false),
+            method: method.filter(|method| method != "btree").map(CompactString::from),
+            ..Index::plain(id, name, space, columns, create.unique)
+        };
+        changed.renew_layout();
+        let changed = Arc::new(changed);
+        self.build_index(&changed, &index)?;
+        let mut changed = (*changed).clone();
         changed.indexes.push(Arc::new(index));
         self.change(vec![Change::PutTable(changed)])
+    }
+
+    /// The column of a table that a part of an index is on, and what it is called in the index'
+    /// name. A new column stands for an expression.
+    fn index_part(&self, table: &mut Table, expr: &ast::Expr) -> Result<(usize, CompactString)> {
+        if let ast::Expr::Identifier(ident) = expr {
+            let name = fold(ident);
+            let place = table
+                .column(&name)
+                .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
+            return Ok((place, name));
+        }
+        let text = bare(expr).to_string();
+        let ty = self.with_binder("", |binder| Ok(binder.index_expr(&text, table)?.ty))?;
+        let name = bind::index_column_name(expr);
+        Ok((stands_for(table, text, ty, &name), name))
+    }
+
+    fn index_predicate(&self, table: &mut Table, condition: &ast::Expr) -> Result<usize> {
+        let text = bare(condition).to_string();
+        self.with_binder("", |binder| binder.index_predicate(&text, table))?;
+        Ok(stands_for(table, text, Type::Bool.into(), ""))
+    }
+
+    /// Gives the columns that stand for expressions of a table's indexes the types that these have
+    /// by now.
+    pub(super) fn retype_expressions(&self, table: &mut Table) -> Result<()> {
+        let expressions: Vec<(usize, String)> =
+            table.expressions().map(|(place, text)| (place, text.to_owned())).collect();
+        for (place, text) in expressions {
+            let is_condition = table.indexes.iter().any(|index| index.predicate == Some(place));
+            let ty = self.with_binder("", |binder| match is_condition {
+                true => binder.index_predicate(&text, table).map(|_| Type::Bool.into()),
+                false => Ok(binder.index_expr(&text, table)?.ty),
+            })?;
+            table.columns[place].ty = ty;
+            refuse_unindexable(table, &[place])?;
+        }
+        Ok(())
     }
 
     /// Checks that the columns of INCLUDE exist. They are not stored: rows are found by their keys.
@@ -91,8 +128,45 @@ impl Session {
         }
     }
 
-    pub(super) fn build_index(&mut self, table: &Table, index: &Index) -> Result<()> {
-        self.with_context(|txn, cx| validate::backfill_index(txn, cx, table, index))
+    pub(super) fn build_index(&mut self, table: &Arc<Table>, index: &Index) -> Result<()> {
+        let expressions = self.with_binder("", |binder| binder.index_expressions(table))?;
+        self.with_context(|txn, cx| validate::backfill_index(txn, cx, (table, index), &expressions))
+    }
+}
+
+/// An expression without the parentheses around it.
+fn bare(expr: &ast::Expr) -> &ast::Expr {
+    match expr {
+        ast::Expr::Nested(inner) => bare(inner),
+        other => other,
+    }
+}
+
+/// The column of a table that stands for an expression, which may be a new one.
+fn stands_for(table: &mut Table, text: String, ty: ColumnType, name: &str) -> usize {
+    let known = table.columns.iter().position(|column| column.expression.as_ref() == Some(&text));
+    known.unwrap_or_else(|| {
+        table.columns.push(Column::of_expression(name, ty, text));
+        table.columns.len() - 1
+    })
+}
+
+/// Refuses an access method that cannot be served by a tree, and what PostgreSQL's own refuses.
+fn check_method(method: &str, create: &ast::CreateIndex) -> Result<()> {
+    let refused = |what: &str| {
+        let message = format!("access method \"{method}\" does not support {what}");
+        Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+    };
+    match method {
+        "hash" if create.unique => refused("unique indexes"),
+        "hash" if create.columns.len() > 1 => refused("multicolumn indexes"),
+        "hash" | "brin" if !create.include.is_empty() => refused("included columns"),
+        "brin" if create.unique => refused("unique indexes"),
+        "btree" | "hash" | "brin" => Ok(()),
+        "gist" | "gin" | "spgist" => {
+            Err(Error::unsupported(format_args!("an index of type {}", method.to_ascii_uppercase())))
+        }
+        _ => Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("access method \"{method}\" does not exist"))),
     }
 }
 

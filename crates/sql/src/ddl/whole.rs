@@ -170,13 +170,12 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
         r#async: is_async,
         if_not_exists: _,
         include: _,
-        nulls_distinct,
+        nulls_distinct: _,
         with,
-        predicate,
+        predicate: _,
         index_options,
         alter_options,
     } = create;
-    refuse(&[(predicate.is_some(), "a partial index"), (*nulls_distinct == Some(false), "NULLS NOT DISTINCT")])?;
     foreign(&[
         (*is_async, "CREATE INDEX ASYNC"),
         (!index_options.is_empty() || !alter_options.is_empty(), "such option of an index"),
@@ -287,13 +286,10 @@ pub(super) fn unique(unique: &ast::UniqueConstraint) -> Result<()> {
         include: _,
         index_options,
         characteristics: of_constraint,
-        nulls_distinct,
+        nulls_distinct: _,
     } = unique;
     characteristics(of_constraint.as_ref())?;
-    refuse(&[
-        (*nulls_distinct == ast::NullsDistinctOption::NotDistinct, "NULLS NOT DISTINCT"),
-        (*index_type_display != ast::KeyOrIndexDisplay::None, "UNIQUE INDEX"),
-    ])?;
+    refuse(&[(*index_type_display != ast::KeyOrIndexDisplay::None, "UNIQUE INDEX")])?;
     key_parts(index_name.as_ref(), index_type.as_ref(), index_options, columns)
 }
 

@@ -20,13 +20,14 @@ use colibri_catalog::{
 };
 use colibri_storage::Database;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
-use colibri_types::{Datum, Error, Result, SqlState};
+use colibri_types::{Datum, Env, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 
 use crate::exec::{EngineMemory, MemoryTotal, TempFileCounts, check_table};
-use crate::planner::Rewrites;
+use crate::planner::{Rewrites, Sizes as _};
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
+use crate::session::sizes::TxnSizes;
 
 /// Values of a sequence that one write sets aside.
 const SEQUENCE_BLOCK: i64 = 32;
@@ -175,9 +176,10 @@ impl Engine {
     pub fn check(&self) -> Result<Vec<String>> {
         let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
         let catalog = fetched_now(|| Catalog::load(&mut *txn))?;
-        let mut findings = Vec::new();
+        let (mut findings, env) = (Vec::new(), Env::default());
         for table in catalog.tables() {
-            findings.extend(fetched_now(|| check_table(&mut *txn, table))?);
+            let expressions = TxnSizes::alone(&*txn, &catalog, &env).expressions(table);
+            findings.extend(fetched_now(|| check_table(&mut *txn, table, &expressions, &env))?);
         }
         Ok(findings)
     }

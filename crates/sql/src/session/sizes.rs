@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use colibri_catalog::{Index, Table, record, store_error, store_error::InSql as _};
 use colibri_txn::{Key, KeyRange, Space, SpaceId, Transaction};
@@ -14,10 +14,12 @@ use colibri_types::{Datum, Env, Error, Result};
 use super::Session;
 use super::guesses::{Guess, Guesses, ROWS_SMALL};
 use super::samples::Samples;
-use crate::bind::rewrite;
+use crate::bind::{Binder, rewrite};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::KeyRanges;
 use crate::planner::{Alike, Rewrites, Sampled, Sizes};
+use crate::registry::builtin;
+use crate::surroundings::SearchPath;
 
 /// How many keys are looked at to learn how many rows are alike.
 const SAMPLE_KEYS: usize = 16;
@@ -37,7 +39,14 @@ pub(super) struct TxnSizes<'t> {
     params: &'t [Datum],
     pub(super) guesses: RefCell<Guesses>,
     samples: Samples,
+    /// Expressions of tables' indexes, by the tables' numbers.
+    expressions: RefCell<Vec<(u32, Expressions)>>,
 }
+
+/// Columns that stand for expressions, with these.
+type Expressions = Arc<[(usize, Expr)]>;
+
+static NO_EXPRESSIONS: LazyLock<Expressions> = LazyLock::new(|| Arc::new([]));
 
 /// How many rows have the same values in the first columns of a key.
 #[derive(Clone, Copy)]
@@ -65,7 +74,25 @@ impl<'t> TxnSizes<'t> {
             params: &session.plans.for_params,
             guesses: RefCell::default(),
             samples: Samples::default(),
+            expressions: RefCell::default(),
         })
+    }
+
+    /// Without a session.
+    pub(super) fn alone(txn: &'t dyn Transaction, catalog: &'t colibri_catalog::Catalog, env: &'t Env) -> Self {
+        Self {
+            txn,
+            asked: RefCell::default(),
+            alike: RefCell::default(),
+            tables: catalog,
+            rewrites: Rewrites::None,
+            env,
+            counts: false,
+            params: &[],
+            guesses: RefCell::default(),
+            samples: Samples::default(),
+            expressions: RefCell::default(),
+        }
     }
 
     fn alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Known> {
@@ -112,6 +139,25 @@ impl Sizes for TxnSizes<'_> {
             asked.push((Arc::clone(table), rows));
         }
         rows
+    }
+
+    fn entries(&self, index: &Index) -> f64 {
+        estimate_now(self.txn, &index.space(), &record::whole_range()).map_or(ROWS_UNKNOWN, |rows| rows as f64)
+    }
+
+    fn expressions(&self, table: &Arc<Table>) -> Arc<[(usize, Expr)]> {
+        if table.expressions().next().is_none() {
+            return Arc::clone(&NO_EXPRESSIONS);
+        }
+        if let Some((_, known)) = self.expressions.borrow().iter().find(|(id, _)| *id == table.id) {
+            return Arc::clone(known);
+        }
+        let search_path = SearchPath::default();
+        let mut binder = Binder::new(builtin(), self.tables, self.env, self, "", &search_path, Vec::new());
+        // An index that cannot be understood is not used.
+        let made = binder.index_expressions(table).unwrap_or_else(|_| Arc::clone(&NO_EXPRESSIONS));
+        self.expressions.borrow_mut().push((table.id, Arc::clone(&made)));
+        made
     }
 
     fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<Alike> {

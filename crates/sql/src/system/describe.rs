@@ -28,7 +28,11 @@ pub(super) fn qualified(schema: &str, name: &str) -> String {
 /// A column of an index: its name, and how it is ordered.
 pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: bool) -> Option<String> {
     let part = index.columns.get(at)?;
-    let mut out = quoted(&table.columns[part.column].name);
+    let column = &table.columns[part.column];
+    let mut out = match &column.expression {
+        Some(expression) => in_index(expression),
+        None => quoted(&column.name),
+    };
     if ordered {
         if part.descending {
             out.push_str(" DESC");
@@ -44,11 +48,24 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
 pub(crate) fn index_definition(table: &Table, index: &AnyIndex, on: &str) -> String {
     let columns: Vec<String> = (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
     format!(
-        "CREATE {}INDEX {} ON {on} USING btree ({})",
+        "CREATE {}INDEX {} ON {on} USING {} ({}){}{}",
         if index.unique { "UNIQUE " } else { "" },
         quoted(&index.name),
-        columns.join(", ")
+        index.method.as_deref().unwrap_or("btree"),
+        columns.join(", "),
+        if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" },
+        index.predicate.as_ref().map(|condition| format!(" WHERE ({condition})")).unwrap_or_default(),
     )
+}
+
+/// An expression as a part of an index: in parentheses unless it is a call. PostgreSQL's own are
+/// around operators, too.
+pub(super) fn in_index(expression: &str) -> String {
+    match crate::statement::parse_expr(expression) {
+        Ok(ast::Expr::Function(_)) => expression.to_owned(),
+        Ok(ast::Expr::Identifier(_)) => format!("({expression})"),
+        _ => format!("(({expression}))"),
+    }
 }
 
 /// `pg_get_indexdef`: the whole index, or one of its columns.
@@ -106,7 +123,11 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
     names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
         let of_index = |index: &AnyIndex| {
             let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
-            let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+            let kind = match (index.primary, index.nulls_not_distinct) {
+                (true, _) => "PRIMARY KEY",
+                (false, false) => "UNIQUE",
+                (false, true) => "UNIQUE NULLS NOT DISTINCT",
+            };
             format!("{kind} ({})", column_list(table, &columns))
         };
         if let Some(index) = table_indexes(table).iter().find(|index| index.id == id && index.constraint) {
@@ -213,6 +234,14 @@ impl Sizes for NoSizes {
 
     fn rows_alike(&self, _: &Table, _: Option<&Index>, _: usize) -> Option<Alike> {
         None
+    }
+
+    fn entries(&self, _: &Index) -> f64 {
+        1.0
+    }
+
+    fn expressions(&self, _: &Arc<Table>) -> Arc<[(usize, Expr)]> {
+        Arc::new([])
     }
 
     fn sampled(&self, _: &Arc<Table>, _: &Expr) -> Option<Sampled> {

@@ -393,7 +393,9 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
         system_attributes(table, rows)?;
     }
     for table in sorted_tables(names) {
-        for (at, column) in table.columns.iter().enumerate() {
+        // What stands for an expression of an index is a column to nobody else.
+        let columns = table.columns.iter().enumerate().filter(|(_, column)| column.expression.is_none());
+        for (at, column) in columns {
             let name = attribute_name(column, at + 1);
             Attribute {
                 not_null: column.not_null,
@@ -462,16 +464,30 @@ pub(crate) struct AnyIndex {
     pub(crate) unique: bool,
     pub(crate) primary: bool,
     pub(crate) constraint: bool,
+    pub(crate) nulls_not_distinct: bool,
+    /// The condition of the rows that have entries.
+    pub(crate) predicate: Option<String>,
+    pub(crate) method: Option<CompactString>,
 }
 
 impl AnyIndex {
     fn of_key(key: &PrimaryKey) -> Self {
         let column = |&column: &usize| IndexColumn { column, descending: false, nulls_first: false };
         let columns = key.columns.iter().map(column).collect();
-        Self { id: key.id, name: key.name.clone(), columns, unique: true, primary: true, constraint: true }
+        Self {
+            id: key.id,
+            name: key.name.clone(),
+            columns,
+            unique: true,
+            primary: true,
+            constraint: true,
+            nulls_not_distinct: false,
+            predicate: None,
+            method: None,
+        }
     }
 
-    fn of_index(index: &Index) -> Self {
+    fn of_index(table: &Table, index: &Index) -> Self {
         Self {
             id: index.id,
             name: index.name.clone(),
@@ -479,6 +495,9 @@ impl AnyIndex {
             unique: index.unique,
             primary: false,
             constraint: index.constraint,
+            nulls_not_distinct: index.nulls_not_distinct,
+            predicate: table.predicate_of(index).map(str::to_owned),
+            method: index.method.clone(),
         }
     }
 }
@@ -486,7 +505,7 @@ impl AnyIndex {
 /// All indexes of a table, that of the primary key first.
 pub(crate) fn table_indexes(table: &Table) -> Vec<AnyIndex> {
     let key = table.primary_key.iter().map(AnyIndex::of_key);
-    key.chain(table.indexes.iter().map(|index| AnyIndex::of_index(index))).collect()
+    key.chain(table.indexes.iter().map(|index| AnyIndex::of_index(table, index))).collect()
 }
 
 fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
@@ -500,7 +519,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 int(index.columns.len() as i64),
                 int(index.columns.len() as i64),
                 flag(index.unique),
-                flag(false),
+                flag(index.nulls_not_distinct),
                 flag(index.primary),
                 flag(false),
                 flag(true),
@@ -510,16 +529,27 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 flag(true),
                 flag(true),
                 flag(false),
-                vector(Type::Int2, index.columns.iter().map(|part| int(part.column as i64 + 1))),
+                vector(Type::Int2, index.columns.iter().map(|part| int(number_of(&table, part)))),
                 vector(Type::Oid, types.iter().map(|&ty| oid(collation_of(ty)))),
                 vector(Type::Oid, types.iter().map(|&ty| oid(super::types::operator_class(ty)))),
                 vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),
-                NULL,
-                NULL,
+                expressions_of(&table, &index).map_or(NULL, |all| text(&all)),
+                index.predicate.as_deref().map_or(NULL, |condition| text(&format!("({condition})"))),
             ])?;
         }
     }
     Ok(())
+}
+
+/// The number of the table's column that a part of an index is on; 0 of an expression.
+fn number_of(table: &Table, part: &IndexColumn) -> i64 {
+    if table.columns[part.column].expression.is_some() { 0 } else { part.column as i64 + 1 }
+}
+
+/// The expressions that an index is on.
+fn expressions_of(table: &Table, index: &AnyIndex) -> Option<String> {
+    let all = index.columns.iter().filter_map(|part| table.columns[part.column].expression.as_deref());
+    Some(all.map(describe::in_index).collect::<Vec<_>>().join(", ")).filter(|all| !all.is_empty())
 }
 
 fn action_letter(action: ReferenceAction) -> &'static str {

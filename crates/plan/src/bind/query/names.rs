@@ -11,6 +11,11 @@ pub(in crate::bind) fn name_of(expr: &ast::Expr) -> CompactString {
     name_if_any(expr).map_or_else(|| UNNAMED.into(), |(name, _)| name)
 }
 
+/// What a part of an index is called in the index' name.
+pub fn index_column_name(expr: &ast::Expr) -> CompactString {
+    name_if_any(expr).map_or_else(|| "expr".into(), |(name, _)| name)
+}
+
 /// The name of what has none.
 pub(super) const UNNAMED: &str = "?column?";
 
