@@ -147,6 +147,7 @@ fn keyed() -> Node {
 fn rules() -> Arc<TableRules> {
     Arc::new(TableRules {
         checks: Vec::new(),
+        expressions: Arc::new([]),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
         others: std::sync::OnceLock::new(),

@@ -293,14 +293,7 @@ pub(super) fn index(table: &mut Table, columns: &[(usize, bool, bool)]) -> Arc<I
         columns.iter().map(|&(column, descending, nulls_first)| IndexColumn { column, descending, nulls_first });
     let number = table.id + 10 + table.indexes.len() as u32;
     let name = format!("{}_{number}", table.name).into();
-    let index = Arc::new(Index {
-        id: number,
-        name,
-        space: number,
-        columns: columns.collect(),
-        unique: false,
-        constraint: false,
-    });
+    let index = Arc::new(Index::plain(number, name, number, columns.collect(), false));
     table.indexes.push(Arc::clone(&index));
     index
 }

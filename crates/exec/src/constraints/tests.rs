@@ -119,7 +119,7 @@ impl Db {
     }
 
     fn check(&mut self, table: &Arc<Table>) {
-        let findings = check_table(&mut self.txn, table).unwrap();
+        let findings = check_table(&mut self.txn, table, &[], &Env::default()).unwrap();
         assert!(findings.is_empty(), "{findings:#?}");
     }
 }
@@ -139,14 +139,9 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
     };
     let index = |(number, &(columns, unique)): (usize, &(&[usize], bool))| {
         let part = |&column: &usize| IndexColumn { column, descending: number % 2 == 1, nulls_first: number % 3 == 1 };
-        Arc::new(Index {
-            id: id * 100 + 10 + number as u32,
-            name: format_compact!("{name}_i{number}"),
-            space: id * 100 + 10 + number as u32,
-            columns: columns.iter().map(part).collect(),
-            unique,
-            constraint: false,
-        })
+        let id = id * 100 + 10 + number as u32;
+        let name = format_compact!("{name}_i{number}");
+        Arc::new(Index::plain(id, name, id, columns.iter().map(part).collect(), unique))
     };
     let key_name = format_compact!("{name}_pkey");
     let mut table = Table {
@@ -176,7 +171,7 @@ fn rules_of(
     foreign_keys: Vec<ForeignKeyRule>,
     referenced_by: Vec<ReferenceRule>,
 ) -> Arc<TableRules> {
-    Arc::new(TableRules { checks, foreign_keys, referenced_by, others: OnceLock::new() })
+    Arc::new(TableRules { checks, expressions: Arc::new([]), foreign_keys, referenced_by, others: OnceLock::new() })
 }
 
 fn no_rules() -> Arc<TableRules> {
@@ -703,17 +698,17 @@ fn old_rows_are_checked_against_new_constraints() {
     let new_index = |columns: &[usize], unique| {
         let part = |&column: &usize| IndexColumn { column, descending: true, nulls_first: false };
         let name = "birds_new".into();
-        Index { id: 190, name, space: 190, columns: columns.iter().map(part).collect(), unique, constraint: false }
+        Index::plain(190, name, 190, columns.iter().map(part).collect(), unique)
     };
     fails(
-        db.with(|txn, cx| backfill_index(txn, cx, &birds, &new_index(&[2], true))).map(|()| (0, vec![])),
+        db.with(|txn, cx| backfill_index(txn, cx, (&birds, &new_index(&[2], true)), &[])).map(|()| (0, vec![])),
         "23505",
         "could not create unique index \"birds_new\"",
         "Key (weight)=(1) is duplicated.",
     );
     let mut more = (*birds).clone();
     more.indexes.push(Arc::new(new_index(&[2, 1], true)));
-    db.with(|txn, cx| backfill_index(txn, cx, &birds, &more.indexes[2])).unwrap();
+    db.with(|txn, cx| backfill_index(txn, cx, (&birds, &more.indexes[2]), &[])).unwrap();
     db.check(&Arc::new(more));
     let error = db.with(|txn, cx| validate_not_null(txn, cx, &birds, 1)).unwrap_err();
     assert_eq!(error.to_string(), "column \"name\" of relation \"birds\" contains null values");
@@ -751,7 +746,10 @@ fn a_check_finds_what_is_wrong() {
     ];
     for (number, damage) in damages.iter().enumerate() {
         damage(&mut db.txn);
-        assert!(!check_table(&mut db.txn, &birds).unwrap().is_empty(), "damage {number} is found");
+        assert!(
+            !check_table(&mut db.txn, &birds, &[], &Env::default()).unwrap().is_empty(),
+            "damage {number} is found"
+        );
         db.txn.rollback_to(savepoint).unwrap();
         db.check(&birds);
     }
@@ -772,13 +770,13 @@ fn a_table_gets_a_primary_key_by_being_written_anew() {
         &[(&[1], true), (&[1, 0], false)],
     ));
     let map = [Expr::Column(0), Expr::Column(1)];
-    db.with(|txn, cx| rewrite_table(txn, cx, &heap, &clustered, &map)).unwrap();
+    db.with(|txn, cx| rewrite_table(txn, cx, &heap, &clustered, (&map, &[]))).unwrap();
     assert_eq!(db.rows(&clustered), [row(1, "a"), row(2, "b"), row(3, "c")]);
     db.check(&clustered);
     db.run(insert_node(&heap, &rules, &[row(3, "d")])).unwrap();
     let other = table(3, "heap", &[("a", Type::Int4), ("b", Type::Text)], Some(&[0]), &[]);
     fails(
-        db.with(|txn, cx| rewrite_table(txn, cx, &heap, &other, &map)).map(|()| (0, vec![])),
+        db.with(|txn, cx| rewrite_table(txn, cx, &heap, &other, (&map, &[]))).map(|()| (0, vec![])),
         "23505",
         "could not create unique index \"heap_pkey\"",
         "Key (a)=(3) is duplicated.",
@@ -864,7 +862,7 @@ fn random_statements(with_key: bool, seed: u64) {
         if let Err(error) = outcome {
             assert_eq!(error.state().0, "23505", "seed {seed}: {error}");
         }
-        let findings = check_table(&mut db.txn, &table).unwrap();
+        let findings = check_table(&mut db.txn, &table, &[], &Env::default()).unwrap();
         assert!(findings.is_empty(), "seed {seed}, statement {statement}: {findings:#?}");
         assert_eq!(db.rows(&table).len() as u64, count, "seed {seed}, statement {statement}");
     }
