@@ -25,5 +25,5 @@ pub use catalog::{
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use objects::{
     Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PUBLIC, PUBLIC_SCHEMA, PrimaryKey,
-    ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, View,
+    ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, View,
 };

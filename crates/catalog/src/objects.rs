@@ -214,6 +214,30 @@ pub struct ForeignKey {
     /// NOT VALID: rows that were there before it have not been checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_valid: bool,
+    /// When it is checked.
+    #[serde(default, skip_serializing_if = "Timing::is_fixed")]
+    pub timing: Timing,
+}
+
+/// When a constraint is checked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timing {
+    /// NOT DEFERRABLE: at the end of each statement.
+    #[default]
+    Fixed,
+    /// DEFERRABLE INITIALLY IMMEDIATE: the same, unless SET CONSTRAINTS says otherwise.
+    Immediate,
+    /// DEFERRABLE INITIALLY DEFERRED: at the transaction's end, unless SET CONSTRAINTS says
+    /// otherwise.
+    Deferred,
+}
+
+impl Timing {
+    /// Whether SET CONSTRAINTS changes nothing about it.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        *self == Self::Fixed
+    }
 }
 
 /// A table.

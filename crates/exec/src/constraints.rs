@@ -10,6 +10,7 @@
 //! of two transactions that write the same key at once one waits for the other.
 
 mod actions;
+pub mod deferred;
 pub mod expressions;
 pub mod references;
 #[cfg(test)]

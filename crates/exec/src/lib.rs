@@ -48,7 +48,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use colibri_catalog::{Sequence, Table, store_error, store_error::Pause};
+use colibri_catalog::{ObjectId, Sequence, Table, Timing, store_error, store_error::Pause};
 use colibri_plan::{explain, expr, plan};
 use colibri_txn::{StoreWait, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
@@ -118,6 +118,7 @@ mod with_queries;
 mod writing;
 
 pub use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
+pub use constraints::deferred::Deferred;
 pub use constraints::validate::{check_table, with_exec};
 pub use eval::{Evaluate, Scope, value_of};
 pub use insert::RowWriter;
@@ -137,6 +138,14 @@ pub trait SessionCalls {
 
     /// A number for a row of a table without a primary key: larger than all given before.
     fn next_row_number(&mut self, txn: &mut dyn Transaction, table: &Table) -> Result<i64>;
+
+    /// Whether the checks of a constraint are put off now, given what was said when it was made.
+    fn is_deferred(&self, _constraint: ObjectId, _timing: Timing) -> bool {
+        false
+    }
+
+    /// Keeps checks that are put off.
+    fn defer(&mut self, _checks: Vec<Deferred>) {}
 }
 
 /// What a statement runs in, besides its transaction.

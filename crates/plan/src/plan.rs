@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use colibri_catalog::{Index, ReferenceAction, Table, system_tables::SystemTable};
+use colibri_catalog::{Index, ObjectId, ReferenceAction, Table, Timing, system_tables::SystemTable};
 use colibri_txn::{ColumnSet, Direction, Space};
 use colibri_types::{ColumnType, Error, aggregates::Aggregate, prefix::PatternKind};
 use compact_str::CompactString;
@@ -654,7 +654,9 @@ pub fn columns_of_index(index: &Index, expressions: &[(usize, Expr)]) -> Vec<usi
 /// A foreign key, from the side of the referring table.
 #[derive(Debug)]
 pub struct ForeignKeyRule {
+    pub id: ObjectId,
     pub name: CompactString,
+    pub timing: Timing,
     /// The referring columns.
     pub columns: Vec<usize>,
     pub target: Arc<Table>,
@@ -667,7 +669,9 @@ pub struct ForeignKeyRule {
 /// A foreign key, from the side of the table referred to.
 #[derive(Debug)]
 pub struct ReferenceRule {
+    pub id: ObjectId,
     pub name: CompactString,
+    pub timing: Timing,
     /// This table's columns.
     pub columns: Vec<usize>,
     pub source: Arc<Table>,

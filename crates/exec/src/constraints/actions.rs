@@ -402,7 +402,7 @@ impl Effects {
 }
 
 /// Looks for rows that forbid an event.
-fn expect_allowed(ex: &mut Exec<'_, '_>, round: &Round, event: &Event) -> Result<()> {
+pub(super) fn expect_allowed(ex: &mut Exec<'_, '_>, round: &Round, event: &Event) -> Result<()> {
     let is_back = event.action == ReferenceAction::NoAction && key_is_back(ex, round, event)?;
     if !is_back && is_referenced(ex, round, event)? {
         return Err(still_referenced(event, ex.cx.env));

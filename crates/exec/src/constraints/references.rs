@@ -23,7 +23,9 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use colibri_catalog::{Table, record, record::RowReader, store_error, store_error::InSql as _};
+use colibri_catalog::{
+    ObjectId, ReferenceAction, Table, record, record::RowReader, store_error, store_error::InSql as _,
+};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{
     Datum, Env, Error, Modifier, Result, SqlState, Type, cast, cast::CastContext, key, operators, pulse,
@@ -31,6 +33,7 @@ use colibri_types::{
 use smallvec::SmallVec;
 
 use super::actions::{Event, Round};
+use super::deferred::{Deferred, is_deferred};
 use super::expressions::row_for;
 use super::{claim_index_values, claim_key, find_entry, key_text};
 use crate::memory::Reservation;
@@ -53,6 +56,8 @@ pub(crate) struct Effects {
     /// The row that is changed has left its events already.
     pub(super) is_noted: bool,
     unchecked: VecDeque<Unchecked>,
+    /// Checks that the statement's end does not make.
+    deferred: Vec<Deferred>,
     /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has
     /// to be looked at.
     is_doomed: bool,
@@ -76,7 +81,7 @@ struct Moved {
 }
 
 /// A row that refers to one that was not there yet.
-struct Unchecked {
+pub(super) struct Unchecked {
     table: Arc<Table>,
     rules: Arc<TableRules>,
     /// Which of `foreign_keys`.
@@ -90,6 +95,7 @@ pub(crate) struct Mark {
     moved: usize,
     events: usize,
     unchecked: usize,
+    deferred: usize,
     is_doomed: bool,
 }
 
@@ -147,6 +153,7 @@ impl Effects {
             moved: self.moved.len(),
             events: self.events.len(),
             unchecked: self.unchecked.len(),
+            deferred: self.deferred.len(),
             is_doomed: self.is_doomed,
         }
     }
@@ -156,6 +163,7 @@ impl Effects {
         self.moved.truncate(mark.moved);
         self.events.truncate(mark.events);
         self.unchecked.truncate(mark.unchecked);
+        self.deferred.truncate(mark.deferred);
         self.is_doomed = mark.is_doomed;
     }
 
@@ -235,18 +243,16 @@ impl Effects {
         new: Option<Values>,
     ) -> Result<()> {
         let bytes = row_bytes(&old) + new.as_deref().map_or(0, row_bytes);
-        self.take(ex, size_of::<Event>() + bytes)?;
         let reference = &rules.referenced_by[rule];
         let action = if new.is_some() { reference.on_update } else { reference.on_delete };
-        self.events.push_back(Event {
-            table: Arc::clone(table),
-            rules: Arc::clone(rules),
-            rule,
-            old,
-            new,
-            action,
-            again: false,
-        });
+        let (table, own_rules) = (Arc::clone(table), Arc::clone(rules));
+        let event = Event { table, rules: own_rules, rule, old, new, action, again: false };
+        if action == ReferenceAction::NoAction && is_deferred(ex.cx.session, reference.id, reference.timing) {
+            self.deferred.push(Deferred::gone(ex, reference.id, event, bytes)?);
+            return Ok(());
+        }
+        self.take(ex, size_of::<Event>() + bytes)?;
+        self.events.push_back(event);
         Ok(())
     }
 
@@ -272,13 +278,14 @@ impl Effects {
         // actions.
         let may_come = foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty();
         self.is_doomed = !may_come;
+        let unchecked = Unchecked { table: Arc::clone(table), rules: Arc::clone(rules), rule, key: key.clone() };
+        if is_deferred(ex.cx.session, foreign_key.id, foreign_key.timing) {
+            self.is_doomed = false;
+            self.deferred.push(Deferred::row(ex, foreign_key.id, unchecked)?);
+            return Ok(());
+        }
         self.take(ex, size_of::<Unchecked>() + key.len())?;
-        self.unchecked.push_back(Unchecked {
-            table: Arc::clone(table),
-            rules: Arc::clone(rules),
-            rule,
-            key: key.clone(),
-        });
+        self.unchecked.push_back(unchecked);
         Ok(())
     }
 
@@ -304,6 +311,7 @@ impl Effects {
     pub(crate) fn absorb(&mut self, other: Self) {
         debug_assert!(other.moved.is_empty() && other.events.is_empty(), "inserting leaves no events");
         self.unchecked.extend(other.unchecked);
+        self.deferred.extend(other.deferred);
         self.is_doomed |= other.is_doomed;
     }
 
@@ -326,13 +334,24 @@ impl Effects {
             }
         }
         self.memory.release();
+        if !self.deferred.is_empty() {
+            ex.cx.session.defer(std::mem::take(&mut self.deferred));
+        }
         Ok(true)
     }
 }
 
 impl Unchecked {
+    pub(super) fn table(&self) -> ObjectId {
+        self.table.id
+    }
+
+    pub(super) fn key_bytes(&self) -> usize {
+        self.key.len()
+    }
+
     /// Checks the row as it is by now. One that has gone refers to nothing.
-    fn check(&self, ex: &mut Exec<'_, '_>) -> Result<()> {
+    pub(super) fn check(&self, ex: &mut Exec<'_, '_>) -> Result<()> {
         let Self { table, rules, rule, key } = self;
         let foreign_key = &rules.foreign_keys[*rule];
         let depends = foreign_key.columns.iter().copied().collect();

@@ -108,7 +108,15 @@ impl Binder<'_> {
             .map(|column| key.target_columns.iter().position(|target| target == column))
             .collect::<Option<Vec<usize>>>()
             .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))?;
-        Ok(ForeignKeyRule { name: key.name.clone(), columns: key.columns.clone(), target, target_key, key_order })
+        Ok(ForeignKeyRule {
+            id: key.id,
+            timing: key.timing,
+            name: key.name.clone(),
+            columns: key.columns.clone(),
+            target,
+            target_key,
+            key_order,
+        })
     }
 
     fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
@@ -123,6 +131,8 @@ impl Binder<'_> {
             }
         }
         Ok(ReferenceRule {
+            id: key.id,
+            timing: key.timing,
             name: key.name.clone(),
             columns: key.target_columns.clone(),
             source: Arc::clone(source),

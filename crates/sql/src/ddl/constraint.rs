@@ -247,6 +247,7 @@ impl Session {
             on_update: reference_action(key.on_update),
             delete_columns,
             not_valid: false,
+            timing: whole::timing(key.characteristics.as_ref())?,
         });
         Ok(())
     }

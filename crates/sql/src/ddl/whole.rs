@@ -5,6 +5,7 @@
 //! bound to a name with `_` is used where the statement runs; all others are refused if they are
 //! set.
 
+use colibri_catalog::Timing;
 use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
 
@@ -251,15 +252,25 @@ pub(super) fn truncate(truncate: &ast::Truncate) -> Result<()> {
 
 /// The characteristics that any constraint may have.
 pub(super) fn characteristics(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
+    refuse(&[(!timing(characteristics)?.is_fixed(), "a deferrable constraint that is no foreign key")])
+}
+
+/// When a constraint is checked.
+pub(super) fn timing(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<Timing> {
     let Some(ast::ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else {
-        return Ok(());
+        return Ok(Timing::Fixed);
     };
+    refuse(&[(enforced.is_some(), "ENFORCED")])?;
     let defers = *initially == Some(ast::DeferrableInitial::Deferred);
-    if defers && *deferrable == Some(false) {
-        let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    match (defers, *deferrable) {
+        (true, Some(false)) => {
+            let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+            Err(Error::new(SqlState::SYNTAX_ERROR, message))
+        }
+        (true, _) => Ok(Timing::Deferred),
+        (false, Some(true)) => Ok(Timing::Immediate),
+        (false, _) => Ok(Timing::Fixed),
     }
-    refuse(&[(*deferrable == Some(true) || defers, "a deferrable constraint"), (enforced.is_some(), "ENFORCED")])
 }
 
 pub(super) fn primary_key(key: &ast::PrimaryKeyConstraint) -> Result<()> {
@@ -325,10 +336,9 @@ pub(super) fn foreign_key(key: &ast::ForeignKeyConstraint) -> Result<()> {
         on_delete: _,
         on_update: _,
         match_kind,
-        characteristics: of_constraint,
+        characteristics: _,
     } = key;
     use ast::ConstraintReferenceMatchKind::{Full, Partial};
-    characteristics(of_constraint.as_ref())?;
     refuse(&[
         (index_name.is_some(), "a name of a foreign key's index"),
         (matches!(match_kind, Some(Full | Partial)), "MATCH FULL and MATCH PARTIAL"),

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::activity::Counter;
 use super::advisory;
+use super::deferral::Deferral;
 use super::sequences::OwnSequences;
 use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
@@ -330,6 +331,7 @@ impl Session {
         let before = self.block.settings_before.take();
         self.end_settings(before, committed);
         self.block = Block::default();
+        self.own.deferral = Deferral::default();
         if self.own.modes.take().is_some() {
             self.env.surroundings = None;
         }

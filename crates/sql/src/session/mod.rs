@@ -35,6 +35,7 @@ mod block;
 mod control;
 mod copy;
 mod cursor;
+mod deferral;
 mod drive;
 mod engine;
 mod guesses;
@@ -195,6 +196,7 @@ impl Session {
             advisory: advisory::Advisory::default(),
             own_sequences: HashMap::new(),
             read_only: false,
+            deferral: deferral::Deferral::default(),
             engine: Arc::clone(engine),
             capabilities: engine.store.capabilities(),
         };

@@ -361,7 +361,7 @@ impl Session {
         let reads =
             |cursor: &OpenCursor| !cursor.is_held && !cursor.prepared.writes && cursor.planned.used.contains(&table.id);
         if !self.cursors.values().any(|cursor| reads(cursor)) {
-            return Ok(());
+            return self.expect_checked(table, what);
         }
         let name = &table.name;
         let message = format!("cannot {what} \"{name}\" because it is being used by active queries in this session");

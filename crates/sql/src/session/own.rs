@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog, ObjectId, Relation, Sequence, Table,
+    Catalog, ObjectId, Relation, Sequence, Table, Timing,
     cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId},
     parse_name,
 };
@@ -15,10 +15,11 @@ use compact_str::CompactString;
 
 use super::activity::Presence;
 use super::advisory::{self, Advisory};
+use super::deferral::Deferral;
 use super::engine::Engine;
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
-use crate::exec::SessionCalls;
+use crate::exec::{Deferred, SessionCalls};
 use crate::surroundings::SearchPath;
 
 /// The state of a session besides its transaction.
@@ -62,6 +63,7 @@ pub(super) struct Own {
     pub(super) own_sequences: OwnSequences,
     /// Whether the current statement may not write.
     pub(super) read_only: bool,
+    pub(super) deferral: Deferral,
 }
 
 impl Own {
@@ -185,6 +187,14 @@ impl SessionCalls for Own {
 
     fn next_row_number(&mut self, txn: &mut dyn Transaction, table: &Table) -> Result<i64> {
         self.engine.next_row_number(txn, table)
+    }
+
+    fn is_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
+        self.deferral.is_deferred(constraint, timing)
+    }
+
+    fn defer(&mut self, checks: Vec<Deferred>) {
+        self.deferral.defer(checks);
     }
 
     fn call(&mut self, _txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum> {

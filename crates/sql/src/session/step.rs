@@ -402,6 +402,12 @@ impl Session {
                     }
                 }
             }
+            if matches!(running.stage, Stage::Begin)
+                && self.has_deferred()
+                && let Some(progress) = self.settle_before(running)?
+            {
+                return Ok(progress);
+            }
             match &mut running.stage {
                 Stage::Begin => match self.begin_statement(running)? {
                     Begun::Done(completion) => {

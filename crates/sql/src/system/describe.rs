@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{ForeignKey, Index, ReferenceAction, Table, View};
+use colibri_catalog::{ForeignKey, Index, ReferenceAction, Table, Timing, View};
 use colibri_types::{Category, ColumnType, Env, Type, pulse};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -109,11 +109,16 @@ fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<
         columns => format!(" ({})", column_list(table, columns)),
     };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}{set}{}",
+        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}{set}{}{}",
         column_list(table, &key.columns),
         column_list(target, &key.target_columns),
         action("UPDATE", key.on_update),
         action("DELETE", key.on_delete),
+        match key.timing {
+            Timing::Fixed => "",
+            Timing::Immediate => " DEFERRABLE",
+            Timing::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+        },
         if key.not_valid { " NOT VALID" } else { "" },
     ))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use colibri_catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Schema,
-    Sequence, Table, View,
+    Sequence, Table, Timing, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
     store_error::InSql as _,
 };
@@ -596,8 +596,8 @@ impl Constraint<'_> {
             text(self.name),
             oid(namespace_of(names, &table.schema)),
             text(self.kind),
-            flag(false),
-            flag(false),
+            flag(self.foreign.is_some_and(|key| !key.timing.is_fixed())),
+            flag(self.foreign.is_some_and(|key| key.timing == Timing::Deferred)),
             flag(!self.not_valid),
             oid(table.id),
             oid(0),

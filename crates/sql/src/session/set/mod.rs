@@ -10,7 +10,7 @@
 //! - The modes of a transaction are in its [`Block`](super::block::Block); the functions of the
 //!   session see a copy of them.
 
-use colibri_catalog::{Catalog, cluster::RoleId};
+use colibri_catalog::{Catalog, ObjectId, cluster::RoleId};
 use colibri_syntax::tree::{self, Given, Setting, To};
 use colibri_types::{Datum, Error, Result, SqlState, Type, functions::quote_identifier};
 use compact_str::CompactString;
@@ -206,6 +206,7 @@ impl Session {
 
     /// Begins a block.
     pub(super) fn open_block(&mut self, modes: Modes) {
+        self.own.deferral.is_in_block = true;
         self.block.modes = modes;
         self.block.modes_at_first = modes;
         self.block.settings_before = Some(self.own.settings.clone());
@@ -289,12 +290,25 @@ impl Session {
         }
     }
 
-    /// No constraint is deferrable here; SET CONSTRAINTS checks that the named ones exist.
     fn set_constraints(&mut self, names: Option<&[Vec<CompactString>]>, deferred: bool) -> Result<()> {
         self.warn_outside_block("SET CONSTRAINTS");
+        let constraints = self.constraints_named(names, deferred)?;
+        self.defer_constraints(constraints.as_deref(), deferred);
+        Ok(())
+    }
+
+    /// The constraints that SET CONSTRAINTS names which are not checked at once always; `None`: all
+    /// of them.
+    pub(super) fn constraints_named(
+        &mut self,
+        names: Option<&[Vec<CompactString>]>,
+        deferred: bool,
+    ) -> Result<Option<Vec<ObjectId>>> {
+        let Some(names) = names else { return Ok(None) };
         self.see_catalog()?;
         let catalog = &self.own.catalog;
-        for name in names.unwrap_or_default() {
+        let mut found = Vec::new();
+        for name in names {
             let (constraint, schema) = name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
             let schemas = match schema.last() {
                 Some(schema) if catalog.schema(schema).is_none() => {
@@ -303,15 +317,21 @@ impl Session {
                 Some(schema) => std::slice::from_ref(schema),
                 None => &*self.own.search_path,
             };
+            let before = found.len();
+            let keys = catalog.tables().filter(|table| schemas.contains(&table.schema));
+            let keys = keys.flat_map(|table| &table.foreign_keys);
+            found.extend(keys.filter(|key| key.name == *constraint && !key.timing.is_fixed()).map(|key| key.id));
+            if found.len() > before {
+                continue;
+            }
             let (state, wrong) = match has_constraint(catalog, schemas, constraint) {
-                // All constraints are immediate.
                 true if !deferred => continue,
                 true => (SqlState::WRONG_OBJECT_TYPE, "is not deferrable"),
                 false => (SqlState::NO_SUCH_OBJECT, "does not exist"),
             };
             return Err(Error::new(state, format!("constraint \"{constraint}\" {wrong}")));
         }
-        Ok(())
+        Ok(Some(found))
     }
 
     // ---- kept for those who log in ----

@@ -1,0 +1,75 @@
+//! Checks of foreign keys that are put off until the transaction ends, or until SET CONSTRAINTS asks
+//! for them.
+//!
+//! Invariants: a check looks at the rows as they are when it is made. So it may be made more often
+//! than needed, and one of what has been taken back meanwhile finds nothing wrong.
+
+use colibri_catalog::{ObjectId, Timing};
+use colibri_types::Result;
+
+use super::actions::{Event, Round, expect_allowed};
+use super::references::Unchecked;
+use crate::memory::Reservation;
+use crate::{Exec, SessionCalls};
+
+/// A check that is put off.
+pub struct Deferred {
+    constraint: ObjectId,
+    check: Check,
+    /// What it takes in memory.
+    _memory: Reservation,
+}
+
+enum Check {
+    /// A row refers to one that was not there.
+    Row(Unchecked),
+    /// A row has gone that others may refer to.
+    Gone(Event),
+}
+
+impl Deferred {
+    pub(super) fn row(ex: &mut Exec<'_, '_>, constraint: ObjectId, row: Unchecked) -> Result<Self> {
+        Self::new(ex, constraint, size_of::<Self>() + row.key_bytes(), Check::Row(row))
+    }
+
+    pub(super) fn gone(ex: &mut Exec<'_, '_>, constraint: ObjectId, event: Event, bytes: usize) -> Result<Self> {
+        Self::new(ex, constraint, size_of::<Self>() + bytes, Check::Gone(event))
+    }
+
+    fn new(ex: &mut Exec<'_, '_>, constraint: ObjectId, bytes: usize, check: Check) -> Result<Self> {
+        let mut memory = Reservation::default();
+        memory.add(ex.cx.memory, bytes)?;
+        Ok(Self { constraint, check, _memory: memory })
+    }
+
+    /// Whose check it is.
+    #[must_use]
+    pub fn constraint(&self) -> ObjectId {
+        self.constraint
+    }
+
+    /// Whether it is about rows of a table, or about rows that refer to these.
+    #[must_use]
+    pub fn is_about(&self, table: ObjectId) -> bool {
+        match &self.check {
+            Check::Row(row) => row.table() == table,
+            Check::Gone(event) => event.table.id == table || event.rule().source.id == table,
+        }
+    }
+
+    /// Makes the check.
+    ///
+    /// # Errors
+    /// 23503, and of the transaction.
+    pub fn check(&self, ex: &mut Exec<'_, '_>) -> Result<()> {
+        match &self.check {
+            Check::Row(row) => row.check(ex),
+            Check::Gone(event) => expect_allowed(ex, &Round::default(), event),
+        }
+    }
+}
+
+/// Whether a constraint's checks are put off now.
+pub(super) fn is_deferred(session: &dyn SessionCalls, constraint: ObjectId, timing: Timing) -> bool {
+    !timing.is_fixed() && session.is_deferred(constraint, timing)
+}

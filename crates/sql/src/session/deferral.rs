@@ -1,0 +1,141 @@
+//! Checks of constraints that a transaction has put off: which are, what is left of them, and when
+//! they are made.
+//!
+//! Invariants: nothing commits with a check left. Checks that SAVEPOINTs take the cause of back stay,
+//! and find nothing wrong.
+
+use std::collections::HashMap;
+
+use colibri_catalog::{ObjectId, Timing, store_error, store_error::InSql as _, store_error::Pause};
+use colibri_types::{Error, Result, SqlState, pulse};
+
+use super::plans::Command;
+use super::step::{Progress, Running};
+use super::{Session, TransactionState};
+use crate::exec::{Deferred, constraints::validate::with_exec};
+use colibri_syntax::tree::Setting;
+
+/// What SET CONSTRAINTS has said in a transaction, and the checks that are left.
+#[derive(Default)]
+pub(super) struct Deferral {
+    /// A block is open: what is by itself ends with its statement.
+    pub(super) is_in_block: bool,
+    all: Option<bool>,
+    named: HashMap<ObjectId, bool>,
+    checks: Vec<Deferred>,
+}
+
+impl Deferral {
+    pub(super) fn is_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
+        let said = self.named.get(&constraint).copied().or(self.all);
+        self.is_in_block && !timing.is_fixed() && said.unwrap_or(timing == Timing::Deferred)
+    }
+
+    pub(super) fn defer(&mut self, checks: Vec<Deferred>) {
+        self.checks.extend(checks);
+    }
+
+    /// `None`: all constraints.
+    pub(super) fn set(&mut self, constraints: Option<&[ObjectId]>, deferred: bool) {
+        match constraints {
+            None => {
+                self.named.clear();
+                self.all = Some(deferred);
+            }
+            Some(constraints) => self.named.extend(constraints.iter().map(|&constraint| (constraint, deferred))),
+        }
+    }
+}
+
+impl Session {
+    /// Makes the checks of some constraints. Those that fail stay.
+    fn settle_some(&mut self, is_meant: &dyn Fn(ObjectId) -> bool) -> Result<Option<Progress>> {
+        let (mut left, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.own.deferral.checks).into_iter().partition(|check| is_meant(check.constraint()));
+        let settled = self.make_checks(&mut left);
+        left.extend(kept);
+        self.own.deferral.checks = left;
+        settled
+    }
+
+    /// Makes checks, the last one first, and takes those away that find nothing wrong.
+    fn make_checks(&mut self, checks: &mut Vec<Deferred>) -> Result<Option<Progress>> {
+        while let Some(check) = checks.last() {
+            pulse::work(pulse::UNITS_PER_WRITE)?;
+            let Some(txn) = &mut self.txn else { return Err(Error::internal("checks are left without a transaction")) };
+            let savepoint = txn.begin_statement().in_sql()?;
+            let made = self.with_context(|txn, cx| with_exec(txn, cx, |ex| check.check(ex)));
+            let Err(error) = made else {
+                checks.pop();
+                continue;
+            };
+            let Some(pause) = store_error::pause(&error).cloned() else { return Err(error) };
+            match pause {
+                Pause::Stale => self.take_back_to(savepoint)?,
+                Pause::Wait(wait) => {
+                    self.take_back_to(savepoint)?;
+                    if let Some(wait) = wait.lock().take() {
+                        return Ok(Some(Progress::Wait(wait)));
+                    }
+                }
+                Pause::Fetch(wait) | Pause::FetchAnew(wait) => return Ok(Some(Progress::Fetch(wait))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether checks are left.
+    pub(super) fn has_deferred(&self) -> bool {
+        !self.own.deferral.checks.is_empty()
+    }
+
+    /// Refuses to change a table of whose rows checks are left.
+    ///
+    /// # Errors
+    /// 55006.
+    pub(super) fn expect_checked(&self, table: &colibri_catalog::Table, what: &str) -> Result<()> {
+        if !self.own.deferral.checks.iter().any(|check| check.is_about(table.id)) {
+            return Ok(());
+        }
+        let message = format!("cannot {what} \"{}\" because it has pending trigger events", table.name);
+        Err(Error::new(SqlState("55006"), message))
+    }
+
+    /// What SET CONSTRAINTS says: the constraints that it names, if it names some.
+    pub(super) fn defer_constraints(&mut self, constraints: Option<&[ObjectId]>, deferred: bool) {
+        if self.state != TransactionState::Idle {
+            self.own.deferral.set(constraints, deferred);
+        }
+    }
+
+    /// Makes the checks that have to be made before a statement: COMMIT, or SET CONSTRAINTS …
+    /// IMMEDIATE. `None` when none is left of these; otherwise to be called again after this.
+    ///
+    /// # Errors
+    /// 23503 and others of the checks. A COMMIT that fails ends the block all the same.
+    pub(super) fn settle_before(&mut self, running: &Running) -> Result<Option<Progress>> {
+        if self.state != TransactionState::Open {
+            return Ok(None);
+        }
+        if running.prepared.commits() {
+            let settled = self.settle_some(&|_| true);
+            if settled.is_err() {
+                self.abort_txn();
+                self.end_block(false);
+            }
+            return settled;
+        }
+        match &running.prepared.command {
+            Command::Set(setting) => match &**setting {
+                Setting::Constraints { names, deferred: false } => {
+                    match self.constraints_named(names.as_deref(), false)? {
+                        None => self.settle_some(&|_| true),
+                        Some(named) => self.settle_some(&|constraint| named.contains(&constraint)),
+                    }
+                }
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}
