@@ -40,8 +40,8 @@ fn condition(random: &mut StdRng) -> String {
     let (n, m) = (random.random_range(0..10), random.random_range(0..10));
     let text = ["x", "X", "y", "Y", "zebra"].choose(random).unwrap();
     match random.random_range(0..19) {
-        0 => format!("lower(b) = '{}'", text.to_lowercase()),
-        1 => format!("lower(b) LIKE '{}%'", &text.to_lowercase()[..1]),
+        0 => format!("lower(b) = '{}'", text.to_ascii_lowercase()),
+        1 => format!("lower(b) LIKE '{}%'", &text.to_ascii_lowercase()[..1]),
         2 => "NOT gone".to_owned(),
         3 => format!("a = {n} AND gone = false"),
         4 => format!("c > {n}"),
@@ -50,8 +50,8 @@ fn condition(random: &mut StdRng) -> String {
         7 => format!("a + c > {n} AND b IN ('x', 'Y')"),
         8 => format!("b = '{text}' AND a > {n}"),
         9 => format!("b = '{text}' AND a = {n}"),
-        10 => format!("upper(b) = '{}' AND NOT gone AND a = {n}", text.to_uppercase()),
-        11 => format!("upper(b) = '{}' AND gone IS NOT TRUE AND a > 1 AND a < 9", text.to_uppercase()),
+        10 => format!("upper(b) = '{}' AND NOT gone AND a = {n}", text.to_ascii_uppercase()),
+        11 => format!("upper(b) = '{}' AND gone IS NOT TRUE AND a > 1 AND a < 9", text.to_ascii_uppercase()),
         12 => format!("id * 2 = {n}"),
         13 => format!("a <> 0 AND 100 / a > {n}"),
         14 => format!("a > {n} AND 100 / a = {}", 100 / (n + 1)),

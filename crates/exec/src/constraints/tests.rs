@@ -520,6 +520,8 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
     let child = Arc::new(table(2, "c", &[("id", Type::Int4), ("p", Type::Int4)], Some(&[0]), &[(&[1], false)]));
     let target_key = if target == 0 { Arbiter::Key } else { Arbiter::Index(Arc::clone(&parent.indexes[0])) };
     let foreign_key = ForeignKeyRule {
+        id: 1,
+        timing: colibri_catalog::Timing::Fixed,
         name: "c_p_fkey".into(),
         columns: vec![1],
         target: Arc::clone(&parent),
@@ -531,6 +533,8 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
     source_rules.set(Arc::downgrade(&child_rules)).unwrap();
     let ranges = KeyRanges { prefix: vec![KeyPart::Eq(Expr::Arg(0))], ..KeyRanges::default() };
     let reference = ReferenceRule {
+        id: 1,
+        timing: colibri_catalog::Timing::Fixed,
         name: "c_p_fkey".into(),
         columns: vec![target],
         source: Arc::clone(&child),
@@ -649,6 +653,8 @@ fn a_tree_in_one_table_goes_with_its_root() {
     let nodes = Arc::new(table(1, "nodes", &[("id", Type::Int4), ("up", Type::Int4)], Some(&[0]), &[]));
     let equal = Expr::Compare { op: CompareOp::Eq, left: Box::new(Expr::Column(1)), right: Box::new(Expr::Arg(0)) };
     let foreign_key = ForeignKeyRule {
+        id: 1,
+        timing: colibri_catalog::Timing::Fixed,
         name: "nodes_up_fkey".into(),
         columns: vec![1],
         target: Arc::clone(&nodes),
@@ -656,6 +662,8 @@ fn a_tree_in_one_table_goes_with_its_root() {
         key_order: vec![0],
     };
     let reference = ReferenceRule {
+        id: 1,
+        timing: colibri_catalog::Timing::Fixed,
         name: "nodes_up_fkey".into(),
         columns: vec![0],
         source: Arc::clone(&nodes),
