@@ -49,6 +49,10 @@ pub struct Column {
     /// The collation that it was declared with, if not the database's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collation: Option<CompactString>,
+    /// GENERATED ALWAYS AS … STORED: what its values are computed of, as SQL over the table's other
+    /// columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated: Option<String>,
     /// It stands for an expression of an index, or for the condition of one, as SQL over the
     /// table's other columns. It is `dropped` to whoever looks for columns, and no row holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +72,7 @@ impl Column {
             identity: None,
             dropped: true,
             collation: None,
+            generated: None,
             expression: Some(expression),
         }
     }

@@ -235,7 +235,7 @@ impl Dump<'_> {
     fn columns(&mut self, table: &Relation) -> Result<(Vec<String>, Vec<String>)> {
         let rows = self.query(&format!(
             "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), a.attnotnull::text, \
-             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, quote_ident(c.collname::text) \
+             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, quote_ident(c.collname::text), a.attgenerated::text \
              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
              LEFT JOIN pg_collation c ON c.oid = a.attcollation AND c.oid <> t.typcollation LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
              WHERE a.attrelid = {}::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
@@ -261,7 +261,10 @@ impl Dump<'_> {
                 }
                 _ => {
                     if let Some(default) = self.maybe(row, 3)? {
-                        column += &format!(" DEFAULT {default}");
+                        column += &match self.text(row, 6)?.as_str() {
+                            "s" => format!(" GENERATED ALWAYS AS {default} STORED"),
+                            _ => format!(" DEFAULT {default}"),
+                        };
                     }
                 }
             }
@@ -269,7 +272,10 @@ impl Dump<'_> {
                 column += " NOT NULL";
             }
             declared.push(column);
-            names.push(name);
+            // Values that are computed are not loaded.
+            if self.text(row, 6)? != "s" {
+                names.push(name);
+            }
         }
         Ok((declared, names))
     }

@@ -15,7 +15,7 @@ use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSq
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
-use super::constraints::expressions::{Expressions, row_for};
+use super::constraints::expressions::{Expressions, fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, put_entry};
 use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
 use super::key_set::KeySet;
@@ -86,6 +86,13 @@ impl RowWriter {
     /// Checks and writes a row of all the table's columns, followed by its hidden number.
     #[inline]
     pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+        let mut filled;
+        let mut row = row;
+        if !self.rules.generated.is_empty() {
+            filled = row.to_vec();
+            fill_generated(&self.rules, &mut filled, ex.cx.env)?;
+            row = &filled;
+        }
         self.check(ex, row)?;
         let key = record::row_key(&self.table, row)?;
         self.put(ex, row, &key)
@@ -203,7 +210,8 @@ impl Insertions {
         if batch.width() != insert.table.columns.len() {
             return Err(Error::internal("a row to be inserted has a wrong number of columns"));
         }
-        if insert.table.primary_key.is_some() {
+        let has_generated = !insert.rules.generated.is_empty();
+        if insert.table.primary_key.is_some() && !has_generated {
             return self.insert(insert, ex, batch.row(at), outcome);
         }
         let mut row = std::mem::take(&mut self.row);
@@ -211,6 +219,9 @@ impl Insertions {
         match ex.txn.fetches() {
             true => row.extend_from_slice(batch.row(at)),
             false => row.extend(batch.row_mut(at).iter_mut().map(std::mem::take)),
+        }
+        if has_generated {
+            fill_generated(&insert.rules, &mut row, ex.cx.env)?;
         }
         row.extend(self.writer.new_number(ex)?);
         self.insert(insert, ex, &row, outcome)?;

@@ -121,7 +121,8 @@ impl Search {
 
     fn assignments(&mut self, assignments: &[Assignment], filled: Option<&Filled<'_>>) {
         for assignment in assignments {
-            let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = &assignment.value;
+            let (AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. }) =
+                &assignment.value;
             self.expr(expr, filled);
         }
     }

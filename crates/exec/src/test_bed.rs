@@ -265,6 +265,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         identity: None,
         dropped: false,
         collation: None,
+        generated: None,
         expression: None,
     };
     let key = PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect() };

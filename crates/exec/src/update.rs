@@ -86,7 +86,7 @@ impl ChangePlan {
         let (mut sets, mut adds) = (SmallVec::<[usize; 8]>::new(), SmallVec::<[usize; 4]>::new());
         for assignment in assignments {
             match assignment.value {
-                AssignedValue::Expr(_) => sets.push(assignment.column),
+                AssignedValue::Expr(_) | AssignedValue::Generated(_) => sets.push(assignment.column),
                 AssignedValue::Add { .. } => adds.push(assignment.column),
             }
         }
@@ -129,6 +129,8 @@ pub(super) fn assign(
     for Assignment { column, value } in assignments {
         match value {
             AssignedValue::Expr(expr) => new[*column] = expr.eval_owned(&mut ex.scope(), row)?,
+            // They come last.
+            AssignedValue::Generated(expr) => new[*column] = expr.eval_owned(&mut ex.scope(), new)?,
             AssignedValue::Add { amount, function } => {
                 let amount = amount.eval_owned(&mut ex.scope(), row)?;
                 additions.push(Addition { column: *column, amount, function });
@@ -450,7 +452,7 @@ impl Updates {
 /// changes.
 fn are_plain(update: &Update) -> bool {
     let assigned = update.assignments.iter().map(|assignment| match &assignment.value {
-        AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => expr,
+        AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. } => expr,
     });
     !assigned.chain(update.returning.iter().flatten()).any(super::constraints::has_query)
 }

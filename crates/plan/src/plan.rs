@@ -579,6 +579,8 @@ pub struct Assignment {
 pub enum AssignedValue {
     /// Computed from the source row.
     Expr(Expr),
+    /// Computed from the table's row as it will be.
+    Generated(Expr),
     /// `c = c + x`: added to whatever the column is at commit (see [`colibri_txn::Patch`]). `x`,
     /// cast to the column's type, is over the source row and does not depend on the column;
     /// `function` is the `+` of the column's type (`subtract` for `c - x`). Chosen only where
@@ -621,6 +623,8 @@ pub struct TableRules {
     /// The columns that stand for expressions of indexes, with these, over a row of all the table's
     /// columns.
     pub expressions: Arc<[(usize, Expr)]>,
+    /// The columns whose values are computed of others, with how, over such a row.
+    pub generated: Arc<[(usize, Expr)]>,
     /// Rows this table refers to.
     pub foreign_keys: Vec<ForeignKeyRule>,
     /// Tables that refer to rows of this one.
@@ -631,6 +635,12 @@ pub struct TableRules {
 }
 
 impl TableRules {
+    /// The columns whose values are computed of one of some columns, with how.
+    pub fn generated_of<'r>(&'r self, columns: &'r [usize]) -> impl Iterator<Item = &'r (usize, Expr)> {
+        let is_of = |part: &Expr| matches!(part, Expr::Column(column) if columns.contains(column));
+        self.generated.iter().filter(move |(_, expr)| crate::expr::walk::any(expr, &is_of))
+    }
+
     /// The columns of rows that an index' entries are made of.
     #[must_use]
     pub fn columns_of(&self, index: &Index) -> Vec<usize> {

@@ -27,6 +27,7 @@ use colibri_catalog::{
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, cast, cast::CastContext, pulse};
 
+use super::expressions::fill_generated;
 use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};
 use super::{check_condition, check_not_null, find_entry};
 use crate::delete::delete_row;
@@ -240,7 +241,9 @@ impl ChangePlans {
             return Arc::clone(plan);
         }
         let columns: Vec<usize> = assigned.iter().map(|(column, _)| *column).collect();
-        let plan = Arc::new(ChangePlan::new(&target.table, &target.rules, &columns, &[]));
+        let mut sets = columns.clone();
+        sets.extend(target.rules.generated_of(&columns).map(|(column, _)| *column));
+        let plan = Arc::new(ChangePlan::new(&target.table, &target.rules, &sets, &[]));
         self.0.push((target.table.id, columns, Arc::clone(&plan)));
         plan
     }
@@ -338,7 +341,10 @@ impl Effects {
         place: usize,
     ) -> Result<()> {
         let Target { table, rules, .. } = &*Arc::clone(&round.targets[target]);
-        let after = round.affected[place].fate.row(row);
+        let mut after = round.affected[place].fate.row(row);
+        if let Some(new) = &mut after {
+            fill_generated(rules, new, ex.cx.env)?;
+        }
         // What is wrong with the row is told before what is wrong with what later events concern.
         if let Some(new) = &after {
             check_not_null(table, new, ex.cx.env)?;
@@ -382,7 +388,8 @@ impl Effects {
             Fate::Goes => delete_row(ex, self, table, space, rules, &key, &old)?,
             Fate::Changes(assigned) => {
                 let plan = round.plans.of(&target, &assigned);
-                let new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
+                let mut new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
+                fill_generated(rules, &mut new, ex.cx.env)?;
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;

@@ -12,6 +12,7 @@ use colibri_types::{Datum, Env, Result};
 use crate::Scope;
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
+use crate::plan::TableRules;
 
 /// Columns of a table with the expressions that they stand for, over all the table's columns.
 pub type Expressions = [(usize, Expr)];
@@ -42,6 +43,14 @@ fn filled((table, index): (&Table, &Index), expressions: &Expressions, row: &[Da
         fill(expressions, &mut filled, &|column| index.columns.iter().any(|part| part.column == column), env)?;
     }
     Ok(filled)
+}
+
+/// Computes the columns of a row that are computed of others.
+///
+/// # Errors
+/// Of evaluating.
+pub(crate) fn fill_generated(rules: &TableRules, row: &mut [Datum], env: &Env) -> Result<()> {
+    fill(&rules.generated, row, &|_| true, env)
 }
 
 fn fill(expressions: &Expressions, row: &mut [Datum], is_meant: &dyn Fn(usize) -> bool, env: &Env) -> Result<()> {

@@ -135,6 +135,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         identity: None,
         dropped: false,
         collation: None,
+        generated: None,
         expression: None,
     };
     let index = |(number, &(columns, unique)): (usize, &(&[usize], bool))| {

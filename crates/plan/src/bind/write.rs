@@ -158,6 +158,33 @@ impl Binder<'_> {
         }
     }
 
+    /// What a generated column is computed of, over a table's rows, cast to its type.
+    ///
+    /// # Errors
+    /// 42P17 if it is not the same for the same row always, or looks at a generated column.
+    pub fn generated_expr(&mut self, text: &str, table: &Table, column: usize) -> Result<Expr> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "column generation expressions", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.expr(&parsed);
+        self.frame().scopes.pop();
+        let bound = self.without_queries(bound?, "column generation expression")?;
+        let wrong = |message: String| Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
+        let mut other = None;
+        rewrite::for_each_column(&bound.expr, &mut |place| {
+            if let Some(of) = table.columns.get(place).filter(|of| of.generated.is_some()) {
+                other.get_or_insert_with(|| of.name.clone());
+            }
+        });
+        if let Some(name) = other {
+            return wrong(format!("cannot use generated column \"{name}\" in column generation expression"));
+        }
+        if !is_repeatable(&bound.expr) {
+            return wrong("generation expression is not immutable".to_owned());
+        }
+        self.assign(table, column, bound, Span::empty())
+    }
+
     /// The condition of an index, over a table's rows.
     ///
     /// # Errors
@@ -173,14 +200,7 @@ impl Binder<'_> {
 
     fn of_index(&self, bound: Bound, place: &str) -> Result<Bound> {
         let bound = self.without_queries(bound, place)?;
-        let differs = |part: &Expr| match part {
-            Expr::Call { function, .. } => function.volatility != Volatility::Immutable,
-            Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility != Volatility::Immutable),
-            Expr::Cast { from, to, .. } => !is_immutable(*from, to.ty),
-            Expr::Session { .. } => true,
-            _ => false,
-        };
-        if rewrite::any(&bound.expr, &differs) {
+        if !is_repeatable(&bound.expr) {
             let message = format!("functions in {place} must be marked IMMUTABLE");
             return Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
         }
@@ -534,6 +554,11 @@ impl Binder<'_> {
 
     fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding) -> Result<()> {
         let column = &table.columns[column];
+        if column.generated.is_some() {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+            let detail = format!("Column \"{}\" is a generated column.", column.name);
+            return Err(Error::new(SqlState("428C9"), message).detail(detail));
+        }
         if column.identity == Some(Identity::Always) && overriding != Overriding::System {
             let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
             let error = Error::new(SqlState("428C9"), message)
@@ -755,9 +780,18 @@ impl Binder<'_> {
             if target.is_part() {
                 return Err(self.default_of_part(&target));
             }
-            let expr = self.column_default(table, column)?;
-            before.push((column, BoundValue { expr, is_part: false }));
+            // What is generated follows from the other columns.
+            if table.columns[column].generated.is_none() {
+                let expr = self.column_default(table, column)?;
+                before.push((column, BoundValue { expr, is_part: false }));
+            }
             return Ok(());
+        }
+        if table.columns[column].generated.is_some() {
+            let name = &table.columns[column].name;
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            let detail = format!("Column \"{name}\" is a generated column.");
+            return Err(Error::new(SqlState("428C9"), message).detail(detail));
         }
         if table.columns[column].identity == Some(Identity::Always) {
             let message = format!("column \"{}\" can only be updated to DEFAULT", table.columns[column].name);
@@ -887,6 +921,18 @@ impl Binder<'_> {
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         Ok(BoundDelete { table, relations, from, filter, returning })
     }
+}
+
+/// Whether an expression gives the same for the same row whenever it is computed.
+fn is_repeatable(expr: &Expr) -> bool {
+    let differs = |part: &Expr| match part {
+        Expr::Call { function, .. } => function.volatility != Volatility::Immutable,
+        Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility != Volatility::Immutable),
+        Expr::Cast { from, to, .. } => !is_immutable(*from, to.ty),
+        Expr::Session { .. } => true,
+        _ => false,
+    };
+    !rewrite::any(expr, &differs)
 }
 
 /// What keeps a set of columns unique.

@@ -123,7 +123,8 @@ impl Node {
 
 fn of_assignments<'n>(assignments: &'n [Assignment], visit: &mut dyn FnMut(&'n Expr)) {
     for assignment in assignments {
-        let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = &assignment.value;
+        let (AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. }) =
+            &assignment.value;
         visit(expr);
     }
 }

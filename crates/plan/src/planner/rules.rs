@@ -60,6 +60,12 @@ impl Binder<'_> {
             checks.push((check.name.clone(), condition));
         }
         let expressions = self.index_expressions(table)?;
+        let mut generated = Vec::new();
+        for (place, column) in table.live_columns() {
+            if let Some(text) = &column.generated {
+                generated.push((place, self.stored_expr(text, Some(table), column.ty)?));
+            }
+        }
         let mut foreign_keys = Vec::with_capacity(table.foreign_keys.len());
         for key in &table.foreign_keys {
             foreign_keys.push(self.foreign_key_rule(table, key)?);
@@ -73,7 +79,14 @@ impl Binder<'_> {
         for (source, key) in keys {
             referenced_by.push(self.reference_rule(source, key)?);
         }
-        Ok(TableRules { checks, expressions, foreign_keys, referenced_by, others: OnceLock::new() })
+        Ok(TableRules {
+            checks,
+            expressions,
+            generated: generated.into(),
+            foreign_keys,
+            referenced_by,
+            others: OnceLock::new(),
+        })
     }
 
     /// The columns of a table that stand for expressions of indexes, with these, over all the

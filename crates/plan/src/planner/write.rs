@@ -67,6 +67,10 @@ pub fn plan_insert(mut bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn S
         returning.iter_mut().try_for_each(|expr| planner.prepare(expr))?;
     }
     bound.on_conflict.iter_mut().try_for_each(|conflict| lower_conflict(&mut planner, conflict))?;
+    if let Some(OnConflict { action: ConflictAction::Update { assignments, .. }, .. }) = &mut bound.on_conflict {
+        let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
+        assignments.extend(generated(&rules, &changed));
+    }
     let input = match &bound.source {
         Some(query) => planner.query(query)?,
         None => Node::Values { rows: [Vec::new()].into() },
@@ -77,10 +81,19 @@ pub fn plan_insert(mut bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn S
     Ok(fragment(planner, Node::Insert(Arc::new(insert)), columns))
 }
 
+/// What columns become that are computed of some others.
+fn generated(rules: &TableRules, changed: &[usize]) -> Vec<Assignment> {
+    let assigned =
+        |(column, expr): &(usize, Expr)| Assignment { column: *column, value: AssignedValue::Generated(expr.clone()) };
+    rules.generated_of(changed).map(assigned).collect()
+}
+
 /// Plans the queries inside the expressions of ON CONFLICT.
 fn lower_conflict(planner: &mut Planner<'_>, conflict: &mut OnConflict) -> Result<()> {
     let ConflictAction::Update { assignments, condition } = &mut conflict.action else { return Ok(()) };
-    for Assignment { value: AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }, .. } in assignments {
+    for Assignment { value, .. } in assignments {
+        let (AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. }) =
+            value;
         planner.lower(expr)?;
     }
     condition.iter_mut().try_for_each(|condition| planner.lower(condition))
@@ -147,8 +160,15 @@ pub fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn S
     let width = planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
-    let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
-    let touched = touched_by(&table, &rules, &changed);
+    let mut changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
+    let generated = generated(&rules, &changed);
+    changed.extend(generated.iter().map(|assignment| assignment.column));
+    let mut touched = touched_by(&table, &rules, &changed);
+    for Assignment { value, .. } in &generated {
+        if let AssignedValue::Generated(expr) = value {
+            rewrite::for_each_column(expr, &mut |column| touched.push(column));
+        }
+    }
     // How often each column is looked at, aside from an addition to itself.
     let reads = |column: usize, except: Option<usize>| {
         let mut found = touched.contains(&column);
@@ -170,6 +190,7 @@ pub fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn S
         };
         assignments.push(Assignment { column: *column, value });
     }
+    assignments.extend(generated);
     let mut needed = vec![Vec::new(); bound.relations.len()];
     {
         let mut need = |expr: &Expr| {
@@ -181,7 +202,11 @@ pub fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn S
         }
         for assignment in &assignments {
             match &assignment.value {
-                AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => need(expr),
+                AssignedValue::Expr(expr)
+                | AssignedValue::Generated(expr)
+                | AssignedValue::Add { amount: expr, .. } => {
+                    need(expr);
+                }
             }
         }
         returning.iter().flatten().for_each(&mut need);
@@ -224,7 +249,7 @@ fn ahead_of_update(
     let has_asking = !asking.is_empty();
     let mut values: Vec<(usize, &mut Expr)> = Vec::new();
     for Assignment { column, value } in assignments {
-        let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = value;
+        let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = value else { continue };
         // RETURNING looks at the new row, which its queries need to know then.
         if has_asking || has_query(expr) {
             values.push((*column, expr));

@@ -300,6 +300,7 @@ impl Session {
         }
         self.add_column_to(&mut draft, definition)?;
         self.check_put_off(&mut draft)?;
+        self.check_generated(&draft.table)?;
         let place = draft.table.columns.len() - 1;
         let sequences = std::mem::take(&mut draft.sequences);
         if !sequences.is_empty() {
@@ -308,6 +309,12 @@ impl Session {
         // The value that existing rows get. A constant is stored in the catalogue; anything else is
         // written into each row.
         let mut work = Work::None;
+        if let Some(text) = draft.table.columns[place].generated.clone() {
+            let bound = self.with_binder("", |binder| binder.generated_expr(&text, &draft.table, place))?;
+            let mut map: Vec<Expr> = (0..place).map(Expr::Column).collect();
+            map.push(bound);
+            work = Work::Rewrite(map);
+        }
         if let Some(default) = draft.table.columns[place].default.clone() {
             let column = &draft.table.columns[place];
             let ty = column.ty;
@@ -597,6 +604,12 @@ impl Session {
             let on = other.map_or_else(|| on.clone(), |(other, _)| self.described_view(other));
             details.push(format!("{} depends on {on}", self.described_view(view)));
         }
+        if let Some(generated) = self.generated_of(&table, place)? {
+            if cascade.allows() {
+                return Err(Error::unsupported("dropping a column together with one that is generated of it"));
+            }
+            details.push(format!("column {generated} of {} depends on {on}", self.described_table(&table)));
+        }
         let views: Vec<_> = views.into_iter().map(|(view, _)| view).collect();
         for source in self.catalog().referring_to(table.id) {
             let is_own = |key: &&colibri_catalog::ForeignKey| source.id == table.id && key.columns.contains(&place);
@@ -656,10 +669,25 @@ impl Session {
         column.default = None;
         column.missing = None;
         column.identity = None;
+        column.generated = None;
         changed.renew_generation();
         let mut changes = vec![Change::PutTable(changed)];
         changes.extend(owned.iter().map(|sequence| Change::DropSequence(sequence.id)));
         self.change(changes)
+    }
+
+    /// The name of a column that is computed of another one.
+    fn generated_of(&self, table: &Table, place: usize) -> Result<Option<compact_str::CompactString>> {
+        for (at, column) in table.live_columns() {
+            let Some(text) = &column.generated else { continue };
+            let bound = self.with_binder("", |binder| binder.generated_expr(text, table, at))?;
+            let mut is_used = false;
+            bind::rewrite::for_each_column(&bound, &mut |other| is_used = is_used || other == place);
+            if is_used {
+                return Ok(Some(column.name.clone()));
+            }
+        }
+        Ok(None)
     }
 
     /// Views store their queries as texts, so columns that these name must keep their names and
@@ -690,8 +718,8 @@ impl Session {
             check.condition = rename_in(&check.condition, from, to)?;
         }
         for column in &mut changed.columns {
-            if let Some(expression) = &column.expression {
-                column.expression = Some(rename_in(expression, from, to)?);
+            for text in [&mut column.expression, &mut column.generated].into_iter().flatten() {
+                *text = rename_in(text, from, to)?;
             }
         }
         self.change(vec![Change::PutTable(changed)])
@@ -794,6 +822,11 @@ impl Session {
             let on = self.described_view(view);
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .detail(format!("rule _RETURN on {on} depends on column \"{}\"", column.name)));
+        }
+        if let Some(generated) = self.generated_of(table, place)? {
+            let message = "cannot alter type of a column used by a generated column";
+            let detail = format!("Column \"{}\" is used by generated column \"{generated}\".", column.name);
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));
         }
         let value = self.with_binder("", |binder| match using {
             Some(using) => {

@@ -55,13 +55,20 @@ impl Session {
             for (_, column) in source.live_columns() {
                 let takes_default = with_defaults && column.identity.is_none();
                 let default = if takes_default { column.default.clone() } else { None };
-                draft.table.columns.push(Column { default, missing: None, identity: None, ..column.clone() });
+                draft.table.columns.push(Column {
+                    default,
+                    missing: None,
+                    identity: None,
+                    generated: None,
+                    ..column.clone()
+                });
             }
         }
         for column in &create.columns {
             self.add_column_to(&mut draft, column)?;
         }
         self.check_put_off(&mut draft)?;
+        self.check_generated(&draft.table)?;
         // Keys first: foreign keys may refer to the table itself.
         let mut rest: Vec<TableConstraint> = Vec::new();
         for column in &create.columns {
@@ -267,7 +274,19 @@ impl Session {
                     let options = identity::options_of(sequence_options.as_deref())?;
                     self.make_identity(draft, &mut column, place, kind, &options)?;
                 }
-                ColumnOption::Generated { .. } => return Err(Error::unsupported("a generated column")),
+                ColumnOption::Generated { generation_expr: Some(expr), .. } => {
+                    let both = match (column.identity, &column.default) {
+                        (Some(_), _) => Some("both identity and generation expression"),
+                        (None, Some(_)) => Some("both default and generation expression"),
+                        (None, None) => None,
+                    };
+                    if let Some(both) = both {
+                        let of = format!("for column \"{}\" of table \"{}\"", column.name, draft.table.name);
+                        return Err(Error::new(SqlState::SYNTAX_ERROR, format!("{both} specified {of}")));
+                    }
+                    column.generated = Some(expr.to_string());
+                }
+                ColumnOption::Generated { .. } => return Err(Error::unsupported("such a generated column")),
                 ColumnOption::PrimaryKey(_)
                 | ColumnOption::Unique(_)
                 | ColumnOption::ForeignKey(_)
@@ -289,6 +308,16 @@ impl Session {
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
         draft.table.columns.push(column);
+        Ok(())
+    }
+
+    /// Checks what generated columns are computed of: any of the table's columns.
+    pub(super) fn check_generated(&self, table: &Table) -> Result<()> {
+        for (place, column) in table.live_columns() {
+            if let Some(text) = &column.generated {
+                self.with_binder("", |binder| binder.generated_expr(text, table, place))?;
+            }
+        }
         Ok(())
     }
 
@@ -365,7 +394,18 @@ impl Session {
 
 fn new_column(name: CompactString, ty: ColumnType) -> Column {
     let (default, missing, identity, collation) = (None, None, None, None);
-    Column { name, ty, not_null: false, default, missing, identity, dropped: false, collation, expression: None }
+    Column {
+        name,
+        ty,
+        not_null: false,
+        default,
+        missing,
+        identity,
+        dropped: false,
+        collation,
+        generated: None,
+        expression: None,
+    }
 }
 
 /// Refuses the name of a system column.

@@ -620,6 +620,12 @@ fn bind_copy_from(
     let mut places: Vec<usize> = Vec::new();
     for name in columns {
         let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;
+        if table.columns[place].generated.is_some() {
+            let message = format!("column \"{name}\" is a generated column");
+            return Err(
+                Error::new(SqlState::BAD_COLUMN_REFERENCE, message).detail("Generated columns cannot be used in COPY.")
+            );
+        }
         if places.contains(&place) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
@@ -627,7 +633,8 @@ fn bind_copy_from(
         places.push(place);
     }
     if columns.is_empty() {
-        places = table.live_columns().map(|(place, _)| place).collect();
+        let columns = table.live_columns().filter(|(_, column)| column.generated.is_none());
+        places = columns.map(|(place, _)| place).collect();
     }
     let mut defaults = Vec::new();
     for (place, column) in table.live_columns() {

@@ -328,12 +328,13 @@ struct Attribute<'a> {
     identity: &'static str,
     dropped: bool,
     collation: Option<&'a str>,
+    generated: bool,
 }
 
 impl<'a> Attribute<'a> {
     fn plain(relation: u32, name: &'a str, ty: ColumnType, number: i64) -> Self {
         let (not_null, has_default, identity, dropped, collation) = (false, false, "", false, None);
-        Self { relation, name, ty, number, not_null, has_default, identity, dropped, collation }
+        Self { relation, name, ty, number, not_null, has_default, identity, dropped, collation, generated: false }
     }
 
     fn push(&self, rows: &mut Rows) -> Result<()> {
@@ -357,7 +358,7 @@ impl<'a> Attribute<'a> {
             flag(self.has_default),
             flag(false),
             text(self.identity),
-            text(""),
+            text(if self.generated { "s" } else { "" }),
             flag(self.dropped),
             flag(true),
             int(0),
@@ -399,7 +400,8 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
             let name = attribute_name(column, at + 1);
             Attribute {
                 not_null: column.not_null,
-                has_default: column.default.is_some() && column.identity.is_none(),
+                has_default: column.generated.is_some() || column.default.is_some() && column.identity.is_none(),
+                generated: column.generated.is_some(),
                 identity: identity_letter(column),
                 dropped: column.dropped,
                 collation: column.collation.as_deref(),
@@ -445,8 +447,12 @@ fn default_number(table: u32, column: usize) -> u32 {
 fn defaults(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(env.names()) {
         for (at, column) in table.live_columns() {
-            if let (Some(default), None) = (&column.default, column.identity) {
-                let shown = describe::default_expression(env, default, column.ty);
+            let shown = match (&column.generated, &column.default, column.identity) {
+                (Some(generated), ..) => Some(format!("({})", describe::bare(generated))),
+                (None, Some(default), None) => Some(describe::default_expression(env, default, column.ty)),
+                _ => None,
+            };
+            if let Some(shown) = shown {
                 rows.push([oid(default_number(table.id, at)), oid(table.id), int(at as i64 + 1), text(&shown)])?;
             }
         }

@@ -129,6 +129,8 @@ struct Described<'a> {
     default: Option<String>,
     not_null: bool,
     identity: Option<(Identity, [Datum; 5])>,
+    /// What it is computed of.
+    generated: Option<String>,
     writable: bool,
 }
 
@@ -221,8 +223,8 @@ impl Described<'_> {
             maximum,
             minimum,
             cycle,
-            text("NEVER"),
-            NULL,
+            text(if self.generated.is_some() { "ALWAYS" } else { "NEVER" }),
+            text_or_null(self.generated.as_deref()),
             yes_or_no(self.writable),
         ])
     }
@@ -259,6 +261,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 default: None,
                 not_null: false,
                 identity: None,
+                generated: None,
                 writable: false,
             };
             described.push(env, rows)?;
@@ -276,6 +279,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 default: default.map(|default| describe::default_expression(env, default, column.ty)),
                 not_null: column.not_null,
                 identity: identity_of(names, &table, at, column),
+                generated: column.generated.as_ref().map(|generated| format!("({})", describe::bare(generated))),
                 writable: true,
             };
             described.push(env, rows)?;
@@ -293,6 +297,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 default: None,
                 not_null: false,
                 identity: None,
+                generated: None,
                 writable: false,
             };
             described.push(env, rows)?;
