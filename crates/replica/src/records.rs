@@ -52,6 +52,27 @@ impl Cluster {
         Observer::new(self.coordinator.clone(), self.keys.records(), record)
     }
 
+    /// Puts the first records of a cluster, all of them or none. False if one of them is there.
+    ///
+    /// # Errors
+    /// [`Error`]. After an unknown outcome they may be there.
+    pub async fn create_records(&self, records: &[(&str, Vec<u8>)]) -> Result<bool, Error> {
+        let keys = || records.iter().map(|(name, _)| self.keys.record(name));
+        let txn = Txn {
+            compares: keys().map(|key| Compare::Modified(key, Revision::default())).collect(),
+            then: records
+                .iter()
+                .map(|(name, value)| Operation::Put {
+                    key: self.keys.record(name),
+                    value: value.clone(),
+                    lease: None,
+                })
+                .collect(),
+            otherwise: Vec::new(),
+        };
+        Ok(self.coordinator.transact(txn).await?.held)
+    }
+
     /// Puts a record if the last one to put it was this state of the service; zero: if it is not
     /// there.
     ///
@@ -190,6 +211,10 @@ mod tests {
             assert_eq!(put("3", first.revision).await, Ok(RecordPut::Changed(Some(second.clone()))));
             assert_eq!(cluster.record("a/b").await, Ok(Some(second)));
             assert_eq!(cluster.record("a").await, Ok(None));
+            let both = [("a", b"1".to_vec()), ("a/b", b"1".to_vec())];
+            assert_eq!(cluster.create_records(&both).await, Ok(false), "one is there");
+            assert_eq!(cluster.record("a").await, Ok(None), "so none is put");
+            assert_eq!(cluster.create_records(&both[..1]).await, Ok(true));
         });
     }
 }

@@ -73,7 +73,7 @@ use block::Block;
 pub use copy::{Awaited, Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
 pub use drive::{Answer, rows_of_tag};
-pub use engine::Engine;
+pub use engine::{Access, Engine};
 use named_cursor::OpenCursor;
 pub use named_cursor::with_count;
 use own::Own;
@@ -195,6 +195,7 @@ impl Session {
             advisory: advisory::Advisory::default(),
             own_sequences: HashMap::new(),
             read_only: false,
+            last_commit: None,
             engine: Arc::clone(engine),
             capabilities: engine.store.capabilities(),
         };
