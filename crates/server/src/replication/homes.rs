@@ -115,7 +115,7 @@ impl Replication {
                 let is_running = listener.keeper_of(database.oid).is_some_and(|keeper| keeper.is_running());
                 if since.elapsed() < LEADERLESS {
                     again_in(LEADERLESS);
-                } else if !is_running && !self.take(&db).await {
+                } else if !is_running && !self.take(database).await {
                     again_in(LEADERLESS);
                 }
             }
@@ -151,15 +151,29 @@ impl Replication {
     }
 
     /// Takes the leadership of a closed database. True if somebody leads it now.
-    async fn take(&self, db: &Database) -> bool {
-        match self.membership().campaign(db, Reservation::Ignore).await {
-            Ok(Campaign::Elected(_)) => true,
+    async fn take(&self, database: &KnownDatabase) -> bool {
+        let db = database.db();
+        match self.membership().campaign(&db, Reservation::Ignore).await {
+            Ok(Campaign::Elected(_)) => self.make_catalogue(database).await,
             Ok(Campaign::Led(leader)) => {
-                self.note_leader(db, leader);
+                self.note_leader(&db, leader);
                 true
             }
             Ok(Campaign::Reserved(_)) | Err(_) => false,
         }
+    }
+
+    /// Opens a database once whose log is empty: its leader makes the catalogue, without which no
+    /// standby serves sessions. True if it is opened, or need not be.
+    async fn make_catalogue(&self, database: &KnownDatabase) -> bool {
+        let db = database.db();
+        let Ok(range) = self.cluster.log_range(&db).await else { return false };
+        if range.end == self.cluster.start(&db)
+            && let Some(keeper) = self.listener().and_then(|listener| listener.keeper_of(database.oid))
+        {
+            keeper.ask_for();
+        }
+        true
     }
 
     /// Hands a database over to its home, if that is near enough to the log's end. True if it was.
