@@ -77,7 +77,7 @@ pub(super) fn join(
     join: &Join<'_>,
 ) -> std::result::Result<Arc<Replication>, ServeError> {
     let joining = Joining::new(join.options, join.listens, loaded.node.as_deref())?;
-    let own = loaded.identity.as_deref().map(Identity::read).transpose()?;
+    let mut own = loaded.identity.as_deref().map(Identity::read).transpose()?;
     let identity = loop {
         let found = joining.ask(|| joining.cluster.record(IDENTITY))?;
         match (found, &own) {
@@ -95,7 +95,7 @@ pub(super) fn join(
                             restore them; or move the databases from `replicas` to `databases` in a new directory.";
                 return Err(Error::new(SqlState::DATA_CORRUPTED, message).hint(hint).into());
             }
-            (None, _) => form(dir, records, loaded, &joining)?,
+            (None, _) => own = Some(form(dir, records, loaded, &joining)?),
         }
     };
     for name in [ROLES, DATABASES, SETTINGS] {
@@ -119,9 +119,14 @@ fn foreign(dir: &Path, cluster: &str) -> Error {
 }
 
 /// Makes the cluster of what the directory has. Somebody else may have done so meanwhile.
-fn form(dir: &Path, records: &Records, loaded: &Loaded, joining: &Joining) -> std::result::Result<(), ServeError> {
-    let identity = Identity::new(&loaded.secret, u128::from_le_bytes(scram::random()?));
-    let identity = json(&identity)?;
+fn form(
+    dir: &Path,
+    records: &Records,
+    loaded: &Loaded,
+    joining: &Joining,
+) -> std::result::Result<Identity, ServeError> {
+    let own = Identity::new(&loaded.secret, u128::from_le_bytes(scram::random()?));
+    let identity = json(&own)?;
     // Before the service has it: a start after a crash knows the cluster as its own.
     records.write_identity(&identity, joining.node())?;
     let mut databases = loaded.databases.clone();
@@ -137,7 +142,7 @@ fn form(dir: &Path, records: &Records, loaded: &Loaded, joining: &Joining) -> st
         (SETTINGS, json(&loaded.settings)?),
     ];
     joining.ask(|| joining.cluster.create_records(&first))?;
-    Ok(())
+    Ok(own)
 }
 
 /// Moves databases that were there before the cluster to where the cluster's are.
@@ -267,9 +272,7 @@ impl Directory {
             if now.all.iter().any(|other| other.info.oid == oid && other.info.name == *name) {
                 continue;
             }
-            if let Some(slot) = self.slots.lock().remove(name) {
-                slot.forbid();
-            }
+            self.slots.lock().remove(name);
             self.registry.stop(Stop::Now, |member| member.database == *name);
             if let Some(keeper) = joined.keepers.lock().remove(&oid) {
                 keeper.end();

@@ -100,11 +100,6 @@ impl Slot {
         }
     }
 
-    /// Lets nobody open the database under this name any more, whoever uses it.
-    pub(crate) fn forbid(&self) {
-        self.opened.lock().is_gone = true;
-    }
-
     /// Closes the database so that it cannot be opened again under this name. Connected sessions
     /// have the time `patience` to end. To be called by a thread that may wait.
     ///
@@ -169,13 +164,13 @@ impl Directory {
         let until = Instant::now() + OPEN_MAX;
         loop {
             let seen = keeper.changed.count();
+            if keeper.is_gone() {
+                return Err(no_such_database(&slot.name));
+            }
             let lease = self.lease_open(slot, &slot.opened.lock())?;
             if let Some(mut lease) = lease {
                 lease.keeper = Some(keeper);
                 return Ok(lease);
-            }
-            if keeper.is_gone() {
-                return Err(no_such_database(&slot.name));
             }
             keeper.ask_for();
             let left = until.saturating_duration_since(Instant::now());

@@ -130,8 +130,8 @@ pub(crate) struct Keeper {
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// Somebody waits for the engine.
-    is_asked_for: bool,
+    /// Since when somebody waits for the engine.
+    asked: Option<Instant>,
     is_opening_engine: bool,
     /// Engines of openings before are not shown.
     generation: u64,
@@ -176,7 +176,9 @@ impl Keeper {
 
     /// Opens the database for sessions, if it is not open.
     pub(crate) fn ask_for(self: &Arc<Self>) {
-        self.state.lock().is_asked_for = true;
+        if self.place.shown().is_none() {
+            self.state.lock().asked.get_or_insert_with(Instant::now);
+        }
         self.run();
     }
 
@@ -294,7 +296,7 @@ impl Keeper {
                     Closed::Stopped(stopped) => Some(stopped.to_string()),
                     Closed::Failed(why) => Some(why.clone()),
                 };
-                let is_wanted = state.is_asked_for && matches!(closed, Closed::Unused);
+                let is_wanted = state.asked.is_some() && matches!(closed, Closed::Unused);
                 if self.is_gone() || node.is_ending() || !is_wanted && matches!(closed, Closed::Unused | Closed::Over) {
                     state.is_running = false;
                     break;
@@ -420,7 +422,17 @@ impl Keeper {
 
     /// Whether nobody here uses it, and its leader does not either.
     fn is_unused(&self, node: &Replication) -> bool {
-        !self.state.lock().is_asked_for && self.unused_at(node).is_some_and(|at| at <= Instant::now())
+        self.asked().is_none() && self.unused_at(node).is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Since when somebody waits for the engine.
+    fn asked(&self) -> Option<Instant> {
+        let mut state = self.state.lock();
+        // Who came when it was just there need not wait.
+        if self.place.shown().is_some() {
+            state.asked = None;
+        }
+        state.asked
     }
 
     /// From when on it is unused, if nothing happens.
@@ -462,7 +474,7 @@ impl Keeper {
                 return;
             }
             let now = Instant::now();
-            let is_asked_for = self.state.lock().is_asked_for && self.place.shown().is_none();
+            let asked = self.asked();
             let mut next = self.unused_at(node).map(|at| at.saturating_duration_since(now).max(LOOK));
             if !node.is_led_by_another(&self.db) {
                 if began.elapsed() >= RETRY {
@@ -470,8 +482,9 @@ impl Keeper {
                 }
                 next = Some(RETRY);
             }
-            if is_asked_for {
-                is_caught_up = is_caught_up || began.elapsed() >= CATCH_UP_MAX || self.is_caught_up().await;
+            if let Some(asked) = asked {
+                // Where the service does not answer, what is there is shown.
+                is_caught_up = is_caught_up || asked.elapsed() >= CATCH_UP_MAX || self.is_caught_up().await;
                 if is_caught_up {
                     self.open_engine();
                 }
@@ -502,7 +515,7 @@ impl Keeper {
                 None
             }
             Either::First(Err(stopped)) => Some(Closed::Stopped(stopped)),
-            Either::Second(closed) => Some(closed),
+            Either::Second(closed) => closed,
         };
         self.close_engine();
         closed
@@ -516,18 +529,23 @@ impl Keeper {
     }
 
     /// Says that the database is open, opens its engine when that is asked for, and ends when it is
-    /// not used any more.
-    async fn beside_leading(self: &Arc<Self>, node: &Arc<Replication>, leadership: &Leadership) -> Closed {
+    /// not used any more, or when the term is over though nothing was appended since: `None`.
+    async fn beside_leading(self: &Arc<Self>, node: &Arc<Replication>, leadership: &Leadership) -> Option<Closed> {
         let mut is_told = false;
         loop {
             let seen = self.changed.count();
+            let is_followed = node.leader(&self.db).is_some_and(|leader| leader.epoch > leadership.epoch());
+            if is_followed || leadership.membership().is_lost() {
+                node.log.info("term_ended", &[("database", &self.name), ("end", &"followed")]);
+                return None;
+            }
             if self.leads() {
                 if !is_told {
                     is_told = matches!(leadership.say_open(true).await, Ok(true));
                 }
                 self.open_engine();
                 if self.is_gone() || node.is_ending() {
-                    return self.end_of_leading(node, leadership).await;
+                    return Some(self.end_of_leading(node, leadership).await);
                 }
                 if self.is_unused(node)
                     && let Hidden::Yes(engine) = self.place.hide(true)
@@ -535,7 +553,7 @@ impl Keeper {
                     drop(engine);
                     self.settle(node).await;
                     _ = race(leadership.say_open(false), node.sleep(SETTLE_MAX)).await;
-                    return Closed::Unused;
+                    return Some(Closed::Unused);
                 }
             }
             let at = self.unused_at(node).filter(|_| self.leads());
@@ -583,8 +601,11 @@ impl Keeper {
     /// a new database is made there, and waits for the log.
     fn open_engine(self: &Arc<Self>) {
         let (replica, generation) = {
+            if self.asked().is_none() {
+                return;
+            }
             let mut state = self.state.lock();
-            if !state.is_asked_for || state.is_opening_engine || self.place.shown().is_some() {
+            if state.is_opening_engine {
                 return;
             }
             let Some(replica) = state.replica.clone() else { return };
@@ -612,7 +633,7 @@ impl Keeper {
             match opened {
                 Ok(Some(engine)) if state.generation == generation => {
                     engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
-                    state.is_asked_for = false;
+                    state.asked = None;
                     // A role that changes meanwhile waits for the lock of `leading`.
                     let leading = self.leading.read();
                     self.place.show(Arc::clone(&engine));
