@@ -377,12 +377,13 @@ fn a_database_that_nobody_uses_is_closed_everywhere_and_keeps_its_leader() {
 #[test]
 fn a_full_etcd_refuses_writes_before_it_stops_and_reads_go_on() {
     let test = "a_full_etcd_refuses_writes_before_it_stops_and_reads_go_on";
-    let Some(etcd) = Etcd::start(test, &["--quota-backend-bytes", "16777216"]) else { return };
-    let address = format!("{}?quota=16MiB", etcd.address());
+    let Some(etcd) = Etcd::start(test, &["--quota-backend-bytes", "33554432"]) else { return };
+    let address = format!("{}?quota=32MiB", etcd.address());
     let node = etcd.node("n1", &["--cluster", &address]);
     let mut client = node.connect("postgres");
     client.rows("CREATE TABLE t (x text)");
     let code = until("writes are refused", Duration::from_secs(90), || {
+        std::thread::sleep(Duration::from_millis(200));
         let insert = "INSERT INTO t SELECT repeat('x', 10000) FROM generate_series(1, 30)";
         client.run(insert).err().map(|told| told.code)
     });
@@ -398,6 +399,8 @@ fn without_etcd_writes_end_with_an_error_and_go_on_when_it_is_back() {
     let node = etcd.node("n1", &[]);
     let mut client = node.connect("postgres");
     client.rows("CREATE TABLE t (x int); INSERT INTO t VALUES (1)");
+    // What is shown without etcd is what is on the disk.
+    client.rows("CHECKPOINT");
     let mut agreed = node.connect("postgres");
     agreed.rows("SET colibri.reads = agreed");
     let mut reader = node.connect("postgres");
@@ -407,6 +410,7 @@ fn without_etcd_writes_end_with_an_error_and_go_on_when_it_is_back() {
     assert!(["40003", "57P01"].contains(&code.as_str()), "{code}");
     assert!(asked.elapsed() < LEASE + Duration::from_secs(8), "{:?}", asked.elapsed());
     assert!(["57P01", "57P03"].contains(&reader.code("SELECT x FROM t").as_str()));
+    drop(agreed);
     // What was agreed on can still be read, by who connects now.
     expect(&node, "postgres", "SELECT 1 FROM t WHERE x = 1", &["1"]);
     etcd.signal("-CONT");

@@ -34,6 +34,8 @@ const LEADERLESS: Duration = Duration::from_millis(500);
 const BEHIND_MAX: u64 = 64;
 /// The pause between looks at etcd while a database that this node leads is open.
 const LOOK: Duration = Duration::from_secs(5);
+/// The same while etcd is half full.
+const LOOK_CLOSELY: Duration = Duration::from_secs(1);
 /// Databases that are opened together for what is missing here.
 const REFRESHED_TOGETHER_MAX: usize = 16;
 /// Trimmed bytes after which etcd is compacted.
@@ -65,6 +67,13 @@ struct Round {
     looked: Option<Instant>,
     level: Level,
     compactor: Compactor,
+}
+
+impl Round {
+    /// The pause between looks at etcd.
+    fn look(&self) -> Duration {
+        if self.level == Level::Ample { LOOK } else { LOOK_CLOSELY }
+    }
 }
 
 impl Replication {
@@ -140,12 +149,9 @@ impl Replication {
                 return None;
             }
         }
-        if listener.keepers().iter().any(|keeper| keeper.leads()) {
+        if round.level != Level::Ample || listener.keepers().iter().any(|keeper| keeper.leads()) {
             self.look_at_service(round).await;
-            again_in(LOOK);
-        } else if round.level != Level::Ample {
-            self.look_at_service(round).await;
-            again_in(LOOK);
+            again_in(round.look());
         }
         pause
     }
@@ -256,7 +262,7 @@ impl Replication {
 
     /// How full etcd is, and its compaction.
     async fn look_at_service(&self, round: &mut Round) {
-        if round.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+        if round.looked.is_some_and(|looked| looked.elapsed() < round.look()) {
             return;
         }
         round.looked = Some(Instant::now());

@@ -395,11 +395,15 @@ impl Keeper {
     /// Follows and leads.
     async fn work(self: &Arc<Self>, node: &Arc<Replication>, driver: &mut Driver) -> Closed {
         loop {
-            let seen = self.changed.count();
             if self.is_gone() || node.is_ending() {
                 return Closed::Over;
             }
             let membership = node.membership();
+            if membership.is_lost() {
+                // It joins again soon.
+                node.sleep(LOOK).await;
+                continue;
+            }
             if !node.is_led_by_another(&self.db) {
                 match self.campaign(node, &membership).await {
                     Some(leadership) => match self.lead(node, driver, &leadership).await {
@@ -413,7 +417,7 @@ impl Keeper {
             if self.is_unused(node) && matches!(self.place.hide(true), Hidden::Yes(_)) {
                 return Closed::Unused;
             }
-            match race(driver.follow(&membership), self.beside_following(node, seen)).await {
+            match race(driver.follow(&membership), self.beside_following(node, &membership)).await {
                 Either::First(stopped) => return Closed::Stopped(stopped),
                 Either::Second(()) => node.note_trimmed(driver.replica()),
             }
@@ -465,32 +469,32 @@ impl Keeper {
         }
     }
 
-    /// Opens the engine when it is asked for. Ends when there is something to decide.
-    async fn beside_following(self: &Arc<Self>, node: &Arc<Replication>, seen: u64) {
+    /// Opens the engine when it is asked for. Ends when there is something to decide, and no
+    /// earlier: what is beside it begins anew then, and with it the time until a base is published.
+    async fn beside_following(self: &Arc<Self>, node: &Arc<Replication>, membership: &Membership) {
         let began = Instant::now();
         let mut is_caught_up = false;
         loop {
-            if self.changed.count() != seen {
+            let seen = self.changed.count();
+            if self.is_gone() || node.is_ending() || membership.is_lost() || self.is_unused(node) {
                 return;
             }
             let now = Instant::now();
-            let asked = self.asked();
             let mut next = self.unused_at(node).map(|at| at.saturating_duration_since(now).max(LOOK));
             if !node.is_led_by_another(&self.db) {
-                if began.elapsed() >= RETRY {
+                let waited = began.elapsed();
+                if waited >= RETRY {
                     return;
                 }
-                next = Some(RETRY);
+                next = Some(RETRY - waited);
             }
-            if let Some(asked) = asked {
+            if let Some(asked) = self.asked() {
                 // Where the service does not answer, what is there is shown.
                 is_caught_up = is_caught_up || asked.elapsed() >= CATCH_UP_MAX || self.is_caught_up().await;
                 if is_caught_up {
                     self.open_engine();
                 }
                 next = Some(LOOK);
-            } else if next.is_some_and(|next| next <= LOOK) && self.is_unused(node) {
-                return;
             }
             match next {
                 Some(pause) => _ = race(node.sleep(pause), self.changed.wait(seen)).await,
