@@ -147,9 +147,7 @@ impl Failure {
         match self {
             Self::Bench(measure::Error::Usage { .. } | measure::Error::NotCompiledIn { .. })
             | Self::ListensNowhere
-            | Self::NoCluster => {
-                ExitCode::from(2)
-            }
+            | Self::NoCluster => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }

@@ -75,11 +75,7 @@ impl Driver {
     ///
     /// # Errors
     /// As [`Driver::lead`].
-    pub async fn lead_and_tell(
-        &mut self,
-        leadership: &Leadership,
-        begun: impl FnOnce(),
-    ) -> Result<TermEnd, Stopped> {
+    pub async fn lead_and_tell(&mut self, leadership: &Leadership, begun: impl FnOnce()) -> Result<TermEnd, Stopped> {
         let result = self.lead_until_the_end(leadership, begun).await;
         self.end_term(matches!(result, Ok(TermEnd::Lost) | Err(_)));
         // If this does not arrive, the next campaign repeats it.
@@ -89,11 +85,7 @@ impl Driver {
         result
     }
 
-    async fn lead_until_the_end(
-        &mut self,
-        leadership: &Leadership,
-        begun: impl FnOnce(),
-    ) -> Result<TermEnd, Stopped> {
+    async fn lead_until_the_end(&mut self, leadership: &Leadership, begun: impl FnOnce()) -> Result<TermEnd, Stopped> {
         self.begin().await?;
         let appender = loop {
             match leadership.appender().await {

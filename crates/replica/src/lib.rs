@@ -173,8 +173,8 @@ pub use leadership::{Campaign, Leadership, Reservation, Resigned};
 pub use membership::{JoinError, JoinOptions, LeaseLost, Membership};
 pub use names::{CommitId, Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId};
 pub use observe::{Observer, Seen};
-pub use records::{ClusterRecord, RecordPut};
 pub use quota::{Level, QUOTA_BYTES_DEFAULT, Usage};
+pub use records::{ClusterRecord, RecordPut};
 pub use replica::{
     Commit, CommitError, HandOverError, Lag, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError,
 };

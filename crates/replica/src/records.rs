@@ -62,11 +62,7 @@ impl Cluster {
             compares: keys().map(|key| Compare::Modified(key, Revision::default())).collect(),
             then: records
                 .iter()
-                .map(|(name, value)| Operation::Put {
-                    key: self.keys.record(name),
-                    value: value.clone(),
-                    lease: None,
-                })
+                .map(|(name, value)| Operation::Put { key: self.keys.record(name), value: value.clone(), lease: None })
                 .collect(),
             otherwise: Vec::new(),
         };

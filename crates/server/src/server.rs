@@ -141,8 +141,7 @@ impl Server {
         let password = options.password_file.as_deref().map(read_password).transpose()?;
         let unused = Unused { keep: options.database_keep, give_memory_back: options.give_memory_back };
         let listens = listens.map(Listener::name);
-        let join =
-            options.cluster.as_ref().map(|cluster| Join { options: cluster, listens: listens.as_deref(), log });
+        let join = options.cluster.as_ref().map(|cluster| Join { options: cluster, listens: listens.as_deref(), log });
         let directory =
             Directory::open(claim, &superusers, storage, unused, Arc::clone(&registry), clock, join.as_ref())?;
         if let Some(password) = password

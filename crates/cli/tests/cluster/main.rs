@@ -58,7 +58,9 @@ fn a_standby_shows_what_the_leader_commits_and_refuses_to_write() {
     }
     assert_eq!((writer.reported("in_hot_standby"), reader.reported("in_hot_standby")), ("off", "on"));
     assert_eq!(reader.reported("default_transaction_read_only"), "on");
-    for sql in ["INSERT INTO t VALUES (9)", "CREATE TABLE u (x int)", "SELECT nextval('t_id_seq')", "SELECT FROM t FOR UPDATE"] {
+    for sql in
+        ["INSERT INTO t VALUES (9)", "CREATE TABLE u (x int)", "SELECT nextval('t_id_seq')", "SELECT FROM t FOR UPDATE"]
+    {
         let told = reader.run(sql).unwrap_err();
         assert_eq!(told.code, "25006", "{sql}");
         assert!(told.hint.contains(&format!("127.0.0.1:{}", leader.port)), "{sql}: {}", told.hint);
@@ -67,7 +69,8 @@ fn a_standby_shows_what_the_leader_commits_and_refuses_to_write() {
     reader.rows("ROLLBACK");
     // Definitions, sequences and rows as they come by the log, in one session.
     for round in 0..5 {
-        writer.rows(&format!("ALTER TABLE t ADD COLUMN c{round} int DEFAULT {round}; INSERT INTO t (x) VALUES ('more')"));
+        writer
+            .rows(&format!("ALTER TABLE t ADD COLUMN c{round} int DEFAULT {round}; INSERT INTO t (x) VALUES ('more')"));
         let token = writer.rows("SELECT colibri_commit_token()").remove(0);
         reader.rows(&format!("SET colibri.read_after = '{token}'"));
         assert_eq!(reader.rows(&format!("SELECT sum(c{round}) FROM t")), [(round * (3 + round)).to_string()]);
@@ -280,7 +283,8 @@ fn a_server_with_databases_becomes_the_first_node_and_others_get_its_databases()
         let output = command.arg("sql").arg(dir).args(["-c", text]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     };
-    for (name, text) in [("birds", "CREATE TABLE t AS SELECT 1 AS x"), ("postgres", "CREATE TABLE p AS SELECT 2 AS x")] {
+    for (name, text) in [("birds", "CREATE TABLE t AS SELECT 1 AS x"), ("postgres", "CREATE TABLE p AS SELECT 2 AS x")]
+    {
         let path = dir.join("databases").join(name);
         std::fs::create_dir_all(&path).unwrap();
         sql(&path, text);
@@ -414,7 +418,9 @@ fn without_etcd_writes_end_with_an_error_and_go_on_when_it_is_back() {
     // What was agreed on can still be read, by who connects now.
     expect(&node, "postgres", "SELECT 1 FROM t WHERE x = 1", &["1"]);
     etcd.signal("-CONT");
-    until("writes again", Duration::from_secs(30), || node.try_connect("postgres").ok()?.run("INSERT INTO t VALUES (3)").ok());
+    until("writes again", Duration::from_secs(30), || {
+        node.try_connect("postgres").ok()?.run("INSERT INTO t VALUES (3)").ok()
+    });
     let rows = node.query("postgres", "SELECT x FROM t WHERE x <> 2 ORDER BY x");
     assert_eq!(rows, ["1", "3"]);
 }

@@ -155,7 +155,11 @@ impl Node {
             .arg("serve")
             .arg(dir)
             .args(["--listen", &format!("127.0.0.1:{port}"), "--node", name, "--lease", &lease])
-            .args(if arguments.contains(&"--cluster") { Vec::new() } else { vec!["--cluster".to_owned(), etcd.address()] })
+            .args(if arguments.contains(&"--cluster") {
+                Vec::new()
+            } else {
+                vec!["--cluster".to_owned(), etcd.address()]
+            })
             .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use colibri_replica::coordinator::Revision;
 use colibri_replica::{ClusterRecord, RecordPut};

@@ -41,8 +41,8 @@ use records::{FIRST_NAME, Records};
 
 use crate::auth::scram::Verifier;
 use crate::clock::Clock;
-use crate::machine;
 use crate::error::ServeError;
+use crate::machine;
 use crate::registry::Registry;
 use crate::replication::keeper::Surroundings;
 use crate::replication::records::{DATABASES, ROLES, SETTINGS};

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use colibri_replica::{
-    Compaction, Compactor, Database, Leadership, Level, Node, NodeId, Reservation, Resigned, Trimmed, Campaign,
+    Campaign, Compaction, Compactor, Database, Leadership, Level, Node, NodeId, Reservation, Resigned, Trimmed,
 };
 
 use super::wait::race;
@@ -189,8 +189,7 @@ impl Replication {
         let Ok(bases) = self.cluster.bases(&db).await else { return false };
         let base = bases.bases.iter().find(|base| base.node.id == *home);
         let begins_anew = range.end == self.cluster.start(&db) && database.origin.is_none();
-        let is_near =
-            base.is_some_and(|base| range.end.next.0.saturating_sub(base.covers.next.0) <= BEHIND_MAX);
+        let is_near = base.is_some_and(|base| range.end.next.0.saturating_sub(base.covers.next.0) <= BEHIND_MAX);
         if !begins_anew && !is_near {
             return false;
         }
@@ -267,7 +266,11 @@ impl Replication {
         }
         round.looked = Some(Instant::now());
         if let Some(listener) = self.listener() {
-            listener.keepers().iter().filter_map(|keeper| keeper.replica()).for_each(|replica| self.note_trimmed(&replica));
+            listener
+                .keepers()
+                .iter()
+                .filter_map(|keeper| keeper.replica())
+                .for_each(|replica| self.note_trimmed(&replica));
         }
         let bytes = self.trimmed_bytes.swap(0, Ordering::Relaxed);
         let is_due = round.compactor.note(Trimmed::Done { bytes });

@@ -39,9 +39,9 @@ use colibri_sql::{Access, CompactString, DirectoryLock, Engine, MemoryTotal};
 use colibri_storage::{Durability, Options};
 use parking_lot::{Mutex, RwLock};
 
+use super::Replication;
 use super::seed;
 use super::wait::{Either, Signal, block_on, race};
-use super::Replication;
 use crate::registry::Registry;
 
 /// The pause between looks whether a standby has the catalogue, or has come to the log's end.
@@ -355,7 +355,11 @@ impl Keeper {
         if !path.join("data").exists() && self.must_be_copied(node) {
             self.seed(node, false).await;
             if !path.join("data").exists() {
-                return if self.is_gone() || node.is_ending() { Closed::Over } else { Closed::Failed("there is no copy of it here".to_owned()) };
+                return if self.is_gone() || node.is_ending() {
+                    Closed::Over
+                } else {
+                    Closed::Failed("there is no copy of it here".to_owned())
+                };
             }
         }
         let _lock = match lock(&path) {
@@ -367,10 +371,11 @@ impl Keeper {
             let options = options.clone().durability(Durability::Agreed).proposer(proposer);
             colibri_storage::Database::open(&opened, &options)
         };
-        let (replica, mut driver) = match Replica::open(&node.cluster, &self.db, &node.node.id, ReplicaOptions::default(), open) {
-            Ok(opened) => opened,
-            Err(error) => return Closed::Failed(error.to_string()),
-        };
+        let (replica, mut driver) =
+            match Replica::open(&node.cluster, &self.db, &node.node.id, ReplicaOptions::default(), open) {
+                Ok(opened) => opened,
+                Err(error) => return Closed::Failed(error.to_string()),
+            };
         {
             let mut state = self.state.lock();
             (state.replica, state.opened, state.trouble) = (Some(replica.clone()), Some(Instant::now()), None);
@@ -509,7 +514,12 @@ impl Keeper {
     }
 
     /// Leads until the term or the use of the database is over. `None`: the term is.
-    async fn lead(self: &Arc<Self>, node: &Arc<Replication>, driver: &mut Driver, leadership: &Leadership) -> Option<Closed> {
+    async fn lead(
+        self: &Arc<Self>,
+        node: &Arc<Replication>,
+        driver: &mut Driver,
+        leadership: &Leadership,
+    ) -> Option<Closed> {
         let leading = driver.lead_and_tell(leadership, || self.begins_to_lead(node, leadership));
         let ended = race(leading, self.beside_leading(node, leadership)).await;
         let closed = match ended {

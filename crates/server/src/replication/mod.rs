@@ -38,8 +38,8 @@ use std::time::{Duration, Instant};
 
 use colibri_replica::etcd::{Etcd, EtcdOptions};
 use colibri_replica::{
-    Address, Cluster, ClusterRecord, Database, JoinError, JoinOptions, Leader, Level, Member, Membership, Node,
-    NodeId, Replica, Seen,
+    Address, Cluster, ClusterRecord, Database, JoinError, JoinOptions, Leader, Level, Member, Membership, Node, NodeId,
+    Replica, Seen,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -148,7 +148,11 @@ pub(crate) struct Joining {
 
 impl Joining {
     /// `listens`: where the server listens. `known`: the name of the node at the last start.
-    pub(crate) fn new(options: &ClusterOptions, listens: Option<&str>, known: Option<&str>) -> Result<Self, ServeError> {
+    pub(crate) fn new(
+        options: &ClusterOptions,
+        listens: Option<&str>,
+        known: Option<&str>,
+    ) -> Result<Self, ServeError> {
         let (cluster, quota_bytes) = connect(&options.address)?;
         let machine = crate::machine::host_name();
         let name = options.node.as_deref().or(known).or(machine.as_deref());

@@ -37,11 +37,23 @@ pub(crate) async fn copy_from_any(
     }
     // Nodes that have published a base have the database.
     if let Ok(bases) = node.cluster.bases(db).await {
-        addresses.extend(bases.bases.into_iter().map(|base| base.node).filter(|other| other.id != node.node.id).map(|other| other.address));
+        addresses.extend(
+            bases
+                .bases
+                .into_iter()
+                .map(|base| base.node)
+                .filter(|other| other.id != node.node.id)
+                .map(|other| other.address),
+        );
     }
     addresses.extend(node.other_members().into_iter().map(|other| other.address));
     let mut seen = Vec::new();
-    addresses.retain(|address| !seen.contains(address) && { seen.push(address.clone()); true });
+    addresses.retain(|address| {
+        !seen.contains(address) && {
+            seen.push(address.clone());
+            true
+        }
+    });
     let mut whys = Vec::new();
     if let Some(base) = &node.base {
         let from = base.join(oid.to_string());

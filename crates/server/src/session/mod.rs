@@ -53,8 +53,8 @@ use crate::registry::{Member, Membership, Query, Stop};
 use crate::shared::Shared;
 use drive::Limits;
 use extended::Portals;
-use replica::reads;
 use repeat::Unit;
+use replica::reads;
 
 /// The length from which an unfinished answer is sent.
 const OUT_BYTES: usize = 32 << 10;

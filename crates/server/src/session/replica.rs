@@ -68,8 +68,11 @@ impl Client {
         // Of a commit among them the log has told. Only the client was not.
         let error = match std::mem::take(&mut self.has_committed) {
             false => error,
-            true => Error::new(SqlState::COMMIT_UNKNOWN, "the server has committed, and does not lead the database any more")
-                .hint("Connect again, and look for the effects of the transaction."),
+            true => Error::new(
+                SqlState::COMMIT_UNKNOWN,
+                "the server has committed, and does not lead the database any more",
+            )
+            .hint("Connect again, and look for the effects of the transaction."),
         };
         self.link.out.clear();
         Err(End::Fatal(error))

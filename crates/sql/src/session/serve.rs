@@ -46,7 +46,8 @@ pub struct Notice {
 }
 
 fn bad_token(what: &str) -> Error {
-    let hint = "SELECT colibri_commit_token() gives the token of a session's last commit. RESET colibri.read_after ends this.";
+    let hint =
+        "SELECT colibri_commit_token() gives the token of a session's last commit. RESET colibri.read_after ends this.";
     Error::new(SqlState::BAD_PARAMETER, format!("the value of colibri.read_after {what}")).hint(hint)
 }
 

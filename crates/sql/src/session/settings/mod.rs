@@ -75,7 +75,8 @@ pub(crate) enum ReadAfter {
 impl ReadAfter {
     fn of(token: &str) -> Self {
         let parts = token.split_once('/');
-        let numbers = parts.and_then(|(database, txn)| Some((database.parse().ok()?, u64::from_str_radix(txn, 16).ok()?)));
+        let numbers =
+            parts.and_then(|(database, txn)| Some((database.parse().ok()?, u64::from_str_radix(txn, 16).ok()?)));
         match numbers {
             _ if token.is_empty() => Self::None,
             Some((database, txn)) => Self::Txn { database, txn },
@@ -321,7 +322,8 @@ impl Settings {
 
     /// A value as it is stored, and its source; `None` if there is no such setting.
     fn given(&self, name: &str, around: &Around<'_>) -> Option<(String, Source)> {
-        if around.is_standby && ["default_transaction_read_only", "in_hot_standby", "transaction_read_only"].contains(&name)
+        if around.is_standby
+            && ["default_transaction_read_only", "in_hot_standby", "transaction_read_only"].contains(&name)
         {
             return Some(("on".to_owned(), Source::By(DefaultBy::Server)));
         }
