@@ -122,9 +122,7 @@ impl Replication {
             } else if is_home {
                 let since = *round.leaderless.entry(database.oid).or_insert_with(Instant::now);
                 let is_running = listener.keeper_of(database.oid).is_some_and(|keeper| keeper.is_running());
-                if since.elapsed() < LEADERLESS {
-                    again_in(LEADERLESS);
-                } else if !is_running && !self.take(database).await {
+                if since.elapsed() < LEADERLESS || !is_running && !self.take(database).await {
                     again_in(LEADERLESS);
                 }
             }

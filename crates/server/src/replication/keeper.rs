@@ -540,6 +540,8 @@ impl Keeper {
         self.renew_access();
         node.log.info("leads", &[("database", &self.name), ("epoch", &leadership.epoch())]);
         self.changed.give();
+        // While a database is led that is open, etcd is looked at.
+        node.news.give();
     }
 
     /// Says that the database is open, opens its engine when that is asked for, and ends when it is

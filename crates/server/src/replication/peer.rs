@@ -137,6 +137,9 @@ impl Code {
     }
 }
 
+/// A connection, and the digest of the certificate that it is encrypted with.
+type Connected = (Box<dyn Wire>, Option<Vec<u8>>);
+
 trait Wire: Read + Write + Send {}
 impl<T: Read + Write + Send> Wire for T {}
 
@@ -177,7 +180,7 @@ pub(crate) fn ask(address: &str, secret: &[u8; 32], what: What, name: &str) -> i
 
 /// A connection, encrypted if the node has a certificate. Who the node is does not come from the
 /// certificate: its digest is part of what both sides prove.
-fn connect(address: &str) -> io::Result<(Box<dyn Wire>, Option<Vec<u8>>)> {
+fn connect(address: &str) -> io::Result<Connected> {
     let addresses = address.to_socket_addrs()?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
