@@ -27,12 +27,14 @@ pub(crate) struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Nodes, databases, who leads them, and how far copies are behind
+    #[command(after_help = "Example:\n  colibri cluster status --cluster etcd://h1:2379,h2:2379,h3:2379/birds")]
     Status {
         /// As JSON
         #[arg(long)]
         json: bool,
     },
     /// Have a node lead a database, now and whenever it is there
+    #[command(after_help = "Example:\n  colibri cluster move postgres n2 --cluster etcd://h1:2379/birds")]
     Move {
         /// The database
         database: String,
@@ -40,11 +42,13 @@ enum Command {
         node: String,
     },
     /// Forget a node that does not come back
+    #[command(after_help = "Example:\n  colibri cluster remove n3 --cluster etcd://h1:2379/birds")]
     Remove {
         /// The node
         node: String,
     },
     /// The logs of the databases: what is kept of them, and for whom
+    #[command(after_help = "Example:\n  colibri cluster log --cluster etcd://h1:2379/birds")]
     Log,
 }
 

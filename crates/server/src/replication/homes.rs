@@ -286,7 +286,7 @@ impl Replication {
                 let keepers = self.listener().map(|listener| listener.keepers()).unwrap_or_default();
                 keepers.iter().for_each(|keeper| keeper.renew_access());
             }
-            if (is_due || usage.level != Level::Ample)
+            if (is_due || usage.level != Level::Ample && bytes > 0)
                 && let Ok(Compaction::Done(revision)) = round.compactor.run().await
             {
                 self.log.info("etcd_compacted", &[("revision", &revision.0)]);
