@@ -51,6 +51,8 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 /// The pause before a next try to be elected, or to open a database that cannot be opened.
 const RETRY: Duration = Duration::from_millis(250);
 const RETRY_OPENING: Duration = Duration::from_secs(2);
+/// The pause between looks at a term while sessions use the database.
+const LOOK_AT_TERM: Duration = Duration::from_secs(1);
 /// A successor that has not taken a reserved leadership in this time is late.
 const SUCCESSOR_LATE: Duration = Duration::from_secs(3);
 /// How long the end of a term waits for commits that nobody waits for.
@@ -575,6 +577,8 @@ impl Keeper {
             let at = self.unused_at(node).filter(|_| self.leads());
             let pause = at.map(|at| at.saturating_duration_since(Instant::now()).max(LOOK));
             let pause = if is_told || !self.leads() { pause } else { Some(RETRY) };
+            // The term beside this is looked at again as well: no commit depends on one wake-up.
+            let pause = if self.place.uses() > 0 || self.asked().is_some() { Some(LOOK_AT_TERM) } else { pause };
             match pause {
                 Some(pause) => _ = race(node.sleep(pause), self.changed.wait(seen)).await,
                 None => self.changed.wait(seen).await,

@@ -4,7 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -12,19 +12,27 @@ use parking_lot::Mutex;
 
 /// Runs a future in this thread, which sleeps while the future waits.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
+    struct Unpark {
+        thread: Thread,
+        /// What the future calls may park the thread as well, and take its token.
+        is_woken: AtomicBool,
+    }
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
-            self.0.unpark();
+            self.is_woken.store(true, Ordering::SeqCst);
+            self.thread.unpark();
         }
     }
-    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let unpark = Arc::new(Unpark { thread: std::thread::current(), is_woken: AtomicBool::new(false) });
+    let waker = Arc::clone(&unpark).into();
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        while !unpark.is_woken.swap(false, Ordering::SeqCst) {
+            std::thread::park();
         }
     }
 }
