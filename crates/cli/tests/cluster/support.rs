@@ -97,8 +97,20 @@ impl Etcd {
         format!("etcd://127.0.0.1:{}/test", self.port)
     }
 
+    /// With `-STOP`, all of its threads have stopped on return: until then one may still answer.
     pub(crate) fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        if signal == "-STOP" {
+            let is_stopped = |task: std::fs::DirEntry| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit(')').next().is_some_and(|rest| rest.trim_ascii_start().starts_with('T'))
+            };
+            until("it has stopped", Duration::from_secs(5), || {
+                let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+                tasks.flatten().all(is_stopped).then_some(())
+            });
+        }
     }
 
     /// Starts a node with a directory of its own beside etcd's.
