@@ -148,6 +148,12 @@ pub trait Cluster: Send + Sync {
     /// …), as SHOW gives it.
     fn setting(&self, name: &str) -> Option<String>;
 
+    /// The address of the server that leads a database, if that is another one and is known.
+    fn leader_of(&self, database: &str) -> Option<String> {
+        _ = database;
+        None
+    }
+
     /// When the server started, in microseconds since 2000-01-01 00:00 UTC.
     fn started_us(&self) -> i64;
 }

@@ -77,10 +77,16 @@ fn translate(error: Txn) -> Error {
         }
         Txn::NotAvailable => return Error::new(SqlState::LOCK_NOT_AVAILABLE, "could not obtain lock on row"),
         Txn::Unknown { .. } => SqlState::COMMIT_UNKNOWN,
+        // Clients connect anew then, which is what helps.
+        Txn::NotLeading => {
+            return Error::new(SqlState("57P01"), message)
+                .hint("Connect to the server that leads the database now, and run the transaction again.");
+        }
         Txn::KeyLength { .. } | Txn::ValueTooLong { .. } => SqlState::PROGRAM_LIMIT,
         Txn::TooLarge { .. } => SqlState::OUT_OF_MEMORY,
         Txn::ReadOnly => SqlState::READ_ONLY_TRANSACTION,
         Txn::Storage(Storage::DiskFull { .. } | Storage::DatabaseFull { .. }) => SqlState::DISK_FULL,
+        Txn::Storage(Storage::TransactionTooLong { .. }) => SqlState::PROGRAM_LIMIT,
         Txn::Storage(Storage::KeyTooLong { .. } | Storage::ValueTooLong { .. }) => SqlState::PROGRAM_LIMIT,
         Txn::Storage(Storage::Corrupted { .. } | Storage::CorruptedLog { .. }) => SqlState::DATA_CORRUPTED,
         Txn::Storage(_) => SqlState::IO_ERROR,

@@ -72,6 +72,9 @@ pub(crate) enum Failure {
     /// What was given for a server's roles has none.
     #[error("no roles can be read from {dir}: {source}; give the `cluster` in a server's directory", dir = dir.display())]
     NoRoles { dir: PathBuf, source: colibri_server::ServeError },
+    /// `colibri cluster` without the address of one.
+    #[error("which cluster? give --cluster etcd://HOST:PORT/NAME")]
+    NoCluster,
     /// A server without an address to listen at.
     #[error("nobody could connect: give --listen an address, or --socket a directory")]
     ListensNowhere,
@@ -142,9 +145,9 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Bench(measure::Error::Usage { .. } | measure::Error::NotCompiledIn { .. }) | Self::ListensNowhere => {
-                ExitCode::from(2)
-            }
+            Self::Bench(measure::Error::Usage { .. } | measure::Error::NotCompiledIn { .. })
+            | Self::ListensNowhere
+            | Self::NoCluster => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }

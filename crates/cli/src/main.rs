@@ -20,6 +20,7 @@ mod allocator;
 mod backup;
 mod bench;
 mod check;
+mod cluster;
 mod columns;
 mod completions;
 mod copy;
@@ -62,6 +63,7 @@ struct CommandLine {
 enum Command {
     Sql(sql::SqlArgs),
     Serve(serve::ServeArgs),
+    Cluster(cluster::ClusterArgs),
     Bench(bench::BenchArgs),
     Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Serve(args) => serve::run(args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args, CommandLine::command()),
         Command::Man(args) => man::run(&args, CommandLine::command()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use colibri_runtime::Cpus;
-use colibri_server::{Auth, LogFormat, Options};
+use colibri_server::{Auth, ClusterOptions, LogFormat, Options};
 
 use crate::database::{is_database, is_of_a_server};
 use crate::failure::{Failure, Result};
@@ -23,7 +23,8 @@ use crate::failure::{Failure, Result};
                         colibri serve nest --listen 127.0.0.1:5433 --socket /tmp --metrics 127.0.0.1:9187\n  \
                         colibri serve nest --listen 0.0.0.0:5432 --auth scram-sha-256 --password-file secret \\\n    \
                         --tls-cert server.crt --tls-key server.key\n  \
-                        colibri serve nest --tiny --idle-exit 5m")]
+                        colibri serve nest --tiny --idle-exit 5m\n  \
+                        colibri serve nest --cluster etcd://h1:2379,h2:2379,h3:2379/birds --listen 10.0.0.1:5432")]
 pub(crate) struct ServeArgs {
     /// Directory of the server
     #[arg(default_value = "colibri-data")]
@@ -81,6 +82,21 @@ pub(crate) struct ServeArgs {
     /// How long a database stays open after the last session
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     database_keep: Duration,
+    /// Be a node of the cluster of this name in this etcd: its servers have copies of all databases
+    #[arg(long, value_name = "etcd://HOST:PORT,…/NAME")]
+    cluster: Option<String>,
+    /// Name of the node [default: that of the last start, or of the machine]
+    #[arg(long, value_name = "ID", requires = "cluster")]
+    node: Option<String>,
+    /// Where clients and other nodes reach this server, HOST:PORT [default: where it listens]
+    #[arg(long, value_name = "ADDR", requires = "cluster")]
+    advertise: Option<String>,
+    /// Directory with copies of databases, each in one named after its number, to begin with
+    #[arg(long, value_name = "DIR", requires = "cluster")]
+    base: Option<PathBuf>,
+    /// How long others wait for this node when it is silent, before they lead its databases
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration, requires = "cluster")]
+    lease: Duration,
 }
 
 /// A choice of the server's, whose names help and completions have, too.
@@ -146,6 +162,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     options.slow_statement = args.log_slow;
     options.grace = args.grace;
     options.database_keep = args.database_keep;
+    let (node, advertise, base, lease) = (args.node, args.advertise, args.base, args.lease);
+    options.cluster = args.cluster.map(|address| ClusterOptions { address, node, advertise, base, lease });
     options.give_memory_back = crate::allocator::give_memory_back;
     Ok(colibri_server::serve(options)?)
 }

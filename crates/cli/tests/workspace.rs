@@ -31,7 +31,7 @@ const GRAPH: [(&str, &[&str]); 14] = [
             "colibri-types",
         ],
     ),
-    ("colibri-server", &["colibri-runtime", "colibri-sql", "colibri-storage", "colibri-txn"]),
+    ("colibri-server", &["colibri-replica", "colibri-runtime", "colibri-sql", "colibri-storage", "colibri-txn"]),
     ("colibri-db", &["colibri-sql", "colibri-storage", "colibri-txn"]),
     ("colibri-bench", &["colibri-db", "colibri-runtime", "colibri-txn"]),
     ("colibri-cli", &["colibri-bench", "colibri-db", "colibri-runtime", "colibri-server"]),

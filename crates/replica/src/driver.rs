@@ -297,6 +297,12 @@ impl Driver {
     fn take_place(&mut self, point: Point, from: From, log_txn: Option<TxnId>) {
         let follower = self.replica.0.cluster.follow(&self.replica.0.name, point);
         let is_trimmed = point.next > Position::FIRST;
+        {
+            let mut state = self.replica.0.state.lock();
+            if log_txn.is_some() && state.engine.as_ref().map(Engine::newest_txn) == log_txn {
+                state.point = Some(point);
+            }
+        }
         self.place = Some(Place { follower, from, log_txn, is_trimmed });
     }
 

@@ -8,9 +8,11 @@
 //!   log/<db>/<position>    an entry (`entry`)                position: 16 hexadecimal digits
 //!   trim/<db>              the first position that is left, bytes of the entries before
 //!   base/<db>/<node>       position, chain, node, address, transaction, its checksum
+//!   open/<db>              nothing                           under the leader's lease
+//!   record/<name>          what the record's owner writes
 //!   compaction             nothing: its revisions are what counts
 //! ```
-//! Values other than entries are lines of text, the first of which is the format's number, so that
+//! Values other than entries and records are lines of text, the first of which is the format's number, so that
 //! an operator can read them with `etcdctl get --prefix /colibri/`.
 //!
 //! Invariants:
@@ -71,6 +73,22 @@ impl Keys {
         self.range(&format!("base/{}/", escape(&db.0)))
     }
 
+    pub(crate) fn open(&self, db: &Database) -> Vec<u8> {
+        format!("{}/open/{}", self.prefix, escape(&db.0)).into_bytes()
+    }
+
+    pub(crate) fn all_open(&self) -> Range<Vec<u8>> {
+        self.range("open/")
+    }
+
+    pub(crate) fn record(&self, name: &str) -> Vec<u8> {
+        format!("{}/record/{}", self.prefix, escape(name)).into_bytes()
+    }
+
+    pub(crate) fn records(&self) -> Range<Vec<u8>> {
+        self.range("record/")
+    }
+
     pub(crate) fn compaction(&self) -> Vec<u8> {
         format!("{}/compaction", self.prefix).into_bytes()
     }
@@ -109,7 +127,7 @@ pub(crate) fn position_of(key: &[u8]) -> Option<Position> {
     u64::from_str_radix(digits, 16).ok().map(Position)
 }
 
-/// The database whose name a key ends with.
+/// The database, or another name, that a key ends with.
 pub(crate) fn database_of(key: &[u8]) -> Option<Database> {
     let name = key.rsplit(|&byte| byte == b'/').next()?;
     unescape(std::str::from_utf8(name).ok()?).map(Database)

@@ -68,7 +68,15 @@ impl Driver {
     /// [`Stopped`]: the database cannot be brought to the end of the log, so the leadership is
     /// resigned.
     pub async fn lead(&mut self, leadership: &Leadership) -> Result<TermEnd, Stopped> {
-        let result = self.lead_until_the_end(leadership).await;
+        self.lead_and_tell(leadership, || {}).await
+    }
+
+    /// As [`Driver::lead`]; calls `begun` when transactions can begin.
+    ///
+    /// # Errors
+    /// As [`Driver::lead`].
+    pub async fn lead_and_tell(&mut self, leadership: &Leadership, begun: impl FnOnce()) -> Result<TermEnd, Stopped> {
+        let result = self.lead_until_the_end(leadership, begun).await;
         self.end_term(matches!(result, Ok(TermEnd::Lost) | Err(_)));
         // If this does not arrive, the next campaign repeats it.
         if !matches!(result, Ok(TermEnd::HandedOver)) {
@@ -77,7 +85,7 @@ impl Driver {
         result
     }
 
-    async fn lead_until_the_end(&mut self, leadership: &Leadership) -> Result<TermEnd, Stopped> {
+    async fn lead_until_the_end(&mut self, leadership: &Leadership, begun: impl FnOnce()) -> Result<TermEnd, Stopped> {
         self.begin().await?;
         let appender = loop {
             match leadership.appender().await {
@@ -104,6 +112,7 @@ impl Driver {
         }
         let proposals = self.proposals();
         proposals.open();
+        begun();
         let replica = self.replica.clone();
         let term = Term { driver: self, leadership, engine, proposals };
         Ok(beside(term.run(appender), keep_up(&replica, leadership.membership(), Some(leadership))).await)

@@ -74,7 +74,7 @@ impl Membership {
         let (leader_key, successor_key) = (self.cluster.keys.leader(db), self.cluster.keys.successor(db));
         // A reservation that this node may use: the next try uses it.
         let mut reserved = None;
-        for _ in 0..3 {
+        for _ in 0..4 {
             let mut then = vec![Operation::Put {
                 key: leader_key.clone(),
                 value: encode_node(self.node()),
@@ -101,7 +101,8 @@ impl Membership {
                 if !self.is_resigning(leader.epoch) {
                     return Ok(Campaign::Elected(leadership));
                 }
-                leadership.resign(None).await?;
+                // Reserved for itself: a node that opens a database again goes on leading it.
+                leadership.resign(Some(&self.node().id)).await?;
                 continue;
             }
             let Some(found) = done.read[1].first() else { continue };

@@ -37,6 +37,8 @@
 //! | what a node holds without the log; trimming up to what enough nodes hold | [`Membership::publish_base`], [`Bases::held_by`], [`Leadership::trim`] |
 //! | one compaction for the whole cluster | [`Compactor`] |
 //! | who leads and who is there, as it changes | [`Cluster::observe_leaders`], [`Cluster::observe_members`] |
+//! | values by name that all nodes share, such as users | [`Cluster::record`], [`Cluster::put_record`], [`Cluster::observe_records`] |
+//! | which databases their leaders have open | [`Leadership::say_open`], [`Cluster::observe_open`] |
 //! | how full etcd is | [`Cluster::health`], [`Level`] |
 //!
 //! # Invariants
@@ -150,8 +152,10 @@ mod marks;
 mod membership;
 mod names;
 mod observe;
+mod opened;
 mod proposals;
 mod quota;
+mod records;
 mod replica;
 pub mod simulation;
 mod standby;
@@ -170,6 +174,7 @@ pub use membership::{JoinError, JoinOptions, LeaseLost, Membership};
 pub use names::{CommitId, Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId};
 pub use observe::{Observer, Seen};
 pub use quota::{Level, QUOTA_BYTES_DEFAULT, Usage};
+pub use records::{ClusterRecord, RecordPut};
 pub use replica::{
     Commit, CommitError, HandOverError, Lag, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError,
 };

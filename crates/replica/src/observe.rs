@@ -31,6 +31,7 @@ pub struct Observer<T> {
     known: BTreeMap<Vec<u8>, (Revision, T)>,
     ready: VecDeque<Seen<T>>,
     watch: Option<Box<dyn Watch>>,
+    has_read: bool,
     backoff: Backoff,
 }
 
@@ -50,9 +51,13 @@ impl Cluster {
 }
 
 impl<T: Clone> Observer<T> {
-    fn new(coordinator: Arc<dyn Coordinator>, keys: Range<Vec<u8>>, decode: fn(&KeyValue) -> Option<T>) -> Self {
+    pub(crate) fn new(
+        coordinator: Arc<dyn Coordinator>,
+        keys: Range<Vec<u8>>,
+        decode: fn(&KeyValue) -> Option<T>,
+    ) -> Self {
         let (known, ready) = (BTreeMap::new(), VecDeque::new());
-        Self { coordinator, keys, decode, known, ready, watch: None, backoff: Backoff::default() }
+        Self { coordinator, keys, decode, known, ready, watch: None, has_read: false, backoff: Backoff::default() }
     }
 
     /// The next change; at first, all that is there. Dropping the future loses nothing. While the
@@ -79,6 +84,23 @@ impl<T: Clone> Observer<T> {
         }
     }
 
+    /// Reads what there is, if nothing was read before. A caller that has this and takes what
+    /// [`Observer::next_ready`] gives knows a whole state.
+    ///
+    /// # Errors
+    /// As [`Observer::next`].
+    pub async fn begin(&mut self) -> Result<(), Error> {
+        while !self.has_read {
+            self.read().await?;
+        }
+        Ok(())
+    }
+
+    /// The next change, if one was read already.
+    pub fn next_ready(&mut self) -> Option<Seen<T>> {
+        self.ready.pop_front()
+    }
+
     /// What is there, as far as it was told.
     pub fn known(&self) -> impl Iterator<Item = &T> {
         self.known.values().map(|(_, value)| value)
@@ -94,6 +116,7 @@ impl<T: Clone> Observer<T> {
             }
         };
         self.backoff.reset();
+        self.has_read = true;
         let gone: Vec<_> =
             self.known.keys().filter(|&known| found.keys.iter().all(|key| key.key != *known)).cloned().collect();
         gone.into_iter().for_each(|key| self.take(Change::Deleted(key)));

@@ -8,8 +8,8 @@
 //!
 //! # Back pressure
 //! The engine proposes with the writer's lock held, so proposing never waits. What waits is the
-//! beginning of a transaction: [`Proposals::wait_for_room`] waits before the writer's lock is
-//! taken, and [`Proposals::admission`] is asked again when it is held. One transaction writes at a
+//! beginning of a transaction: [`Proposals::poll_room`] waits before the writer's lock is
+//! taken, and [`Proposer::admission`] is asked again when it is held. One transaction writes at a
 //! time, so the queue exceeds its bounds by one record at most. The bound in commits stays below
 //! the number of commits that the engine lets run ahead of the agreement, so that a commit never
 //! waits for the log with the writer's lock held.
@@ -21,9 +21,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
-use colibri_storage::{Proposer, TxnId};
+use colibri_storage::{Admission, Fate, Proposer, TxnId};
 use parking_lot::Mutex;
 
 use crate::group;
@@ -31,27 +32,6 @@ use crate::names::NodeId;
 
 /// Commits that may be under way together. The engine allows 254.
 const COMMITS_MAX: usize = 192;
-
-/// What became of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is in the log.
-    Agreed,
-    /// It is not in the log, and will never be.
-    NotCommitted,
-    /// It may be in the log, or may come into it.
-    Unknown,
-}
-
-/// Whether a transaction may begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
-    Yes,
-    /// Not yet: too much is under way.
-    Full,
-    /// This node does not lead, or is handing the leadership over.
-    Closed,
-}
 
 /// How a hand-over ended, as its requester is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +122,36 @@ impl Proposer for Proposals {
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
+
+    fn admission(&self) -> Admission {
+        self.0.lock().admission()
+    }
+
+    fn wait_for_room(&self) -> Admission {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Arc::new(Unpark(std::thread::current())).into();
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match self.poll_room(&mut context) {
+                Poll::Ready(admission) => return admission,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+
+    fn fate(&self, txn: TxnId) -> Fate {
+        match &self.0.lock().ended {
+            Some(ended) if txn <= ended.agreed_to => Fate::Agreed,
+            Some(ended) if txn > ended.unknown_to => Fate::NotCommitted,
+            // Without an end: the engine has failed, and the log may have the record.
+            _ => Fate::Unknown,
+        }
+    }
 }
 
 impl Proposals {
@@ -180,10 +190,6 @@ impl Proposals {
         let waker = state.leader.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
-    }
-
-    pub(crate) fn admission(&self) -> Admission {
-        self.0.lock().admission()
     }
 
     /// Waits while too much is under way.
@@ -251,16 +257,6 @@ impl Proposals {
     /// Whether a group is under way.
     pub(crate) fn has_group_under_way(&self) -> bool {
         self.0.lock().under_way.is_some()
-    }
-
-    /// What became of a commit that nobody will agree on any more here.
-    pub(crate) fn fate(&self, txn: TxnId) -> Fate {
-        match &self.0.lock().ended {
-            Some(ended) if txn <= ended.agreed_to => Fate::Agreed,
-            Some(ended) if txn > ended.unknown_to => Fate::NotCommitted,
-            // Without an end: the engine has failed, and the log may have the record.
-            _ => Fate::Unknown,
-        }
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use colibri_storage::{Database as Engine, Snapshot, Ticket, TxnId, WriteTxn};
+use colibri_storage::{Admission, Database as Engine, Fate, Proposer as _, Snapshot, Ticket, TxnId, WriteTxn};
 use parking_lot::Mutex;
 
 use crate::cluster::{Cluster, Error};
@@ -32,7 +32,7 @@ use crate::entry::{Epoch, Point};
 use crate::leadership::Leadership;
 use crate::marks::Marks;
 use crate::names::{Database, NodeId};
-use crate::proposals::{Admission, Fate, HandOver, HandedOver, Proposals};
+use crate::proposals::{HandOver, HandedOver, Proposals};
 
 /// Bounds and pauses of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

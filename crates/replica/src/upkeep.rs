@@ -33,6 +33,17 @@ pub(crate) async fn keep_up(replica: &Replica, membership: &Membership, leading:
     }
 }
 
+impl Replica {
+    /// Publishes the newest steady point as the node's base now, and not some seconds later: before
+    /// the database is closed. True if there was a new one.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn publish_base(&self, membership: &Membership) -> Result<bool, Error> {
+        publish(self, membership).await
+    }
+}
+
 /// Publishes the newest steady mark. True if there was a new one.
 pub(crate) async fn publish(replica: &Replica, membership: &Membership) -> Result<bool, Error> {
     let steady = replica.0.state.lock().engine.as_ref().map(colibri_storage::Database::steady_txn);

@@ -24,6 +24,7 @@ use crate::protocol::frontend::{HEADER_BYTES, LOGIN_BYTES_MAX};
 use crate::protocol::startup::{self, Startup};
 use crate::protocol::{Reader, backend, violation};
 use crate::registry::Membership;
+use crate::replication::{answer, peer};
 use crate::session::Client;
 use crate::shared::Shared;
 use crate::tls::Tls;
@@ -49,6 +50,8 @@ enum Refusal {
     /// None was asked for, or the client has gone.
     Over,
     Told(Error),
+    /// Another node of the cluster asks for something.
+    Peer(peer::Request),
 }
 
 impl From<io::Error> for Refusal {
@@ -78,6 +81,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
         // Without a message, as PostgreSQL does.
         Err(_) => Refusal::Over,
     };
+    if let Refusal::Peer(request) = &refusal {
+        return serve_peer(&shared, &mut link, request).await;
+    }
     if let Refusal::Told(error) = refusal {
         shared.counts.refused.add(1);
         let client = link.client().map_or_else(|| "local".to_owned(), |client| client.ip().to_string());
@@ -85,6 +91,21 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
         backend::error(&mut link.out, "FATAL", &error);
         _ = timeout(shared.options.login_timeout, link.close()).await;
     }
+}
+
+/// Answers another node of the cluster.
+async fn serve_peer(shared: &Arc<Shared>, link: &mut Link, request: &peer::Request) {
+    let served = match shared.directory.replication() {
+        Some(node) => answer::serve(node, link, request).await,
+        None => Err("this server is no node of a cluster".to_owned()),
+    };
+    if let Err(why) = served {
+        let client = link.client().map_or_else(|| "local".to_owned(), |client| client.ip().to_string());
+        shared.log.warn("peer_refused", &[("client", &client), ("error", &why)]);
+        link.out.push(b'E');
+        link.out.extend_from_slice(why.as_bytes());
+    }
+    _ = timeout(shared.options.login_timeout, link.close()).await;
 }
 
 /// Counts one connection, until it is dropped.
@@ -167,6 +188,7 @@ async fn start(shared: &Arc<Shared>, link: &mut Link) -> Result<Wanted, Refusal>
                 }
                 return Err(Refusal::Over);
             }
+            Startup::Peer(request) => return Err(Refusal::Peer(request)),
             Startup::Session { minor, parameters } => {
                 let is_local = link.client().is_none_or(|client| client.ip().is_loopback());
                 if shared.options.tls_only && link.tls().is_none() && !is_local {

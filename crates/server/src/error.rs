@@ -36,6 +36,9 @@ pub enum ServeError {
         /// What is wrong with it.
         source: io::Error,
     },
+    /// The cluster cannot be joined or changed.
+    #[error("{0}")]
+    Replication(String),
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

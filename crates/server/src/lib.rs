@@ -24,6 +24,7 @@
 //! | `session` | everything after that |
 //! | `link`, `protocol` | bytes, and the messages they are |
 //! | `cluster` | databases, roles |
+//! | `replication` | databases of which other servers have copies |
 //! | `registry`, `counts`, `log`, `http` | who is connected, what has happened, and how to learn of it |
 //! | `shared`, `options`, `error`, `clock`, `bell` | what all of these use |
 //!
@@ -31,7 +32,7 @@
 //!
 //! - Block a thread that others need, for clients, locks or disks.
 //! - Work without a request: no timer is armed, nothing is written.
-//! - Replication, function calls by message, GSSAPI, certificates of clients.
+//! - Function calls by message, GSSAPI, certificates of clients.
 
 mod auth;
 mod bell;
@@ -48,6 +49,7 @@ mod machine;
 mod options;
 mod protocol;
 mod registry;
+mod replication;
 mod server;
 mod session;
 mod shared;
@@ -59,5 +61,9 @@ pub use colibri_sql::cluster::{KeptSettings, Role, Roles};
 pub use error::ServeError;
 pub use log::LogFormat;
 pub use options::Options;
+pub use replication::ClusterOptions;
+pub use replication::status::{
+    ClusterStatus, CopyStatus, DatabaseStatus, EtcdStatus, NodeStatus, cluster_status, move_database, remove_node,
+};
 pub use server::serve;
 pub use tls::TlsError;

@@ -27,6 +27,12 @@ pub(crate) fn user_name() -> Option<String> {
     })
 }
 
+/// The machine's name.
+pub(crate) fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim_ascii().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Asks for as many descriptors as connections need. If they are not given, connections fail that
 /// find none.
 pub(crate) fn allow_descriptors(wanted: u64) {

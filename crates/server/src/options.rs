@@ -7,6 +7,7 @@ use colibri_runtime::Cpus;
 
 use crate::auth::Auth;
 use crate::log::LogFormat;
+use crate::replication::ClusterOptions;
 
 /// The options of a server. Made by [`Options::new`]; everything has a default.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub struct Options {
     pub grace: Duration,
     /// The longest message, in bytes.
     pub message_bytes_max: usize,
+    /// The cluster that the server is a node of, if it is of one.
+    pub cluster: Option<ClusterOptions>,
 }
 
 impl Options {
@@ -84,6 +87,7 @@ impl Options {
             give_memory_back: || (),
             grace: Duration::from_secs(60),
             message_bytes_max: 256 << 20,
+            cluster: None,
         }
     }
 }

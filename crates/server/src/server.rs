@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::auth::Auth;
 use crate::clock::Clock;
-use crate::cluster::{Claim, Directory, Unused};
+use crate::cluster::{Claim, Directory, Join, Unused};
 use crate::connection;
 use crate::counts::Counts;
 use crate::error::ServeError;
@@ -80,7 +80,7 @@ async fn run(options: Options, log: Log) -> Result<(), ServeError> {
     machine::allow_descriptors(options.connections_max as u64 + DESCRIPTORS_BESIDE);
     let claim = Claim::new(&options.dir)?;
     let sockets = Sockets::open(&options)?;
-    let server = Server::open(options, claim, log)?;
+    let server = Server::open(options, claim, log, sockets.clients.iter().find(|socket| socket.port().is_some()))?;
     server.show_sockets(&sockets);
     server.hear_signals()?;
     server.say_ready(&sockets);
@@ -126,7 +126,7 @@ struct Server {
 }
 
 impl Server {
-    fn open(options: Options, claim: Claim, log: Log) -> Result<Self, ServeError> {
+    fn open(options: Options, claim: Claim, log: Log, listens: Option<&Listener>) -> Result<Self, ServeError> {
         let clock = Clock::new();
         let registry = Arc::new(Registry::new(clock));
         let storage = colibri_storage::Options::new()
@@ -140,7 +140,10 @@ impl Server {
         };
         let password = options.password_file.as_deref().map(read_password).transpose()?;
         let unused = Unused { keep: options.database_keep, give_memory_back: options.give_memory_back };
-        let directory = Directory::open(claim, &superusers, storage, unused, Arc::clone(&registry), clock)?;
+        let listens = listens.map(Listener::name);
+        let join = options.cluster.as_ref().map(|cluster| Join { options: cluster, listens: listens.as_deref(), log });
+        let directory =
+            Directory::open(claim, &superusers, storage, unused, Arc::clone(&registry), clock, join.as_ref())?;
         if let Some(password) = password
             && directory.set_first_password(&password)?
         {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::agreement::Agreement;
+use crate::agreement::{Agreement, Proposer};
 use crate::db::{Core, Database};
 use crate::log::record::Operations;
 use crate::log::{Position, RECORD_HEADER_BYTES, record_of};
@@ -18,6 +18,12 @@ impl Core {
 }
 
 impl Database {
+    /// Who takes the records of commits to others, with [`crate::Durability::Agreed`].
+    #[must_use]
+    pub fn proposer(&self) -> Option<&Arc<dyn Proposer>> {
+        self.0.core.agreement.as_ref().map(Agreement::proposer)
+    }
+
     /// Others have agreed on the records up to a transaction: these commits are visible now, and
     /// their tickets resolve. Numbers that are not used yet are taken for the newest one.
     ///

@@ -32,6 +32,46 @@ pub trait Proposer: Send + Sync {
     /// A transaction has committed with this record. Called with the writer's lock held, in the
     /// order of the transactions: it only takes a copy, and does not wait.
     fn propose(&self, txn: TxnId, record: &[u8]);
+
+    /// Whether a transaction may begin. Whoever begins transactions asks before it takes the
+    /// writer's lock, and again when it has the lock: [`Database::write`](crate::Database::write)
+    /// itself does not ask.
+    fn admission(&self) -> Admission {
+        Admission::Yes
+    }
+
+    /// Blocks the thread while the admission is [`Admission::Full`]; gives what it is then.
+    fn wait_for_room(&self) -> Admission {
+        self.admission()
+    }
+
+    /// What became of a commit whose ticket has failed.
+    fn fate(&self, txn: TxnId) -> Fate {
+        _ = txn;
+        Fate::Unknown
+    }
+}
+
+/// Whether a transaction may begin where others agree on commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It may.
+    Yes,
+    /// Not yet: too much is under way.
+    Full,
+    /// Nobody here will agree on it.
+    Closed,
+}
+
+/// What became of a commit that others had to agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// They have agreed on it.
+    Agreed,
+    /// They have not, and never will.
+    NotCommitted,
+    /// They may have, or may still.
+    Unknown,
 }
 
 /// The proposer of a database.
@@ -61,6 +101,10 @@ struct Waiting {
 impl Agreement {
     pub(crate) fn new(proposer: Proposing) -> Self {
         Self { proposer, waiting: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(crate) fn proposer(&self) -> &Arc<dyn Proposer> {
+        &self.proposer.0
     }
 
     /// Hands over the record of a commit. Gives the position behind it, in a log that has no files

@@ -83,6 +83,27 @@ impl Database {
     /// A database that is open for writing makes a steady point first, so that the backup has every
     /// commit before it.
     pub fn backup(&self, since: Option<&BackupInfo>, out: &mut dyn Write) -> Result<BackupInfo> {
+        self.backup_behind(since, out, &|_, _| Ok(()))
+    }
+
+    /// As a full [`Database::backup`], for [`restore_replica`]: it begins with the checksum of the
+    /// last transaction's record, by which a log that others agree on goes on.
+    ///
+    /// ```text
+    /// 0  8  checksum     8  the backup
+    /// ```
+    pub fn backup_replica(&self, out: &mut dyn Write) -> Result<BackupInfo> {
+        self.backup_behind(None, out, &|out, root| {
+            out.write_all(&root.log.chain.to_le_bytes()).map_err(|e| Error::io("cannot write", "the backup", e))
+        })
+    }
+
+    fn backup_behind(
+        &self,
+        since: Option<&BackupInfo>,
+        out: &mut dyn Write,
+        before: &dyn Fn(&mut dyn Write, &Root) -> Result<()>,
+    ) -> Result<BackupInfo> {
         let core = &self.0.core;
         if !core.is_read_only() {
             core.sync()?;
@@ -95,6 +116,7 @@ impl Database {
         {
             return Err(Error::BackupMismatch { reason: "the earlier backup is of another database or of its future" });
         }
+        before(out, &root)?;
         let oldest = since.map_or(TxnId(0), |before| before.txn);
         let mut header = [0; BACKUP_HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
@@ -218,7 +240,22 @@ pub fn verify_backup(input: &mut dyn Read) -> Result<BackupInfo> {
 /// in order. Everything that the result reaches is read again and verified before it becomes a
 /// database.
 pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Result<BackupInfo> {
-    let dest_dir = dest_dir.as_ref();
+    restore_behind(inputs, dest_dir.as_ref(), 0)
+}
+
+/// Makes a new database in `dest_dir` of what [`Database::backup_replica`] has written. A log that
+/// others agree on goes on behind it.
+pub fn restore_replica(mut input: Box<dyn Read>, dest_dir: impl AsRef<Path>) -> Result<BackupInfo> {
+    let mut chain = [0; 8];
+    input.read_exact(&mut chain).map_err(|e| match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::BackupDamaged { reason: "it ends too early" },
+        _ => Error::io("cannot read", "the backup", e),
+    })?;
+    restore_behind(&mut [input], dest_dir.as_ref(), u64::from_le_bytes(chain))
+}
+
+/// `chain`: the checksum of the last transaction's record.
+fn restore_behind(inputs: &mut [Box<dyn Read>], dest_dir: &Path, chain: u64) -> Result<BackupInfo> {
     let path = dest_dir.join("data");
     if path.exists() {
         let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
@@ -228,7 +265,7 @@ pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Resu
     // Under another name first, so that a crash leaves no database instead of half of one.
     let id = u128::from_le_bytes(crate::db::random_id());
     let new_path = dest_dir.join(format!("data.new.{id:032x}"));
-    let result = restore_file(inputs, &new_path, &path).and_then(|info| {
+    let result = restore_file(inputs, &new_path, &path, chain).and_then(|info| {
         fs::hard_link(&new_path, &path).map_err(|e| Error::io("cannot create", &path, e))?;
         made.flush()?;
         Ok(info)
@@ -241,7 +278,7 @@ pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Resu
 }
 
 /// Writes the data file of the database that is to be at `path` to a new file.
-fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path) -> Result<BackupInfo> {
+fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path, chain: u64) -> Result<BackupInfo> {
     let file = File::options().read(true).write(true).create_new(true).open(new_path);
     let file = file.map_err(|e| Error::io("cannot create", path, e))?;
     let mut last: Option<(BackupInfo, Root)> = None;
@@ -281,6 +318,6 @@ fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path) -> R
         (page.0..page.0 + pages).for_each(|page| _ = free.remove(page));
         Ok(Visit::Descend)
     })?;
-    crate::copy::finish(path, &file, page_size, &root, &free)?;
+    crate::copy::finish(path, &file, page_size, &root, &free, chain)?;
     Ok(info)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::catalog::Table;
 use crate::db::Database;
 use crate::disk::MadeDirs;
+use crate::log::Position;
 use crate::meta::Meta;
 use crate::options::{Durability, Options};
 use crate::page::{self, PageId, TxnId};
@@ -116,13 +117,21 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         write(page, &buffer)?;
         Ok(Visit::Descend)
     })?;
-    finish(&dest_path, &file, page_size, &root, &free)?;
+    finish(&dest_path, &file, page_size, &root, &free, 0)?;
     report(snapshot, dest_dir, db.page_size())
 }
 
 /// Makes a database of a file that has all pages of a root in their places, by adding a free map
-/// and the meta pages. The meta pages come last: a copy that was cut short is no database.
-pub(crate) fn finish(path: &Path, file: &File, page_size: usize, root: &Root, free: &PageSet) -> Result<()> {
+/// and the meta pages. The meta pages come last: a copy that was cut short is no database. The log
+/// goes on behind a record with this checksum.
+pub(crate) fn finish(
+    path: &Path,
+    file: &File,
+    page_size: usize,
+    root: &Root,
+    free: &PageSet,
+    chain: u64,
+) -> Result<()> {
     let write = |page: PageId, bytes: &[u8]| {
         let offset = page.index() as u64 * page_size as u64;
         file.write_all_at(bytes, offset)
@@ -140,6 +149,7 @@ pub(crate) fn finish(path: &Path, file: &File, page_size: usize, root: &Root, fr
         catalog: root.catalog,
         free_base: base,
         free_base_pages: base_pages,
+        log: Position { chain, ..Position::default() },
         clean: true,
         ..Meta::default()
     };

@@ -64,8 +64,8 @@ mod walk;
 mod workspace;
 
 pub use agreed::{CommitRecord, split_records};
-pub use agreement::Proposer;
-pub use backup::{BackupInfo, restore, verify_backup};
+pub use agreement::{Admission, Fate, Proposer};
+pub use backup::{BackupInfo, restore, restore_replica, verify_backup};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;
 pub use copy::CopyReport;

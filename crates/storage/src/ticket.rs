@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::agreement::Fate;
 use crate::db::Handle;
 use crate::page::TxnId;
 use crate::{Error, Result};
@@ -28,6 +29,12 @@ impl Ticket {
     #[must_use]
     pub fn txn(&self) -> TxnId {
         self.txn
+    }
+
+    /// What became of the commit, if the ticket has failed and others had to agree on it.
+    #[must_use]
+    pub fn fate(&self) -> Option<Fate> {
+        self.handle.core.agreement.as_ref().map(|agreement| agreement.proposer().fate(self.txn))
     }
 
     /// Whether the changes are as durable as the database's mode says.
@@ -54,6 +61,11 @@ impl Ticket {
 
     /// Waits until they are.
     pub fn wait(self) -> Result<TxnId> {
+        self.wait_here()
+    }
+
+    /// As [`Ticket::wait`]; the ticket can be asked afterwards.
+    pub fn wait_here(&self) -> Result<TxnId> {
         if !self.is_durable() {
             self.handle.core.wait_durable(self.txn)?;
         }

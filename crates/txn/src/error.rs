@@ -33,6 +33,10 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
+    /// Others have to agree on the commits of this database, and nobody here will ask them any more:
+    /// another machine leads. The transaction was not committed. It can be run again there.
+    #[error("the transaction was not committed: this server does not lead the database any more")]
+    NotLeading,
     /// The transaction's writes need more memory than they may take.
     #[error("the transaction writes more than {bytes_max} bytes, the most that one may write")]
     TooLarge {

@@ -24,9 +24,14 @@ impl LongWork {
     /// work.
     #[inline]
     pub(crate) fn begins(&self, items: usize) {
-        if items >= ITEMS_MIN
-            && let Some(hook) = self.0.get()
-        {
+        if items >= ITEMS_MIN {
+            self.begins_to_wait();
+        }
+    }
+
+    /// Calls the hook before the thread waits for other machines.
+    pub(crate) fn begins_to_wait(&self) {
+        if let Some(hook) = self.0.get() {
             hook();
         }
     }

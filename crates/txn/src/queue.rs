@@ -25,6 +25,10 @@
 //! request is tried alone, so that each gets an answer of its own. Nothing else has to be rolled
 //! back: see [`crate::apply`].
 //!
+//! Where others have to agree on commits ([`colibri_storage::Proposer`]), the leader waits before it
+//! takes the writer's lock while too much is under way to them, and refuses all requests when
+//! nobody here will ask them any more. Another thread serves the sessions meanwhile.
+//!
 //! Invariants:
 //! 1. While a request is queued, there is a leader, or a task is awake that will look for one.
 //! 2. A thread sleeps only while there is a leader.
@@ -41,7 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use colibri_storage::{Error as StorageError, Snapshot, TxnId, WriteTxn};
+use colibri_storage::{Admission, Error as StorageError, Proposer, Snapshot, TxnId, WriteTxn};
 
 use crate::apply::{Carried, carry_out};
 use crate::commit::{Commit, CommitTurn, PendingCommit, QueuedCommit, Turn};
@@ -381,7 +385,7 @@ impl CommitQueue {
     /// Commits as much of a batch as possible, with what queues up until the writer's lock is
     /// taken.
     fn commit_batch(&self, shared: &Shared, batch: &mut Vec<Item>, leader: &mut Leader<'_>) {
-        match shared.database.write() {
+        match begin_writing(shared) {
             Ok(txn) => {
                 leader.take(batch);
                 self.commit_in(shared, txn, batch);
@@ -394,7 +398,7 @@ impl CommitQueue {
         }
         // Each request without an answer is committed by itself.
         for item in batch.iter_mut().filter(|item| item.answer.is_none()) {
-            match shared.database.write() {
+            match begin_writing(shared) {
                 Ok(txn) => self.commit_in(shared, txn, std::slice::from_mut(item)),
                 Err(e) => item.answer = Answer::failed(e),
             }
@@ -443,6 +447,13 @@ impl CommitQueue {
                 }
             }
             Err(e) => {
+                // It was given up before it was proposed to others.
+                if matches!(e, StorageError::Poisoned) && shared.database.proposer().is_some() {
+                    for index in applied {
+                        batch[index].answer = Answer::failed(Error::NotLeading);
+                    }
+                    return;
+                }
                 let poisoned = !matches!(e, StorageError::Poisoned)
                     && matches!(shared.database.try_write(), Err(StorageError::Poisoned));
                 if poisoned {
@@ -455,6 +466,35 @@ impl CommitQueue {
                 }
             }
         }
+    }
+}
+
+/// The transaction of the storage that requests are committed with.
+fn begin_writing(shared: &Shared) -> Result<WriteTxn> {
+    match shared.database.proposer() {
+        None => Ok(shared.database.write()?),
+        Some(proposer) => begin_proposing(shared, &**proposer),
+    }
+}
+
+/// The same where others have to agree on it.
+fn begin_proposing(shared: &Shared, proposer: &dyn Proposer) -> Result<WriteTxn> {
+    let admission = match proposer.admission() {
+        Admission::Full => {
+            shared.long_work.begins_to_wait();
+            proposer.wait_for_room()
+        }
+        known => known,
+    };
+    if admission == Admission::Closed {
+        return Err(Error::NotLeading);
+    }
+    // Until the lock was there the database may have been given up, or the last commits may have
+    // been asked for.
+    let txn = shared.database.write();
+    match proposer.admission() {
+        Admission::Closed => Err(Error::NotLeading),
+        Admission::Yes | Admission::Full => Ok(txn?),
     }
 }
 

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use colibri_storage::{Database, Ticket, TxnId};
+use colibri_storage::{Database, Fate, Ticket, TxnId};
 
 use crate::error::{Error, Result};
 
@@ -73,7 +73,7 @@ impl CommitTicket {
     /// As of [`CommitTicket::wait`].
     pub fn flush_if_alone(&mut self) -> Result<bool> {
         let Some(ticket) = &self.pending else { return Ok(true) };
-        if ticket.flush_if_alone().map_err(|e| unknown(self.committed, e))? {
+        if ticket.flush_if_alone().map_err(|e| unknown(self.committed, None, e))? {
             self.pending = None;
         }
         Ok(self.pending.is_none())
@@ -86,17 +86,30 @@ impl CommitTicket {
     /// disk.
     pub fn wait(mut self) -> Result<TxnId> {
         match self.pending.take() {
-            Some(ticket) => ticket.wait().map_err(|e| unknown(self.committed, e)),
+            Some(ticket) if ticket.is_durable() => Ok(self.seen),
+            Some(ticket) => ticket.wait_here().or_else(|e| settled(self.seen, self.committed, ticket.fate(), e)),
             None => Ok(self.seen),
         }
     }
 }
 
-/// What a failed flush means for a transaction: nothing, if it only read.
-fn unknown(committed: Option<Committed>, error: colibri_storage::Error) -> Error {
-    match committed {
-        Some(_) => Error::Unknown { reason: error.to_string() },
-        None => Error::Storage(error),
+/// What a failed ticket means for a transaction. Where others have to agree, they may have done so
+/// although this machine was not told in time.
+fn settled(seen: TxnId, committed: Option<Committed>, fate: Option<Fate>, e: colibri_storage::Error) -> Result<TxnId> {
+    if fate == Some(Fate::Agreed) { Ok(seen) } else { Err(unknown(committed, fate, e)) }
+}
+
+/// What a failed flush means for a transaction: nothing, if it only read. What a reader has seen of
+/// commits that were not agreed on it must not tell.
+fn unknown(committed: Option<Committed>, fate: Option<Fate>, error: colibri_storage::Error) -> Error {
+    match (committed, fate) {
+        (Some(_), Some(Fate::NotCommitted)) | (None, Some(_)) => Error::NotLeading,
+        (Some(_), Some(_)) => {
+            let reason = "this server does not lead the database any more, and was not told".to_owned();
+            Error::Unknown { reason }
+        }
+        (Some(_), None) => Error::Unknown { reason: error.to_string() },
+        (None, None) => Error::Storage(error),
     }
 }
 
@@ -105,11 +118,16 @@ impl Future for CommitTicket {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(ticket) = &mut self.pending else { return Poll::Ready(Ok(self.seen)) };
-        match Pin::new(ticket).poll(context) {
+        match Pin::new(&mut *ticket).poll(context) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(result) => {
+            Poll::Ready(Ok(txn)) => {
                 self.pending = None;
-                Poll::Ready(result.map_err(|e| unknown(self.committed, e)))
+                Poll::Ready(Ok(txn))
+            }
+            Poll::Ready(Err(e)) => {
+                let fate = ticket.fate();
+                self.pending = None;
+                Poll::Ready(settled(self.seen, self.committed, fate, e))
             }
         }
     }

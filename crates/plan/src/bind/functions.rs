@@ -36,6 +36,7 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("pg_get_serial_sequence", &[Type::Text, Type::Text], 2, Type::Text, false),
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),
+    ("colibri_commit_token", &[], 0, Type::Text, false),
     ("pg_advisory_lock", BY_ONE, 1, Type::Void, true),
     ("pg_advisory_lock", BY_TWO, 2, Type::Void, true),
     ("pg_advisory_lock_shared", BY_ONE, 1, Type::Void, true),

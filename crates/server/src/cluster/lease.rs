@@ -4,6 +4,9 @@
 //! opens on such a thread. A task sleeps until it is time to close a database, and then closes it
 //! on such a thread. A database has at most one such task, from the end of the last lease until the
 //! database is closed or used again.
+//!
+//! In a cluster a database's keeper opens and closes it (`crate::replication::keeper`), and leases
+//! wait for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +18,10 @@ use colibri_storage::Database;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{Directory, IN_USE, no_such_database};
+use crate::replication::keeper::{Hidden, Keeper, Place};
+
+/// How long a client waits for a database of a cluster to be opened.
+const OPEN_MAX: Duration = Duration::from_secs(30);
 
 /// A database's place among those that are open.
 pub(crate) struct Slot {
@@ -36,7 +43,8 @@ struct Opened {
 /// Fields are dropped in order: the database is closed before another session may open it.
 struct Open {
     engine: Arc<Engine>,
-    _lock: DirectoryLock,
+    /// In a cluster the keeper has it.
+    lock: Option<DirectoryLock>,
 }
 
 /// The right to use an open database.
@@ -44,6 +52,8 @@ pub(crate) struct Lease {
     directory: Arc<Directory>,
     slot: Arc<Slot>,
     engine: Option<Arc<Engine>>,
+    /// In a cluster.
+    keeper: Option<Arc<Keeper>>,
 }
 
 /// A slot that cannot be opened while this exists.
@@ -122,7 +132,8 @@ impl Slot {
 }
 
 fn close(open: Open) -> Result<()> {
-    let Open { engine, _lock } = open;
+    let Open { engine, lock } = open;
+    let Some(_lock) = lock else { return Ok(()) };
     // Unused values of sequences are given back before the last steady point.
     match Arc::try_unwrap(engine) {
         Ok(engine) => {
@@ -145,7 +156,31 @@ impl Directory {
         // Under the lock, so that it is not closed between being counted and being used.
         slot.leases.fetch_add(1, Ordering::AcqRel);
         let engine = Some(Arc::clone(&open.engine));
-        Ok(Some(Lease { directory: Arc::clone(self), slot: Arc::clone(slot), engine }))
+        Ok(Some(Lease { directory: Arc::clone(self), slot: Arc::clone(slot), engine, keeper: None }))
+    }
+
+    /// A lease on a database of a cluster, which its keeper opens.
+    async fn lease_replica(self: &Arc<Self>, slot: &Arc<Slot>, keeper: Arc<Keeper>) -> Result<Lease> {
+        let until = Instant::now() + OPEN_MAX;
+        loop {
+            let seen = keeper.changed.count();
+            if keeper.is_gone() {
+                return Err(no_such_database(&slot.name));
+            }
+            let lease = self.lease_open(slot, &slot.opened.lock())?;
+            if let Some(mut lease) = lease {
+                lease.keeper = Some(keeper);
+                return Ok(lease);
+            }
+            keeper.ask_for();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = keeper.trouble().unwrap_or_else(|| "nobody leads it, or its log cannot be read".to_owned());
+                let message = format!("database \"{}\" cannot be opened now: {why}", slot.name);
+                return Err(Error::new(SqlState("57P03"), message));
+            }
+            _ = colibri_runtime::timeout(left, keeper.changed.wait(seen)).await;
+        }
     }
 
     /// Opens a database on this thread, unless it is open.
@@ -166,7 +201,7 @@ impl Directory {
         let lock = DirectoryLock::for_sql(&path)?;
         let engine = Engine::open_within(database, self.memory.clone())?;
         engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
-        opened.open = Some(Open { engine, _lock: lock });
+        opened.open = Some(Open { engine, lock: Some(lock) });
         let lease = self.lease_open(&slot, &opened)?;
         lease.ok_or_else(|| Error::internal("a database that was opened is not open"))
     }
@@ -180,6 +215,9 @@ impl Directory {
             return Err(no_such_database(name));
         }
         let slot = self.slot(name);
+        if let Some(keeper) = self.keeper_named(name) {
+            return self.lease_replica(&slot, keeper).await;
+        }
         if let Some(opened) = slot.opened.try_lock()
             && let Some(lease) = self.lease_open(&slot, &opened)?
         {
@@ -227,6 +265,38 @@ impl Lease {
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.engine.as_ref().expect("it is there until it is dropped")
     }
+
+    /// In a cluster: who knows whether this server leads the database.
+    pub(crate) fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.keeper.as_ref()
+    }
+}
+
+impl Place for Slot {
+    fn uses(&self) -> usize {
+        self.leases.load(Ordering::Acquire)
+    }
+
+    fn last_used(&self) -> Instant {
+        *self.last_used.lock()
+    }
+
+    fn show(&self, engine: Arc<Engine>) {
+        self.opened.lock().open = Some(Open { engine, lock: None });
+    }
+
+    fn shown(&self) -> Option<Arc<Engine>> {
+        self.opened.lock().open.as_ref().map(|open| Arc::clone(&open.engine))
+    }
+
+    fn hide(&self, if_unused: bool) -> Hidden {
+        let mut opened = self.opened.lock();
+        // Leases are counted under this lock.
+        if if_unused && self.leases.load(Ordering::Acquire) > 0 {
+            return Hidden::InUse;
+        }
+        Hidden::Yes(opened.open.take().map(|open| open.engine))
+    }
 }
 
 impl Drop for Lease {
@@ -234,6 +304,12 @@ impl Drop for Lease {
         drop(self.engine.take());
         *self.slot.last_used.lock() = Instant::now();
         let is_last = self.slot.leases.fetch_sub(1, Ordering::AcqRel) == 1;
+        if let Some(keeper) = &self.keeper {
+            if is_last {
+                keeper.changed.give();
+            }
+            return;
+        }
         if !is_last || self.slot.is_closing.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -7,13 +7,15 @@
 //! DIR/databases/NAME/    a database like any other: `colibri sql` opens it while the server is down
 //! ```
 //!
-//! A database is open while a client is connected to it, and some time after that (`lease`).
+//! A database is open while a client is connected to it, and some time after that (`lease`). What
+//! is different in a cluster is in `joined`.
 //!
 //! Invariants
 //! - Changes are on disk before they are visible.
 //! - A name and its directory change in an order that a crash cannot take apart: a record that says
 //!   where a directory comes from is written before it moves.
 
+mod joined;
 mod lease;
 mod records;
 
@@ -30,14 +32,20 @@ use colibri_sql::{CompactString, DirectoryLock, Error, MemoryTotal, Result, SqlS
 use colibri_storage::Options;
 use parking_lot::{Mutex, RwLock};
 
+pub(crate) use joined::Join;
+use joined::Joined;
 pub(crate) use lease::Lease;
 use lease::Slot;
-use records::{Databases, FIRST_NAME, Records};
+pub(crate) use records::Databases;
+use records::{FIRST_NAME, Records};
 
 use crate::auth::scram::Verifier;
 use crate::clock::Clock;
+use crate::error::ServeError;
 use crate::machine;
 use crate::registry::Registry;
+use crate::replication::keeper::Surroundings;
+use crate::replication::records::{DATABASES, ROLES, SETTINGS};
 
 const DUPLICATE_DATABASE: SqlState = SqlState("42P04");
 const IN_USE: SqlState = SqlState("55006");
@@ -88,6 +96,7 @@ pub(crate) struct Directory {
     pub(crate) registry: Arc<Registry>,
     settings: Mutex<HashMap<&'static str, String>>,
     started_us: i64,
+    joined: Option<Joined>,
     _lock: DirectoryLock,
 }
 
@@ -203,6 +212,45 @@ fn foreign_names(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+fn path_in(dir: &Path, name: &str) -> PathBuf {
+    dir.join("databases").join(name)
+}
+
+fn move_directory(dir: &Path, from: &str, to: &str) -> Result<()> {
+    let (from, to) = (path_in(dir, from), path_in(dir, to));
+    // If it is missing, it was moved already, or was never connected to.
+    if from.exists() && !to.exists() {
+        fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
+        let parent = dir.join("databases");
+        sync_dir(&parent).map_err(io_error("cannot flush", &parent))?;
+    }
+    Ok(())
+}
+
+/// Ends what a crash has interrupted, and takes in databases that were put here by hand.
+fn tidy(dir: &Path, records: &Records, databases: &mut Databases) -> Result<()> {
+    let mut changed = false;
+    for record in &mut databases.all {
+        if let Some(from) = record.moves_from.take() {
+            move_directory(dir, &from, &record.info.name)?;
+            changed = true;
+        }
+    }
+    let databases_dir = dir.join("databases");
+    for entry in fs::read_dir(&databases_dir).map_err(io_error("cannot read", &databases_dir))? {
+        let entry = entry.map_err(io_error("cannot read", &databases_dir))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with(DROPPED) {
+            fs::remove_dir_all(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
+        } else if databases.place(name).is_none() && check_name(name).is_ok() && entry.path().join("data").exists() {
+            databases.add(name, NewDatabase::of(colibri_sql::cluster::BOOTSTRAP_ROLE));
+            changed = true;
+        }
+    }
+    if changed { records.write_databases(databases) } else { Ok(()) }
+}
+
 impl Directory {
     /// Opens a server's directory, and makes a new one if there is none.
     ///
@@ -215,14 +263,37 @@ impl Directory {
         unused: Unused,
         registry: Arc<Registry>,
         clock: Clock,
-    ) -> Result<Arc<Self>> {
+        join: Option<&Join<'_>>,
+    ) -> std::result::Result<Arc<Self>, ServeError> {
         let Claim { dir, lock } = claim;
         make_dir(&dir).map_err(io_error("cannot make", &dir))?;
         let lock = lock.map_or_else(|| lock_server(&dir), Ok)?;
         let databases_dir = dir.join("databases");
         make_dir(&databases_dir).map_err(io_error("cannot make", &databases_dir))?;
-        let (records, loaded) = Records::open(&dir.join("cluster"), superusers)?;
-        let directory = Self {
+        let (records, mut loaded) = Records::open(&dir.join("cluster"), superusers)?;
+        let memory = MemoryTotal::new(machine::kept_bytes_max());
+        if join.is_none() && loaded.identity.is_some() {
+            let message = format!("{} is the directory of a node of a cluster", dir.display());
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).hint("Give --cluster.").into());
+        }
+        if loaded.identity.is_none() {
+            tidy(&dir, &records, &mut loaded.databases)?;
+        }
+        let joined = match join {
+            None => None,
+            Some(join) => {
+                let node = joined::join(&dir, &records, &mut loaded, join)?;
+                let around = Surroundings {
+                    options: options.clone(),
+                    memory: memory.clone(),
+                    registry: Arc::clone(&registry),
+                    keep: unused.keep,
+                    give_memory_back: unused.give_memory_back,
+                };
+                Some(Joined::new(node, around))
+            }
+        };
+        let directory = Arc::new(Self {
             dir,
             records,
             roles: RwLock::new(Arc::new(loaded.roles)),
@@ -234,69 +305,39 @@ impl Directory {
             slots: Mutex::default(),
             options,
             unused,
-            memory: MemoryTotal::new(machine::kept_bytes_max()),
+            memory,
             registry,
             settings: Mutex::default(),
             started_us: clock.now_us(),
+            joined,
             _lock: lock,
-        };
-        directory.tidy(&databases_dir)?;
-        Ok(Arc::new(directory))
-    }
-
-    /// Ends what a crash has interrupted, and takes in databases that were put here by hand.
-    fn tidy(&self, dir: &Path) -> Result<()> {
-        let mut databases = Databases::clone(&self.databases.read());
-        let mut changed = false;
-        for record in &mut databases.all {
-            if let Some(from) = record.moves_from.take() {
-                self.move_directory(&from, &record.info.name)?;
-                changed = true;
-            }
+        });
+        if let Some(joined) = &directory.joined {
+            let listener: std::sync::Weak<Self> = Arc::downgrade(&directory);
+            joined.node.begin(listener)?;
         }
-        for entry in fs::read_dir(dir).map_err(io_error("cannot read", dir))? {
-            let entry = entry.map_err(io_error("cannot read", dir))?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if name.starts_with(DROPPED) {
-                fs::remove_dir_all(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
-            } else if databases.place(name).is_none() && check_name(name).is_ok() && entry.path().join("data").exists()
-            {
-                databases.add(name, NewDatabase::of(colibri_sql::cluster::BOOTSTRAP_ROLE));
-                changed = true;
-            }
-        }
-        if changed { self.put_databases(databases) } else { Ok(()) }
+        Ok(directory)
     }
 
     fn path_of(&self, name: &str) -> PathBuf {
-        self.dir.join("databases").join(name)
+        let Some(joined) = &self.joined else { return path_in(&self.dir, name) };
+        let databases = self.databases.read();
+        let oid = databases.place(name).map_or(0, |place| databases.all[place].info.oid);
+        joined.node.path_of(oid)
     }
 
-    fn move_directory(&self, from: &str, to: &str) -> Result<()> {
-        let (from, to) = (self.path_of(from), self.path_of(to));
-        // If it is missing, it was moved already, or was never connected to.
-        if from.exists() && !to.exists() {
-            fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
-            let parent = self.dir.join("databases");
-            sync_dir(&parent).map_err(io_error("cannot flush", &parent))?;
+    /// Changes the databases, one change at a time. Nothing is changed if that fails. In a cluster
+    /// the change may be made several times.
+    fn change<T>(&self, mut change: impl FnMut(&mut Databases) -> Result<T>) -> Result<T> {
+        let _changing = self.changing.lock();
+        if let Some(joined) = &self.joined {
+            return self.change_shared(joined, DATABASES, &self.databases, &mut change);
         }
-        Ok(())
-    }
-
-    fn put_databases(&self, databases: Databases) -> Result<()> {
+        let mut databases = Databases::clone(&self.databases.read());
+        let done = change(&mut databases)?;
         self.records.write_databases(&databases)?;
         *self.databases.write() = Arc::new(databases);
         self.version.fetch_add(1, Ordering::AcqRel);
-        Ok(())
-    }
-
-    /// Changes the databases, one change at a time. Nothing is changed if that fails.
-    fn change<T>(&self, change: impl FnOnce(&mut Databases) -> Result<T>) -> Result<T> {
-        let _changing = self.changing.lock();
-        let mut databases = Databases::clone(&self.databases.read());
-        let done = change(&mut databases)?;
-        self.put_databases(databases)?;
         Ok(done)
     }
 
@@ -360,6 +401,10 @@ impl Directory {
 
     /// Closes all databases; sessions that are still at work keep theirs.
     pub(crate) fn close(&self) -> Vec<Error> {
+        if let Some(joined) = &self.joined {
+            joined.node.end();
+            return Vec::new();
+        }
         let slots: Vec<_> = self.slots.lock().values().cloned().collect();
         slots.iter().filter_map(|slot| slot.close(true).err()).collect()
     }
@@ -379,12 +424,15 @@ impl Cluster for Directory {
 
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()> {
         check_name(name)?;
-        let path = self.path_of(name);
+        // In a cluster each node makes its own when it needs one.
+        let path = self.joined.is_none().then(|| path_in(&self.dir, name));
         self.change(|databases| {
             if databases.place(name).is_some() {
                 return Err(Error::new(DUPLICATE_DATABASE, format!("database \"{name}\" already exists")));
             }
-            make_dir(&path).map_err(io_error("cannot make", &path))?;
+            if let Some(path) = &path {
+                make_dir(path).map_err(io_error("cannot make", path))?;
+            }
             databases.add(name, how);
             Ok(())
         })
@@ -409,7 +457,16 @@ impl Cluster for Directory {
         })?;
         self.slots.lock().remove(name);
         drop(closed);
-        let (from, to) = (self.path_of(name), self.dir.join("databases").join(format!("{DROPPED}{oid}")));
+        if let Some(joined) = &self.joined {
+            // If this fails, what the log has of it stays there, and nobody reads it.
+            let db = colibri_replica::Database(oid.to_string());
+            let forget = joined.node.cluster.forget_database(&db);
+            if let Err(error) = crate::replication::wait::block_on(forget) {
+                joined.node.log.error("cannot_forget", &[("database", &name), ("error", &error)]);
+            }
+            return Ok(());
+        }
+        let (from, to) = (path_in(&self.dir, name), self.dir.join("databases").join(format!("{DROPPED}{oid}")));
         if from.exists() {
             fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
             fs::remove_dir_all(&to).map_err(io_error("cannot remove", &to))?;
@@ -431,7 +488,7 @@ impl Cluster for Directory {
             }
             let record = &mut databases.all[place];
             record.info.name = to.into();
-            record.moves_from = Some(from.into());
+            record.moves_from = self.joined.is_none().then(|| from.into());
             Ok(())
         });
         if let Err(error) = renamed {
@@ -439,7 +496,10 @@ impl Cluster for Directory {
             return Err(error);
         }
         self.slots.lock().remove(from);
-        self.move_directory(from, to)?;
+        if self.joined.is_some() {
+            return Ok(());
+        }
+        move_directory(&self.dir, from, to)?;
         self.change(|databases| {
             if let Some(place) = databases.place(to) {
                 databases.all[place].moves_from = None;
@@ -465,6 +525,9 @@ impl Cluster for Directory {
 
     fn change_roles(&self, change: &mut dyn FnMut(&mut Roles) -> Result<()>) -> Result<()> {
         let _changing = self.changing.lock();
+        if let Some(joined) = &self.joined {
+            return self.change_shared(joined, ROLES, &self.roles, change);
+        }
         let mut roles = Roles::clone(&self.roles.read());
         change(&mut roles)?;
         self.records.write_roles(&roles)?;
@@ -479,6 +542,9 @@ impl Cluster for Directory {
 
     fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()> {
         let _changing = self.changing.lock();
+        if let Some(joined) = &self.joined {
+            return self.change_shared(joined, SETTINGS, &self.kept_settings, change);
+        }
         let mut settings = KeptSettings::clone(&self.kept_settings.read());
         change(&mut settings)?;
         if settings == **self.kept_settings.read() {
@@ -516,6 +582,12 @@ impl Cluster for Directory {
         self.settings.lock().get(name).cloned()
     }
 
+    fn leader_of(&self, database: &str) -> Option<String> {
+        let keeper = self.keeper_named(database)?;
+        let leader = self.replication()?.leader(&keeper.db)?;
+        Some(leader.node.address)
+    }
+
     fn started_us(&self) -> i64 {
         self.started_us
     }
@@ -530,6 +602,13 @@ mod tests {
     use super::*;
 
     fn open(dir: &Path) -> Result<Arc<Directory>> {
+        opened(dir).map_err(|error| match error {
+            ServeError::Cluster(error) => error,
+            other => Error::internal(other),
+        })
+    }
+
+    fn opened(dir: &Path) -> std::result::Result<Arc<Directory>, ServeError> {
         let registry = Arc::new(Registry::new(Clock::new()));
         Directory::open(
             Claim::new(dir)?,
@@ -538,6 +617,7 @@ mod tests {
             Unused { keep: Duration::from_secs(60), give_memory_back: || () },
             registry,
             Clock::new(),
+            None,
         )
     }
 

@@ -8,7 +8,12 @@
 //!   databases  → JSON of all databases
 //!   settings   → JSON of the settings kept for databases and roles; none before the first is kept
 //!   secret     → 32 random bytes
+//!   identity   → JSON of the cluster that the server is a node of, if it is of one
+//!   node       → the node's name there
 //! ```
+//! In a cluster the first records are copies of those that all nodes share
+//! (`crate::replication::records`).
+//!
 //!
 //! Everything is read when the server starts, and written whole and durably when it changes: roles
 //! and databases are few.
@@ -46,6 +51,12 @@ pub(crate) struct DatabaseRecord {
     /// The directory that it is in until it is moved to the one of its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) moves_from: Option<CompactString>,
+    /// In a cluster: the node that had it before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
+    /// In a cluster: the node that is to lead it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) home: Option<String>,
 }
 
 /// All databases of a server.
@@ -74,7 +85,7 @@ impl Databases {
             comment: None,
         };
         self.next_oid += 1;
-        self.all.push(DatabaseRecord { info, moves_from: None });
+        self.all.push(DatabaseRecord { info, moves_from: None, origin: None, home: None });
     }
 
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
@@ -94,6 +105,8 @@ pub(crate) struct Loaded {
     pub(crate) databases: Databases,
     pub(crate) settings: KeptSettings,
     pub(crate) secret: [u8; 32],
+    pub(crate) identity: Option<Vec<u8>>,
+    pub(crate) node: Option<String>,
 }
 
 fn storage(error: colibri_storage::Error) -> Error {
@@ -145,6 +158,11 @@ impl Records {
             databases: serde_json::from_slice(read("databases")?).map_err(|_| damaged("databases"))?,
             settings: settings_in(&snapshot, &table)?,
             secret: read("secret")?.try_into().map_err(|_| damaged("secret"))?,
+            identity: snapshot.get(&table, b"identity").map_err(storage)?.map(<[u8]>::to_vec),
+            node: snapshot
+                .get(&table, b"node")
+                .map_err(storage)?
+                .map(|node| String::from_utf8_lossy(node).into_owned()),
         };
         drop(snapshot);
         Ok((Self { database, table }, loaded))
@@ -200,6 +218,17 @@ impl Records {
             txn.commit().map(drop)
         };
         write().map_err(storage)
+    }
+
+    /// Keeps who the server is in a cluster. It is durable on return.
+    pub(crate) fn write_identity(&self, identity: &[u8], node: &str) -> Result<()> {
+        self.write("identity", identity)?;
+        self.write("node", node.as_bytes())
+    }
+
+    /// Keeps a record as it came from the cluster. It is durable on return.
+    pub(crate) fn write_copy(&self, name: &str, value: &[u8]) -> Result<()> {
+        self.write(name, value)
     }
 
     /// Keeps the roles. They are durable on return.

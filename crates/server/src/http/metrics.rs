@@ -6,6 +6,7 @@ use std::time::Duration;
 use colibri_runtime::Handle;
 use colibri_sql::cluster::SessionState;
 
+use crate::replication::Replication;
 use crate::shared::Shared;
 
 /// Buckets of statements' latencies: powers of two from 16 µs to 16 s.
@@ -36,6 +37,9 @@ pub(super) fn text(shared: &Shared, _is_local: bool) -> String {
     server(&mut text, shared);
     statements(&mut text, shared);
     databases(&mut text, shared);
+    if let Some(node) = shared.directory.replication() {
+        cluster(&mut text, node);
+    }
     text.0.push_str(&Handle::current().counters().to_prometheus());
     text.0
 }
@@ -80,6 +84,30 @@ fn server(text: &mut Text, shared: &Shared) {
     text.family("memory_bytes", "gauge", "Resident memory, by what it holds.");
     text.sample("memory_bytes", ("kind", "private"), memory.private_bytes as f64);
     text.sample("memory_bytes", ("kind", "pages"), memory.mapped_bytes as f64);
+}
+
+fn cluster(text: &mut Text, node: &Replication) {
+    let lease_left = node.membership().lease_left().as_secs_f64();
+    text.one("cluster_lease_seconds", "gauge", "How much longer the node's lease is certainly valid.", lease_left);
+    text.one("cluster_members", "gauge", "Nodes that are there.", node.members().len() as f64);
+    let level = node.level() as u8;
+    text.one("cluster_etcd_level", "gauge", "etcd: 0 ample, 1 half full, 2 full.", f64::from(level));
+    let copies = super::status::copies(node);
+    type Value = fn(&super::status::Copy) -> Option<f64>;
+    let families: [(&str, &str, Value); 4] = [
+        ("leader", "Whether the node leads the database.", |copy| Some(f64::from(u8::from(copy.leads)))),
+        ("open", "Whether the node has the database open.", |copy| Some(f64::from(u8::from(copy.position.is_some())))),
+        ("applied_position", "The position up to which the log is applied.", |copy| copy.position),
+        ("commits_under_way", "Commits that are not agreed on.", |copy| copy.under_way),
+    ];
+    for (name, help, value) in families {
+        text.family(&format!("cluster_{name}"), "gauge", help);
+        for copy in &copies {
+            if let Some(value) = value(copy) {
+                text.sample(&format!("cluster_{name}"), ("database", &copy.name), value);
+            }
+        }
+    }
 }
 
 fn statements(text: &mut Text, shared: &Shared) {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `/metrics` | counters in Prometheus' text format |
 //! | `/healthz` | `ok`, without looking at anything |
+//! | `/healthz?role=leader`, `?role=standby` | `ok` if the server leads the database `postgres`, or is a standby of it; else 503. `&database=NAME` names another |
 //! | `/` | a page for people, which asks for `/status.json` while it is looked at |
 //!
 //! Just enough of HTTP/1.1 for that: GET and HEAD, one request after the other. A client may stay
@@ -30,6 +31,8 @@ const HEADERS_MAX: usize = 64;
 /// What is asked for.
 struct Request {
     path: String,
+    /// What stands behind the question mark.
+    query: String,
     is_head: bool,
     is_get: bool,
     keeps: bool,
@@ -58,7 +61,8 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
         Ok(httparse::Status::Partial) => return Err("431 Request Header Fields Too Large"),
         Err(_) => return Err("400 Bad Request"),
     };
-    let path = request.path.unwrap_or("/").split('?').next().unwrap_or("/").to_owned();
+    let (path, query) = request.path.unwrap_or("/").split_once('?').unwrap_or((request.path.unwrap_or("/"), ""));
+    let (path, query) = (path.to_owned(), query.to_owned());
     let header = |name: &str| request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
     let says = |name: &str, value: &str| {
         header(name).is_some_and(|header| header.value.eq_ignore_ascii_case(value.as_bytes()))
@@ -69,7 +73,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
     let keeps = !has_body
         && if request.version == Some(1) { !says("connection", "close") } else { says("connection", "keep-alive") };
     let method = request.method.unwrap_or_default();
-    Ok(Some(Request { path, is_head: method == "HEAD", is_get: method == "GET", keeps, bytes }))
+    Ok(Some(Request { path, query, is_head: method == "HEAD", is_get: method == "GET", keeps, bytes }))
 }
 
 /// Serves a connection until its end.
@@ -120,7 +124,7 @@ async fn answer(shared: &Arc<Shared>, request: &Request, is_local: bool) -> Resp
         spawn_blocking(move || compute(&shared, is_local))
     };
     let (content_type, computing) = match request.path.as_str() {
-        "/healthz" => return Response::text("200 OK", "ok\n"),
+        "/healthz" => return health(shared, &request.query),
         "/" => {
             let (status, content_type) = ("200 OK", "text/html; charset=utf-8");
             return Response { status, content_type, body: DASHBOARD.to_owned() };
@@ -133,6 +137,27 @@ async fn answer(shared: &Arc<Shared>, request: &Request, is_local: bool) -> Resp
         Ok(body) => Response { status: "200 OK", content_type, body },
         Err(_) => Response::text("500 Internal Server Error", "it could not be computed\n"),
     }
+}
+
+/// Whether the server is what is asked for.
+fn health(shared: &Shared, query: &str) -> Response {
+    let value = |name: &str| {
+        let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+        parts.find(|(known, _)| *known == name).map(|(_, value)| value)
+    };
+    let database = value("database").unwrap_or("postgres");
+    let (leads, follows) = match shared.directory.role_of(database) {
+        // A server without a cluster is what leads there.
+        None => (true, false),
+        Some(role) => (role == Some(true), role == Some(false)),
+    };
+    let is_well = match value("role") {
+        None => true,
+        Some("leader") => leads,
+        Some("standby") => follows,
+        Some(_) => return Response::text("400 Bad Request", "role is leader or standby\n"),
+    };
+    if is_well { Response::text("200 OK", "ok\n") } else { Response::text("503 Service Unavailable", "no\n") }
 }
 
 fn write(link: &mut Link, response: &Response, keeps: bool, is_head: bool) {

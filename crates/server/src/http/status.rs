@@ -6,6 +6,7 @@ use colibri_runtime::{Handle, Pool};
 use serde_json::{Value, json};
 
 use crate::cluster::OpenDatabase;
+use crate::replication::Replication;
 use crate::shared::Shared;
 
 /// The most sessions that are listed.
@@ -69,6 +70,61 @@ pub(super) fn databases(shared: &Shared) -> Vec<DatabaseStatus> {
             })
         })
         .collect()
+}
+
+/// A database of a node of a cluster.
+pub(super) struct Copy {
+    pub(super) name: String,
+    pub(super) standing: &'static str,
+    pub(super) leads: bool,
+    /// Of the log, up to which it is applied.
+    pub(super) position: Option<f64>,
+    pub(super) under_way: Option<f64>,
+}
+
+/// The databases of a node of a cluster that it has used.
+pub(super) fn copies(node: &Replication) -> Vec<Copy> {
+    let keepers = node.listener().map(|listener| listener.keepers()).unwrap_or_default();
+    let mut copies: Vec<Copy> = keepers
+        .iter()
+        .map(|keeper| {
+            let standing = keeper.replica().map(|replica| replica.standing());
+            Copy {
+                name: keeper.name.to_string(),
+                standing: keeper.standing().name(),
+                leads: node.has_leadership(&keeper.db),
+                position: standing.and_then(|standing| standing.point).map(|point| point.next.0 as f64),
+                under_way: standing.map(|standing| standing.commits_under_way as f64),
+            }
+        })
+        .collect();
+    copies.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    copies
+}
+
+/// What the page shows of the cluster; null without one.
+fn cluster(shared: &Shared) -> Value {
+    let Some(node) = shared.directory.replication() else { return Value::Null };
+    let copies: Vec<Value> = copies(node)
+        .iter()
+        .map(|copy| {
+            json!({
+                "name": copy.name,
+                "standing": copy.standing,
+                "leads": copy.leads,
+                "position": copy.position,
+                "under_way": copy.under_way,
+            })
+        })
+        .collect();
+    json!({
+        "name": node.cluster.name(),
+        "node": node.node.id.as_str(),
+        "members": node.members().iter().map(|member| member.id.to_string()).collect::<Vec<_>>(),
+        "lease_s": node.membership().lease_left().as_secs_f64(),
+        "etcd_level": node.level() as u8,
+        "databases": copies,
+    })
 }
 
 fn pools() -> Vec<Value> {
@@ -162,6 +218,7 @@ pub(super) fn json(shared: &Shared, is_local: bool) -> String {
         "slow_limit_ms": shared.options.slow_statement.map(|limit| limit.as_secs_f64() * 1e3),
         "slow": slow,
         "pools": pools(),
+        "cluster": cluster(shared),
         "databases": databases,
         "memory": { "private_bytes": memory.private_bytes, "mapped_bytes": memory.mapped_bytes },
     })

@@ -3,6 +3,7 @@
 use colibri_sql::{Error, SqlState};
 
 use super::{Reader, violation};
+use crate::replication::peer;
 
 /// The longest packet before the login, in bytes: PostgreSQL's limit.
 pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
@@ -21,6 +22,8 @@ pub(crate) enum Startup<'a> {
     Gss,
     /// Asks for the statement of another session to be cancelled.
     Cancel { pid: i32, key: &'a [u8] },
+    /// Another node of the cluster asks for something.
+    Peer(peer::Request),
     /// Asks for a session.
     Session { minor: u16, parameters: Vec<(&'a str, &'a str)> },
 }
@@ -41,6 +44,10 @@ pub(crate) fn parse(packet: &[u8]) -> Result<Startup<'_>, Error> {
     match reader.i32()? {
         SSL => reader.end().map(|()| Startup::Ssl),
         GSS => reader.end().map(|()| Startup::Gss),
+        peer::CODE => {
+            let request = peer::Request::read(reader.rest());
+            request.map(Startup::Peer).ok_or_else(|| violation("invalid request of another node"))
+        }
         CANCEL => Ok(Startup::Cancel { pid: reader.i32()?, key: reader.rest() }),
         version if version >> 16 == VERSION_3 => {
             let mut parameters = Vec::new();

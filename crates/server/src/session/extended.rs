@@ -598,6 +598,11 @@ impl Client {
         }
         portal.statement.check_failed(self.session())?;
         if let Statement::Sql(prepared) = &portal.statement
+            && prepared.is_query()
+        {
+            self.be_as_new().await?;
+        }
+        if let Statement::Sql(prepared) = &portal.statement
             && !name.is_empty()
             && prepared.closes_cursor() == Some(name)
         {

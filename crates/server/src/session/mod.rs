@@ -14,6 +14,7 @@
 //! | `copy` | COPY from and to the client |
 //! | `drive` | running a statement: steps, waiting, limits, pools |
 //! | `repeat` | running a transaction again that conflicts, unseen |
+//! | `replica` | reads on a node of a cluster |
 //!
 //! Invariants
 //! - An answer that reports a commit, or contains data of one, is sent only when the commit is
@@ -29,6 +30,7 @@ mod drive;
 mod extended;
 mod named;
 mod repeat;
+mod replica;
 mod simple;
 
 use std::future::{Future, poll_fn};
@@ -52,6 +54,7 @@ use crate::shared::Shared;
 use drive::Limits;
 use extended::Portals;
 use repeat::Unit;
+use replica::reads;
 
 /// The length from which an unfinished answer is sent.
 const OUT_BYTES: usize = 32 << 10;
@@ -128,15 +131,23 @@ pub(crate) struct Client {
     /// The pool that the task is in.
     pool: Pool,
     membership: Membership,
-    _lease: Lease,
+    /// The client was told that it may write, or is about to be: what it reads has to be the newest
+    /// state. Only in a cluster that can be otherwise.
+    has_led: bool,
+    /// The session has asked for the last state that was agreed on, be it the newest or not.
+    reads_agreed: bool,
+    /// Among the answers to send is that to a commit.
+    has_committed: bool,
+    lease: Lease,
 }
 
 /// Settings whose changes are reported to clients: PostgreSQL's GUC_REPORT.
-const REPORTED: [(&str, &str); 9] = [
+const REPORTED: [(&str, &str); 10] = [
     ("application_name", "application_name"),
     ("client_encoding", "client_encoding"),
     ("DateStyle", "datestyle"),
     ("default_transaction_read_only", "default_transaction_read_only"),
+    ("in_hot_standby", "in_hot_standby"),
     ("IntervalStyle", "intervalstyle"),
     ("is_superuser", "is_superuser"),
     ("session_authorization", "session_authorization"),
@@ -175,7 +186,8 @@ async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
 /// The values reported last.
 #[derive(Default)]
 struct Reported {
-    version: Option<u32>,
+    /// Of the settings, and whether the server was a standby.
+    version: Option<(u32, bool)>,
     values: [String; REPORTED.len()],
     /// Notices of lower severity are not sent.
     notices_from: Option<Severity>,
@@ -203,7 +215,10 @@ impl Client {
             reported: Reported::default(),
             pool: Pool::User,
             membership,
-            _lease: lease,
+            has_led: false,
+            reads_agreed: false,
+            has_committed: false,
+            lease,
         }
     }
 
@@ -261,7 +276,6 @@ impl Client {
         for (name, value) in [
             ("server_version", self.session().setting("server_version").unwrap_or_default()),
             ("server_encoding", "UTF8".to_owned()),
-            ("in_hot_standby", "off".to_owned()),
             ("integer_datetimes", "on".to_owned()),
         ] {
             backend::parameter_status(&mut self.link.out, name, &value);
@@ -303,6 +317,15 @@ impl Client {
         }
         if !matches!(kind, b'B' | b'E') {
             self.times.ended = None;
+        }
+        if kind == b'P'
+            && self.session().reads_after_a_commit()
+            && reads(&self.link.inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes])
+            && let Err(error) = self.be_as_new().await
+        {
+            self.link.inbox.take(HEADER_BYTES + body_bytes);
+            self.session().fail_block();
+            return self.after_extended(Err(error.into()));
         }
         // The message lies in the buffer, to which nothing is added until it is parsed.
         let mut inbox = std::mem::take(&mut self.link.inbox);
@@ -392,7 +415,7 @@ impl Client {
     /// Reports changed settings, and reads those that the server uses.
     fn report_settings(&mut self) {
         let session = self.session.as_deref().expect("it is away only while its task waits for it");
-        let version = session.settings_version();
+        let version = (session.settings_version(), session.engine().is_standby());
         if self.reported.version == Some(version) {
             return;
         }
@@ -408,6 +431,8 @@ impl Client {
             backend::parameter_status(&mut self.link.out, name, &value);
             *told = value;
         }
+        self.has_led |= !version.1;
+        self.reads_agreed = session.setting("colibri.reads").is_ok_and(|reads| reads == "agreed");
         self.limits = Limits::of(session);
         self.reported.notices_from = match session.setting("client_min_messages").as_deref() {
             Ok("warning" | "error") => Some(Severity::Warning),
@@ -442,6 +467,7 @@ impl Client {
         self.is_flush_due = false;
         self.times.ended = None;
         self.settle().await?;
+        self.be_current().await?;
         self.sent += u64::from(!self.link.out.is_empty());
         let (link, member) = (&mut self.link, &self.membership.member);
         let mut has_waited = false;
@@ -470,6 +496,7 @@ impl Client {
     /// Answers from here on may be sent when a ticket is due.
     fn owe(&mut self, ticket: Option<CommitTicket>) {
         let Some(ticket) = ticket else { return };
+        self.has_committed |= ticket.committed().is_some();
         if ticket.is_durable() {
             return;
         }

@@ -7,6 +7,7 @@ use colibri_sql::wire::Format;
 use colibri_sql::{Datum, Error, Prepared, Rows, TransactionState};
 
 use super::repeat::Unit;
+use super::replica::reads;
 use super::{Client, End, Failure, OUT_BYTES};
 use crate::protocol::backend;
 use crate::protocol::frontend::Formats;
@@ -43,6 +44,9 @@ impl Client {
     }
 
     async fn run_text(&mut self, text: &str, began: Instant) -> Result<(), Failure> {
+        if reads(text.as_bytes()) {
+            self.be_as_new().await?;
+        }
         if let Some((prepared, values)) = self.session().prepare_simple(text) {
             return self.run_one(&prepared, values, began, true).await;
         }
@@ -111,6 +115,9 @@ impl Client {
         (is_alone, is_last): (bool, bool),
         unit: &mut Unit,
     ) -> Result<(), Failure> {
+        if reads(part.as_bytes()) {
+            self.be_as_new().await?;
+        }
         // Of a text of one statement it is known by now that this does not go.
         let lifted = if is_alone { None } else { self.session().prepare_simple(part) };
         let (prepared, values) = match lifted {

@@ -37,6 +37,24 @@ pub(crate) fn writes(statement: &Admin) -> bool {
     !matches!(statement, Admin::Upkeep(_) | Admin::Checkpoint | Admin::Lock { .. })
 }
 
+/// Whether a statement changes what belongs to the server and not to the database.
+pub(crate) fn is_of_server(statement: &Admin) -> bool {
+    matches!(
+        statement,
+        Admin::CreateRole { .. }
+            | Admin::AlterRole { .. }
+            | Admin::RenameRole { .. }
+            | Admin::DropRoles { .. }
+            | Admin::AlterGroup { .. }
+            | Admin::GrantRoles { .. }
+            | Admin::CreateDatabase { .. }
+            | Admin::DropDatabase { .. }
+            | Admin::RenameDatabase { .. }
+            | Admin::AlterDatabase { .. }
+            | Admin::Settings { .. }
+    )
+}
+
 /// Whether a statement may wait for others without saying so: for sessions that are to end.
 pub(crate) fn may_block(statement: &Admin) -> bool {
     matches!(statement, Admin::CreateDatabase { .. } | Admin::DropDatabase { .. } | Admin::RenameDatabase { .. })

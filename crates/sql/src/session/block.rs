@@ -88,6 +88,7 @@ impl Session {
     /// How the current block begins its transaction.
     pub(super) fn begin_of_block(&self) -> Begin {
         let Modes { level, read_only, .. } = self.block.modes;
+        let read_only = read_only || self.own.engine.is_standby();
         Begin { isolation: level.isolation(), read_only, newest: self.repeats }
     }
 
@@ -236,6 +237,9 @@ impl Session {
             Ok(Commit::Ended(ticket)) => {
                 self.own.advisory.end_transaction();
                 self.seen = self.seen.max(ticket.seen());
+                if let Some(committed) = ticket.committed() {
+                    self.own.last_commit = Some(committed.txn);
+                }
                 if self.block.catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }

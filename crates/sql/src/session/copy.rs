@@ -177,15 +177,15 @@ impl Session {
         };
         let implicit = self.state == TransactionState::Idle;
         let begin = if implicit {
-            let read_only = self.own.settings.hot().is_read_only;
+            let read_only = self.own.settings.hot().is_read_only || self.own.engine.is_standby();
             Begin { isolation: self.own.settings.hot().isolation, read_only, newest: true }
         } else {
             self.begin_of_block()
         };
         if begin.read_only {
-            let message = "cannot execute COPY FROM in a read-only transaction";
-            return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
+            return Err(self.own.refusal("cannot execute COPY FROM in a read-only transaction".to_owned()));
         }
+        self.own.expect_room()?;
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
         if let Some(Relation::View(view)) = self.relation_named(name)? {

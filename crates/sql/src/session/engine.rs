@@ -6,6 +6,8 @@
 //! that uses a value follows it in the log, so if that is durable, the block is, too. After a crash
 //! the rest of a block is skipped.
 //!
+//! On a standby nothing of that is kept in memory: its commits come from elsewhere.
+//!
 //! Sequences that a transaction creates, changes or restarts are private until it commits: see
 //! [`sequences`](super::sequences).
 
@@ -51,6 +53,20 @@ pub struct Engine {
     memory: Arc<EngineMemory>,
     /// Which rewrites plans are made with.
     rewrites: AtomicU8,
+    /// An [`Access`].
+    access: AtomicU8,
+}
+
+/// What sessions may do with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Access {
+    /// All that their roles may.
+    Full = 0,
+    /// Read: another machine leads the database, and its commits come from there.
+    Standby = 1,
+    /// Read: those that have to agree on commits have no room for more.
+    NoRoom = 2,
 }
 
 /// Where a sequence stands.
@@ -100,7 +116,24 @@ impl Engine {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
         let memory = Arc::new(EngineMemory::new(database.path(), total));
         let local = LocalStore::new(database);
-        Self::open_on(Arc::new(local.clone()), Some(local), name, memory)
+        Self::open_on(Arc::new(local.clone()), Some(local), name, memory, Access::Full)?
+            .ok_or_else(|| Error::internal("a new database has no catalogue"))
+    }
+
+    /// The same for a database of which other machines have copies, by its name. `None` for a
+    /// standby that has not got the first commit of the database yet, which is the catalogue.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_replica(
+        database: Database,
+        name: &str,
+        total: MemoryTotal,
+        access: Access,
+    ) -> Result<Option<Arc<Self>>> {
+        let memory = Arc::new(EngineMemory::new(database.path(), total));
+        let local = LocalStore::new(database);
+        Self::open_on(Arc::new(local.clone()), Some(local), name.to_owned(), memory, access)
     }
 
     /// The same, on another store than the one on this machine. Temporary files go to `temp_dir`.
@@ -109,7 +142,8 @@ impl Engine {
     /// As [`Engine::open`].
     pub fn open_store(store: Arc<dyn Store>, name: &str, temp_dir: &Path) -> Result<Arc<Self>> {
         let memory = Arc::new(EngineMemory::new(temp_dir, MemoryTotal::default()));
-        Self::open_on(store, None, name.to_owned(), memory)
+        Self::open_on(store, None, name.to_owned(), memory, Access::Full)?
+            .ok_or_else(|| Error::internal("a new database has no catalogue"))
     }
 
     fn open_on(
@@ -117,10 +151,13 @@ impl Engine {
         local: Option<LocalStore>,
         name: String,
         memory: Arc<EngineMemory>,
-    ) -> Result<Arc<Self>> {
+        access: Access,
+    ) -> Result<Option<Arc<Self>>> {
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         let catalog = if fetched_now(|| Catalog::exists(&mut *txn))? {
             fetched_now(|| Catalog::load(&mut *txn))?
+        } else if access == Access::Standby {
+            return Ok(None);
         } else {
             drop(txn);
             let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
@@ -128,7 +165,7 @@ impl Engine {
             txn.commit().in_sql()?.wait().in_sql()?;
             catalog
         };
-        Ok(Arc::new(Self {
+        Ok(Some(Arc::new(Self {
             store,
             local,
             catalog_version: AtomicU64::new(catalog.version),
@@ -141,7 +178,30 @@ impl Engine {
             recipes: Recipes::default(),
             memory,
             rewrites: AtomicU8::new(Rewrites::Paying as u8),
-        }))
+            access: AtomicU8::new(access as u8),
+        })))
+    }
+
+    /// Sets what sessions may do from now on. A standby may become one that is written to; the
+    /// other way, sessions and this engine have to end, since it knows where sequences stand.
+    pub fn set_access(&self, access: Access) {
+        self.access.store(access as u8, Ordering::Release);
+    }
+
+    /// What sessions may do.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        match self.access.load(Ordering::Acquire) {
+            0 => Access::Full,
+            1 => Access::Standby,
+            _ => Access::NoRoom,
+        }
+    }
+
+    /// Whether another machine leads the database.
+    #[must_use]
+    pub fn is_standby(&self) -> bool {
+        self.access() == Access::Standby
     }
 
     /// Calls `hook` before a commit or a rollback of thousands of changes, on the thread that
@@ -226,6 +286,10 @@ impl Engine {
 
     /// Where a sequence stands for all sessions.
     pub(crate) fn place(&self, sequence: &Sequence) -> Result<SequencePlace> {
+        if self.is_standby() {
+            let (value, called) = self.state_on_disk(sequence)?;
+            return Ok(SequencePlace { value, called });
+        }
         let mut counters = self.sequences.lock();
         let counter = self.counter(&mut counters, sequence)?;
         Ok(SequencePlace { value: counter.value, called: counter.called })
@@ -240,6 +304,9 @@ impl Engine {
 
     /// A sequence's value, and whether it has given it.
     pub(crate) fn sequence_state(&self, sequence: &Sequence) -> Result<(i64, bool)> {
+        if self.is_standby() {
+            return self.state_on_disk(sequence);
+        }
         let mut counters = self.sequences.lock();
         let counter = self.counter(&mut counters, sequence)?;
         Ok((counter.value, counter.called))
@@ -282,6 +349,11 @@ impl Engine {
         }
     }
 
+    /// The state on disk; that of a new sequence if there is none.
+    fn state_on_disk(&self, sequence: &Sequence) -> Result<(i64, bool)> {
+        Ok(self.read_state(sequence)?.unwrap_or((sequence.start, false)))
+    }
+
     fn write_state(&self, id: ObjectId, value: i64, called: bool) -> Result<()> {
         let bytes = SequencePlace { value, called }.to_bytes();
         let mut txn = self.store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
@@ -300,7 +372,7 @@ impl Engine {
         Ok(match counters.entry(sequence.id) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let (value, called) = self.read_state(sequence)?.unwrap_or((sequence.start, false));
+                let (value, called) = self.state_on_disk(sequence)?;
                 entry.insert(Counter { value, called, left: 0, increment: sequence.increment })
             }
         })

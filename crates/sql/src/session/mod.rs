@@ -74,7 +74,7 @@ use block::Block;
 pub use copy::{Awaited, Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
 pub use drive::{Answer, rows_of_tag};
-pub use engine::Engine;
+pub use engine::{Access, Engine};
 use named_cursor::OpenCursor;
 pub use named_cursor::with_count;
 use own::Own;
@@ -197,6 +197,7 @@ impl Session {
             own_sequences: HashMap::new(),
             read_only: false,
             deferral: deferral::Deferral::default(),
+            last_commit: None,
             engine: Arc::clone(engine),
             capabilities: engine.store.capabilities(),
         };

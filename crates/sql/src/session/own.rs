@@ -9,6 +9,7 @@ use colibri_catalog::{
     cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId},
     parse_name,
 };
+use colibri_storage::TxnId;
 use colibri_txn::{Capabilities, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use compact_str::CompactString;
@@ -16,11 +17,14 @@ use compact_str::CompactString;
 use super::activity::Presence;
 use super::advisory::{self, Advisory};
 use super::deferral::Deferral;
-use super::engine::Engine;
+use super::engine::{Access, Engine};
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
 use crate::exec::{Deferred, SessionCalls};
 use crate::surroundings::SearchPath;
+
+/// The number of a database that is open without a server.
+const DATABASE_ALONE: u32 = 5;
 
 /// The state of a session besides its transaction.
 pub(super) struct Own {
@@ -64,6 +68,8 @@ pub(super) struct Own {
     /// Whether the current statement may not write.
     pub(super) read_only: bool,
     pub(super) deferral: Deferral,
+    /// The session's last commit.
+    pub(super) last_commit: Option<TxnId>,
 }
 
 impl Own {
@@ -79,7 +85,42 @@ impl Own {
             is_superuser: self.authority.is_superuser(),
             modes: self.modes,
             session_user: &self.session_name,
+            is_standby: self.engine.is_standby(),
         }
+    }
+
+    /// Names the session's last commit, for `colibri.read_after` on another machine.
+    fn commit_token(&self) -> Datum {
+        let Some(txn) = self.last_commit else { return Datum::Null };
+        Datum::text(&format!("{}/{:x}", self.database_number(), txn.0))
+    }
+
+    /// The number of the session's database.
+    pub(super) fn database_number(&self) -> u32 {
+        let all = self.cluster.as_ref().map(|cluster| cluster.databases()).unwrap_or_default();
+        let own = all.iter().find(|database| database.name == self.engine.name());
+        own.map_or(DATABASE_ALONE, |database| database.oid)
+    }
+
+    /// Refuses a statement that writes.
+    pub(super) fn refusal(&self, message: String) -> Error {
+        let error = Error::new(SqlState::READ_ONLY_TRANSACTION, message);
+        if !self.engine.is_standby() {
+            return error;
+        }
+        match self.cluster.as_ref().and_then(|cluster| cluster.leader_of(self.engine.name())) {
+            Some(leader) => error.hint(format!("This server is a standby. {leader} leads the database.")),
+            None => error.hint("This server is a standby, and no server leads the database now."),
+        }
+    }
+
+    /// Refuses a statement that writes where those that have to agree on commits have no room.
+    pub(super) fn expect_room(&self) -> Result<()> {
+        if self.engine.access() != Access::NoRoom {
+            return Ok(());
+        }
+        Err(Error::new(SqlState::DISK_FULL, "the cluster's log has no room: nothing can be written until it has")
+            .hint("Nine tenths of etcd's quota are used. Compact and defragment etcd, or raise its quota (--quota-backend-bytes)."))
     }
 
     /// `set_config` with its arguments; gives the setting's new value.
@@ -255,6 +296,7 @@ impl SessionCalls for Own {
                 None => Datum::Null,
             },
             "version" => Datum::text(super::VERSION),
+            "colibri_commit_token" => self.commit_token(),
             "pg_backend_pid" => Datum::Int(self.number.into()),
             "current_setting" if matches!(args.get(1), Some(Datum::Null)) => Datum::Null,
             "current_setting" => match self.show(text(0)) {

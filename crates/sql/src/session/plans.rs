@@ -254,6 +254,11 @@ impl Prepared {
         self.writes
     }
 
+    /// Whether it changes what belongs to the server and not to the database.
+    pub(super) fn is_of_server(&self) -> bool {
+        matches!(&self.command, Command::Admin(statement) if admin::is_of_server(statement))
+    }
+
     /// Whether it is nothing but blanks and comments.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use colibri_catalog::{ObjectId, Sequence, catalog_space, sequence_state_key, store_error::InSql as _};
 use colibri_txn::Transaction;
-use colibri_types::{Error, Result, SqlState};
+use colibri_types::Result;
 use parking_lot::Mutex;
 
 use super::engine::{SequencePlace, after, check_value};
@@ -58,8 +58,7 @@ impl Own {
         if !self.read_only {
             return Ok(());
         }
-        let message = format!("cannot execute {function}() in a read-only transaction");
-        Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message))
+        Err(self.refusal(format!("cannot execute {function}() in a read-only transaction")))
     }
 
     /// `nextval`

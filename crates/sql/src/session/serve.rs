@@ -10,6 +10,7 @@ use colibri_syntax::Statement;
 use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::plans::Command;
+use super::settings::ReadAfter;
 use super::step::Stage;
 use super::{Prepared, Running, Session, TransactionState};
 use crate::admin;
@@ -42,6 +43,12 @@ pub struct Notice {
     pub severity: Severity,
     /// The message.
     pub report: Error,
+}
+
+fn bad_token(what: &str) -> Error {
+    let hint =
+        "SELECT colibri_commit_token() gives the token of a session's last commit. RESET colibri.read_after ends this.";
+    Error::new(SqlState::BAD_PARAMETER, format!("the value of colibri.read_after {what}")).hint(hint)
 }
 
 /// The most notices that are kept until they are taken.
@@ -213,6 +220,34 @@ impl Session {
     #[must_use]
     pub fn time_limit(&self, setting: &str) -> Option<Duration> {
         self.own.settings.duration(setting)
+    }
+
+    /// The transaction that `colibri.read_after` asks for, while the next transaction would not see
+    /// it.
+    ///
+    /// # Errors
+    /// 22023 if the setting is no token, or one of another database.
+    pub fn is_to_see(&self) -> Result<Option<colibri_storage::TxnId>> {
+        let ReadAfter::Txn { database, txn } = self.own.settings.hot().read_after else {
+            return match self.own.settings.hot().read_after {
+                ReadAfter::Unknown => Err(bad_token("is no token of a commit")),
+                _ => Ok(None),
+            };
+        };
+        if self.txn.is_some() {
+            return Ok(None);
+        }
+        if database != self.own.database_number() {
+            return Err(bad_token("is of another database"));
+        }
+        let sees = self.own.engine.local_store().map(|store| store.database().readable_txn());
+        Ok(sees.filter(|sees| sees.0 < txn).map(|_| colibri_storage::TxnId(txn)))
+    }
+
+    /// Whether the next transaction may have to wait: see [`Session::is_to_see`].
+    #[must_use]
+    pub fn reads_after_a_commit(&self) -> bool {
+        self.own.settings.hot().read_after != ReadAfter::None
     }
 
     /// A number that changes whenever settings may have changed.

@@ -626,8 +626,8 @@ impl Session {
 
     /// Begins a statement, which may be all there is to do.
     fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
-        let read_only =
-            if running.implicit { self.own.settings.hot().is_read_only } else { self.block.modes.read_only };
+        let is_asked = if running.implicit { self.own.settings.hot().is_read_only } else { self.block.modes.read_only };
+        let read_only = is_asked || self.own.engine.is_standby();
         self.own.read_only = read_only;
         if let Command::Control(statement) = &running.prepared.command {
             if let Some(what) = self.ends_open_block(statement) {
@@ -668,13 +668,15 @@ impl Session {
             self.begin_txn(begin, self.env.statement_us)?;
         }
         self.check_age()?;
-        if begin.read_only && does.writes {
-            let message = format!("cannot execute {} in a read-only transaction", does.tag());
-            return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
+        // What belongs to the server and not to the database can be changed on a standby as well.
+        if begin.read_only && does.writes && (is_asked || !does.is_of_server()) {
+            return Err(self.own.refusal(format!("cannot execute {} in a read-only transaction", does.tag())));
         }
         if let (true, Some(clause)) = (begin.read_only, does.row_lock) {
-            let message = format!("cannot execute SELECT {clause} in a read-only transaction");
-            return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
+            return Err(self.own.refusal(format!("cannot execute SELECT {clause} in a read-only transaction")));
+        }
+        if does.writes {
+            self.own.expect_room()?;
         }
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement().in_sql()?;

@@ -332,3 +332,31 @@ fn a_database_that_waits_for_no_agreement_is_noticed() {
     };
     assert!(is_noticed("what is seen was agreed on"));
 }
+
+#[test]
+fn a_copy_goes_on_with_the_log_and_a_plain_backup_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, proposed) = open(&dir.path().join("leader"));
+    let ticket = put(&db, "a", "1");
+    db.agree(ticket.txn()).unwrap();
+    let (mut copy, mut plain) = (Vec::new(), Vec::new());
+    db.backup_replica(&mut copy).unwrap();
+    db.backup(None, &mut plain).unwrap();
+    let ticket = put(&db, "b", "2");
+    db.agree(ticket.txn()).unwrap();
+    let next = proposed.records().pop().unwrap();
+    let at = dir.path().join("copy");
+    crate::restore_replica(Box::new(std::io::Cursor::new(copy.clone())), &at).unwrap();
+    let (follower, _) = open(&at);
+    follower.apply([&next[..]]).unwrap();
+    assert_eq!((seen(&follower), follower.chain()), (seen(&db), db.chain()));
+    let at = dir.path().join("plain");
+    crate::restore(&mut [Box::new(std::io::Cursor::new(plain))], &at).unwrap();
+    let (follower, _) = open(&at);
+    assert!(matches!(follower.apply([&next[..]]), Err(Error::Diverged { .. })));
+    // A copy that was cut short is none.
+    let at = dir.path().join("cut");
+    let cut = copy[..copy.len() - 9].to_vec();
+    assert!(crate::restore_replica(Box::new(std::io::Cursor::new(cut)), &at).is_err());
+    assert!(!at.join("data").exists());
+}

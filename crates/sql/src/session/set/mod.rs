@@ -260,6 +260,12 @@ impl Session {
     }
 
     fn set_read_only(&mut self, read_only: bool) -> Result<()> {
+        if !read_only && self.own.engine.is_standby() {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot set transaction read-write mode during recovery",
+            ));
+        }
         if !read_only && self.block.modes.read_only {
             if !self.block.savepoints.is_empty() {
                 return Err(active("cannot set transaction read-write mode inside a read-only transaction"));

@@ -104,6 +104,8 @@ pub(super) const KNOWN: &[Known] = &[
     known("client_min_messages", "notice", Kind::OneOf(CLIENT_MESSAGES, &[])),
     known("colibri.batch_after", "10", Kind::Integer(0, INT_MAX, Unit::Ms)),
     known("colibri.priority", "user", Kind::OneOf(&["user", "batch"], &[])),
+    known("colibri.read_after", "", Kind::Text),
+    known("colibri.reads", "current", Kind::OneOf(&["current", "agreed"], &[])),
     known("commit_delay", "0", Kind::Integer(0, 100000, Unit::None)).superuser(),
     known("commit_siblings", "5", Kind::Integer(0, 1000, Unit::None)),
     known("constraint_exclusion", "partition", Kind::OneOf(&["partition", "on", "off"], &[])),

@@ -56,6 +56,33 @@ pub(crate) struct Around<'a> {
     pub(crate) modes: Option<Modes>,
     /// The session's user.
     pub(crate) session_user: &'a str,
+    /// Whether another machine leads the database.
+    pub(crate) is_standby: bool,
+}
+
+/// What `colibri.read_after` says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ReadAfter {
+    /// Nothing.
+    #[default]
+    None,
+    /// Reads have to see this transaction of this database.
+    Txn { database: u32, txn: u64 },
+    /// It is no token.
+    Unknown,
+}
+
+impl ReadAfter {
+    fn of(token: &str) -> Self {
+        let parts = token.split_once('/');
+        let numbers =
+            parts.and_then(|(database, txn)| Some((database.parse().ok()?, u64::from_str_radix(txn, 16).ok()?)));
+        match numbers {
+            _ if token.is_empty() => Self::None,
+            Some((database, txn)) => Self::Txn { database, txn },
+            None => Self::Unknown,
+        }
+    }
 }
 
 /// The modes of a transaction, as SET TRANSACTION names them.
@@ -157,6 +184,8 @@ pub(crate) struct Hot {
     pub(crate) memory: MemoryLimits,
     /// `statement_timeout`
     pub(crate) statement_timeout: Option<Duration>,
+    /// `colibri.read_after`
+    pub(crate) read_after: ReadAfter,
 }
 
 impl Hot {
@@ -248,6 +277,7 @@ impl Settings {
             is_deferrable: self.raw("default_transaction_deferrable") == Some("on"),
             memory: self.memory_limits(),
             statement_timeout: self.duration("statement_timeout"),
+            read_after: ReadAfter::of(self.text("colibri.read_after")),
         };
     }
 
@@ -292,6 +322,11 @@ impl Settings {
 
     /// A value as it is stored, and its source; `None` if there is no such setting.
     fn given(&self, name: &str, around: &Around<'_>) -> Option<(String, Source)> {
+        if around.is_standby
+            && ["default_transaction_read_only", "in_hot_standby", "transaction_read_only"].contains(&name)
+        {
+            return Some(("on".to_owned(), Source::By(DefaultBy::Server)));
+        }
         if let Some(modes) = mode_shown(name, around.modes.unwrap_or_else(|| self.hot.modes())) {
             return Some((modes.to_owned(), Source::Default));
         }
@@ -564,7 +599,8 @@ pub(crate) fn for_catalog(env: &colibri_types::Env) -> Vec<Listed> {
     let names = env.names();
     let is_superuser = names.authority.as_ref().is_none_or(|authority| authority.is_superuser());
     let (server, modes) = (names.cluster.as_deref(), names.modes);
-    names.settings.listed(&Around { server, is_superuser, modes, session_user: &env.user })
+    let is_standby = names.engine.as_ref().is_some_and(|engine| engine.is_standby());
+    names.settings.listed(&Around { server, is_superuser, modes, session_user: &env.user, is_standby })
 }
 
 #[cfg(test)]

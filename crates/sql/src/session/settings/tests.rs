@@ -6,7 +6,8 @@ use super::*;
 use crate::exec::MemoryLimits;
 
 /// Without a server the user is a superuser.
-const ALONE: Around<'static> = Around { server: None, is_superuser: true, modes: None, session_user: "me" };
+const ALONE: Around<'static> =
+    Around { server: None, is_superuser: true, modes: None, session_user: "me", is_standby: false };
 
 fn set(settings: &mut Settings, name: &str, value: &str) {
     settings.set(name, Some(value), false, true).unwrap();

@@ -22,6 +22,10 @@ const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
 const NOTHING: Eval = |_, _| Ok(Datum::Null);
 
+fn is_standby(_: &[&Datum], env: &Env) -> Result<Datum> {
+    Ok(Datum::Bool(env.names().engine.as_ref().is_some_and(|engine| engine.is_standby())))
+}
+
 fn number(value: &Datum) -> Result<ObjectId> {
     Ok(int(value)? as u32)
 }
@@ -267,7 +271,7 @@ pub(super) const TABLE: &[Function] = &[
     // No function is written in SQL.
     f("pg_get_function_sqlbody", &[Oid], Text, |_, _| Ok(Datum::Null)).stable(),
     f("pg_tablespace_location", &[Oid], Text, |_, _| Ok(Datum::text(""))).stable(),
-    f("pg_is_in_recovery", &[], Bool, NO).stable(),
+    f("pg_is_in_recovery", &[], Bool, is_standby).stable(),
     f("pg_is_wal_replay_paused", &[], Bool, NO).stable(),
     f("pg_my_temp_schema", &[], Oid, |_, _| Ok(Datum::Int(0))).stable(),
     f("pg_is_other_temp_schema", &[Oid], Bool, NO).stable(),

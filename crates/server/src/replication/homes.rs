@@ -1,0 +1,334 @@
+//! Which node should lead a database, and what a node does to bring that about.
+//!
+//! The *home* of a database is the node that an administrator has named (`colibri cluster move`),
+//! while that is a member; else the member that comes first by a hash of the node's name and the
+//! database's number. So leaders spread over the nodes, a node that goes leaves its databases to
+//! all others, and a node that comes back gets its own ones again.
+//!
+//! - A database that nobody leads is taken by its home.
+//! - A leader hands a database over when its home is another member, which holds the log nearly to
+//!   its end, some seconds after the members or the database have changed.
+//! - A node that lacks a database, or what was committed while it was away, opens it once.
+//!
+//! Invariant: nothing is asked of the service here while members, leaders and databases stay as
+//! they are and none of those that this node leads is open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use colibri_replica::{
+    Campaign, Compaction, Compactor, Database, Leadership, Level, Node, NodeId, Reservation, Resigned, Trimmed,
+};
+
+use super::wait::race;
+use super::{KnownDatabase, Replication};
+
+/// How long members have to stay as they are before a leader hands a database over.
+const SETTLE: Duration = Duration::from_secs(5);
+/// How long a database may have no leader before its home takes it: who has it open takes it at
+/// once.
+const LEADERLESS: Duration = Duration::from_millis(500);
+/// A home that is further behind than so many entries of the log does not get its database yet.
+const BEHIND_MAX: u64 = 64;
+/// The pause between looks at etcd while a database that this node leads is open.
+const LOOK: Duration = Duration::from_secs(5);
+/// The same while etcd is half full.
+const LOOK_CLOSELY: Duration = Duration::from_secs(1);
+/// Databases that are opened together for what is missing here.
+const REFRESHED_TOGETHER_MAX: usize = 16;
+/// Trimmed bytes after which etcd is compacted.
+const COMPACT_EVERY_BYTES: u64 = 16 << 20;
+
+/// The node that should lead a database.
+pub(crate) fn home_of<'n>(database: &KnownDatabase, members: &'n [Node]) -> Option<&'n NodeId> {
+    let named = members.iter().find(|member| Some(member.id.as_str()) == database.home.as_deref());
+    let first = || members.iter().max_by_key(|member| (weight(database.oid, &member.id), &member.id));
+    named.or_else(first).map(|member| &member.id)
+}
+
+/// FNV-1a, with the bits mixed at the end. All nodes compute the same.
+fn weight(oid: u32, node: &NodeId) -> u64 {
+    let bytes = oid.to_le_bytes().into_iter().chain(node.as_str().bytes());
+    let sum = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mixed = (sum ^ (sum >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed ^ (mixed >> 33)
+}
+
+/// What is known from one round to the next.
+struct Round {
+    members: BTreeSet<NodeId>,
+    /// Since when members are these.
+    since: Instant,
+    leaderless: BTreeMap<u32, Instant>,
+    /// Databases that were looked at for what is missing here.
+    refreshed: BTreeSet<u32>,
+    looked: Option<Instant>,
+    level: Level,
+    compactor: Compactor,
+}
+
+impl Round {
+    /// The pause between looks at etcd.
+    fn look(&self) -> Duration {
+        if self.level == Level::Ample { LOOK } else { LOOK_CLOSELY }
+    }
+}
+
+impl Replication {
+    pub(super) async fn keep_homes(self: &Arc<Self>) {
+        let mut round = Round {
+            members: BTreeSet::new(),
+            since: Instant::now(),
+            leaderless: BTreeMap::new(),
+            refreshed: BTreeSet::new(),
+            looked: None,
+            level: Level::Ample,
+            compactor: Compactor::new(&self.cluster, COMPACT_EVERY_BYTES),
+        };
+        while !self.is_ending() {
+            let seen = self.news.count();
+            let pause = self.look_round(&mut round).await;
+            match pause {
+                Some(pause) => _ = race(self.sleep(pause), self.news.wait(seen)).await,
+                None => self.news.wait(seen).await,
+            }
+        }
+    }
+
+    /// Does what there is to do; gives when to look again though nothing has changed.
+    async fn look_round(self: &Arc<Self>, round: &mut Round) -> Option<Duration> {
+        let listener = self.listener()?;
+        let databases = listener.databases();
+        let members = self.members();
+        let ids: BTreeSet<NodeId> = members.iter().map(|member| member.id.clone()).collect();
+        if ids != round.members {
+            (round.members, round.since) = (ids, Instant::now());
+        }
+        self.remove_dropped(&databases);
+        let mut pause: Option<Duration> = None;
+        let mut again_in = |time: Duration| pause = Some(pause.map_or(time, |pause| pause.min(time)));
+        if !members.iter().any(|member| member.id == self.node.id) {
+            return pause;
+        }
+        let settled_for = round.since.elapsed();
+        for database in &databases {
+            let db = database.db();
+            let home = home_of(database, &members);
+            let is_home = home == Some(&self.node.id);
+            if self.leader(&db).is_some() {
+                round.leaderless.remove(&database.oid);
+            } else if is_home {
+                let since = *round.leaderless.entry(database.oid).or_insert_with(Instant::now);
+                let is_running = listener.keeper_of(database.oid).is_some_and(|keeper| keeper.is_running());
+                if since.elapsed() < LEADERLESS || !is_running && !self.take(database).await {
+                    again_in(LEADERLESS);
+                }
+            }
+            if self.has_leadership(&db) && !is_home && home.is_some() {
+                // The administrator's choice need not wait.
+                let is_named = home.map(NodeId::as_str) == database.home.as_deref();
+                if !is_named && settled_for < SETTLE {
+                    again_in(SETTLE - settled_for);
+                } else if let Some(home) = home
+                    && !self.hand_to(database, home).await
+                {
+                    again_in(Duration::from_secs(1));
+                }
+            }
+            if !round.refreshed.contains(&database.oid) {
+                match self.refresh(database).await {
+                    true => _ = round.refreshed.insert(database.oid),
+                    false => again_in(Duration::from_secs(1)),
+                }
+            }
+            if self.is_ending() {
+                return None;
+            }
+        }
+        if round.level != Level::Ample || listener.keepers().iter().any(|keeper| keeper.leads()) {
+            self.look_at_service(round).await;
+            again_in(round.look());
+        }
+        pause
+    }
+
+    /// Takes the leadership of a closed database. True if somebody leads it now.
+    async fn take(&self, database: &KnownDatabase) -> bool {
+        let db = database.db();
+        match self.membership().campaign(&db, Reservation::Ignore).await {
+            Ok(Campaign::Elected(_)) => self.make_catalogue(database).await,
+            Ok(Campaign::Led(leader)) => {
+                self.note_leader(&db, leader);
+                true
+            }
+            Ok(Campaign::Reserved(_)) | Err(_) => false,
+        }
+    }
+
+    /// Opens a database once whose log is empty: its leader makes the catalogue, without which no
+    /// standby serves sessions. True if it is opened, or need not be.
+    async fn make_catalogue(&self, database: &KnownDatabase) -> bool {
+        let db = database.db();
+        let Ok(range) = self.cluster.log_range(&db).await else { return false };
+        if range.end == self.cluster.start(&db)
+            && let Some(keeper) = self.listener().and_then(|listener| listener.keeper_of(database.oid))
+        {
+            keeper.ask_for();
+        }
+        true
+    }
+
+    /// Hands a database over to its home, if that is near enough to the log's end. True if it was.
+    async fn hand_to(&self, database: &KnownDatabase, home: &NodeId) -> bool {
+        let db = database.db();
+        let Ok(range) = self.cluster.log_range(&db).await else { return false };
+        let Ok(bases) = self.cluster.bases(&db).await else { return false };
+        let base = bases.bases.iter().find(|base| base.node.id == *home);
+        let begins_anew = range.end == self.cluster.start(&db) && database.origin.is_none();
+        let is_near = base.is_some_and(|base| range.end.next.0.saturating_sub(base.covers.next.0) <= BEHIND_MAX);
+        if !begins_anew && !is_near {
+            return false;
+        }
+        let keeper = self.listener().and_then(|listener| listener.keeper_of(database.oid));
+        let replica = keeper.as_ref().and_then(|keeper| keeper.replica().filter(|_| keeper.leads()));
+        let handed_over = match replica {
+            Some(replica) => replica.hand_over(Some(home.clone())).await.is_ok(),
+            // It is being opened or closed here.
+            None if keeper.is_some_and(|keeper| keeper.is_running()) => false,
+            None => self.resign_closed(&db, home).await,
+        };
+        if handed_over {
+            self.log.info("handed_over", &[("database", &database.name), ("to", home)]);
+        }
+        handed_over
+    }
+
+    /// Gives up a leadership whose database is closed.
+    async fn resign_closed(&self, db: &Database, home: &NodeId) -> bool {
+        let membership = self.membership();
+        let Ok(Campaign::Elected(leadership)) = membership.campaign(db, Reservation::Heed).await else { return false };
+        let resigned: Result<Resigned, _> = Leadership::resign(&leadership, Some(home)).await;
+        matches!(resigned, Ok(Resigned::Done | Resigned::WasOver))
+    }
+
+    /// Opens a database once if this node lacks it, or a part of its log. True if that needs not be
+    /// looked at again.
+    async fn refresh(&self, database: &KnownDatabase) -> bool {
+        let db = database.db();
+        let Ok(range) = self.cluster.log_range(&db).await else { return false };
+        let has_data = self.path_of(database.oid).join("data").exists();
+        let is_complete = if range.end == self.cluster.start(&db) {
+            has_data || database.origin.is_none()
+        } else {
+            let Ok(bases) = self.cluster.bases(&db).await else { return false };
+            let own = bases.bases.iter().find(|base| base.node.id == self.node.id);
+            has_data && own.is_some_and(|base| base.covers.next == range.end.next)
+        };
+        if is_complete {
+            return true;
+        }
+        let Some(listener) = self.listener() else { return true };
+        if listener.keepers().iter().filter(|keeper| keeper.is_running()).count() >= REFRESHED_TOGETHER_MAX {
+            return false;
+        }
+        if let Some(keeper) = listener.keeper_of(database.oid) {
+            keeper.run();
+        }
+        true
+    }
+
+    /// Removes copies of databases that were dropped.
+    fn remove_dropped(&self, databases: &[KnownDatabase]) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            let Some(oid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            if databases.iter().any(|database| database.oid == oid) {
+                continue;
+            }
+            // Whoever has it open is about to close it.
+            let locked = colibri_sql::DirectoryLock::for_sql(&entry.path());
+            if locked.is_ok()
+                && let Err(error) = super::keeper::remove_dir(&entry.path())
+            {
+                self.log.error("cannot_remove", &[("dir", &entry.path().display()), ("error", &error)]);
+            }
+        }
+    }
+
+    /// How full etcd is, and its compaction.
+    async fn look_at_service(&self, round: &mut Round) {
+        if round.looked.is_some_and(|looked| looked.elapsed() < round.look()) {
+            return;
+        }
+        round.looked = Some(Instant::now());
+        if let Some(listener) = self.listener() {
+            listener
+                .keepers()
+                .iter()
+                .filter_map(|keeper| keeper.replica())
+                .for_each(|replica| self.note_trimmed(&replica));
+        }
+        let bytes = self.trimmed_bytes.swap(0, Ordering::Relaxed);
+        let is_due = round.compactor.note(Trimmed::Done { bytes });
+        if let Ok((_, usage)) = self.cluster.health(self.quota_bytes).await {
+            if usage.level != round.level {
+                let used = format!("{} of {} bytes", usage.bytes, usage.quota_bytes);
+                let fields: [(&str, &dyn std::fmt::Display); 2] = [("used", &used), ("defragment", &usage.defragment)];
+                match usage.level {
+                    Level::Ample => self.log.info("etcd_has_room", &fields),
+                    Level::Half => self.log.warn("etcd_half_full", &fields),
+                    Level::Full => self.log.error("etcd_full", &fields),
+                }
+                round.level = usage.level;
+                self.level.store(usage.level as u8, Ordering::Release);
+                let keepers = self.listener().map(|listener| listener.keepers()).unwrap_or_default();
+                keepers.iter().for_each(|keeper| keeper.renew_access());
+            }
+            if (is_due || usage.level != Level::Ample && bytes > 0)
+                && let Ok(Compaction::Done(revision)) = round.compactor.run().await
+            {
+                self.log.info("etcd_compacted", &[("revision", &revision.0)]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn members(names: &[&str]) -> Vec<Node> {
+        let member = |name: &&str| Node { id: NodeId::new(name).unwrap(), address: String::new() };
+        names.iter().map(member).collect()
+    }
+
+    fn database(oid: u32) -> KnownDatabase {
+        KnownDatabase { oid, name: oid.to_string(), origin: None, home: None }
+    }
+
+    #[test]
+    fn leaders_spread_and_only_those_of_a_node_that_goes_move() {
+        let (three, two) = (members(&["n1", "n2", "n3"]), members(&["n1", "n3"]));
+        let mut counts = BTreeMap::new();
+        for oid in 16_384..17_384 {
+            let home = home_of(&database(oid), &three).unwrap();
+            *counts.entry(home.clone()).or_insert(0) += 1;
+            let without = home_of(&database(oid), &two).unwrap();
+            assert!(home.as_str() == "n2" || home == without, "{oid} stays");
+        }
+        assert!(counts.len() == 3 && counts.values().all(|count| (250..420).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_named_home_counts_while_it_is_a_member() {
+        let named = KnownDatabase { home: Some("n2".to_owned()), ..database(5) };
+        assert_eq!(home_of(&named, &members(&["n1", "n2", "n3"])).unwrap().as_str(), "n2");
+        let others = members(&["n1", "n3"]);
+        assert_eq!(home_of(&named, &others), home_of(&database(5), &others));
+        assert_eq!(home_of(&named, &[]), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! Waiting without a runtime: threads of the cluster run futures of `colibri-replica`, and tasks
+//! wait for what these threads do.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use parking_lot::Mutex;
+
+/// Runs a future in this thread, which sleeps while the future waits.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark {
+        thread: Thread,
+        /// What the future calls may park the thread as well, and take its token.
+        is_woken: AtomicBool,
+    }
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.is_woken.store(true, Ordering::SeqCst);
+            self.thread.unpark();
+        }
+    }
+    let unpark = Arc::new(Unpark { thread: std::thread::current(), is_woken: AtomicBool::new(false) });
+    let waker = Arc::clone(&unpark).into();
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+        while !unpark.is_woken.swap(false, Ordering::SeqCst) {
+            std::thread::park();
+        }
+    }
+}
+
+/// Which of two futures was first.
+pub(crate) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+/// Runs two futures until one has ended. The other one is dropped.
+pub(crate) async fn race<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> Either<A, B> {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    poll_fn(|context| {
+        if let Poll::Ready(value) = first.as_mut().poll(context) {
+            return Poll::Ready(Either::First(value));
+        }
+        second.as_mut().poll(context).map(Either::Second)
+    })
+    .await
+}
+
+/// An event that can happen many times, and any number of tasks that wait for the next time.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    given: AtomicU64,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Signal {
+    pub(crate) fn give(&self) {
+        // Pairs with the load after the waker is stored.
+        self.given.fetch_add(1, Ordering::SeqCst);
+        let wakers = std::mem::take(&mut *self.wakers.lock());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// How often the event has happened.
+    pub(crate) fn count(&self) -> u64 {
+        self.given.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the event has happened more often than that.
+    pub(crate) async fn wait(&self, seen: u64) {
+        poll_fn(|context| {
+            if self.count() != seen {
+                return Poll::Ready(());
+            }
+            let mut wakers = self.wakers.lock();
+            if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                wakers.push(context.waker().clone());
+            }
+            drop(wakers);
+            if self.count() != seen { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn all_who_wait_are_woken_and_what_came_before_is_not_waited_for() {
+        let signal = Arc::new(Signal::default());
+        let seen = signal.count();
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let signal = Arc::clone(&signal);
+                std::thread::spawn(move || block_on(signal.wait(seen)))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(20));
+        signal.give();
+        waiting.into_iter().for_each(|thread| thread.join().expect("it was woken"));
+        block_on(signal.wait(seen));
+        let later = block_on(race(signal.wait(seen + 1), async {}));
+        assert!(matches!(later, Either::Second(())));
+    }
+}
