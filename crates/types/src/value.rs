@@ -53,6 +53,8 @@ pub enum Datum {
     Array(Arc<Array>),
     /// A row
     Row(Arc<Row>),
+    /// `jsonb`, as [`crate::jsonb`] has it
+    Jsonb(Arc<[u8]>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);

@@ -127,8 +127,12 @@ fn is_immutable(from: Type, to: Type) -> bool {
         (from, to) if is_number(from) && is_number(to) => true,
         (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
         (from, Type::Bool) => from.is_integer() || is_text(from),
-        (from, to) if is_text(from) => is_text(to) || is_number(to) || to == Type::Uuid,
-        (from, to) if is_text(to) => is_exact(from) || from == Type::Uuid,
+        (from, to) if is_text(from) => {
+            is_text(to) || is_number(to) || matches!(to, Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+        }
+        (from, to) if is_text(to) => is_exact(from) || matches!(from, Type::Uuid | Type::Json | Type::Jsonb),
+        (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
+        (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
         // What an array function gives has its type from there.
         (Type::AnyArray, Type::Array(_)) => true,
