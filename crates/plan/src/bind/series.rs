@@ -37,6 +37,13 @@ impl Binder<'_> {
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
+        if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
+            return Ok(from);
+        }
+        if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
+        }
         if let Some(table) = self.builtin.tables.function(&function).filter(|_| args.is_empty() && !numbered) {
             return self.system(table, name, alias, relations);
         }
@@ -55,13 +62,6 @@ impl Binder<'_> {
             let name = ast::Ident::new(function.as_str());
             let plain = ast::TableAlias { explicit: false, name, columns: Vec::new(), at: None };
             return self.lateral(&query, alias.unwrap_or(&plain), relations);
-        }
-        if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
-            return Ok(from);
-        }
-        if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
-            let message = "a column definition list is only allowed for functions returning \"record\"";
-            return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
         }
         // The names before it are in sight, aggregates are not allowed.
         let no_calls = std::mem::replace(&mut self.scope().no_calls, "functions in FROM");

@@ -66,7 +66,7 @@ fn element<'a>(value: &'a Datum, at: &Datum) -> Result<Option<JsonbRef<'a>>> {
 }
 
 fn raw_element<'a>(json: &'a str, at: i64) -> Result<Option<&'a str>> {
-    let list = json_text::elements(json)?;
+    let list = json_text::elements(json, true)?;
     let at = if at < 0 { at + list.len() as i64 } else { at };
     Ok(usize::try_from(at).ok().and_then(|at| list.get(at).copied()))
 }
@@ -173,7 +173,7 @@ fn no_length(is_object: bool) -> Error {
 fn json_length(args: &[&Datum], _: &Env) -> Result<Datum> {
     let json = text(args[0])?;
     match json_text::kind(json) {
-        Kind::Array => Ok(Datum::Int(json_text::elements(json)?.len() as i64)),
+        Kind::Array => Ok(Datum::Int(json_text::elements(json, false)?.len() as i64)),
         kind => Err(no_length(kind == Kind::Object)),
     }
 }

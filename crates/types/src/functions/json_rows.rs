@@ -66,7 +66,9 @@ pub fn json_rows(rows: JsonRows, args: &[Datum], env: &Env) -> Result<Vec<Datum>
             let json = text(value)?;
             let name = if as_text { "json_array_elements_text" } else { "json_array_elements" };
             match json_text::kind(json) {
-                Kind::Array => json_text::elements(json)?.into_iter().map(|json| raw_part(json, as_text)).collect(),
+                Kind::Array => {
+                    json_text::elements(json, as_text)?.into_iter().map(|json| raw_part(json, as_text)).collect()
+                }
                 Kind::Object => wrong(format!("cannot call {name} on a non-array")),
                 _ => wrong(format!("cannot call {name} on a scalar")),
             }
@@ -157,7 +159,7 @@ impl<'s> Source<'s> {
 
     fn elements(self) -> Result<Vec<Self>> {
         Ok(match self {
-            Self::Text(json) => json_text::elements(json)?.into_iter().map(Self::Text).collect(),
+            Self::Text(json) => json_text::elements(json, true)?.into_iter().map(Self::Text).collect(),
             Self::Binary(value) => match value.node()? {
                 Node::Array(list) => list.iter().map(Self::Binary).collect(),
                 _ => Vec::new(),

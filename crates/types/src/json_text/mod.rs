@@ -127,9 +127,10 @@ pub(crate) fn kind(json: &str) -> Kind {
     }
 }
 
-/// The elements of an array, as they are written; nothing, if the text is none.
-pub(crate) fn elements(json: &str) -> Result<Vec<&str>> {
-    let mut lexer = Lexer::new(json, false);
+/// The elements of an array, as they are written; nothing, if the text is none. `decodes` says
+/// whether strings in it must be such as a text can be.
+pub(crate) fn elements(json: &str, decodes: bool) -> Result<Vec<&str>> {
+    let mut lexer = Lexer::new(json, decodes);
     lexer.advance()?;
     let mut list = Vec::new();
     if lexer.token() != Token::ArrayStart {
@@ -159,7 +160,7 @@ pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &str)>> {
 
 /// Calls `each` with a key and a value of an object, both as they are written.
 fn each_member<'t>(json: &'t str, mut each: impl FnMut(&'t str, &'t str) -> Result<()>) -> Result<()> {
-    let mut lexer = Lexer::new(json, false);
+    let mut lexer = Lexer::new(json, true);
     lexer.advance()?;
     if lexer.token() != Token::ObjectStart {
         return Ok(());
@@ -322,8 +323,8 @@ mod tests {
 
     #[test]
     fn parts_are_as_they_are_written() {
-        assert_eq!(elements(" [1 , [2,3],\"a\" ] ").unwrap(), ["1", "[2,3]", "\"a\""]);
-        assert_eq!(elements("{}").unwrap(), [""; 0]);
+        assert_eq!(elements(" [1 , [2,3],\"a\" ] ", true).unwrap(), ["1", "[2,3]", "\"a\""]);
+        assert_eq!(elements("{}", true).unwrap(), [""; 0]);
         assert_eq!(member("{\"a\":1, \"b\": { \"c\" : 2 } , \"a\":3}", "a").unwrap(), Some("3"));
         assert_eq!(member("{\"a\":1, \"b\": { \"c\" : 2 } }", "b").unwrap(), Some("{ \"c\" : 2 }"));
         assert_eq!(string_of("\"a\\u00e9\\ud83d\\ude00\\n\"").unwrap(), "a\u{e9}\u{1f600}\n");

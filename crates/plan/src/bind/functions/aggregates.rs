@@ -194,6 +194,10 @@ impl Binder<'_> {
             let bound = if super::json::AGGREGATES.contains(&name) { super::with_blanks(bound) } else { bound };
             typed.push(self.argument(bound, ty, span)?);
         }
+        if matches!(name, "json_agg" | "jsonb_agg") && types[0] == Type::Unknown {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+        }
         if super::json::AGGREGATES.contains(&name) {
             for ty in types {
                 typed.push(Expr::Const(Datum::Int(known(ty).oid().into())));

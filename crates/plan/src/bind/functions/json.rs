@@ -369,6 +369,10 @@ impl Binder<'_> {
                     let message = "a column definition list is required for functions returning \"record\"";
                     return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
                 }
+                if numbered {
+                    let message = "WITH ORDINALITY cannot be used with a column definition list";
+                    return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
+                }
                 for column in listed {
                     let name = fold(&column.name);
                     let value = |value| Box::new(ast::Expr::Value(ast::Value::with_empty_span(value)));
