@@ -11,7 +11,8 @@ use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::functions::{document, json_item, json_key_of, write_json};
 use crate::interval::Interval;
-use crate::jsonb::{self, Item};
+use crate::json_text;
+use crate::jsonb::Item;
 use crate::numeric::Numeric;
 use crate::operators::compare;
 use crate::pieces::{self, Pace};
@@ -429,7 +430,7 @@ fn add_json(form: JsonForm, out: &mut Option<String>, args: &[&Datum], env: &Env
         }
     }
     if let Some((ty, key)) = key {
-        jsonb::write_quoted(&json_key_of(ty, key, env)?, out)?;
+        json_text::write_quoted(&json_key_of(ty, key, env)?, out)?;
         out.push_str(" : ");
     }
     write_json(ty, value, env, out)

@@ -122,7 +122,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
         }
         Datum::Jsonb(value) => {
             let mut bytes = Key::new();
-            crate::jsonb::encode_key(value, &mut bytes);
+            crate::jsonb::encode_key(value, encode_numeric, &mut bytes);
             encode_bytes(&bytes, out);
         }
         Datum::Array(_) | Datum::Row(_) => debug_assert!(false, "no key has an array or a row"),

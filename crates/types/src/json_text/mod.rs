@@ -256,7 +256,7 @@ pub(crate) fn stripped(json: &str) -> Result<String> {
                     continue;
                 }
                 begin(&mut open, &mut out);
-                crate::jsonb::write_quoted(&key, &mut out)?;
+                write_quoted(&key, &mut out)?;
                 out.push(':');
                 // The value goes without a comma of its own.
                 match lexer.token() {
@@ -282,11 +282,46 @@ pub(crate) fn stripped(json: &str) -> Result<String> {
 fn put_token(lexer: &mut Lexer<'_>, out: &mut String) -> Result<()> {
     if lexer.token() == Token::String {
         let text = lexer.take_string();
-        crate::jsonb::write_quoted(&text, out)?;
+        write_quoted(&text, out)?;
     } else {
         out.push_str(lexer.text());
     }
     lexer.advance()
+}
+
+/// Bytes of a string that are written in one go.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Appends a string in quotes.
+///
+/// # Errors
+/// The statement was cancelled.
+pub(crate) fn write_quoted(text: &str, out: &mut String) -> Result<()> {
+    out.push('"');
+    let mut after = text;
+    while !after.is_empty() {
+        let (piece, behind) = after.split_at(after.floor_char_boundary(PIECE_BYTES));
+        after = behind;
+        pulse::work(piece.len() / 2)?;
+        let mut rest = piece;
+        while let Some(at) = rest.bytes().position(|byte| byte < 32 || byte == b'"' || byte == b'\\') {
+            out.push_str(&rest[..at]);
+            match rest.as_bytes()[at] {
+                b'"' => out.push_str("\\\""),
+                b'\\' => out.push_str("\\\\"),
+                b'\n' => out.push_str("\\n"),
+                b'\r' => out.push_str("\\r"),
+                b'\t' => out.push_str("\\t"),
+                8 => out.push_str("\\b"),
+                12 => out.push_str("\\f"),
+                byte => out.push_str(&format!("\\u{byte:04x}")),
+            }
+            rest = &rest[at + 1..];
+        }
+        out.push_str(rest);
+    }
+    out.push('"');
+    Ok(())
 }
 
 /// What no text can have in it.

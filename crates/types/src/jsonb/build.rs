@@ -7,7 +7,6 @@ use super::{ARRAY, DEPTH_MAX, FALSE, JsonbRef, NULL, NUMBER, OBJECT, STRING, TRU
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::Numeric;
 use crate::pulse;
-use crate::value::Datum;
 
 /// Bytes that the parts of an array or an object have together, at most.
 const BYTES_MAX: usize = (1 << 28) - 1;
@@ -48,14 +47,14 @@ fn too_large(what: &str) -> Error {
 }
 
 impl Item<'_> {
-    /// As a value.
+    /// Its bytes.
     ///
     /// # Errors
     /// 54000 if it is too large, 54001 if it is too deep.
-    pub fn datum(self) -> Result<Datum> {
+    pub fn bytes(self) -> Result<Arc<[u8]>> {
         let mut out = Vec::new();
         self.encode(&mut out)?;
-        Ok(Datum::Jsonb(Arc::from(out)))
+        Ok(Arc::from(out))
     }
 
     /// Appends its bytes; gives how deep it is.

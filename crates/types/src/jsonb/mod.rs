@@ -36,7 +36,7 @@ mod text;
 pub use build::{Item, too_deep};
 pub(crate) use order::compare_nodes;
 pub use order::{compare, encode_key, hash};
-pub use text::{parse, write, write_pretty, write_quoted};
+pub use text::{parse, write, write_pretty};
 
 /// Arrays and objects inside each other, at most.
 pub const DEPTH_MAX: usize = 250;

@@ -16,8 +16,10 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use smallvec::SmallVec;
+
 use super::{JsonbRef, Node};
-use crate::key::{Key, encode_numeric};
+use crate::numeric::Numeric;
 use crate::pulse;
 
 fn node(value: JsonbRef<'_>) -> Node<'_> {
@@ -97,15 +99,20 @@ fn hash_node(value: Node<'_>, hasher: &mut impl Hasher) {
     }
 }
 
+/// Bytes of a key.
+type Key = SmallVec<[u8; 32]>;
+/// Appends the bytes of a number.
+type EncodeNumber = fn(Numeric, &mut Key);
+
 /// Appends what sorts as documents do, not escaped yet.
-pub fn encode_key(bytes: &[u8], out: &mut Key) {
+pub fn encode_key(bytes: &[u8], number: EncodeNumber, out: &mut Key) {
     match node(JsonbRef::new(bytes)) {
         Node::Array(list) if list.is_empty() => out.push(1),
-        value => encode_node(value, out),
+        value => encode_node(value, number, out),
     }
 }
 
-fn encode_node(value: Node<'_>, out: &mut Key) {
+fn encode_node(value: Node<'_>, number: EncodeNumber, out: &mut Key) {
     pulse::note(1);
     match value {
         Node::Null => out.push(2),
@@ -115,20 +122,20 @@ fn encode_node(value: Node<'_>, out: &mut Key) {
         }
         Node::Number(value) => {
             out.push(4);
-            encode_numeric(value, out);
+            number(value, out);
         }
         Node::Bool(value) => out.push(5 + u8::from(value)),
         Node::Array(list) => {
             out.push(7);
             out.extend_from_slice(&(list.len() as u32).to_be_bytes());
-            list.iter().for_each(|value| encode_node(node(value), out));
+            list.iter().for_each(|value| encode_node(node(value), number, out));
         }
         Node::Object(map) => {
             out.push(8);
             out.extend_from_slice(&(map.len() as u32).to_be_bytes());
             for (key, value) in map.iter() {
                 encode_text(key, out);
-                encode_node(node(value), out);
+                encode_node(node(value), number, out);
             }
         }
     }

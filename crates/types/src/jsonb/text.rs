@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use super::{DEPTH_MAX, Item, JsonbRef, Node, too_deep};
 use crate::error::{Error, Result, SqlState};
-use crate::json_text::{Expected, Lexer, Token};
+use crate::json_text::{Expected, Lexer, Token, write_quoted};
 use crate::numeric::Numeric;
-use crate::pieces::{self, Pace};
 use crate::pulse;
 
 /// Bytes of a string, at most.
@@ -108,34 +107,6 @@ fn member(lexer: &mut Lexer<'_>, depth: usize) -> Result<(Cow<'static, str>, Ite
     }
     lexer.advance()?;
     Ok((key, value(lexer, depth)?))
-}
-
-/// Appends a string in quotes.
-///
-/// # Errors
-/// The statement was cancelled.
-pub fn write_quoted(text: &str, out: &mut String) -> Result<()> {
-    out.push('"');
-    for piece in pieces::of_text(text, Pace::Computed) {
-        let mut rest = piece?;
-        while let Some(at) = rest.bytes().position(|byte| byte < 32 || byte == b'"' || byte == b'\\') {
-            out.push_str(&rest[..at]);
-            match rest.as_bytes()[at] {
-                b'"' => out.push_str("\\\""),
-                b'\\' => out.push_str("\\\\"),
-                b'\n' => out.push_str("\\n"),
-                b'\r' => out.push_str("\\r"),
-                b'\t' => out.push_str("\\t"),
-                8 => out.push_str("\\b"),
-                12 => out.push_str("\\f"),
-                byte => out.push_str(&format!("\\u{byte:04x}")),
-            }
-            rest = &rest[at + 1..];
-        }
-        out.push_str(rest);
-    }
-    out.push('"');
-    Ok(())
 }
 
 fn write_scalar(node: Node<'_>, out: &mut String) -> Result<()> {

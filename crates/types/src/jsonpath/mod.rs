@@ -1,11 +1,9 @@
 //! `jsonpath`: paths into `jsonb`, as SQL/JSON has them.
 //!
 //! A path is kept as the text that PostgreSQL prints of it. Each thread keeps the paths that it read
-//! last. Evaluation gives the values that a path leads to one after the other, so that whoever asks
-//! for the first one ends it there.
+//! last. Where a path leads is told by `functions::jsonb_path`.
 //!
-//! Invariants: the text of a path is read as the same path again. Paths and what they go through
-//! have a bounded depth, and each step counts as work.
+//! Invariants: the text of a path is read as the same path again. The depth of paths is bounded.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,32 +11,29 @@ use std::rc::Rc;
 use crate::error::Result;
 use crate::numeric::Numeric;
 
-mod evaluate;
 mod lexer;
-mod moment;
 mod parse;
-mod value;
 mod write;
 
-pub(crate) use evaluate::{Options, exists, matches, query};
+pub(crate) use parse::regex_flags;
 
 /// A path with its mode.
 #[derive(Debug)]
 pub(crate) struct Program {
-    is_strict: bool,
-    path: Path,
+    pub(crate) is_strict: bool,
+    pub(crate) path: Path,
 }
 
 /// What a path begins with, and the steps from there.
 #[derive(Debug)]
-struct Path {
-    head: Head,
-    steps: Vec<Step>,
+pub(crate) struct Path {
+    pub(crate) head: Head,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// What a path begins with: a value, or what is computed of paths.
 #[derive(Debug)]
-enum Head {
+pub(crate) enum Head {
     Root,
     Current,
     Last,
@@ -60,7 +55,7 @@ enum Head {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Arithmetic {
+pub(crate) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
@@ -69,7 +64,7 @@ enum Arithmetic {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+pub(crate) enum Comparison {
     Equal,
     NotEqual,
     Less,
@@ -80,7 +75,7 @@ enum Comparison {
 
 /// A step of a path.
 #[derive(Debug)]
-enum Step {
+pub(crate) enum Step {
     Key(String),
     AnyKey,
     AnyElement,
@@ -94,10 +89,10 @@ enum Step {
 }
 
 /// The level `last`.
-const LAST_LEVEL: u32 = u32::MAX;
+pub(crate) const LAST_LEVEL: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
+pub(crate) enum Method {
     Type,
     Size,
     Abs,
@@ -108,7 +103,7 @@ enum Method {
 }
 
 impl Arithmetic {
-    fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
             Self::Subtract => "-",
@@ -120,7 +115,7 @@ impl Arithmetic {
 }
 
 impl Comparison {
-    fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",
             Self::NotEqual => "!=",
@@ -136,7 +131,7 @@ impl Method {
     const ALL: [Self; 7] =
         [Self::Type, Self::Size, Self::Abs, Self::Floor, Self::Ceiling, Self::Double, Self::KeyValue];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Type => "type",
             Self::Size => "size",

@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str) -> Result<Program> {
 }
 
 /// The flags of `like_regex` for the engine.
-pub(super) fn regex_flags(letters: &str) -> Result<Flags> {
+pub(crate) fn regex_flags(letters: &str) -> Result<Flags> {
     let mut flags = Flags { newline_stops: true, ..Flags::default() };
     for letter in letters.chars() {
         match letter {

@@ -2,7 +2,7 @@
 
 use super::{Head, LAST_LEVEL, Path, Program, Step};
 use crate::error::Result;
-use crate::jsonb::write_quoted;
+use crate::json_text::write_quoted;
 
 impl Program {
     /// Its text.

@@ -10,12 +10,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::moment;
 use super::value::{Scalar, Seen, Value};
-use super::{Arithmetic, Comparison, Head, LAST_LEVEL, Method, Path, Program, Step, moment, parse};
 use crate::datetime::Zone;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::jsonb::{Item, JsonbRef, List};
+use crate::jsonpath::{Arithmetic, Comparison, Head, LAST_LEVEL, Method, Path, Program, Step, regex_flags};
 use crate::numeric::Numeric;
 use crate::pulse;
 use crate::regular::Regular;
@@ -479,7 +480,7 @@ impl Run<'_> {
             }
             Head::LikeRegex(left, pattern, letters) => {
                 let Some(left) = self.operands(left, scope, true)? else { return Ok(None) };
-                let regular = Regular::new(pattern, parse::regex_flags(letters)?)?;
+                let regular = Regular::new(pattern, regex_flags(letters)?)?;
                 self.any_pair(&left, &[Scalar::Null], |left, _| match left {
                     Scalar::String(text) => Ok(Some(regular.search(text)?.is_match()?)),
                     _ => Ok(None),

@@ -1,10 +1,16 @@
-//! Functions and operators of paths into `jsonb`.
+//! Functions and operators of paths into `jsonb`: how they call the evaluation of a path.
+
+mod evaluate;
+mod moment;
+mod value;
+
+use evaluate::Options;
 
 use super::{Function, document, f, text};
 use crate::env::Env;
 use crate::error::Result;
 use crate::jsonb::Item;
-use crate::jsonpath::{self, Options};
+use crate::jsonpath;
 use crate::types::Type::{Bool, JsonPath, Jsonb};
 use crate::value::Datum;
 
@@ -21,18 +27,18 @@ fn truth(value: Option<bool>) -> Datum {
 
 fn exists(args: &[&Datum], with_zone: bool, env: &Env) -> Result<Datum> {
     let program = jsonpath::compiled(text(args[1])?)?;
-    jsonpath::exists(&program, document(args[0])?, &options(args, with_zone)?, env).map(truth)
+    evaluate::exists(&program, document(args[0])?, &options(args, with_zone)?, env).map(truth)
 }
 
 fn matches(args: &[&Datum], with_zone: bool, env: &Env) -> Result<Datum> {
     let program = jsonpath::compiled(text(args[1])?)?;
-    jsonpath::matches(&program, document(args[0])?, &options(args, with_zone)?, env).map(truth)
+    evaluate::matches(&program, document(args[0])?, &options(args, with_zone)?, env).map(truth)
 }
 
 /// The values of a path.
 pub(super) fn queried(args: &[&Datum], with_zone: bool, env: &Env) -> Result<Vec<Datum>> {
     let program = jsonpath::compiled(text(args[1])?)?;
-    jsonpath::query(&program, document(args[0])?, &options(args, with_zone)?, env)
+    evaluate::query(&program, document(args[0])?, &options(args, with_zone)?, env)
 }
 
 fn array(args: &[&Datum], with_zone: bool, env: &Env) -> Result<Datum> {
@@ -63,8 +69,8 @@ macro_rules! with_options {
                 f($name, &[Jsonb, JsonPath, Jsonb], $result, |a, env| $eval(a, $with_zone, env)).$volatility(),
                 f($name, &[Jsonb, JsonPath, Jsonb, Bool], $result, |a, env| $eval(a, $with_zone, env)).$volatility(),
             )*
-            f("@?", &[Jsonb, JsonPath], Bool, |a, env| silently(a, env, jsonpath::exists)),
-            f("@@", &[Jsonb, JsonPath], Bool, |a, env| silently(a, env, jsonpath::matches)),
+            f("@?", &[Jsonb, JsonPath], Bool, |a, env| silently(a, env, evaluate::exists)),
+            f("@@", &[Jsonb, JsonPath], Bool, |a, env| silently(a, env, evaluate::matches)),
         ]
     };
 }
