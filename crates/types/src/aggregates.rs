@@ -406,20 +406,23 @@ fn type_at(args: &[&Datum], at: usize) -> Type {
     }
 }
 
-/// The key, the value and the types of both that a row gives an aggregate of JSON.
-fn json_parts<'a>(form: JsonForm, args: &[&'a Datum]) -> Result<(Option<(Type, &'a Datum)>, Type, &'a Datum)> {
+/// A value with its type.
+type Typed<'a> = (Type, &'a Datum);
+
+/// The key, if there is one, and the value that a row gives an aggregate of JSON.
+fn json_parts<'a>(form: JsonForm, args: &[&'a Datum]) -> Result<(Option<Typed<'a>>, Typed<'a>)> {
     match (form, args) {
-        (JsonForm::Array, [value, _]) => Ok((None, type_at(args, 1), value)),
+        (JsonForm::Array, [value, _]) => Ok((None, (type_at(args, 1), value))),
         (JsonForm::Object, [Datum::Null, ..]) => {
             Err(Error::new(SqlState::BAD_PARAMETER, "field name must not be null"))
         }
-        (JsonForm::Object, [key, value, _, _]) => Ok((Some((type_at(args, 2), key)), type_at(args, 3), value)),
+        (JsonForm::Object, [key, value, _, _]) => Ok((Some((type_at(args, 2), key)), (type_at(args, 3), value))),
         _ => Err(Error::internal("an aggregate of JSON without types")),
     }
 }
 
 fn add_json(form: JsonForm, out: &mut Option<String>, args: &[&Datum], env: &Env) -> Result<()> {
-    let (key, ty, value) = json_parts(form, args)?;
+    let (key, (ty, value)) = json_parts(form, args)?;
     let is_first = out.is_none();
     let out = out.get_or_insert_with(|| if form == JsonForm::Array { "[".into() } else { "{ ".into() });
     if !is_first {
@@ -439,7 +442,7 @@ fn add_json(form: JsonForm, out: &mut Option<String>, args: &[&Datum], env: &Env
 type Members = Vec<(Option<String>, Datum)>;
 
 fn add_jsonb(form: JsonForm, values: &mut Option<Members>, args: &[&Datum], env: &Env) -> Result<()> {
-    let (key, ty, value) = json_parts(form, args)?;
+    let (key, (ty, value)) = json_parts(form, args)?;
     let key = key.map(|(ty, key)| json_key_of(ty, key, env)).transpose()?;
     let value = match value {
         Datum::Jsonb(_) => value.clone(),

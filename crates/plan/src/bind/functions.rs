@@ -592,7 +592,7 @@ impl Binder<'_> {
             "json_build_object" | "json_build_array" | "jsonb_build_object" | "jsonb_build_array" => {
                 self.json_of_values(name, &args.exprs, span)?
             }
-            "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.to_json(name, args.exprs[0])?,
+            "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
             _ if json::is_record(name) => self.json_record(name, &args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty;

@@ -37,6 +37,16 @@ impl Binder<'_> {
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
+        let named;
+        let alias = match alias {
+            // `AS (a int)`
+            Some(alias) if alias.name.value.is_empty() => {
+                let name = ast::Ident { span: alias.name.span, ..ast::Ident::with_quote('"', function.as_str()) };
+                named = ast::TableAlias { name, ..alias.clone() };
+                Some(&named)
+            }
+            alias => alias,
+        };
         if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
             return Ok(from);
         }

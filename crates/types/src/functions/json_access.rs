@@ -65,7 +65,7 @@ fn element<'a>(value: &'a Datum, at: &Datum) -> Result<Option<JsonbRef<'a>>> {
     })
 }
 
-fn raw_element<'a>(json: &'a str, at: i64) -> Result<Option<&'a str>> {
+fn raw_element(json: &str, at: i64) -> Result<Option<&str>> {
     let list = json_text::elements(json, true)?;
     let at = if at < 0 { at + list.len() as i64 } else { at };
     Ok(usize::try_from(at).ok().and_then(|at| list.get(at).copied()))

@@ -115,7 +115,7 @@ impl Binder<'_> {
     }
 
     /// `to_json` and `to_jsonb`.
-    pub(super) fn to_json(&mut self, name: &str, expr: &ast::Expr) -> Result<Bound> {
+    pub(super) fn json_of_value(&mut self, name: &str, expr: &ast::Expr) -> Result<Bound> {
         let bound = self.expr(expr)?;
         if bound.ty.ty == Type::Unknown {
             let message = "could not determine polymorphic type because input has type unknown";
