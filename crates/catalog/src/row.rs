@@ -13,6 +13,7 @@
 //! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian
 //!   integer without leading zero bytes.
 //! - an array: PostgreSQL's binary format of it, see `array`.
+//! - jsonb: as it is in memory, see `jsonb`.
 //!
 //! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK:
 //! none of this may change; a new layout is a new kind of generation.
@@ -44,6 +45,7 @@ enum Form {
     Bytes,
     Numeric,
     Array,
+    Jsonb,
 }
 
 impl Form {
@@ -63,6 +65,7 @@ impl Form {
             Type::Uuid => Self::Uuid,
             Type::Bytea => Self::Bytes,
             Type::Numeric => Self::Numeric,
+            Type::Jsonb => Self::Jsonb,
             ty if ty.is_array() => Self::Array,
             _ => Self::Text,
         }
@@ -76,7 +79,7 @@ impl Form {
             Self::Int4 | Self::Oid | Self::Float4 | Self::Date => Some(4),
             Self::Int8 | Self::Float8 | Self::Time | Self::Timestamp => Some(8),
             Self::Interval | Self::Uuid => Some(16),
-            Self::Text | Self::Bytes | Self::Numeric | Self::Array => None,
+            Self::Text | Self::Bytes | Self::Numeric | Self::Array | Self::Jsonb => None,
         }
     }
 }
@@ -336,6 +339,7 @@ impl RowFormat {
                 Datum::Text(CompactString::new(utf8(bytes)?))
             }
             Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
+            Form::Jsonb => Datum::Jsonb(self.varying_bytes(parts, at)?.into()),
             Form::Array => Datum::Array(std::sync::Arc::new(Array::read(self.varying_bytes(parts, at)?)?)),
             Form::Numeric => Datum::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
         })
@@ -475,6 +479,7 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
         (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
         (Form::Bytes, Datum::Bytes(value)) => out.extend_from_slice(value),
         (Form::Array, Datum::Array(array)) => array.write_binary(out),
+        (Form::Jsonb, Datum::Jsonb(value)) => out.extend_from_slice(value),
         (Form::Numeric, Datum::Numeric(value)) => {
             let mantissa = value.mantissa();
             let bytes = mantissa.unsigned_abs().to_be_bytes();

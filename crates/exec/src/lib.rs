@@ -322,6 +322,7 @@ pub fn datum_bytes(value: &Datum) -> usize {
         Datum::Bytes(bytes) => bytes.len(),
         Datum::Array(array) => 64 + row_bytes(array.values()),
         Datum::Row(row) => 64 + row_bytes(row.values()),
+        Datum::Jsonb(bytes) => 16 + bytes.len(),
         Datum::Numeric(_) => 16,
         _ => 0,
     };

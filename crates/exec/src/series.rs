@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use colibri_catalog::system_tables::SystemTable;
 use colibri_types::{
-    Array, Datum, Env, Error, Numeric, Result, Row, RowType, SqlState, Type, functions, functions::Function,
-    functions::ON_VALUES, operators, pulse,
+    Array, Datum, Env, Error, Numeric, Result, Row, RowType, SqlState, Type, functions,
+    functions::ON_VALUES,
+    functions::{Function, JsonRows},
+    operators, pulse,
 };
 
 use super::operator::{Operator, Run};
@@ -134,6 +136,13 @@ impl State {
             Series::One => return Ok(Self::Listed(values.into_iter())),
             Series::Pieces => return Self::of_array(Series::Unnest, &called("string_to_array", &values, env)?, &[]),
             _ => {}
+        }
+        if let Series::Json(rows) = series {
+            let may_be_null = |at: usize| rows == JsonRows::Records && at == 1;
+            if values.iter().enumerate().any(|(at, value)| value.is_null() && !may_be_null(at)) {
+                return Ok(Self::Empty);
+            }
+            return Ok(Self::Listed(functions::json_rows(rows, &values, env)?.into_iter()));
         }
         if values.iter().any(Datum::is_null) {
             return Ok(Self::Empty);

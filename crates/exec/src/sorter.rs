@@ -82,7 +82,7 @@ impl KeyOrder {
             Datum::Bytes(value) => head_of_bytes(value),
             Datum::Uuid(value) => head_of_bytes(value),
             Datum::Bool(value) => u64::from(*value) << 32,
-            Datum::Numeric(_) | Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) => 1 << 63,
+            Datum::Numeric(_) | Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) | Datum::Jsonb(_) => 1 << 63,
         };
         if self.descending { !head } else { head }
     }

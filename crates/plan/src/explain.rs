@@ -18,6 +18,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use colibri_txn::Direction;
+use colibri_types::functions::JsonRows;
 use colibri_types::prefix::PatternKind;
 
 use crate::expr::walk;
@@ -126,6 +127,11 @@ fn function_name(series: Series) -> &'static str {
         Series::Matches => "regexp_matches",
         Series::Split => "regexp_split_to_table",
         Series::Pieces => "string_to_table",
+        Series::Json(JsonRows::Elements { .. }) => "json_array_elements",
+        Series::Json(JsonRows::Members { .. }) => "json_each",
+        Series::Json(JsonRows::Keys) => "json_object_keys",
+        Series::Json(JsonRows::Query { .. }) => "jsonb_path_query",
+        Series::Json(JsonRows::Records) => "json_populate_recordset",
         Series::One => "value",
     }
 }

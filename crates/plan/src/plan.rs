@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_catalog::{Index, ObjectId, ReferenceAction, Table, Timing, system_tables::SystemTable};
 use colibri_txn::{ColumnSet, Direction, Space};
-use colibri_types::{ColumnType, Error, aggregates::Aggregate, prefix::PatternKind};
+use colibri_types::{ColumnType, Error, aggregates::Aggregate, functions::JsonRows, prefix::PatternKind};
 use compact_str::CompactString;
 
 use crate::expr::Expr;
@@ -246,6 +246,8 @@ pub enum Series {
     Split,
     /// `string_to_table(text, separator [, null])`
     Pieces,
+    /// A function of JSON.
+    Json(JsonRows),
 }
 
 /// How rows of a table are found.

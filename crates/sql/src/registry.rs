@@ -74,13 +74,17 @@ mod tests {
                         | (Datum::Int(_), Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid)
                         | (Datum::Float(_), Type::Float4 | Type::Float8)
                         | (Datum::Numeric(_), Type::Numeric)
-                        | (Datum::Text(_), Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json)
+                        | (
+                            Datum::Text(_),
+                            Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json | Type::JsonPath
+                        )
                         | (Datum::Text(_), Type::Void)
                         | (Datum::Bytes(_), Type::Bytea)
                         | (Datum::Date(_), Type::Date)
                         | (Datum::Time(_), Type::Time)
                         | (Datum::Timestamp(_), Type::Timestamp | Type::TimestampTz)
                         | (Datum::Interval(_), Type::Interval)
+                        | (Datum::Jsonb(_), Type::Jsonb)
                         | (Datum::Uuid(_), Type::Uuid)
                         | (Datum::Array(_), Type::Array(_) | Type::AnyArray)
                         | (Datum::Row(_), Type::Record)

@@ -9,7 +9,10 @@ use std::cmp::Ordering;
 use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::functions::{document, json_item, json_key_of, write_json};
 use crate::interval::Interval;
+use crate::json_text;
+use crate::jsonb::Item;
 use crate::numeric::Numeric;
 use crate::operators::compare;
 use crate::pieces::{self, Pace};
@@ -83,6 +86,19 @@ pub enum State {
     Bytes(Option<Vec<u8>>),
     /// `array_agg`, NULLs among the values.
     Array(Option<Vec<Datum>>),
+    /// `json_agg`, `json_object_agg`
+    Json(JsonForm, Option<String>),
+    /// `jsonb_agg`, `jsonb_object_agg`: the values, and the keys in front of them.
+    Jsonb(JsonForm, Option<Vec<(Option<String>, Datum)>>),
+}
+
+/// What an aggregate of JSON makes. Behind its arguments come the numbers of their types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JsonForm {
+    /// An array of the values.
+    Array,
+    /// An object of keys and values.
+    Object,
 }
 
 /// Which figure of a distribution is asked for.
@@ -181,6 +197,8 @@ impl State {
                 values.get_or_insert_default().push((*value).clone());
                 return Ok(());
             }
+            (Self::Json(form, out), _) => return add_json(*form, out, args, env),
+            (Self::Jsonb(form, values), _) => return add_jsonb(*form, values, args, env),
             (_, [value, ..]) if !value.is_null() => *value,
             _ => return Ok(()),
         };
@@ -335,6 +353,17 @@ impl State {
             Self::And(value) | Self::Or(value) => truth(value),
             Self::Text(text) => text.take().map_or(Datum::Null, |text| Datum::Text(text.into())),
             Self::Bytes(bytes) => bytes.take().map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into())),
+            Self::Json(form, out) => match out.take() {
+                Some(mut out) => {
+                    out.push_str(if *form == JsonForm::Array { "]" } else { " }" });
+                    Datum::Text(out.into())
+                }
+                None => Datum::Null,
+            },
+            Self::Jsonb(form, values) => match values.take() {
+                Some(values) => finish_jsonb(*form, &values)?,
+                None => Datum::Null,
+            },
             // The binder casts it to the type of array that it is.
             Self::Array(values) => match values.take() {
                 Some(values) => Datum::Array(std::sync::Arc::new(Array::of_values(Type::Unknown, values)?)),
@@ -349,6 +378,13 @@ impl State {
         match self {
             Self::Text(Some(text)) => text.capacity(),
             Self::Bytes(Some(bytes)) => bytes.capacity(),
+            Self::Json(_, Some(text)) => text.capacity(),
+            Self::Jsonb(_, Some(values)) => {
+                let bytes = |(key, value): &(Option<String>, Datum)| {
+                    key.as_ref().map_or(0, String::len) + if let Datum::Jsonb(bytes) = value { bytes.len() } else { 0 }
+                };
+                values.capacity() * size_of::<(Option<String>, Datum)>() + values.iter().map(bytes).sum::<usize>()
+            }
             Self::Array(Some(values)) => values.capacity() * size_of::<Datum>(),
             Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
                 Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
@@ -358,6 +394,75 @@ impl State {
             Self::Ints(..) => size_of::<(i64, i128, i128)>(),
             Self::Numerics(..) => size_of::<(i64, Numeric, Numeric)>(),
             _ => 0,
+        }
+    }
+}
+
+/// A value's type, from its number behind the arguments.
+fn type_at(args: &[&Datum], at: usize) -> Type {
+    match args.get(at) {
+        Some(Datum::Int(oid)) => Type::from_oid(*oid as u32).unwrap_or(Type::Text),
+        _ => Type::Text,
+    }
+}
+
+/// A value with its type.
+type Typed<'a> = (Type, &'a Datum);
+
+/// The key, if there is one, and the value that a row gives an aggregate of JSON.
+fn json_parts<'a>(form: JsonForm, args: &[&'a Datum]) -> Result<(Option<Typed<'a>>, Typed<'a>)> {
+    match (form, args) {
+        (JsonForm::Array, [value, _]) => Ok((None, (type_at(args, 1), value))),
+        (JsonForm::Object, [Datum::Null, ..]) => {
+            Err(Error::new(SqlState::BAD_PARAMETER, "field name must not be null"))
+        }
+        (JsonForm::Object, [key, value, _, _]) => Ok((Some((type_at(args, 2), key)), (type_at(args, 3), value))),
+        _ => Err(Error::internal("an aggregate of JSON without types")),
+    }
+}
+
+fn add_json(form: JsonForm, out: &mut Option<String>, args: &[&Datum], env: &Env) -> Result<()> {
+    let (key, (ty, value)) = json_parts(form, args)?;
+    let is_first = out.is_none();
+    let out = out.get_or_insert_with(|| if form == JsonForm::Array { "[".into() } else { "{ ".into() });
+    if !is_first {
+        out.push_str(", ");
+        // Rows and arrays begin lines of their own.
+        if form == JsonForm::Array && matches!(value, Datum::Row(_) | Datum::Array(_)) {
+            out.push_str("\n ");
+        }
+    }
+    if let Some((ty, key)) = key {
+        json_text::write_quoted(&json_key_of(ty, key, env)?, out)?;
+        out.push_str(" : ");
+    }
+    write_json(ty, value, env, out)
+}
+
+type Members = Vec<(Option<String>, Datum)>;
+
+fn add_jsonb(form: JsonForm, values: &mut Option<Members>, args: &[&Datum], env: &Env) -> Result<()> {
+    let (key, (ty, value)) = json_parts(form, args)?;
+    let key = key.map(|(ty, key)| json_key_of(ty, key, env)).transpose()?;
+    let value = match value {
+        Datum::Jsonb(_) => value.clone(),
+        value => json_item(ty, value, env)?.datum()?,
+    };
+    values.get_or_insert_default().push((key, value));
+    Ok(())
+}
+
+fn finish_jsonb(form: JsonForm, values: &Members) -> Result<Datum> {
+    let parts = values.iter().map(|(key, value)| Ok::<_, Error>((key.as_deref(), Item::Part(document(value)?))));
+    match form {
+        JsonForm::Array => Item::Array(parts.map(|part| Ok(part?.1)).collect::<Result<_>>()?).datum(),
+        JsonForm::Object => {
+            let mut members = Vec::with_capacity(values.len());
+            for part in parts {
+                let (key, value) = part?;
+                members.push((key.unwrap_or_default().into(), value));
+            }
+            Item::Object(members).datum()
         }
     }
 }
@@ -431,6 +536,10 @@ pub const NAMES: &[&str] = &[
     "bool_or",
     "count",
     "every",
+    "json_agg",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_object_agg",
     "max",
     "min",
     "stddev",
@@ -507,6 +616,18 @@ pub fn named(name: &str) -> &'static [Aggregate] {
             }
         }
         "array_agg" => const { &[a("array_agg", &[Type::Void], Type::AnyArray, || State::Array(None))] },
+        "json_agg" => const { &[a("json_agg", &[Type::Void], Type::Json, || State::Json(JsonForm::Array, None))] },
+        "jsonb_agg" => const { &[a("jsonb_agg", &[Type::Void], Type::Jsonb, || State::Jsonb(JsonForm::Array, None))] },
+        "json_object_agg" => {
+            const { &[a("json_object_agg", &[Type::Void, Type::Void], Type::Json, || State::Json(JsonForm::Object, None))] }
+        }
+        "jsonb_object_agg" => {
+            const {
+                &[a("jsonb_object_agg", &[Type::Void, Type::Void], Type::Jsonb, || {
+                    State::Jsonb(JsonForm::Object, None)
+                })]
+            }
+        }
         "var_pop" => const { spread!("var_pop", PopulationVariance) },
         "var_samp" => const { spread!("var_samp", SampleVariance) },
         "variance" => const { spread!("variance", SampleVariance) },

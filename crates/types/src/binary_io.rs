@@ -30,6 +30,23 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| if bytes.len() < N { too_short() } else { bad_length() })
 }
 
+/// The version of the form that `jsonb` and `jsonpath` have: a byte, and a text behind it.
+const VERSION: u8 = 1;
+
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\""))
+}
+
+/// The text behind a version.
+fn versioned(ty: Type, bytes: &[u8]) -> Result<&str> {
+    match bytes.split_first() {
+        Some((&VERSION, text)) => utf8(text),
+        Some((version, _)) => Err(Error::internal(format_args!("unsupported {ty} version number {version}"))),
+        None => Err(too_short()),
+    }
+}
+
 /// Reads a value of a type.
 ///
 /// # Errors
@@ -49,12 +66,16 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         Type::Float8 => Datum::Float(f64::from_be_bytes(exactly(bytes)?)),
         Type::Numeric => Datum::Numeric(parse_numeric(bytes)?),
         Type::Unknown | Type::Text | Type::Varchar | Type::Char | Type::Name => {
-            let text = std::str::from_utf8(bytes)
-                .map_err(|_| Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\""))?;
+            let text = if ty == Type::JsonPath { versioned(ty, bytes)? } else { utf8(bytes)? };
             check_text(text)?;
             match ty {
                 Type::Char => Datum::text(text.trim_end_matches(' ')),
                 Type::Name => Datum::Text(CompactString::new(cast::cut_name(text))),
+                Type::Json => {
+                    crate::json_text::validate(text)?;
+                    Datum::text(text)
+                }
+                Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 _ => Datum::text(text),
             }
         }
@@ -81,6 +102,11 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                 micros: i64::from_be_bytes(exactly(micros)?),
             })
         }
+        Type::Jsonb => {
+            let text = versioned(ty, bytes)?;
+            check_text(text)?;
+            crate::jsonb::parse(text)?.datum()?
+        }
         Type::Uuid => Datum::Uuid(exactly(bytes)?),
         _ => return Err(Error::unsupported(format_args!("reading a value of type {ty}"))),
     })
@@ -100,6 +126,9 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         Datum::Float(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => write_numeric(*value, out),
         Datum::Text(text) => {
+            if ty == Type::JsonPath {
+                out.push(VERSION);
+            }
             out.extend_from_slice(text.as_bytes());
             if let (Type::Char, Some(chars_max)) = (ty, modifier.chars_max()) {
                 let missing = chars_max.saturating_sub(text.chars().count());
@@ -117,6 +146,13 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         Datum::Uuid(uuid) => out.extend_from_slice(uuid),
         Datum::Array(array) => array.write_binary(out),
         Datum::Row(row) => row.write_binary(out),
+        Datum::Jsonb(bytes) => {
+            let mut text = String::new();
+            // As in text, what is malformed ends early.
+            let _ = crate::jsonb::write(crate::jsonb::JsonbRef::new(bytes), &mut text);
+            out.push(VERSION);
+            out.extend_from_slice(text.as_bytes());
+        }
     }
 }
 

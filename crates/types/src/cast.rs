@@ -10,6 +10,7 @@ use crate::datetime;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
+use crate::jsonb::{self, JsonbRef, Node};
 use crate::numeric::Numeric;
 use crate::pieces;
 use crate::text_io;
@@ -37,8 +38,12 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
         (from, to) if is_number(from) && is_number(to) => true,
         (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
         (from, Type::Bool) => from.is_integer() || is_text(from),
-        (from, to) if is_text(from) => is_text(to) || is_number(to) || to == Type::Uuid,
-        (from, to) if is_text(to) => is_exact(from) || from == Type::Uuid,
+        (from, to) if is_text(from) => {
+            is_text(to) || is_number(to) || matches!(to, Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+        }
+        (from, to) if is_text(to) => is_exact(from) || matches!(from, Type::Uuid | Type::Json | Type::Jsonb),
+        (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
+        (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
         // What an array function gives has its type from there.
         (Type::AnyArray, Type::Array(_)) => true,
@@ -90,6 +95,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         | (Float4, Numeric)
         | (Float8, Float4 | Numeric)
         | (Oid, Int4 | Int8) => Assignment,
+        (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => Assignment,
+        (Type::Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
         (Int4, Bool) | (Bool, Int4) => Explicit,
         (Text | Char | Varchar, Text | Char | Varchar | Name) | (Name, Text) => Implicit,
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval) => Implicit,
@@ -220,6 +227,25 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
             }
             // Rounding twice, by way of a double, could end one digit off.
             Datum::Float(f64::from(value.to_string().parse::<f32>().unwrap_or(narrow)))
+        }
+        (Datum::Jsonb(bytes), Type::Json) => {
+            let mut text = String::new();
+            jsonb::write(JsonbRef::new(bytes), &mut text)?;
+            Datum::Text(text.into())
+        }
+        (Datum::Jsonb(bytes), to) if to == Type::Bool || to.category() == Category::Number => {
+            let node = JsonbRef::new(bytes).node()?;
+            match (node, to) {
+                (Node::Bool(value), Type::Bool) => Datum::Bool(value),
+                (Node::Number(value), Type::Numeric) => Datum::Numeric(value),
+                (Node::Number(value), to) if to != Type::Bool => {
+                    return convert(&Datum::Numeric(value), Type::Numeric, to, env);
+                }
+                _ => {
+                    let message = format!("cannot cast jsonb {} to type {to}", node.cast_name());
+                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                }
+            }
         }
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
         (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),

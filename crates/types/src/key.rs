@@ -13,6 +13,7 @@
 //! numeric       := 80 for zero, else exponent digits 00   (all bits flipped if negative)
 //!   exponent    := B3 + the power of 100 that the first digit counts, which is -50 at least
 //!   digits      := digits in base 100, each plus one, none at the end zero
+//! jsonb         := bytes 00, as text has them; which bytes, is in `jsonb::order`
 //! interval      := its length as 10 bytes, big-endian, the sign bit flipped
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
@@ -52,13 +53,14 @@ fn malformed(what: &str) -> Error {
 /// loses how many zeros its fraction ends with, a float the sign of zero, an interval its form.
 #[must_use]
 pub fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void) && is_indexable(ty)
+    !matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void | Type::Jsonb)
+        && is_indexable(ty)
 }
 
 /// Whether keys may have columns of the type: not yet of arrays.
 #[must_use]
 pub fn is_indexable(ty: Type) -> bool {
-    !ty.is_array() && ty != Type::Json
+    !ty.is_array() && !matches!(ty, Type::Json | Type::JsonPath)
 }
 
 /// Appends a column's value, of type `ty` or NULL. `not_null_column` leaves out the marker: the
@@ -118,6 +120,11 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
             let bytes = (value.length_us() as u128 ^ 1 << 79).to_be_bytes();
             out.extend_from_slice(&bytes[6..]);
         }
+        Datum::Jsonb(value) => {
+            let mut bytes = Key::new();
+            crate::jsonb::encode_key(value, encode_numeric, &mut bytes);
+            encode_bytes(&bytes, out);
+        }
         Datum::Array(_) | Datum::Row(_) => debug_assert!(false, "no key has an array or a row"),
         Datum::Null => debug_assert!(false, "NULL has been dealt with"),
     }
@@ -138,7 +145,7 @@ fn encode_bytes(bytes: &[u8], out: &mut Key) {
     out.push(0);
 }
 
-fn encode_numeric(value: Numeric, out: &mut Key) {
+pub(crate) fn encode_numeric(value: Numeric, out: &mut Key) {
     let mantissa = value.mantissa();
     if mantissa == 0 {
         out.push(NUMERIC_ZERO);
@@ -172,7 +179,8 @@ fn encode_numeric(value: Numeric, out: &mut Key) {
 
 /// Reads a value back and moves `input` behind it. Of the types that are not [`is_exact`], a
 /// numeric comes back without zeros at the end of its fraction, a float without the sign of zero,
-/// and an interval not at all.
+/// and an
+/// interval and `jsonb` not at all.
 pub fn decode(
     ty: Type,
     descending: bool,
@@ -316,7 +324,8 @@ mod tests {
     use crate::operators::compare;
     use crate::value::random::random_datum;
 
-    const TYPES: [Type; 19] = [
+    const TYPES: [Type; 20] = [
+        Type::Jsonb,
         Type::Bool,
         Type::Int2,
         Type::Int4,
@@ -407,7 +416,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for ty in TYPES.into_iter().filter(|&ty| ty != Type::Interval) {
+        for ty in TYPES.into_iter().filter(|&ty| !matches!(ty, Type::Interval | Type::Jsonb)) {
             for _ in 0..20_000 {
                 let value = if random.u8(..) < 20 { Datum::Null } else { random_datum(ty, &mut random) };
                 let (descending, nulls_first) = (random.bool(), random.bool());

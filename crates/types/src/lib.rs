@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`types`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`] | types and values |
+//! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
@@ -23,6 +24,9 @@ pub mod env;
 pub mod error;
 pub mod functions;
 pub mod interval;
+mod json_text;
+pub mod jsonb;
+mod jsonpath;
 pub mod key;
 pub mod keywords;
 pub mod letters;

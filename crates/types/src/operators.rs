@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use crate::jsonb;
 use crate::pulse;
 use crate::value::Datum;
 
@@ -32,6 +33,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Interval(a), Datum::Interval(b)) => a.cmp(b),
         (Datum::Array(a), Datum::Array(b)) => a.compare(b),
         (Datum::Row(a), Datum::Row(b)) => a.compare(b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => jsonb::compare(a, b),
         _ => variant(a).cmp(&variant(b)),
     }
 }
@@ -103,6 +105,7 @@ pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Uuid(value) => value.hash(hasher),
         Datum::Array(array) => array.values().iter().for_each(|value| hash_datum(value, hasher)),
         Datum::Row(row) => row.values().iter().for_each(|value| hash_datum(value, hasher)),
+        Datum::Jsonb(bytes) => jsonb::hash(bytes, hasher),
     }
 }
 
@@ -122,6 +125,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::Null => 11,
         Datum::Array(_) => 12,
         Datum::Row(_) => 13,
+        Datum::Jsonb(_) => 14,
     }
 }
 

@@ -243,8 +243,10 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
     Some(match (left, right) {
         (Void, _) | (_, Void) => return None,
         (Type::Record, Type::Record | Unknown) | (Unknown, Type::Record) => Type::Record,
-        // JSON has no operators.
-        (Type::Json | Type::Record, _) | (_, Type::Json | Type::Record) => return None,
+        // These are not compared.
+        (Type::Json | Type::JsonPath | Type::Record, _) | (_, Type::Json | Type::JsonPath | Type::Record) => {
+            return None;
+        }
         (Unknown, Unknown) => Text,
         (Unknown, other) | (other, Unknown) => other,
         (left, right) if left == right => left,

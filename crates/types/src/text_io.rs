@@ -42,7 +42,11 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             check_text(text)?;
             match ty {
                 Type::InternalChar => Datum::text(text.chars().next().map_or("", |first| &text[..first.len_utf8()])),
-                Type::Json => json(text)?,
+                Type::Json => {
+                    crate::json_text::validate(text)?;
+                    pieces::copy(text)?
+                }
+                Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 _ => pieces::copy(text)?,
             }
         }
@@ -61,6 +65,10 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
         Type::Timestamp => Datum::Timestamp(datetime::parse_timestamp(text, env)?),
         Type::TimestampTz => Datum::Timestamp(datetime::parse_timestamptz(text, env)?),
         Type::Interval => Datum::Interval(Interval::parse_with_fields(text, modifier.interval_parts().0)?),
+        Type::Jsonb => {
+            check_text(text)?;
+            crate::jsonb::parse(text)?.datum()?
+        }
         Type::Uuid => Datum::Uuid(parse_uuid(text).ok_or_else(|| bad_syntax(ty, text))?),
         Type::Record => {
             let message = "input of anonymous composite types is not implemented";
@@ -75,37 +83,6 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
         return Ok(value);
     }
     cast::apply_modifier(value, ty, modifier, CastContext::Assignment)
-}
-
-/// A text that is JSON.
-fn json(text: &str) -> Result<Datum> {
-    let parsed = if text.len() > READ_AT_ONCE {
-        let parsed = serde_json::from_reader::<_, serde::de::IgnoredAny>(Polling(text.as_bytes()));
-        pulse::check()?;
-        parsed
-    } else {
-        serde_json::from_str(text)
-    };
-    match parsed {
-        Ok(_) => pieces::copy(text),
-        Err(error) => {
-            Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type json").detail(error.to_string()))
-        }
-    }
-}
-
-/// Longer texts are read or written in pieces.
-const READ_AT_ONCE: usize = 16 << 10;
-
-/// A text that is read in pieces, and polled between them: see [`pulse`].
-struct Polling<'t>(&'t [u8]);
-
-impl std::io::Read for Polling<'_> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        // The parser asks for one byte at a time.
-        pieces::pass(8 * out.len(), Pace::Computed).map_err(std::io::Error::other)?;
-        self.0.read(out)
-    }
 }
 
 /// Texts have no character of number zero.
@@ -350,6 +327,7 @@ pub fn is_long(value: &Datum) -> bool {
         Datum::Bytes(bytes) => bytes.len() >= LONG_BYTES,
         Datum::Array(array) => !array.values().is_empty(),
         Datum::Row(row) => !row.values().is_empty(),
+        Datum::Jsonb(bytes) => bytes.len() >= LONG_BYTES,
         _ => false,
     }
 }
@@ -384,6 +362,10 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Interval(interval) => interval.write(out),
         Datum::Array(array) => array.write(ty, env, out),
         Datum::Row(row) => row.write(env, out),
+        Datum::Jsonb(bytes) => {
+            // What is malformed ends the text early: an expression that looks at it says so.
+            let _ = crate::jsonb::write(crate::jsonb::JsonbRef::new(bytes), out);
+        }
         Datum::Uuid(uuid) => {
             for (index, byte) in uuid.iter().enumerate() {
                 if matches!(index, 4 | 6 | 8 | 10) {

@@ -133,6 +133,10 @@ types! {
     InternalChar 18 1002 "\"char\"" "char" String 1;
     /// `json`, kept as it was written
     Json 114 199 "json" "json" User -1;
+    /// `jsonb`, kept so that its parts are found
+    Jsonb 3802 3807 "jsonb" "jsonb" User -1;
+    /// `jsonpath`, a path into `jsonb`, kept as its text
+    JsonPath 4072 4073 "jsonpath" "jsonpath" User -1;
     /// `xid`, a transaction's number
     Xid 28 1011 "xid" "xid" User 4;
     /// `regclass`: a relation's number, written as its name
@@ -229,7 +233,7 @@ impl Type {
             | Self::RegNamespace
             | Self::RegRole
             | Self::Xid => Self::Oid,
-            Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json => Self::Text,
+            Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             other => other,
         }
     }

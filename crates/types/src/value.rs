@@ -8,7 +8,9 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 use crate::array::Array;
+use crate::error::Result;
 use crate::interval::Interval;
+use crate::jsonb::Item;
 use crate::numeric::Numeric;
 use crate::row::Row;
 
@@ -53,9 +55,21 @@ pub enum Datum {
     Array(Arc<Array>),
     /// A row
     Row(Arc<Row>),
+    /// `jsonb`, as [`crate::jsonb`] has it
+    Jsonb(Arc<[u8]>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);
+
+impl Item<'_> {
+    /// As a value.
+    ///
+    /// # Errors
+    /// As [`Item::bytes`].
+    pub fn datum(self) -> Result<Datum> {
+        self.bytes().map(Datum::Jsonb)
+    }
+}
 
 impl Datum {
     /// Whether it is NULL.

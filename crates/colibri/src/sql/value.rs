@@ -85,6 +85,11 @@ impl<'a> Value<'a> {
             Datum::Interval(value) => Self::Interval(*value),
             Datum::Uuid(bytes) => Self::Uuid(*bytes),
             Datum::Array(array) => Self::of_array(array.dimensions(), array.values(), array.element()),
+            Datum::Jsonb(_) => {
+                let mut text = String::new();
+                colibri_types::text_io::write(ty, datum, &Env::default(), &mut text);
+                Self::Text(Cow::Owned(text))
+            }
             Datum::Row(row) => Self::Array(row.fields().map(|(_, ty, value)| Self::of(value, ty.ty)).collect()),
         }
     }

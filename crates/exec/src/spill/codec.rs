@@ -34,6 +34,7 @@ const INTERVAL: u8 = 14;
 const UUID: u8 = 15;
 const ARRAY: u8 = 16;
 const ROW: u8 = 17;
+const JSONB: u8 = 18;
 
 /// Bytes that are copied in a unit of work.
 const COPIED_PER_UNIT: usize = 64;
@@ -90,6 +91,7 @@ pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
         Datum::Uuid(value) => put(UUID, value),
         Datum::Array(value) => write_array(value, out),
         Datum::Row(value) => write_row(value, out),
+        Datum::Jsonb(value) => put_bytes(JSONB, value, out),
     }
 }
 
@@ -196,6 +198,7 @@ impl<'b> Bytes<'b> {
             UUID => Datum::Uuid(self.take()?),
             ARRAY => self.array()?,
             ROW => self.row()?,
+            JSONB => Datum::Jsonb(self.slice()?.into()),
             _ => return Err(damaged()),
         })
     }

@@ -1,4 +1,4 @@
-//! Assignments to a part of an array: `SET a[2] = 5`, `INSERT INTO t (a[1], a[2])`.
+//! Assignments to a part of an array or of `jsonb`: `SET a[2] = 5`, `INSERT INTO t (a[1], a[2])`.
 //!
 //! What is assigned becomes a call that takes the array as it is and gives it with the part
 //! written. Several assignments to one column are calls inside each other.
@@ -72,7 +72,7 @@ impl Binder<'_> {
             );
             return Err(self.place(target.column.span, Error::new(SqlState::TYPE_MISMATCH, message)));
         }
-        if target.is_part() && of.ty.ty.element().is_none() {
+        if target.is_part() && of.ty.ty.element().is_none() && of.ty.ty != Type::Jsonb {
             let message = format!("cannot subscript type {} because it does not support subscripting", of.ty.ty);
             return Err(self.place(target.column.span, Error::new(SqlState::TYPE_MISMATCH, message)));
         }
@@ -121,6 +121,11 @@ impl Binder<'_> {
 
     /// An array with a part of it written.
     pub(super) fn with_part(&mut self, whole: Expr, ty: Type, target: &Target<'_>, value: Expr) -> Result<Expr> {
+        if ty == Type::Jsonb {
+            let mut args = vec![Bound::new(whole, ty), Bound::new(value, ty)];
+            args.extend(self.json_subscripts(target.subscripts, target.column.span)?);
+            return Ok(self.call(".jsonb_assign", args, target.column.span)?.expr);
+        }
         let element = Expr::Const(Datum::Int(ty.element().unwrap_or(Type::Unknown).oid().into()));
         let mut args = vec![whole, element, value];
         if target.is_slice() {

@@ -1,15 +1,13 @@
 //! Binding calls: functions, what has a syntax of its own, what only the session can do.
 
 mod aggregates;
+pub(super) mod json;
 
 use std::sync::Arc;
 
 use colibri_catalog::Relation;
 use colibri_types::{
-    Category, ColumnType, Datum, Error, Result, SqlState, Type,
-    cast::CastContext,
-    functions::{LIST_OF_ROWS, OBJECT_OF_ROWS, Volatility},
-    resolve,
+    Category, ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, functions::Volatility, resolve,
 };
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -187,9 +185,6 @@ impl Binder<'_> {
             return Ok(bound);
         }
         let mut types = Vec::with_capacity(args.exprs.len());
-        if matches!(&*name, "json_agg" | "json_object_agg") {
-            return self.json_aggregate(&name, &args, function.filter.as_deref(), span);
-        }
         // Whether it is an aggregate is asked by name first: its arguments are bound under other
         // rules.
         if resolve::resolve_aggregate(&name, &[]).is_some() {
@@ -210,7 +205,7 @@ impl Binder<'_> {
         }
         let mut bounds = Vec::with_capacity(args.exprs.len());
         for expr in &args.exprs {
-            let bound = self.expr(expr)?;
+            let bound = self.json_argument(&name, bounds.len(), expr)?;
             types.push(bound.ty.ty);
             bounds.push(bound);
         }
@@ -255,6 +250,12 @@ impl Binder<'_> {
         let types = bounds.iter().map(|(bound, _)| bound.ty.ty.to_string()).collect::<Vec<_>>().join(", ");
         let Some((array, array_span)) = bounds.pop() else { return Ok(None) };
         let takes_any = matches!((name, bounds.len()), ("concat", 0) | ("concat_ws" | "format", 1));
+        if !takes_any
+            && array.ty.ty.element().is_some()
+            && let Some(bound) = self.json_of_array(name, bounds.clone(), array.clone(), span)?
+        {
+            return Ok(Some(bound));
+        }
         if !takes_any {
             return Err(self.place(span, no_such_function(&format!("{name}({types})"))));
         }
@@ -408,68 +409,6 @@ impl Binder<'_> {
         })
     }
 
-    /// A value as JSON.
-    fn json_value(&mut self, bound: Bound, span: Span) -> Result<Expr> {
-        use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Timestamp, TimestampTz};
-        let ty = bound.ty.ty;
-        let has_own_form =
-            matches!(ty, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Date | Timestamp | TimestampTz);
-        if ty == Type::Json {
-            return Ok(bound.expr);
-        }
-        if has_own_form || ty == Type::Record || ty.element().is_some() {
-            return Ok(self.call("to_json", vec![bound], span)?.expr);
-        }
-        let as_text = self.coerce(bound, Type::Text.into(), CastContext::Explicit, span)?;
-        Ok(self.call("to_json", vec![Bound::new(as_text, Type::Text)], span)?.expr)
-    }
-
-    /// `json_build_object` and `json_build_array`.
-    fn json_of_values(&mut self, name: &str, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
-        let is_object = name == "json_build_object";
-        if exprs.is_empty() {
-            let empty = if is_object { "{}" } else { "[]" };
-            return Ok(Bound::new(Expr::Const(Datum::text(empty)), Type::Json));
-        }
-        if is_object && !exprs.len().is_multiple_of(2) {
-            let message = "argument list must have even number of elements";
-            let error = Error::new(SqlState::BAD_PARAMETER, message)
-                .hint("The arguments of json_build_object() must consist of alternating keys and values.");
-            return Err(error);
-        }
-        let mut args = Vec::with_capacity(exprs.len());
-        for expr in exprs {
-            let bound = self.expr(expr)?;
-            args.push(self.json_value(bound, expr.span())?);
-        }
-        let types = vec![Type::Json; args.len()];
-        let function = self.at(span, self.builtin.functions.function(name, &types))?;
-        Ok(Bound::new(Expr::Call { function, args }, Type::Json))
-    }
-
-    /// `json_agg` and `json_object_agg`: what arrays of the values are as JSON.
-    fn json_aggregate(&mut self, name: &str, args: &Args<'_>, filter: Option<&ast::Expr>, span: Span) -> Result<Bound> {
-        let (count, made_by) = match name {
-            "json_agg" => (1, LIST_OF_ROWS),
-            _ => (2, OBJECT_OF_ROWS),
-        };
-        if args.star || args.exprs.len() != count {
-            return Err(self.place(span, no_such_function(name)));
-        }
-        if args.distinct && count > 1 {
-            return Err(self.place(span, Error::unsupported(format_args!("DISTINCT in {name}"))));
-        }
-        let (mut arrays, mut types) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for &expr in &args.exprs {
-            let one = Args { exprs: vec![expr], star: false, distinct: args.distinct, order: args.order };
-            let array = self.aggregate("array_agg", &one, filter, span)?;
-            types.push(array.ty.ty);
-            arrays.push(array.expr);
-        }
-        let function = self.at(span, self.builtin.functions.function(made_by, &types))?;
-        Ok(Bound::new(Expr::Call { function, args: arrays }, Type::Json))
-    }
-
     /// `ARRAY(SELECT …)`
     fn array_of_query(&mut self, query: &ast::Query, span: Span) -> Result<Bound> {
         let (expr, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
@@ -484,7 +423,6 @@ impl Binder<'_> {
     /// A function that gives rows, in a SELECT list.
     fn rows_in_list(&mut self, name: &str, bounds: Vec<(Bound, Span)>, span: Span) -> Result<Bound> {
         let (series, args, ty) = self.rows_of(name, bounds, span)?;
-        let ty = self.type_of_series(series, ty);
         let bound = self.extra(logical::Extra::Rows(series, args), ty, "set-returning functions", span)?;
         self.scope().rows_calls += 1;
         Ok(bound)
@@ -652,15 +590,11 @@ impl Binder<'_> {
                     _ => bound,
                 }
             }
-            "json_build_object" | "json_build_array" => self.json_of_values(name, &args.exprs, span)?,
-            "to_json" if args.exprs.len() == 1 => {
-                let bound = self.expr(args.exprs[0])?;
-                if bound.ty.ty == Type::Unknown {
-                    let message = "could not determine polymorphic type because input has type unknown";
-                    return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
-                }
-                Bound::new(self.json_value(bound, args.exprs[0].span())?, Type::Json)
+            "json_build_object" | "json_build_array" | "jsonb_build_object" | "jsonb_build_array" => {
+                self.json_of_values(name, &args.exprs, span)?
             }
+            "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
+            _ if json::is_record(name) => self.json_record(name, &args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty;
                 let oid = self.row_type_of(ty).map_or(ty.ty.oid(), |rows| rows.oid);

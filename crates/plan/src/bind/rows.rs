@@ -20,7 +20,7 @@ use crate::expr::Expr;
 
 impl Binder<'_> {
     /// The type of rows, as that of an expression.
-    fn type_of_rows(&mut self, ty: Arc<RowType>) -> ColumnType {
+    pub(super) fn type_of_rows(&mut self, ty: Arc<RowType>) -> ColumnType {
         let modifier = |at: usize| match ty.oid {
             oid if oid == Type::Record.oid() => Modifier(-2 - at as i32),
             oid => Modifier(oid as i32),
@@ -200,7 +200,7 @@ impl Binder<'_> {
     }
 }
 
-fn template(ty: &Arc<RowType>) -> Expr {
+pub(super) fn template(ty: &Arc<RowType>) -> Expr {
     Expr::Const(Datum::Row(Arc::new(Row::new(Arc::clone(ty), Vec::new()))))
 }
 

@@ -10,6 +10,7 @@ use sqlparser::tokenizer::Span;
 
 use super::collation::Collation;
 use super::expr::Bound;
+use super::functions::json;
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, fold, name_span, qualified};
 use crate::expr::Expr;
@@ -36,6 +37,23 @@ impl Binder<'_> {
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
+        let named;
+        let alias = match alias {
+            // `AS (a int)`
+            Some(alias) if alias.name.value.is_empty() => {
+                let name = ast::Ident { span: alias.name.span, ..ast::Ident::with_quote('"', function.as_str()) };
+                named = ast::TableAlias { name, ..alias.clone() };
+                Some(&named)
+            }
+            alias => alias,
+        };
+        if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
+            return Ok(from);
+        }
+        if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
+        }
         if let Some(table) = self.builtin.tables.function(&function).filter(|_| args.is_empty() && !numbered) {
             return self.system(table, name, alias, relations);
         }
@@ -55,10 +73,6 @@ impl Binder<'_> {
             let plain = ast::TableAlias { explicit: false, name, columns: Vec::new(), at: None };
             return self.lateral(&query, alias.unwrap_or(&plain), relations);
         }
-        if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
-            let message = "a column definition list is only allowed for functions returning \"record\"";
-            return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
-        }
         // The names before it are in sight, aggregates are not allowed.
         let no_calls = std::mem::replace(&mut self.scope().no_calls, "functions in FROM");
         let calls = self.calls_in_from(name, &function, args);
@@ -74,7 +88,11 @@ impl Binder<'_> {
         let mut list = Vec::with_capacity(calls.len());
         let is_only = calls.len() == 1;
         for call in calls {
-            let name = if is_only { visible_as.clone() } else { call.name };
+            let name = match json::column_of(&call.name) {
+                Some(name) => name.into(),
+                None if is_only => visible_as.clone(),
+                None => call.name,
+            };
             columns.push(Column { name, ty: call.ty, origin: None, collation: Collation::Default });
             list.push((call.series, call.args));
         }
@@ -133,10 +151,9 @@ impl Binder<'_> {
                 let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
                     return Err(self.place(span, Error::unsupported("named arguments")));
                 };
-                bounds.push((self.expr(expr)?, expr.span()));
+                bounds.push((self.json_argument(&name, bounds.len(), expr)?, expr.span()));
             }
             let (series, args, ty) = self.rows_of(&name, bounds, span)?;
-            let ty = self.type_of_series(series, ty);
             return Ok(Call { name, series, args, ty });
         }
         // Without arguments this is a table of the system where it stands alone.
@@ -152,6 +169,20 @@ impl Binder<'_> {
     /// A call of a function that gives rows: its arguments in the types that it takes, and the type
     /// of what it gives.
     pub(super) fn rows_of(
+        &mut self,
+        function: &str,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, ColumnType)> {
+        if json::gives_rows(function) {
+            return self.json_rows_of(function, bounds, span);
+        }
+        let (series, args, ty) = self.plain_rows_of(function, bounds, span)?;
+        let ty = self.type_of_series(series, ty);
+        Ok((series, args, ty))
+    }
+
+    fn plain_rows_of(
         &mut self,
         function: &str,
         bounds: Vec<(Bound, Span)>,
@@ -198,7 +229,7 @@ impl Binder<'_> {
     }
 
     /// The type of what a function gives that is known to give values of this one.
-    pub(super) fn type_of_series(&mut self, series: Series, ty: Type) -> ColumnType {
+    fn type_of_series(&mut self, series: Series, ty: Type) -> ColumnType {
         if series == Series::Expanded { self.type_of_expanded(ty) } else { ty.into() }
     }
 
@@ -304,17 +335,18 @@ fn rows_of_partitions(table: &ast::Expr) -> Result<ast::Query> {
 
 /// Whether a function gives rows.
 pub(super) fn gives_rows(name: &str) -> bool {
-    matches!(
-        name,
-        "generate_series"
-            | "unnest"
-            | "generate_subscripts"
-            | "regexp_matches"
-            | "regexp_split_to_table"
-            | "string_to_table"
-            | "_pg_expandarray"
-            | "pg_partition_ancestors"
-    )
+    json::gives_rows(name)
+        || matches!(
+            name,
+            "generate_series"
+                | "unnest"
+                | "generate_subscripts"
+                | "regexp_matches"
+                | "regexp_split_to_table"
+                | "string_to_table"
+                | "_pg_expandarray"
+                | "pg_partition_ancestors"
+        )
 }
 
 /// A call as an expression.

@@ -133,6 +133,7 @@ pub fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Uuid => plain(Type::Uuid),
         DataType::Regclass => plain(Type::RegClass),
         DataType::JSON => plain(Type::Json),
+        DataType::JSONB => plain(Type::Jsonb),
         DataType::Array(
             ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::Qualified(element, _),
         ) => {
@@ -199,7 +200,7 @@ pub fn bind_type_in(database: &str, data_type: &DataType, knows: impl Fn(&str) -
 }
 
 fn unknown(name: &str) -> Error {
-    let known_elsewhere = ["jsonb", "xml", "inet", "cidr", "money", "bit", "point", "timetz", "time", "reg"];
+    let known_elsewhere = ["xml", "inet", "cidr", "money", "bit", "point", "timetz", "time", "reg"];
     let lower = name.to_ascii_lowercase();
     if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
         return Error::unsupported(format_args!("type {lower}"));
@@ -263,6 +264,8 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("oid", []) => Type::Oid,
         ("char", []) => Type::InternalChar,
         ("json", []) => Type::Json,
+        ("jsonb", []) => Type::Jsonb,
+        ("jsonpath", []) => Type::JsonPath,
         ("xid", []) => Type::Xid,
         ("regclass", []) => Type::RegClass,
         ("regtype", []) => Type::RegType,
@@ -308,7 +311,7 @@ pub fn serial_type(data_type: &DataType) -> Option<Type> {
 /// Refuses types whose values have no order, or no equality.
 pub(super) fn expect_comparable(ty: Type, by_order: bool) -> Result<()> {
     match ty.element().unwrap_or(ty) {
-        Type::Json => {
+        Type::Json | Type::JsonPath => {
             let what = if by_order { "an ordering" } else { "an equality" };
             let message = format!("could not identify {what} operator for type {ty}");
             let error = Error::new(SqlState::NO_SUCH_FUNCTION, message);

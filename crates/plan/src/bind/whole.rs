@@ -184,13 +184,19 @@ pub(super) fn factor(factor: &ast::TableFactor) -> Result<()> {
                 None if *with_ordinality => return Err(syntax_error("WITH")),
                 None => {}
             }
+            if args.is_some() {
+                return alias.iter().try_for_each(|alias| foreign(&[(alias.at.is_some(), "AT behind an alias")]));
+            }
             alias
         }
         ast::TableFactor::Derived { lateral: _, subquery: _, alias, sample } => {
             refuse(&[(sample.is_some(), "TABLESAMPLE")])?;
             alias
         }
-        ast::TableFactor::Function { lateral: _, name: _, args: _, with_ordinality: _, alias } => alias,
+        // What may list columns with types, the function at hand tells.
+        ast::TableFactor::Function { lateral: _, name: _, args: _, with_ordinality: _, alias } => {
+            return alias.iter().try_for_each(|alias| foreign(&[(alias.at.is_some(), "AT behind an alias")]));
+        }
         ast::TableFactor::UNNEST { alias, array_exprs: _, with_offset, with_offset_alias, with_ordinality: _ } => {
             foreign(&[(*with_offset || with_offset_alias.is_some(), "WITH OFFSET")])?;
             alias

@@ -153,6 +153,7 @@ fn constant(value: &Datum) -> String {
         Datum::Uuid(_) => Type::Uuid,
         Datum::Array(array) => array.element().array().unwrap_or(Type::Record),
         Datum::Row(_) => Type::Record,
+        Datum::Jsonb(_) => Type::Jsonb,
     };
     let mut text = String::new();
     text_io::write(ty, value, &Env::default(), &mut text);

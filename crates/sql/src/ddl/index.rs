@@ -198,6 +198,7 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
         Type::Timestamp => "timestamp_ops",
         Type::TimestampTz => "timestamptz_ops",
         Type::Uuid => "uuid_ops",
+        Type::Jsonb => "jsonb_ops",
         Type::Bytea => "bytea_ops",
         _ => "",
     };

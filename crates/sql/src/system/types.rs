@@ -252,6 +252,7 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (10_022, "interval_ops", 1982, Type::Interval),
     (3125, "numeric_ops", 1988, Type::Numeric),
     (10_065, "uuid_ops", 2968, Type::Uuid),
+    (10_088, "jsonb_ops", 4033, Type::Jsonb),
 ];
 
 /// The operator class that indexes order a type by.

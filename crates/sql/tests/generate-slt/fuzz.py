@@ -14,7 +14,7 @@ Seeds take turns: a file of mixed statements, one of what texts mean, one of
 sessions, and so on through TURNS below. --kind chooses one kind alone.
 
 Mixed statements: the queries of generate.py over tables of integers, numerics and
-text; expressions of every type, of constants and over a table with a column of
+text; expressions of every type, JSON among them, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
 table; queries within queries, whole rows among them; random changes; changes of keys
 that foreign keys with all actions refer to; assignments to parts of arrays. Texts (texts.py): regular expressions, dates,
@@ -71,6 +71,9 @@ LEAVES = {
     "time": ["time '10:20:30'", "time '00:00'", "time '23:59:59.999999'", "time '24:00'", "NULL::time"],
     "bytea": ["'\\x'::bytea", "'\\x00ff'::bytea", "'\\x616263'::bytea", "'abc'::bytea", "NULL::bytea"],
     "uuid": ["'00000000-0000-0000-0000-000000000001'::uuid", "'{ffffffff-ffff-ffff-ffff-ffffffffffff}'::uuid", "NULL::uuid"],
+    "jb": ["'{}'::jsonb", "'[]'::jsonb", "'null'::jsonb", "'1.50'::jsonb", "'\"a\"'::jsonb", "'true'::jsonb", "'[1, \"a\", null, [2]]'::jsonb",
+           "'{\"a\": 1, \"b\": [1, 2, {\"c\": \"x\"}]}'::jsonb", "'{\"b\": {\"a\": null}, \"aa\": -0.5}'::jsonb", "'[{\"a\": 1}, {\"a\": 2}]'::jsonb", "NULL::jsonb"],
+    "js": ["'{}'::json", "'[1 , 2]'::json", "'{\"a\" : 1, \"a\":\"x\"}'::json", "'\"a\\u0041\"'::json", "'{\"b\": [1,{\"c\":null}]}'::json", "NULL::json"],
 }
 FIELDS = ["year", "month", "day", "hour", "minute", "second", "quarter", "week", "dow", "doy", "isodow", "isoyear", "decade", "century", "millennium",
           "epoch", "milliseconds", "microseconds"]
@@ -90,7 +93,8 @@ MAKERS = {
             "(SELECT {num})", "(SELECT count(*) FROM (SELECT {num} AS q) s WHERE {bool})", "(SELECT sum(q) FROM (VALUES ({num}), ({num})) v(q))",
             "(SELECT avg(q) FROM (VALUES ({num}), ({num})) v(q))", "(SELECT max(q) FROM (SELECT {num} AS q UNION ALL SELECT {num}) v)", "gcd({num}, {num})",
             "lcm({num}, {num})", "scale({num})", "min_scale({num})", "trim_scale({num})", "({num} ^ {k})", "sqrt({num})",
-            "get_byte({bytea}, {k})", "bit_length({text})"],
+            "get_byte({bytea}, {k})", "bit_length({text})", "jsonb_array_length({jb})", "json_array_length({js})", "({jb})::numeric", "({jb})::int",
+            "(SELECT count(*) FROM jsonb_array_elements({jb}))", "(SELECT count(*) FROM jsonb_object_keys({jb}))"],
     "text": ["({text} || {text})", "({text} || {num})", "upper({text})", "lower({text})", "initcap({text})", "reverse({text})", "substr({text}, {k})",
              "substr({text}, {k}, {k})", "substring({text} from {k} for {k})", "left({text}, {k})", "right({text}, {k})", "lpad({text}, {k})",
              "rpad({text}, {k}, {text})", "replace({text}, {text}, {text})", "repeat({text}, {k})", "trim({text})", "ltrim({text}, {text})", "btrim({text}, {text})",
@@ -101,14 +105,19 @@ MAKERS = {
              "quote_ident({text})", "quote_nullable({text})", "overlay({text} placing {text} from {k})", "format('%s|%I|%L', {text}, 'a b', {text})",
              "encode({bytea}, 'hex')", "encode({bytea}, 'base64')", "encode({bytea}, 'escape')", "to_char({ts}, 'YYYY-MM-DD HH24:MI:SS')", "to_char({date}, 'Day, DD Mon YYYY')",
              "to_char(({num})::numeric(8,2), '999,990.99')", "to_char({k}, 'S0000')", "overlay({text} placing {text} from {k} for {k})", "to_char({iv}, 'DD HH24:MI')", "(SELECT string_agg(q, ',' ORDER BY q) FROM (VALUES ({text}), ({text})) v(q))",
-             "regexp_replace({text}, '[a-c]+', 'X')", "regexp_replace({text}, '(.)b', '<\\1>', 'g')", "substring({text} from '[a-z]+')", "chr(64 + abs({k}))"],
+             "regexp_replace({text}, '[a-c]+', 'X')", "regexp_replace({text}, '(.)b', '<\\1>', 'g')", "substring({text} from '[a-z]+')", "chr(64 + abs({k}))", "({jb} ->> {k})", "({jb} ->> {text})", "({jb} #>> ARRAY['b', '2', 'c'])", "({jb})::text", "({js})::text", "({js} ->> {k})",
+             "({js} ->> {text})", "({js} -> 'b')::text", "jsonb_typeof({jb})", "json_typeof({js})", "jsonb_pretty({jb})", "to_json({text})::text", "to_json({num})::text",
+             "json_strip_nulls({js})::text", "json_build_array({text}, {num}, {bool}, {date}, {jb})::text", "json_build_object({text}, {ts}, 'k', {js})::text",
+             "(SELECT json_agg(q)::text FROM (VALUES ({text}), ({text})) v(q))", "(SELECT string_agg(q, ',') FROM jsonb_array_elements_text({jb}) q)"],
     "bool": ["({num} {c} {num})", "({num} {c} {num})", "({text} {c} {text})", "({bool} {c} {bool})", "({date} {c} {date})", "({date} {c} {ts})", "({ts} {c} {ts})",
              "({tstz} {c} {tstz})", "({iv} {c} {iv})", "({time} {c} {time})", "({bytea} {c} {bytea})", "({uuid} {c} {uuid})", "({bool} AND {bool})", "({bool} OR {bool})",
              "(NOT {bool})", "({num} IS NULL)", "({text} IS NOT NULL)", "({num} BETWEEN {num} AND {num})", "({date} NOT BETWEEN {date} AND {ts})",
              "({num} IN ({num}, {num}))", "({text} NOT IN ({text}, {text}))", "({text} LIKE {text})", "({text} NOT ILIKE {text})", "({text} LIKE '%b%')", "({text} ~ '^[a-z]')",
              "({text} ~* 'B')", "({bool} IS TRUE)", "({bool} IS NOT FALSE)", "({bool} IS UNKNOWN)", "({num} IS DISTINCT FROM {num})", "({text})::boolean", "({num})::int::boolean",
              "(({num}, {text}) {c} ({num}, {text}))", "EXISTS (SELECT 1 WHERE {bool})", "({num} IN (SELECT {num} UNION ALL SELECT {num}))",
-             "({num} {c} ALL (SELECT {num} WHERE {bool}))", "({num} {c} ANY (VALUES ({num}), ({num})))", "coalesce({bool}, {bool})", "starts_with({text}, {text})",
+             "({num} {c} ALL (SELECT {num} WHERE {bool}))", "({num} {c} ANY (VALUES ({num}), ({num})))", "coalesce({bool}, {bool})", "starts_with({text}, {text})", "({jb} {c} {jb})", "({jb} @> {jb})", "({jb} <@ {jb})",
+             "({jb} ? {text})", "({jb} ?| ARRAY[{text}, 'a'])", "({jb} ?& ARRAY[{text}])", "({jb})::boolean", "({jb} @? '$.a[*] ? (@ > 1)')", "({jb} @@ '$.a == 1')",
+             "jsonb_path_exists({jb}, 'strict $[*].a')", "({jb} IN ({jb}, {jb}))",
              "(ROW({num}, {date}) IS NULL)", "(SELECT bool_and(q) FROM (VALUES ({bool}), ({bool})) v(q))", "isfinite({ts})"],
     "date": ["({date} + {k})", "({date} - {k})", "({ts})::date", "({tstz})::date", "({text})::date", "greatest({date}, {date})", "coalesce({date}, {date})",
              "make_date(2000 + {k}, 1 + abs({k}), 28)", "to_date('2024-' || (1 + abs({k}))::text, 'YYYY-MM')"],
@@ -123,13 +132,22 @@ MAKERS = {
     "bytea": ["({bytea} || {bytea})", "substring({bytea} from {k} for {k})", "decode({text}, 'hex')", "decode({text}, 'base64')", "convert_to({text}, 'UTF8')", "({text})::bytea",
               "set_byte({bytea}, {k}, {k})", "sha256({bytea})", "btrim({bytea}, {bytea})", "overlay({bytea} placing {bytea} from {k})"],
     "uuid": ["({text})::uuid", "coalesce({uuid}, {uuid})"],
+    "jb": ["({jb} -> {k})", "({jb} -> {text})", "({jb} -> 'b')", "({jb} #> ARRAY['b', '2'])", "({jb} || {jb})", "({jb} - {text})", "({jb} - {k})", "({jb} - ARRAY['a', {text}])",
+           "({jb} #- ARRAY['b', '0'])", "({jb} #- ARRAY['a', {text}])", "jsonb_set({jb}, ARRAY['a'], {jb})", "jsonb_set({jb}, ARRAY[{text}, 'b'], {jb}, {bool})",
+           "jsonb_insert({jb}, ARRAY['0'], {jb}, {bool})", "jsonb_set_lax({jb}, ARRAY['a'], {jb}, true, 'delete_key')", "jsonb_strip_nulls({jb})", "to_jsonb({text})", "to_jsonb({bool})",
+           "to_jsonb({date})", "to_jsonb({ts})", "to_jsonb(({num})::numeric)", "to_jsonb({iv})", "to_jsonb(ARRAY[{text}, {text}])", "to_jsonb(ROW({text}, {bool}))", "({js})::jsonb",
+           "({text})::jsonb", "jsonb_build_array({text}, {jb}, {bool})", "jsonb_build_object({text}, {jb})", "jsonb_build_object('a', {num}, {text}, {date})", "({jb})['a']", "({jb})['b'][{k}]",
+           "coalesce({jb}, {jb})", "greatest({jb}, {jb})", "jsonb_path_query_array({jb}, '$.**.a')", "jsonb_path_query_first({jb}, '$.b[last]')", "jsonb_path_query_array({jb}, '$[*] ? (@.a > $x)', {jb})",
+           "(SELECT jsonb_agg(q) FROM (VALUES ({jb}), ({jb})) v(q))", "(SELECT jsonb_agg(DISTINCT q) FROM (VALUES ({text}), ({text})) v(q))",
+           "(SELECT jsonb_object_agg(q, r) FROM (VALUES ({text}, {jb})) v(q, r))", "(SELECT jsonb_agg(e ORDER BY e) FROM jsonb_array_elements({jb}) e)"],
+    "js": ["({js} -> {k})", "({js} -> {text})", "({js} #> ARRAY['b', '1'])", "({jb})::json", "({text})::json", "to_json({ts})", "row_to_json(ROW({text}, {jb}))", "coalesce({js}, {js})"],
 }
 TYPES = {"num": None, "text": "text", "bool": "boolean", "date": "date", "ts": "timestamp", "tstz": "timestamptz", "iv": "interval", "time": "time",
-         "bytea": "bytea", "uuid": "uuid"}
+         "bytea": "bytea", "uuid": "uuid", "jb": "jsonb", "js": "json"}
 # A table with a column of each type.
 COLUMNS = [("i2", "smallint", "num"), ("i4", "int", "num"), ("i8", "bigint", "num"), ("n", "numeric", "num"), ("n2", "numeric(8,2)", "num"), ("f8", "float8", "num"),
            ("t", "text", "text"), ("v", "varchar(20)", "text"), ("b", "boolean", "bool"), ("d", "date", "date"), ("ts", "timestamp", "ts"),
-           ("tz", "timestamptz", "tstz"), ("iv", "interval", "iv"), ("ti", "time", "time"), ("by", "bytea", "bytea"), ("u", "uuid", "uuid")]
+           ("tz", "timestamptz", "tstz"), ("iv", "interval", "iv"), ("ti", "time", "time"), ("by", "bytea", "bytea"), ("u", "uuid", "uuid"), ("jb", "jsonb", "jb")]
 
 
 class Typed:
@@ -159,7 +177,7 @@ class Typed:
         return re.sub(r"\{(\w+)\}", fill, template)
 
     def kind(self):
-        return self.r.choice(["num", "num", "num", "text", "text", "bool", "bool", "date", "ts", "ts", "tstz", "iv", "iv", "time", "bytea", "uuid"])
+        return self.r.choice(["num", "num", "num", "text", "text", "bool", "bool", "date", "ts", "ts", "tstz", "iv", "iv", "time", "bytea", "uuid", "jb", "jb", "js"])
 
     def constant(self):
         return f"SELECT x, pg_typeof(x) FROM (SELECT {self.make(self.kind(), self.r.choice([1, 1, 2, 2, 3]))} AS x) s"
@@ -178,7 +196,7 @@ class Typed:
                 row.append("NULL" if r.random() < 0.15 else v)
             out.append(f"%INSERT INTO ty VALUES ({i}, {', '.join(row)});")
         out += ["CREATE INDEX ON ty (n, t);", "CREATE INDEX ON ty (ts DESC);", "CREATE INDEX ON ty (f8 DESC NULLS LAST, i2);",
-                "CREATE INDEX ON ty (d, iv);", "CREATE INDEX ON ty (by);", "CREATE INDEX ON ty (tz);", "CREATE INDEX ON ty (i8);"]
+                "CREATE INDEX ON ty (d, iv);", "CREATE INDEX ON ty (by);", "CREATE INDEX ON ty (jb);", "CREATE INDEX ON ty (tz);", "CREATE INDEX ON ty (i8);"]
         return out
 
     def over_table(self):
@@ -201,7 +219,7 @@ class Typed:
             agg = r.choice(["count(*)", f"count(DISTINCT {key[0]})", f"min({key[0]})", f"max({key[0]})"])
             q = f"SELECT {agg}, sum({self.make('num', 1)}) FROM ty WHERE {self.make('bool', 1)}"
         elif k == 5:
-            key = r.choice(["i4", "i2", "t", "b", "d", "u", "ti"])
+            key = r.choice(["i4", "i2", "t", "b", "d", "u", "ti", "jb"])
             q = f"SELECT {key}, count(*), max({self.make(r.choice(['num', 'text', 'date', 'ts']), 1)}) FROM ty GROUP BY {key} HAVING {r.choice(['count(*) > 0', 'bool_or(' + self.make('bool', 1) + ')'])} ORDER BY 1"
         elif k == 6:
             kind = self.kind()

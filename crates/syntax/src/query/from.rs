@@ -335,35 +335,42 @@ impl Parser<'_> {
     }
 
     fn derived(&mut self, lateral: bool, subquery: Box<Query>) -> Result<TableFactor> {
-        let alias = self.table_alias(true)?;
+        let alias = self.table_alias(false)?;
         Ok(TableFactor::Derived { lateral, subquery, alias, sample: None })
     }
 
     /// `[AS] name [(columns)]`, if it comes next; the columns of a function may have types.
     pub(crate) fn table_alias(&mut self, may_have_types: bool) -> Result<Option<TableAlias>> {
-        let token = self.peek();
         let explicit = self.eat(K::As);
-        if may_have_types && self.kind() == Kind::LeftParen && explicit {
-            self.not_supported(token, "a list of columns without an alias");
-            self.skip_parens()?;
-            return Ok(None);
+        if may_have_types && explicit && self.kind() == Kind::LeftParen {
+            // The binder calls it by the function, as its name is empty.
+            let columns = self.maybe_in_parens(Self::typed_column)?;
+            return Ok(Some(TableAlias { explicit, name: ast::Ident::new(""), columns, at: None }));
         }
         if !explicit && !Self::is_column_name(self.kind()) {
             return Ok(None);
         }
         let name = self.name()?;
         let columns = self.maybe_in_parens(|parser| {
-            let name = parser.name()?;
-            let ends = matches!(parser.kind(), Kind::Comma | Kind::RightParen);
-            let data_type = if may_have_types && !ends { Some(parser.data_type()?) } else { None };
-            let token = parser.peek();
-            if data_type.is_some() && parser.eat(K::Collate) {
-                parser.object_name()?;
-                parser.not_supported(token, "COLLATE in a list of columns");
+            let is_plain = matches!(parser.kind_behind(1), Kind::Comma | Kind::RightParen);
+            if may_have_types && !is_plain {
+                return parser.typed_column();
             }
-            Ok(ast::TableAliasColumnDef { name, data_type })
+            Ok(ast::TableAliasColumnDef { name: parser.name()?, data_type: None })
         })?;
         Ok(Some(TableAlias { explicit, name, columns, at: None }))
+    }
+
+    /// A column of a function, with its type.
+    fn typed_column(&mut self) -> Result<ast::TableAliasColumnDef> {
+        let name = self.name()?;
+        let data_type = Some(self.data_type()?);
+        let token = self.peek();
+        if self.eat(K::Collate) {
+            self.object_name()?;
+            self.not_supported(token, "COLLATE in a list of columns");
+        }
+        Ok(ast::TableAliasColumnDef { name, data_type })
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::interval::Interval;
+use crate::jsonb::JsonbRef;
 use crate::numeric::Numeric;
 use crate::types::Type;
 use crate::value::Datum;
@@ -23,6 +24,10 @@ mod bytes;
 mod datetime;
 mod format;
 mod json;
+mod json_access;
+mod json_rows;
+mod jsonb_change;
+mod jsonb_path;
 mod math;
 mod number_picture;
 mod regular;
@@ -33,7 +38,8 @@ mod strings;
 
 pub use arrays::{WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
-pub use json::{LIST_OF_ROWS, OBJECT_OF_ROWS};
+pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
+pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use regular::{all_matches, split};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
 
@@ -80,6 +86,12 @@ impl Function {
     #[must_use]
     pub const fn stable(mut self) -> Self {
         self.volatility = Volatility::Stable;
+        self
+    }
+
+    /// Which depends on nothing else, as it is unless something else is said.
+    #[must_use]
+    pub const fn immutable(self) -> Self {
         self
     }
 
@@ -134,6 +146,9 @@ pub const TABLES: &[&[Function]] = &[
     datetime::TABLE,
     format::TABLE,
     json::TABLE,
+    json_access::TABLE,
+    jsonb_change::TABLE,
+    jsonb_path::TABLE,
     math::TABLE,
     regular::TABLE,
     session::TABLE,
@@ -234,6 +249,18 @@ pub fn bytes(value: &Datum) -> Result<&[u8]> {
     match value {
         Datum::Bytes(value) => Ok(value),
         other => Err(wrong("Bytes", other)),
+    }
+}
+
+/// The value of a `Datum::Jsonb`, in place.
+///
+/// # Errors
+/// It is another one: a mistake of whoever typed the call.
+#[inline]
+pub fn document(value: &Datum) -> Result<JsonbRef<'_>> {
+    match value {
+        Datum::Jsonb(value) => Ok(JsonbRef::new(value)),
+        other => Err(wrong("Jsonb", other)),
     }
 }
 

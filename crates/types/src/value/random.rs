@@ -40,6 +40,36 @@ fn random_array(ty: Type, random: &mut fastrand::Rng) -> Datum {
     Datum::Array(Arc::new(Array::counted_from(element, values, lower)))
 }
 
+/// A text of JSON, of so many levels at most.
+pub fn random_json(random: &mut fastrand::Rng, depth: usize) -> String {
+    let string = |random: &mut fastrand::Rng| {
+        let parts = ["a", "b", "ab", "\\u0001", "\u{e9}", "\\n", "\\\"", ""];
+        let text: String = (0..random.usize(..4)).map(|_| *random.choice(&parts).unwrap()).collect();
+        format!("\"{text}\"")
+    };
+    match random.u8(..if depth == 0 { 5 } else { 8 }) {
+        0 => "null".to_owned(),
+        1 => random.bool().to_string(),
+        2 => random
+            .choice(&["0", "-1", "1.0", "1.00", "12.5", "1e3", "-0.001", "99999999999999999999"])
+            .unwrap()
+            .to_string(),
+        3 => random.i32(-300..300).to_string(),
+        4 => string(random),
+        5 => {
+            let items: Vec<String> = (0..random.usize(..4)).map(|_| random_json(random, depth - 1)).collect();
+            format!("[{}]", items.join(","))
+        }
+        _ => {
+            let members = (0..random.usize(..4)).map(|_| {
+                let key = string(random);
+                format!("{key}:{}", random_json(random, depth - 1))
+            });
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
 /// A value of a type, not NULL, often one at some limit or close to others.
 pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
     let int = |random: &mut fastrand::Rng, bits: u32| -> i64 {
@@ -87,6 +117,8 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             let scale = if random.bool() { random.u8(..6) } else { random.u8(..=100) };
             Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
         }
+        _ if ty == Type::Json => Datum::text(&random_json(random, 2)),
+        _ if ty == Type::JsonPath => Datum::text("$.\"a\""),
         Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
             let text: String = (0..random.usize(..5))
                 .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
@@ -94,6 +126,9 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             Datum::text(&text)
         }
         Type::Bytea => Datum::Bytes(bytes(random).into()),
+        Type::Jsonb => {
+            crate::jsonb::parse(&random_json(random, 2)).and_then(crate::jsonb::Item::datum).unwrap_or_default()
+        }
         Type::Date => Datum::Date(int(random, 32) as i32),
         Type::Time => Datum::Time(random.i64(..=86_400_000_000).rem_euclid(86_400_000_001)),
         Type::Timestamp | Type::TimestampTz => Datum::Timestamp(int(random, 64)),

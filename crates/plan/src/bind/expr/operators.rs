@@ -71,6 +71,16 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::AtArrow => Operator::Call("@>"),
         B::ArrowAt => Operator::Call("<@"),
         B::PGOverlap => Operator::Call("&&"),
+        B::Arrow => Operator::Call("->"),
+        B::LongArrow => Operator::Call("->>"),
+        B::HashArrow => Operator::Call("#>"),
+        B::HashLongArrow => Operator::Call("#>>"),
+        B::HashMinus => Operator::Call("#-"),
+        B::AtQuestion => Operator::Call("@?"),
+        B::AtAt => Operator::Call("@@"),
+        B::Question => Operator::Call("?"),
+        B::QuestionPipe => Operator::Call("?|"),
+        B::QuestionAnd => Operator::Call("?&"),
         B::Overlaps => return Err(wrong_overlaps()),
         B::PGCustomBinaryOperator(parts) => match &parts[..] {
             [schema, symbol] if schema == "pg_catalog" => named(symbol),
@@ -81,13 +91,16 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
     })
 }
 
+/// Operators that JSON alone has.
+const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&"];
+
 /// The operator of `OPERATOR(pg_catalog.+)`.
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 25] = [
-        "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~",
-        "!~~*", "^@", "@>", "<@", "&&", "@",
+    const CALLS: [&str; 35] = [
+        "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#",
+        "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
@@ -256,7 +269,8 @@ impl Binder<'_> {
         right_span: Span,
     ) -> Result<Bound> {
         let span = if left_span.start.line > 0 { left_span } else { right_span };
-        if left.ty.ty.is_array() || right.ty.ty.is_array() {
+        let is_json = JSON_OPERATORS.contains(&symbol) || matches!(left.ty.ty, Type::Json | Type::Jsonb);
+        if !is_json && (left.ty.ty.is_array() || right.ty.ty.is_array()) {
             return self.array_operator(symbol, left, right, span);
         }
         let found = self.builtin.functions.operator(symbol, Some(left.ty.ty), right.ty.ty);
@@ -601,6 +615,12 @@ impl Binder<'_> {
                     let end = chain.iter().position(|access| !matches!(access, ast::AccessExpr::Subscript(_)));
                     let (subscripts, rest) = chain.split_at(end.unwrap_or(chain.len()));
                     chain = rest;
+                    if value.ty.ty == Type::Jsonb {
+                        let mut args = vec![value];
+                        args.extend(self.json_subscripts(subscripts, span)?);
+                        value = self.call(".jsonb_subscript", args, span)?;
+                        continue;
+                    }
                     if value.ty.ty.element().is_none() {
                         let message =
                             format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
@@ -625,6 +645,34 @@ impl Binder<'_> {
             };
         }
         Ok(value)
+    }
+
+    /// Subscripts of `jsonb`, as texts.
+    pub(in crate::bind) fn json_subscripts(
+        &mut self,
+        subscripts: &[ast::AccessExpr],
+        span: Span,
+    ) -> Result<Vec<Bound>> {
+        let mut steps = Vec::with_capacity(subscripts.len());
+        for access in subscripts {
+            let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+                let error = Error::new(SqlState::TYPE_MISMATCH, "jsonb subscript does not support slices");
+                return Err(self.place(span, error));
+            };
+            let at = index.span();
+            let step = self.expr(index)?;
+            let ty = step.ty.ty;
+            if !matches!(ty, Type::Int2 | Type::Int4 | Type::Unknown)
+                && ty.category() != colibri_types::Category::String
+            {
+                let error = Error::new(SqlState::TYPE_MISMATCH, format!("subscript type {ty} is not supported"))
+                    .detail("jsonb subscript must be coercible to either integer or text.");
+                return Err(self.place(at, error));
+            }
+            let step = self.coerce(step, Type::Text.into(), CastContext::Explicit, at)?;
+            steps.push(Bound::new(step, Type::Text));
+        }
+        Ok(steps)
     }
 
     pub(in crate::bind) fn subscript(&mut self, index: &ast::Expr) -> Result<Bound> {

@@ -1,7 +1,7 @@
 //! Calls of aggregates: which query one belongs to, what it is called on, and how its value reaches
 //! the place where it was written.
 
-use colibri_types::{ColumnType, Error, Result, SqlState, Type, cast::CastContext, resolve};
+use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -190,7 +190,18 @@ impl Binder<'_> {
         let mut typed = Vec::with_capacity(bounds.len());
         for (bound, &ty) in bounds.into_iter().zip(aggregate.args) {
             // An argument of any type keeps its own.
+            // The blanks of character(n) are a part of what JSON shows.
+            let bound = if super::json::AGGREGATES.contains(&name) { super::with_blanks(bound) } else { bound };
             typed.push(self.argument(bound, ty, span)?);
+        }
+        if matches!(name, "json_agg" | "jsonb_agg") && types[0] == Type::Unknown {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+        }
+        if super::json::AGGREGATES.contains(&name) {
+            for ty in types {
+                typed.push(Expr::Const(Datum::Int(known(ty).oid().into())));
+            }
         }
         let filter = match filter {
             Some(filter) => {
@@ -222,7 +233,13 @@ impl Binder<'_> {
         }
         // Values that are distinct come in their order, as from PostgreSQL, which sorts to find
         // them.
-        if args.distinct && order.is_empty() && matches!(aggregate.name, "array_agg" | "string_agg") {
+        if args.distinct
+            && order.is_empty()
+            && matches!(
+                aggregate.name,
+                "array_agg" | "string_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg"
+            )
+        {
             let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
             order.extend(typed.iter().map(key));
         }
