@@ -67,6 +67,15 @@ pub enum Value<'a> {
     Array(Vec<Value<'a>>),
 }
 
+/// A document's text.
+fn text_of(datum: &Datum, ty: Type) -> Value<'static> {
+    let (env, context) = (Env::default(), cast::CastContext::Explicit);
+    match cast::cast(datum, ty, Type::Text, colibri_sql::Modifier::NONE, context, &env) {
+        Ok(Datum::Text(text)) => Value::Text(Cow::Owned(text.into())),
+        _ => Value::Null,
+    }
+}
+
 impl<'a> Value<'a> {
     pub(crate) fn of(datum: &'a Datum, ty: Type) -> Self {
         match datum {
@@ -85,11 +94,7 @@ impl<'a> Value<'a> {
             Datum::Interval(value) => Self::Interval(*value),
             Datum::Uuid(bytes) => Self::Uuid(*bytes),
             Datum::Array(array) => Self::of_array(array.dimensions(), array.values(), array.element()),
-            Datum::Jsonb(_) => {
-                let mut text = String::new();
-                colibri_types::text_io::write(ty, datum, &Env::default(), &mut text);
-                Self::Text(Cow::Owned(text))
-            }
+            Datum::Jsonb(_) => text_of(datum, ty),
             Datum::Row(row) => Self::Array(row.fields().map(|(_, ty, value)| Self::of(value, ty.ty)).collect()),
         }
     }
