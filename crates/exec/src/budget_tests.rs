@@ -148,6 +148,7 @@ fn rules() -> Arc<TableRules> {
     Arc::new(TableRules {
         checks: Vec::new(),
         expressions: Arc::new([]),
+        generated: Arc::new([]),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
         others: std::sync::OnceLock::new(),

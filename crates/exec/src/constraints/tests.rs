@@ -172,7 +172,14 @@ fn rules_of(
     foreign_keys: Vec<ForeignKeyRule>,
     referenced_by: Vec<ReferenceRule>,
 ) -> Arc<TableRules> {
-    Arc::new(TableRules { checks, expressions: Arc::new([]), foreign_keys, referenced_by, others: OnceLock::new() })
+    Arc::new(TableRules {
+        checks,
+        expressions: Arc::new([]),
+        generated: Arc::new([]),
+        foreign_keys,
+        referenced_by,
+        others: OnceLock::new(),
+    })
 }
 
 fn no_rules() -> Arc<TableRules> {
