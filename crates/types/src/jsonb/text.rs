@@ -157,7 +157,7 @@ pub fn write(value: JsonbRef<'_>, out: &mut String) -> Result<()> {
 /// Appends a value's text with a line for each part, four blanks for each level.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_pretty(value: JsonbRef<'_>, level: usize, out: &mut String) -> Result<()> {
     let line = |level: usize, out: &mut String| {
         out.push('\n');
