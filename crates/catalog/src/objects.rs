@@ -54,7 +54,8 @@ pub struct Column {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generated: Option<String>,
     /// It stands for an expression of an index, or for the condition of one, as SQL over the
-    /// table's other columns. It is `dropped` to whoever looks for columns, and no row holds it.
+    /// table's other columns. It is marked as `dropped`, so that no statement finds it. Rows do not
+    /// hold it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<String>,
 }

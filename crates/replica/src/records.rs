@@ -1,6 +1,7 @@
 //! Records of a cluster: small values by name that belong to all nodes, such as its users.
 //!
-//! A record is changed by compare and put: whoever changes it has seen the value that it replaces.
+//! A change is a compare and a put: it succeeds only if the record still has the value that the node
+//! has seen.
 //! All nodes watch the records and keep copies.
 //!
 //! Invariants:

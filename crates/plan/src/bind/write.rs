@@ -127,13 +127,26 @@ impl Binder<'_> {
         })
     }
 
+    /// Binds a stored text over a table's rows. `place` is where aggregates and the like are
+    /// refused.
+    fn over_rows<T>(
+        &mut self,
+        text: &str,
+        table: &Table,
+        place: &'static str,
+        bind: impl FnOnce(&mut Self, &ast::Expr) -> Result<T>,
+    ) -> Result<T> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: place, ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = bind(self, &parsed);
+        self.frame().scopes.pop();
+        bound
+    }
+
     /// A CHECK condition over a table's rows.
     pub fn check_expr(&mut self, text: &str, table: &Table) -> Result<Expr> {
-        let parsed = colibri_syntax::parse_expr(text)?;
-        self.frame().scopes.push(Scope { no_calls: "check constraints", ..Scope::default() });
-        self.scope_for_table(table, &table.name.clone(), false);
-        let bound = self.condition(&parsed, "CHECK");
-        self.frame().scopes.pop();
+        let bound = self.over_rows(text, table, "check constraints", |binder, expr| binder.condition(expr, "CHECK"));
         Ok(self.without_queries(Bound::new(bound?, Type::Bool), "check constraint")?.expr)
     }
 
@@ -143,11 +156,7 @@ impl Binder<'_> {
     /// # Errors
     /// 42P17 if it does not, and what else may be wrong with it.
     pub fn index_expr(&mut self, text: &str, table: &Table) -> Result<Bound> {
-        let parsed = colibri_syntax::parse_expr(text)?;
-        self.frame().scopes.push(Scope { no_calls: "index expressions", ..Scope::default() });
-        self.scope_for_table(table, &table.name.clone(), false);
-        let bound = self.expr(&parsed);
-        self.frame().scopes.pop();
+        let bound = self.over_rows(text, table, "index expressions", Self::expr);
         let bound = self.of_index(bound?, "index expression")?;
         match bound.ty.ty {
             Type::Unknown => {
@@ -163,11 +172,7 @@ impl Binder<'_> {
     /// # Errors
     /// 42P17 if it is not the same for the same row always, or looks at a generated column.
     pub fn generated_expr(&mut self, text: &str, table: &Table, column: usize) -> Result<Expr> {
-        let parsed = colibri_syntax::parse_expr(text)?;
-        self.frame().scopes.push(Scope { no_calls: "column generation expressions", ..Scope::default() });
-        self.scope_for_table(table, &table.name.clone(), false);
-        let bound = self.expr(&parsed);
-        self.frame().scopes.pop();
+        let bound = self.over_rows(text, table, "column generation expressions", Self::expr);
         let bound = self.without_queries(bound?, "column generation expression")?;
         let wrong = |message: String| Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
         let mut other = None;
@@ -190,11 +195,7 @@ impl Binder<'_> {
     /// # Errors
     /// As [`Binder::index_expr`].
     pub fn index_predicate(&mut self, text: &str, table: &Table) -> Result<Expr> {
-        let parsed = colibri_syntax::parse_expr(text)?;
-        self.frame().scopes.push(Scope { no_calls: "index predicates", ..Scope::default() });
-        self.scope_for_table(table, &table.name.clone(), false);
-        let bound = self.condition(&parsed, "WHERE");
-        self.frame().scopes.pop();
+        let bound = self.over_rows(text, table, "index predicates", |binder, expr| binder.condition(expr, "WHERE"));
         Ok(self.of_index(Bound::new(bound?, Type::Bool), "index predicate")?.expr)
     }
 

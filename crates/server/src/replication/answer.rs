@@ -227,8 +227,8 @@ impl Pieces {
     }
 }
 
-/// Makes pieces of what is written. Ends when the database has to be opened again, which waits for
-/// whoever uses it.
+/// Makes pieces of what is written. It ends when the database has to be opened again, since that
+/// waits until nobody uses the database.
 struct PieceWriter {
     pieces: Arc<Pieces>,
     keeper: Arc<Keeper>,

@@ -27,10 +27,10 @@ use super::{KnownDatabase, Replication};
 
 /// How long members have to stay as they are before a leader hands a database over.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long a database may have no leader before its home takes it: who has it open takes it at
-/// once.
+/// How long a database may have no leader before its home takes it. A node that has it open takes it
+/// at once.
 const LEADERLESS: Duration = Duration::from_millis(500);
-/// A home that is further behind than so many entries of the log does not get its database yet.
+/// A node gets a database back only when it lacks at most this many entries of the log.
 const BEHIND_MAX: u64 = 64;
 /// The pause between looks at etcd while a database that this node leads is open.
 const LOOK: Duration = Duration::from_secs(5);
@@ -247,7 +247,7 @@ impl Replication {
             if databases.iter().any(|database| database.oid == oid) {
                 continue;
             }
-            // Whoever has it open is about to close it.
+            // The keeper that still has it open is about to close it, and holds the lock until then.
             let locked = colibri_sql::DirectoryLock::for_sql(&entry.path());
             if locked.is_ok()
                 && let Err(error) = super::keeper::remove_dir(&entry.path())
