@@ -155,6 +155,19 @@ fn same_keys(column: Type, value: Type) -> bool {
     column == value || (column.is_integer() && value.is_integer()) || (column.is_text() && value.is_text())
 }
 
+impl<'w> Wanted<'w> {
+    /// What is asked of a table that is read by itself.
+    pub(super) fn alone(
+        (table, base): (&'w Arc<Table>, usize),
+        columns: &'w [usize],
+        conditions: &'w [Expr],
+        sizes: &dyn Sizes,
+    ) -> Self {
+        let expressions = sizes.expressions(table);
+        Self { table, base, columns, conditions, known: &|_| false, expressions }
+    }
+}
+
 impl Wanted<'_> {
     fn rows_of<'e>(&self, expr: &'e Expr) -> Option<(usize, &'e Expr)> {
         let inner = match expr {

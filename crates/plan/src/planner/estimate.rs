@@ -95,14 +95,7 @@ impl Planner<'_> {
     fn rows_of_relation(&self, relation: &Relation, conditions: Vec<Expr>) -> f64 {
         let rows = match &relation.source {
             Source::Table(table) => {
-                let wanted = Wanted {
-                    table,
-                    base: relation.base,
-                    columns: &[],
-                    conditions: &conditions,
-                    known: &|_| false,
-                    expressions: self.sizes.expressions(table),
-                };
+                let wanted = Wanted::alone((table, relation.base), &[], &conditions, self.sizes);
                 let path = self.cheapest(&wanted, &Order::ANY, None).path;
                 return (path.rows * self.left_of(&wanted, &path)).max(1.0);
             }

@@ -110,14 +110,7 @@ impl Planner<'_> {
         let mut candidates = std::iter::once(None).chain(table.plain_indexes().map(Some));
         let scan = candidates.find_map(|index| scan_of(table, index, &keys, calls, relation.base))?;
         if rewrites == Rewrites::Paying {
-            let wanted = Wanted {
-                table,
-                base: relation.base,
-                columns: &keys,
-                conditions: &conditions,
-                known: &|_| false,
-                expressions: self.sizes.expressions(table),
-            };
+            let wanted = Wanted::alone((table, relation.base), &keys, &conditions, self.sizes);
             let groups = self.groups_of_key(table, scan.index.as_deref(), scan.columns);
             if groups * cost_of_group(calls.len()) >= self.cheapest(&wanted, &Order::ANY, None).cost {
                 return None;

@@ -306,14 +306,7 @@ impl Planner<'_> {
         };
         match (call.aggregate.name, column) {
             ("count", None) => {
-                let wanted = Wanted {
-                    table,
-                    base: relation.base,
-                    columns: &[],
-                    conditions: &conditions,
-                    known: &|_| false,
-                    expressions: self.sizes.expressions(table),
-                };
+                let wanted = Wanted::alone((table, relation.base), &[], &conditions, self.sizes);
                 // Each range is counted once; a range of NULLs does not exist in the primary key.
                 let exact = |path: &Path| path.taken.len() == conditions.len();
                 let path = wanted.paths(self.sizes).into_iter().find(exact)?;
@@ -343,14 +336,7 @@ impl Planner<'_> {
             conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
         }
         let needed = [column];
-        let wanted = Wanted {
-            table,
-            base: relation.base,
-            columns: &needed,
-            conditions: &conditions,
-            known: &|_| false,
-            expressions: self.sizes.expressions(table),
-        };
+        let wanted = Wanted::alone((table, relation.base), &needed, &conditions, self.sizes);
         let descending = call.aggregate.name == "max";
         let is_first = |path: &Path| path.order.first().is_some_and(|first| first.column == column);
         let ends_there = |path: &Path| path.taken.len() == conditions.len() && is_first(path);

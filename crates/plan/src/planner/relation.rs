@@ -59,14 +59,7 @@ impl Planner<'_> {
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
         let (node, rows) = match &relation.source {
             Source::Table(table) => {
-                let wanted = Wanted {
-                    table,
-                    base,
-                    columns: &tables.needed[index],
-                    conditions: &conditions,
-                    known: &|_| false,
-                    expressions: self.sizes.expressions(table),
-                };
+                let wanted = Wanted::alone((table, base), &tables.needed[index], &conditions, self.sizes);
                 let columns = tables.order.of_relation(relation);
                 let order = tables.order.over(&columns);
                 let Cheapest { path, direction, .. } = self.cheapest(&wanted, &order, tables.limit);

@@ -349,14 +349,7 @@ pub(super) fn reference_access(
         })
         .collect();
     let all: Vec<usize> = (0..table.columns.len()).collect();
-    let wanted = Wanted {
-        table,
-        base: 0,
-        columns: &all,
-        conditions: &conditions,
-        known: &|_| false,
-        expressions: sizes.expressions(table),
-    };
+    let wanted = Wanted::alone((table, 0), &all, &conditions, sizes);
     let planner = Planner::new(sizes, env, columns.len());
     // The first of them may be enough.
     let path = planner.cheapest(&wanted, &Order::ANY, Some(1.0)).path;
