@@ -76,7 +76,7 @@ pub(super) fn join(
     loaded: &mut Loaded,
     join: &Join<'_>,
 ) -> std::result::Result<Arc<Replication>, ServeError> {
-    let joining = Joining::new(join.options, join.listens, loaded.node.as_deref())?;
+    let joining = Joining::new(join.options, join.listens, loaded.node.as_deref(), join.log)?;
     let mut own = loaded.identity.as_deref().map(Identity::read).transpose()?;
     let identity = loop {
         let found = joining.ask(|| joining.cluster.record(IDENTITY))?;
@@ -109,7 +109,7 @@ pub(super) fn join(
     }
     loaded.secret = identity.secret()?;
     take_in(dir, &loaded.databases, joining.node())?;
-    joining.join(identity, replicas(dir), join.log)
+    joining.join(identity, replicas(dir))
 }
 
 fn foreign(dir: &Path, cluster: &str) -> Error {

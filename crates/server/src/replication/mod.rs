@@ -144,6 +144,7 @@ pub(crate) struct Joining {
     quota_bytes: u64,
     options: ClusterOptions,
     node: Node,
+    log: Log,
 }
 
 impl Joining {
@@ -152,6 +153,7 @@ impl Joining {
         options: &ClusterOptions,
         listens: Option<&str>,
         known: Option<&str>,
+        log: Log,
     ) -> Result<Self, ServeError> {
         let (cluster, quota_bytes) = connect(&options.address)?;
         let machine = crate::machine::host_name();
@@ -166,19 +168,20 @@ impl Joining {
         if address.contains(char::is_whitespace) || !address.contains(':') {
             return Err(cluster_error(format!("{address:?} is no HOST:PORT (--advertise)")));
         }
-        Ok(Self { cluster, quota_bytes, options: options.clone(), node: Node { id, address } })
+        Ok(Self { cluster, quota_bytes, options: options.clone(), node: Node { id, address }, log })
     }
 
     pub(crate) fn node(&self) -> &str {
         self.node.id.as_str()
     }
 
-    /// Asks the service until it answers or it takes too long.
+    /// Asks the service until it answers or it takes too long. That it waits is logged.
     pub(crate) fn ask<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T, ServeError>
     where
         F: Future<Output = Result<T, colibri_replica::Error>>,
     {
         let until = Instant::now() + START_MAX;
+        let mut is_told = false;
         loop {
             match block_on(call()) {
                 Ok(answer) => return Ok(answer),
@@ -186,13 +189,20 @@ impl Joining {
                 Err(error) if Instant::now() >= until => {
                     return Err(cluster_error(format!("the cluster cannot be joined: {error}")));
                 }
-                Err(_) => std::thread::sleep(RETRY),
+                Err(error) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let fields: [(&str, &dyn std::fmt::Display); 2] =
+                            [("error", &error), ("waits_s", &START_MAX.as_secs())];
+                        self.log.warn("cluster_not_reached", &fields);
+                    }
+                    std::thread::sleep(RETRY);
+                }
             }
         }
     }
 
     /// Joins, and starts what a node does.
-    pub(crate) fn join(self, identity: Identity, dir: PathBuf, log: Log) -> Result<Arc<Replication>, ServeError> {
+    pub(crate) fn join(self, identity: Identity, dir: PathBuf) -> Result<Arc<Replication>, ServeError> {
         let secret = identity.secret()?;
         let options = JoinOptions { lease_ttl: self.options.lease, replace: false };
         let membership = self.first_membership(options)?;
@@ -204,7 +214,7 @@ impl Joining {
             cluster: self.cluster,
             node: self.node,
             secret,
-            log,
+            log: self.log,
             dir,
             base: self.options.base,
             join: JoinOptions { replace: true, ..options },
