@@ -82,7 +82,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
         Err(_) => Refusal::Over,
     };
     if let Refusal::Peer(request) = &refusal {
-        return serve_peer(&shared, &mut link, request).await;
+        // Behind a pointer: what it needs would be part of each idle connection.
+        return Box::pin(serve_peer(&shared, &mut link, request)).await;
     }
     if let Refusal::Told(error) = refusal {
         shared.counts.refused.add(1);

@@ -612,7 +612,8 @@ impl Client {
         let (stage, prepared) = match (std::mem::replace(&mut portal.stage, over), &portal.statement) {
             (Stage::Bound(_), Statement::Copy(text)) => {
                 self.cannot_repeat();
-                let tag = self.copy(text.to_string(), began).await?;
+                // Behind a pointer: what it needs would be part of each idle connection.
+                let tag = Box::pin(self.copy(text.to_string(), began)).await?;
                 self.tell_notices();
                 backend::command_complete(&mut self.link.out, &tag);
                 return Ok(());

@@ -7,9 +7,17 @@
 //! certainly valid. If it is not, it waits a little for the next keepalive: the lease that is
 //! prolonged has never ended. What was committed is not in question here, since the log has it.
 //!
+//! # Memory
+//! What these waits need is behind pointers, and made when there is something to wait for.
+//!
+//! Bug: it was part of each connection, whose task then took the next larger piece of memory.
+//! Consequence: 500 idle connections took 2 KB more each, without any cluster.
+//! Fix: the looks are functions, and the waits are boxed; so is COPY of the extended protocol.
+//!
 //! Invariant: no answer of a leader's session is sent that has data in it which may be outdated,
 //! unless the session has set `colibri.reads` to `agreed`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use colibri_runtime::sleep;
@@ -17,6 +25,7 @@ use colibri_sql::{Error, SqlState};
 
 use super::{Client, End, admin_shutdown};
 use crate::registry::Stop;
+use crate::replication::keeper::Keeper;
 
 /// How long a read waits until it is certain that the node leads.
 const CERTAIN_MAX: Duration = Duration::from_secs(3);
@@ -43,10 +52,23 @@ impl Client {
     /// Waits until the answers that wait to be sent are certainly the newest state, where they have
     /// to be.
     pub(super) async fn be_current(&mut self) -> Result<(), End> {
-        let Some(keeper) = self.lease.keeper().cloned() else { return Ok(()) };
-        if self.link.out.is_empty() || !self.has_led || self.reads_agreed {
-            return Ok(());
+        match self.keeper_to_ask() {
+            Some(keeper) if keeper.is_current() => {
+                self.has_committed = false;
+                Ok(())
+            }
+            Some(keeper) => Box::pin(self.wait_until_current(keeper)).await,
+            None => Ok(()),
         }
+    }
+
+    /// Who knows whether the answers that wait to be sent are the newest state, if they have to be.
+    fn keeper_to_ask(&self) -> Option<Arc<Keeper>> {
+        let has_to_be = !self.link.out.is_empty() && self.has_led && !self.reads_agreed;
+        self.lease.keeper().filter(|_| has_to_be).cloned()
+    }
+
+    async fn wait_until_current(&mut self, keeper: Arc<Keeper>) -> Result<(), End> {
         let until = Instant::now() + CERTAIN_MAX;
         while !keeper.is_current() {
             if !keeper.leads() || self.member().stopping() == Stop::Now {
@@ -80,9 +102,10 @@ impl Client {
 
     /// Waits until this node has applied the commit that `colibri.read_after` names.
     pub(super) async fn be_as_new(&mut self) -> Result<(), Error> {
-        if !self.session().reads_after_a_commit() {
-            return Ok(());
-        }
+        if self.session().reads_after_a_commit() { Box::pin(self.wait_until_applied()).await } else { Ok(()) }
+    }
+
+    async fn wait_until_applied(&mut self) -> Result<(), Error> {
         let until = Instant::now() + APPLIED_MAX;
         while let Some(txn) = self.session().is_to_see()? {
             if Instant::now() >= until || self.member().stopping() == Stop::Now || self.member().is_cancelled() {
