@@ -25,15 +25,13 @@ impl Database {
     }
 
     /// Others have agreed on the records up to a transaction: these commits are visible now, and
-    /// their tickets resolve. Numbers that are not used yet are taken for the newest one.
+    /// their tickets resolve. Numbers that were not proposed yet are taken for the last one that was.
     ///
     /// # Errors
     /// [`Error::NotAgreed`] if the database is not open with [`crate::Durability::Agreed`].
     pub fn agree(&self, txn: TxnId) -> Result<()> {
         let core = &self.0.core;
-        let agreement = core.agreement()?;
-        core.shared.raise_visible(txn.min(core.shared.newest()));
-        agreement.notify(false);
+        core.agreement()?.agree(&core.shared, txn);
         Ok(())
     }
 

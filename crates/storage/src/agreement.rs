@@ -17,11 +17,22 @@
 //! 3. Records are proposed in the order of their transactions, without gaps. Each is sealed with
 //!    the checksum of the one before, which the steady point remembers; so two databases with the
 //!    same chain have the same history, and a record that does not fit is refused.
+//!
+//! # Agreed on before it is published
+//! A commit proposes its record, then publishes its root. Others may agree in between. So what was
+//! agreed on is kept, and whoever comes second, the commit or the agreement, makes it visible.
+//!
+//! Bug: an agreement on a commit that was not published yet was cut to what was, and forgotten.
+//! Consequence: the commit was never acknowledged, if no later one came, and all who waited for it
+//! stood still: on a busy machine a thread may be stopped in between for longer than a log takes.
+//! Fix: the agreement is kept.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
+use crate::lock_file::Shared;
 use crate::log::{Position, record};
 use crate::page::{TxnId, get_u64};
 use crate::sync::{Condvar, Mutex};
@@ -87,6 +98,9 @@ impl Debug for Proposing {
 /// A database whose commits others agree on, and who waits for that.
 pub(crate) struct Agreement {
     proposer: Proposing,
+    /// The last transaction that was proposed, and the last one that was agreed on.
+    proposed: AtomicU64,
+    agreed: AtomicU64,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -100,7 +114,13 @@ struct Waiting {
 
 impl Agreement {
     pub(crate) fn new(proposer: Proposing) -> Self {
-        Self { proposer, waiting: Mutex::default(), changed: Condvar::new() }
+        Self {
+            proposer,
+            proposed: AtomicU64::new(0),
+            agreed: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
     pub(crate) fn proposer(&self) -> &Arc<dyn Proposer> {
@@ -111,8 +131,26 @@ impl Agreement {
     /// here.
     pub(crate) fn propose(&self, at: Position, record: &mut record::Builder, txn: TxnId) -> Position {
         let bytes = record.seal(txn, at.chain);
+        self.proposed.store(txn.0, Ordering::SeqCst);
         self.proposer.0.propose(txn, bytes);
         Position { offset: at.offset + bytes.len() as u64, chain: get_u64(bytes, 0), ..at }
+    }
+
+    /// Others have agreed on the transactions up to this one, as far as they were proposed.
+    pub(crate) fn agree(&self, shared: &Shared, txn: TxnId) {
+        let agreed = txn.0.min(self.proposed.load(Ordering::SeqCst));
+        // Pairs with the load in `published`.
+        self.agreed.fetch_max(agreed, Ordering::SeqCst);
+        shared.raise_visible(TxnId(agreed).min(shared.newest()));
+        self.notify(false);
+    }
+
+    /// A transaction that was proposed has been published.
+    pub(crate) fn published(&self, shared: &Shared, txn: TxnId) {
+        if self.agreed.load(Ordering::SeqCst) >= txn.0 {
+            shared.raise_visible(txn);
+            self.notify(false);
+        }
     }
 
     /// Waits until `is_agreed` is true.

@@ -579,6 +579,9 @@ impl WriteTxn {
         }
         let durable = !matches!(way, Way::Logged);
         core.shared.publish(root, durable);
+        if let (Some(agreement), false) = (&core.agreement, durable) {
+            agreement.published(&core.shared, txn);
+        }
         for opened in &self.opened {
             opened.table.remember(core.opening, txn, opened.tree);
         }

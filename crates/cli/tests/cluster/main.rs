@@ -378,6 +378,38 @@ fn a_database_that_nobody_uses_is_closed_everywhere_and_keeps_its_leader() {
     expect(standbys[0], "postgres", "SELECT x FROM t ORDER BY x", &["1", "2"]);
 }
 
+/// Bug: a session that waited for a database to be opened asked for it without a pause.
+/// Consequence: a processor was busy, and a database that was being opened could stand still for
+/// half a minute. Fix: see `cluster/lease.rs`.
+#[test]
+fn sessions_that_wait_for_a_database_sleep() {
+    let Some(etcd) = Etcd::start("sessions_that_wait_for_a_database_sleep", &[]) else { return };
+    let node = etcd.node("n1", &["--database-keep", "100ms"]);
+    node.connect("postgres").rows("CREATE TABLE t AS SELECT 1 AS x");
+    until("it is closed", SOON, || {
+        let closed = etcd.status()["databases"][0]["copies"][0]["standing"] == "closed";
+        closed.then_some(())
+    });
+    etcd.signal("-STOP");
+    std::thread::scope(|scope| {
+        // The second one disturbs the first.
+        let waiting = [(); 2].map(|()| {
+            std::thread::sleep(Duration::from_millis(200));
+            scope.spawn(|| node.try_connect("postgres").map(drop))
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        let before = node.processor_time();
+        std::thread::sleep(Duration::from_millis(1000));
+        let used = node.processor_time() - before;
+        let are_waiting = waiting.iter().all(|session| !session.is_finished());
+        etcd.signal("-CONT");
+        waiting.into_iter().for_each(|session| _ = session.join().unwrap());
+        assert!(are_waiting, "nobody can open it meanwhile");
+        assert!(used < Duration::from_millis(300), "{used:?} in a second");
+    });
+    expect(&node, "postgres", "SELECT x FROM t", &["1"]);
+}
+
 #[test]
 fn a_full_etcd_refuses_writes_before_it_stops_and_reads_go_on() {
     let test = "a_full_etcd_refuses_writes_before_it_stops_and_reads_go_on";

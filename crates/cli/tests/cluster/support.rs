@@ -204,6 +204,15 @@ impl Node {
         assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
     }
 
+    /// What it has used of all processors so far.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_ascii_whitespace().collect();
+        // User and system time, in hundredths of a second (proc(5)).
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     /// Ends it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -160,9 +160,16 @@ impl Directory {
     }
 
     /// A lease on a database of a cluster, which its keeper opens.
+    ///
+    /// Bug: a session counted the keeper's changes, asked it, which was a change, and waited for
+    /// the next change, which had happened. Consequence: it asked without a pause, and the keeper
+    /// had no time for commits: a database that was being opened stood still until the session gave
+    /// up. Fix: asking again is no change, and a keeper that is disturbed goes on with the term
+    /// before it looks again.
     async fn lease_replica(self: &Arc<Self>, slot: &Arc<Slot>, keeper: Arc<Keeper>) -> Result<Lease> {
         let until = Instant::now() + OPEN_MAX;
         loop {
+            keeper.ask_for();
             let seen = keeper.changed.count();
             if keeper.is_gone() {
                 return Err(no_such_database(&slot.name));
@@ -172,7 +179,6 @@ impl Directory {
                 lease.keeper = Some(keeper);
                 return Ok(lease);
             }
-            keeper.ask_for();
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let why = keeper.trouble().unwrap_or_else(|| "nobody leads it, or its log cannot be read".to_owned());

@@ -41,7 +41,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::Replication;
 use super::seed;
-use super::wait::{Either, Signal, block_on, race};
+use super::wait::{Either, Signal, block_on, give_way, race};
 use crate::registry::Registry;
 
 /// The pause between looks whether a standby has the catalogue, or has come to the log's end.
@@ -51,8 +51,6 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 /// The pause before a next try to be elected, or to open a database that cannot be opened.
 const RETRY: Duration = Duration::from_millis(250);
 const RETRY_OPENING: Duration = Duration::from_secs(2);
-/// The pause between looks at a term while sessions use the database.
-const LOOK_AT_TERM: Duration = Duration::from_secs(1);
 /// A successor that has not taken a reserved leadership in this time is late.
 const SUCCESSOR_LATE: Duration = Duration::from_secs(3);
 /// How long the end of a term waits for commits that nobody waits for.
@@ -176,23 +174,26 @@ impl Keeper {
         })
     }
 
-    /// Opens the database for sessions, if it is not open.
+    /// Opens the database for sessions, if it is not open. Whoever asks again while it is being
+    /// opened disturbs nobody.
     pub(crate) fn ask_for(self: &Arc<Self>) {
-        if self.place.shown().is_none() {
-            self.state.lock().asked.get_or_insert_with(Instant::now);
-        }
+        let is_first = self.place.shown().is_none() && {
+            let asked = &mut self.state.lock().asked;
+            let is_first = asked.is_none();
+            asked.get_or_insert_with(Instant::now);
+            is_first
+        };
         self.run();
+        if is_first {
+            self.changed.give();
+        }
     }
 
-    /// Opens the database to follow its leader, or to lead it.
+    /// Opens the database to follow its leader, or to lead it, if it is not open.
     pub(crate) fn run(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
-            if state.is_running {
-                drop(state);
-                return self.changed.give();
-            }
-            if self.is_gone() {
+            if state.is_running || self.is_gone() {
                 return;
             }
             state.is_running = true;
@@ -482,6 +483,7 @@ impl Keeper {
         let began = Instant::now();
         let mut is_caught_up = false;
         loop {
+            give_way().await;
             let seen = self.changed.count();
             if self.is_gone() || node.is_ending() || membership.is_lost() || self.is_unused(node) {
                 return;
@@ -551,6 +553,7 @@ impl Keeper {
     async fn beside_leading(self: &Arc<Self>, node: &Arc<Replication>, leadership: &Leadership) -> Option<Closed> {
         let mut is_told = false;
         loop {
+            give_way().await;
             let seen = self.changed.count();
             let is_followed = node.leader(&self.db).is_some_and(|leader| leader.epoch > leadership.epoch());
             if is_followed || leadership.membership().is_lost() {
@@ -577,8 +580,6 @@ impl Keeper {
             let at = self.unused_at(node).filter(|_| self.leads());
             let pause = at.map(|at| at.saturating_duration_since(Instant::now()).max(LOOK));
             let pause = if is_told || !self.leads() { pause } else { Some(RETRY) };
-            // The term beside this is looked at again as well: no commit depends on one wake-up.
-            let pause = if self.place.uses() > 0 || self.asked().is_some() { Some(LOOK_AT_TERM) } else { pause };
             match pause {
                 Some(pause) => _ = race(node.sleep(pause), self.changed.wait(seen)).await,
                 None => self.changed.wait(seen).await,

@@ -430,6 +430,7 @@ impl Replication {
                 self.open.lock().insert(db.0.clone());
                 if let Some(keeper) = self.keeper(&db.0) {
                     keeper.run();
+                    keeper.changed.give();
                 }
             }
             Seen::Was(db) => {

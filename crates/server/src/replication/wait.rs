@@ -55,6 +55,19 @@ pub(crate) async fn race<A, B>(first: impl Future<Output = A>, second: impl Futu
     .await
 }
 
+/// Lets what runs beside this go on before this does.
+pub(crate) async fn give_way() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// An event that can happen many times, and any number of tasks that wait for the next time.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -97,6 +110,28 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn who_gives_way_lets_the_other_go_on_however_often_it_is_woken() {
+        let signal = Signal::default();
+        let rounds = std::cell::Cell::new(0);
+        let other = async {
+            for _ in 0..10 {
+                give_way().await;
+            }
+        };
+        let disturbed = async {
+            loop {
+                give_way().await;
+                let seen = signal.count();
+                rounds.set(rounds.get() + 1);
+                signal.give();
+                signal.wait(seen).await;
+            }
+        };
+        assert!(matches!(block_on(race(other, disturbed)), Either::First(())));
+        assert!(rounds.get() <= 11, "{rounds:?}");
+    }
 
     #[test]
     fn all_who_wait_are_woken_and_what_came_before_is_not_waited_for() {

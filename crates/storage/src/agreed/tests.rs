@@ -97,6 +97,30 @@ fn nothing_is_seen_before_it_is_agreed_on() {
     assert_eq!(seen(&db).len(), 2);
 }
 
+/// Agrees before the commit has published its root, as a log can that is faster than the thread.
+#[derive(Default)]
+struct AtOnce(std::sync::OnceLock<Database>);
+
+impl Proposer for AtOnce {
+    fn propose(&self, txn: TxnId, _: &[u8]) {
+        self.0.get().unwrap().agree(txn).unwrap();
+    }
+}
+
+#[test]
+fn an_agreement_that_comes_before_the_commit_is_published_is_not_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let proposer = Arc::<AtOnce>::default();
+    let options = Options::new().durability(Durability::Agreed).proposer(Arc::clone(&proposer) as Arc<dyn Proposer>);
+    let db = Database::open(dir.path(), &options).unwrap();
+    _ = proposer.0.set(db.clone());
+    for key in ["a", "b"] {
+        let ticket = put(&db, key, "1");
+        assert!(ticket.is_durable());
+    }
+    assert_eq!(seen(&db).len(), 2);
+}
+
 #[test]
 fn no_steady_point_is_beyond_what_was_agreed_on() {
     let dir = tempfile::tempdir().unwrap();
