@@ -23,8 +23,9 @@
 //! agreed on is kept, and whoever comes second, the commit or the agreement, makes it visible.
 //!
 //! Bug: an agreement on a commit that was not published yet was cut to what was, and forgotten.
-//! Consequence: the commit was never acknowledged, if no later one came, and all who waited for it
-//! stood still: on a busy machine a thread may be stopped in between for longer than a log takes.
+//! Consequence: on a busy machine, where a thread may be stopped in between for longer than a log
+//! takes, the commit was not acknowledged before a later one came. If the leadership was handed
+//! over meanwhile, its caller was told that it was not committed, though the log had it.
 //! Fix: the agreement is kept.
 
 use std::fmt::{self, Debug, Formatter};

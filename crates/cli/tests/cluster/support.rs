@@ -1,5 +1,6 @@
 //! etcd and servers of a cluster as processes on loopback, and a client that knows simple queries.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -21,8 +22,16 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.exists())
 }
 
+/// A port that nobody uses now. None is given twice: a test would find another test's server there,
+/// which has started faster.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
 }
 
 /// Tries until a closure gives something.
@@ -69,6 +78,8 @@ impl Etcd {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("m={peer}"), "--log-level", "error", "--logger", "zap"])
+            // No test switches the machine off, and a busy disk would end leases.
+            .arg("--unsafe-no-fsync")
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

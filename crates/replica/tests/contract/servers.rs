@@ -1,5 +1,6 @@
 //! etcd for a test, and relays before it that can be cut.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -73,8 +74,16 @@ fn is_healthy(port: u16) -> bool {
 }
 
 /// A port that nobody listens on now.
+/// A port that nobody uses now. None is given twice: a test would find another test's server there,
+/// which has started faster.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
 }
 
 impl Servers {

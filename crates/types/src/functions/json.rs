@@ -176,6 +176,7 @@ pub(crate) fn key_of(ty: Type, value: &Datum, env: &Env) -> Result<String> {
 fn object(args: &[&Datum], _: &Env) -> Result<Datum> {
     let mut out = String::from("{");
     for (index, pair) in args.chunks(2).enumerate() {
+        pulse::work(UNITS_PER_VALUE)?;
         let [key, value] = pair else { return Err(Error::internal("a key without a value")) };
         if index > 0 {
             out.push_str(", ");
@@ -197,6 +198,7 @@ fn object(args: &[&Datum], _: &Env) -> Result<Datum> {
 fn list(args: &[&Datum], _: &Env) -> Result<Datum> {
     let mut out = String::from("[");
     for (index, value) in args.iter().enumerate() {
+        pulse::work(UNITS_PER_VALUE)?;
         if index > 0 {
             out.push_str(", ");
         }
@@ -211,6 +213,7 @@ fn list(args: &[&Datum], _: &Env) -> Result<Datum> {
 fn binary_object(args: &[&Datum], _: &Env) -> Result<Datum> {
     let mut members = Vec::with_capacity(args.len() / 2);
     for (index, pair) in args.chunks(2).enumerate() {
+        pulse::work(UNITS_PER_VALUE)?;
         let [key, value] = pair else { return Err(Error::internal("a key without a value")) };
         if key.is_null() {
             let message = format!("argument {}: key must not be null", 2 * index + 1);
@@ -234,6 +237,7 @@ fn binary_list(args: &[&Datum], _: &Env) -> Result<Datum> {
 }
 
 fn part_or_null(value: &Datum) -> Result<Item<'_>> {
+    pulse::work(UNITS_PER_VALUE)?;
     if value.is_null() { Ok(Item::Null) } else { Ok(Item::Part(document(value)?)) }
 }
 

@@ -92,7 +92,10 @@ impl Item<'_> {
                 return put_table(ARRAY, ends.len(), &ends, depth, &[&data], out);
             }
             Self::Object(mut members) => {
-                members.sort_by(|(a, _), (b, _)| compare_keys(a.as_bytes(), b.as_bytes()));
+                members.sort_by(|(a, _), (b, _)| {
+                    pulse::note(1);
+                    compare_keys(a.as_bytes(), b.as_bytes())
+                });
                 let (mut keys, mut data) = (Vec::new(), Vec::new());
                 let (mut ends, mut value_ends) = (Vec::with_capacity(2 * members.len()), Vec::new());
                 let mut depth = 0;
