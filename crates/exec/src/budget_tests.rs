@@ -43,7 +43,7 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice AdaptiveJoin Rest LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn series_from(start: i64, stop: i64) -> Node {
     Node::Series { series: Series::Ints, args: [int(start), int(stop)].into(), numbered: false }
@@ -250,6 +250,8 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             Node::Switch { after: 100, plain: boxed(none(series(50))), by_key: boxed(keyed()) },
         ),
         none(adaptive_join(100)),
+        first_rows(100),
+        first_rows(u64::MAX),
         Node::Choice {
             few_max: 10,
             kept: boxed(Node::Keyed {
@@ -290,6 +292,12 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             rules: rules(),
         })),
     ]
+}
+
+/// Both ways look at many rows, and find none.
+fn first_rows(after: u64) -> Node {
+    let way = || Box::new(none(series(ROWS)));
+    Node::FirstRows { after, top: Expr::Const(Datum::Int(10)), in_order: way(), sorted: way() }
 }
 
 /// How many steps a plan takes that gives no row.

@@ -282,6 +282,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         }
         Node::Keyed { input, .. } => reads(input, table, once, seen),
         Node::Switch { plain, by_key, .. } => all(&[plain, by_key]),
+        Node::FirstRows { in_order, sorted, .. } => all(&[in_order, sorted]),
         Node::Choice { few, many, .. } => all(&[few, many]),
         Node::AdaptiveJoin { outer, few, many, .. } => all(&[outer, few, many]),
         Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, once, seen),

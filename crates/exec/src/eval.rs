@@ -209,6 +209,9 @@ impl Evaluate for Expr {
             Self::Const(value) => Ok(value),
             Self::Param(param) => Ok(&scope.params[*param]),
             Self::Arg(slot) => Ok(&scope.slots[*slot]),
+            Self::Cast { input, from, to, .. } if cast::keeps_values(*from, to.ty, to.modifier) => {
+                input.eval(scope, row, scratch)
+            }
             _ => {
                 *scratch = compute(self, scope, row)?;
                 Ok(scratch)

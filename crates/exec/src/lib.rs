@@ -70,6 +70,7 @@ mod delete;
 mod disk_rows;
 mod eval;
 mod filtered_rows;
+mod first_rows;
 mod fixed_parts;
 mod gather;
 mod group;

@@ -11,6 +11,7 @@ use super::aggregate::Aggregate;
 use super::choice::ChoiceRun;
 use super::constraints::has_query;
 use super::delete::DeleteRun;
+use super::first_rows::FirstRowsRun;
 use super::group_scan::GroupScanRun;
 use super::hash_join::{HashJoin, HashJoinRun};
 use super::insert::InsertRun;
@@ -113,7 +114,8 @@ impl Lowering {
             | Node::MergeJoin { left: first, right: second, .. }
             | Node::SetOp { left: first, right: second, .. }
             | Node::Recursive { first, again: second, .. }
-            | Node::Switch { plain: first, by_key: second, .. } => {
+            | Node::Switch { plain: first, by_key: second, .. }
+            | Node::FirstRows { in_order: first, sorted: second, .. } => {
                 let first = self.run(first);
                 let second = self.run(second);
                 over_two(number, node, first, second)
@@ -283,6 +285,7 @@ fn over_two(number: usize, node: &Node, first: Run, second: Run) -> Run {
             Run::new(number, RecursiveRun::new((first, second), *id, *all, *columns))
         }
         Node::Switch { after, .. } => Run::new(number, SwitchRun::new(*after, first, second)),
+        Node::FirstRows { after, top, .. } => Run::new(number, FirstRowsRun::new(*after, top, first, second)),
         _ => unreachable!("it has not two inputs"),
     }
 }

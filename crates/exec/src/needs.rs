@@ -237,6 +237,10 @@ impl Search {
                 self.node(plain, filled);
                 self.node(by_key, filled);
             }
+            Node::FirstRows { in_order, sorted, .. } => {
+                self.node(in_order, filled);
+                self.node(sorted, filled);
+            }
             Node::LockRows { input, .. } => {
                 self.needs.volatile = true;
                 self.node(input, filled);

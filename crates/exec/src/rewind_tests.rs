@@ -318,6 +318,19 @@ fn check(node: &Node) {
 }
 
 #[test]
+fn first_rows_are_the_same_either_way_when_they_are_asked_for_again() {
+    let birds = birds(&mut MemoryTxn::default());
+    let from = compare(CompareOp::Ge, Expr::Column(0), Expr::Arg(0));
+    for after in [0, 1, 3, 100] {
+        for top in [0, 1, 2, 100] {
+            let way = || Box::new(scan(&birds, KeyRanges::default(), Some(from.clone())));
+            let top = Expr::Const(Datum::Int(top));
+            check(&Node::FirstRows { after, top, in_order: way(), sorted: way() });
+        }
+    }
+}
+
+#[test]
 fn an_operator_that_is_run_again_gives_what_a_fresh_one_gives() {
     for leaf in leaves(&birds(&mut MemoryTxn::default())) {
         check(&leaf);

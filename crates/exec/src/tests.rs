@@ -441,6 +441,7 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             joined
         }
         Node::AdaptiveJoin { few, .. } => model(few, tables, slots),
+        Node::FirstRows { sorted, .. } => model(sorted, tables, slots),
         Node::MergeJoin { kind, left, right, keys, on, right_width } => {
             let right_rows = model(right, tables, slots);
             let mut joined = Vec::new();
@@ -654,6 +655,13 @@ impl Maker {
         Node::Sort { input: Box::new(input), keys: keys.into(), top: None, presorted: 0 }
     }
 
+    /// A plan whose rows come in the order of both columns.
+    fn sorted(&mut self, depth: usize, filled: &[usize]) -> Node {
+        let input = Box::new(self.node(depth, filled));
+        let keys: Vec<SortKey> = (0..2).map(|column| key(column, self.random.bool(), false)).collect();
+        Node::Sort { input, keys: keys.into(), top: None, presorted: 0 }
+    }
+
     /// A plan with two columns. The slots `filled` hold something.
     fn node(&mut self, depth: usize, filled: &[usize]) -> Node {
         let small = |random: &mut fastrand::Rng| if random.u8(..5) == 0 { NULL } else { random.i64(0..6) };
@@ -678,7 +686,18 @@ impl Maker {
         }
         let cut =
             |node: Node| Node::Project { input: Box::new(node), exprs: [Expr::Column(0), Expr::Column(3)].into() };
-        match self.random.u8(..14) {
+        match self.random.u8(..15) {
+            14 => {
+                let (random, slots, shared) = (self.random.clone(), self.slots, self.shared.len());
+                let first = self.sorted(depth - 1, filled);
+                // The same once more.
+                (self.random, self.slots) = (random, slots);
+                self.shared.truncate(shared);
+                let second = self.sorted(depth - 1, filled);
+                let top = Expr::Const(Datum::Int(self.random.i64(0..5)));
+                let after = self.random.u64(..12);
+                Node::FirstRows { after, top, in_order: Box::new(first), sorted: Box::new(second) }
+            }
             0 => {
                 let input = Box::new(self.node(depth - 1, filled));
                 Node::Filter { input, condition: Arc::new(self.condition(2, filled)) }
@@ -882,6 +901,7 @@ fn depends_on_order(node: &Node) -> bool {
         | Node::MergeJoin { left, right, .. }
         | Node::SetOp { left, right, .. } => depends(&[left, right]),
         Node::AdaptiveJoin { outer, .. } => depends_on_order(outer),
+        Node::FirstRows { sorted, .. } => depends_on_order(sorted),
         Node::Append { inputs } => inputs.iter().any(depends_on_order),
         _ => false,
     }

@@ -172,6 +172,7 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::Shared { input, .. } => vec![&**input],
         Node::Keyed { input, .. } => vec![&**input],
         Node::Switch { plain, .. } => vec![&**plain],
+        Node::FirstRows { in_order, .. } => vec![&**in_order],
         Node::Choice { many, .. } => vec![&**many],
         Node::AdaptiveJoin { few, .. } => vec![&**few],
         Node::Rest { outer, .. } => vec![&**outer],
@@ -402,6 +403,7 @@ impl Writer<'_> {
             Node::Recursive { first, .. } => self.names(first, slots),
             Node::Keyed { input, .. } => self.names(input, slots),
             Node::Switch { plain, .. } => self.names(plain, slots),
+            Node::FirstRows { in_order, .. } => self.names(in_order, slots),
             Node::Choice { many, .. } => self.names(many, slots),
             Node::AdaptiveJoin { many, .. } => self.names(many, slots),
             Node::Rest { outer, .. } => self.names(outer, slots),
@@ -737,6 +739,16 @@ impl Writer<'_> {
             }
             Node::Rest { id, .. } if self.shown_outer.contains(id) => self.head(node, place, "Rows Left"),
             Node::Rest { outer, .. } => self.node(outer, slots, place),
+            Node::FirstRows { after, in_order, sorted, .. } => {
+                let has_changed = self.actual(sorted).is_some_and(|actual| actual.loops > 0);
+                if !has_changed && !self.options.verbose {
+                    return self.node(in_order, slots, place);
+                }
+                self.head(node, place, "First Rows");
+                self.property(place, "Rows Before Change", after);
+                self.node(in_order, slots, place.below());
+                self.node(sorted, slots, place.below());
+            }
             Node::Switch { after, plain, by_key } => {
                 self.head(node, place, "Switch");
                 self.property(place, "Rows Before Switch", after);

@@ -161,6 +161,9 @@ pub enum Node {
     /// Two ways to the same rows: `few`, which reads what `kept` (a `Keyed` without keys) gives, if
     /// that is at most `few_max` rows, and `many` if it is more.
     Choice { few_max: usize, kept: Box<Node>, few: Box<Node>, many: Box<Node> },
+    /// The first `top` rows in an order, and those behind them: read `in_order`, or `sorted` if that
+    /// has looked at more rows than `after` before it has found `top`.
+    FirstRows { after: u64, top: Expr, in_order: Box<Node>, sorted: Box<Node> },
     /// Two joins of the same outer rows, read through a `Rest`: `few` gets the first `after` of them,
     /// `many` those that are left, if there are more. The planner `expects_more` or does not.
     AdaptiveJoin { rest: RestId, after: u64, expects_more: bool, outer: Arc<Node>, few: Box<Node>, many: Box<Node> },

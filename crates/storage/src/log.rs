@@ -769,7 +769,10 @@ mod tests {
         let log = FileLog::new(dir.path().join("log.0")).unwrap();
         let end = 6 * KEEP_BYTES;
         log.grow(end).unwrap();
-        for _turn in 0..2 {
+        // The system keeps pages that it is busy with: on a busy machine more in some turns.
+        const TURNS_MAX: usize = 10;
+        let mut good_turns = 0;
+        for _turn in 0..TURNS_MAX {
             for at in (0..end).step_by(KEEP_BYTES as usize / 4) {
                 log.write(at, &vec![1; KEEP_BYTES as usize / 4]).unwrap();
                 log.sync().unwrap();
@@ -777,10 +780,13 @@ mod tests {
             let pages = pages_in_memory(log.file().unwrap(), end);
             let kept = pages.iter().rev().take_while(|&&is_in_memory| is_in_memory).count() as u64 * page_size() as u64;
             assert!((KEEP_BYTES..=2 * KEEP_BYTES).contains(&kept), "{kept}");
-            // The system may keep some that it was busy with.
             let others = pages.iter().filter(|&&is_in_memory| is_in_memory).count() as u64 * page_size() as u64 - kept;
-            assert!(others <= KEEP_BYTES, "{others}");
+            good_turns += usize::from(others <= KEEP_BYTES);
+            if good_turns == 2 {
+                return;
+            }
         }
+        panic!("{good_turns} of {TURNS_MAX} turns kept little");
     }
 
     /// Records of an earlier turn may lie where the next are written.

@@ -187,6 +187,18 @@ pub fn cast(value: &Datum, from: Type, to: Type, modifier: Modifier, context: Ca
     if modifier == Modifier::NONE { Ok(value) } else { apply_modifier(value, to, modifier, context) }
 }
 
+/// Whether a cast leaves every value as it is.
+#[must_use]
+pub fn keeps_values(from: Type, to: Type, modifier: Modifier) -> bool {
+    let between = match from {
+        Type::Varchar | Type::Text | Type::Char | Type::Name => matches!(to, Type::Text | Type::Varchar),
+        Type::Int2 => matches!(to, Type::Int4 | Type::Int8),
+        Type::Int4 => to == Type::Int8,
+        _ => false,
+    };
+    modifier == Modifier::NONE && (from == to || between)
+}
+
 fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
     Ok(match (value, to) {
         // What takes `any` says so by the type void.

@@ -244,7 +244,12 @@ fn decode_i64(input: &mut &[u8], flip: u8) -> Result<i64> {
 }
 
 fn decode_bytes(input: &mut &[u8], flip: u8) -> Result<SmallVec<[u8; 64]>> {
-    let end = input.iter().position(|&byte| byte == flip).ok_or_else(|| malformed("no end"))?;
+    let end = memchr::memchr(flip, input).ok_or_else(|| malformed("no end"))?;
+    if flip == 0 && memchr::memchr(1, &input[..end]).is_none() {
+        let bytes = SmallVec::from_slice(&input[..end]);
+        *input = &input[end + 1..];
+        return Ok(bytes);
+    }
     let mut bytes = SmallVec::with_capacity(end);
     let mut escaped = false;
     for &byte in &input[..end] {

@@ -36,6 +36,7 @@ impl Node {
                     call.order.iter().for_each(|key| visit(&key.expr));
                 }
             }
+            Self::FirstRows { top, .. } => visit(top),
             Self::Sort { keys, top, .. } => keys.iter().map(|key| &key.expr).chain(top).for_each(visit),
             Self::Limit { limit, offset, .. } => limit.iter().chain(offset).for_each(visit),
             Self::Keyed { keys, .. } => keys.iter().for_each(|key| visit(&key.value)),
@@ -94,7 +95,8 @@ impl Node {
             | Self::MergeJoin { left: first, right: second, .. }
             | Self::SetOp { left: first, right: second, .. }
             | Self::Recursive { first, again: second, .. }
-            | Self::Switch { plain: first, by_key: second, .. } => {
+            | Self::Switch { plain: first, by_key: second, .. }
+            | Self::FirstRows { in_order: first, sorted: second, .. } => {
                 visit(first);
                 visit(second);
             }

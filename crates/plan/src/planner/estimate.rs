@@ -137,6 +137,7 @@ impl Planner<'_> {
             }
             Node::Keyed { .. } => (10.0, 10.0 + SEEK_COST),
             Node::Switch { plain, .. } => self.work(plain),
+            Node::FirstRows { sorted, .. } => self.work(sorted),
             Node::Choice { many, .. } => self.work(many),
             Node::AdaptiveJoin { outer, few, many, expects_more, .. } => {
                 let (given, work) = self.work(if *expects_more { many } else { few });

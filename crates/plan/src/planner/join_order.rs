@@ -63,6 +63,7 @@ pub(super) fn order_joins(planner: &mut Planner<'_>, select: &mut Select, asked:
         needed: &needed_above(select, asked.columns),
         order,
         limit: asked.query.and_then(|query| limit_of_rows(query, select, &order, planner.sizes)),
+        top: None,
         chooses: false,
     };
     let needed = needed_inside(&tables);

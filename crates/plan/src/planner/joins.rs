@@ -50,6 +50,8 @@ pub(super) struct Tables<'q> {
     pub(super) order: Order<'q>,
     /// How many rows are taken at most, if a LIMIT says so.
     pub(super) limit: Option<f64>,
+    /// The same, for the run, if each row of the only relation is one of the query's.
+    pub(super) top: Option<&'q Expr>,
     /// Whether the run may choose between two orders of the joins.
     pub(super) chooses: bool,
 }

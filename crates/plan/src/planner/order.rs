@@ -89,6 +89,8 @@ pub(super) struct Order<'o> {
     /// The order is wanted for groups, or for different rows: it costs no sort of the rows if these
     /// come in another one.
     pub(super) of_groups: bool,
+    /// Reading in this order can be given up when it takes too long: see [`crate::plan::Node::FirstRows`].
+    pub(super) can_give_up: bool,
 }
 
 /// How the order that rows come in fits the one that is wanted.
@@ -103,7 +105,7 @@ pub(super) enum Fit {
 impl Order<'_> {
     /// Rows may come in any order.
     pub(super) const ANY: Order<'static> =
-        Order { columns: &[], equal: &EqualColumns(Vec::new()), goes_on: false, of_groups: false };
+        Order { columns: &[], equal: &EqualColumns(Vec::new()), goes_on: false, of_groups: false, can_give_up: false };
 
     pub(super) fn is_any(&self) -> bool {
         self.columns.is_empty() && !self.goes_on
@@ -273,7 +275,7 @@ pub(super) fn wanted_order<'c>(
     if of_groups && constant_limit(query).is_none() {
         return Order::ANY;
     }
-    Order { columns, equal, goes_on, of_groups }
+    Order { columns, equal, goes_on, of_groups, can_give_up: false }
 }
 
 /// How many keys of a query's order, from the first, its rows come in the order of, if those of FROM

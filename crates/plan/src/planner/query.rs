@@ -70,6 +70,7 @@ fn is_read_through(node: &Node) -> bool {
     match node {
         Node::Scan(_) => true,
         Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => is_read_through(input),
+        Node::FirstRows { in_order, .. } => is_read_through(in_order),
         _ => false,
     }
 }
@@ -148,11 +149,7 @@ impl Planner<'_> {
             _ => 0,
         };
         if sorts {
-            let top = match (&limit, &offset) {
-                (None, _) => None,
-                (Some(limit), None) => Some(limit.clone()),
-                (Some(limit), Some(offset)) => sum(limit, offset),
-            };
+            let top = top_of(&limit, &offset);
             // A row that another transaction has locked may be skipped, and DISTINCT ON leaves rows
             // out: then more are needed than LIMIT says.
             let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
@@ -174,6 +171,17 @@ impl Planner<'_> {
             node = Node::Limit { input: Box::new(node), limit, offset };
         }
         Ok(node)
+    }
+
+    /// How many rows a query wants, if it takes each that FROM gives.
+    fn rows_wanted(&mut self, query: &Query, select: &Select) -> Result<Option<Expr>> {
+        let takes_each = matches!(select.distinct, Distinct::No) && select.group.is_none() && select.extras.is_empty();
+        if !takes_each || !query.locks.is_empty() || query.order.is_empty() {
+            return Ok(None);
+        }
+        let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
+        limit.iter_mut().chain(&mut offset).try_for_each(|count| self.prepare(count))?;
+        Ok(top_of(&limit, &offset))
     }
 
     fn locks(&self, query: &Query, select: &Select, node: Node) -> Node {
@@ -242,7 +250,9 @@ impl Planner<'_> {
         let mut columns = Vec::new();
         let order = wanted_order((query, select), &equal, &mut columns, sizes);
         let limit = limit_of_rows(query, select, &order, self.sizes);
-        let tables = Tables { relations: &select.relations, needed: &needed, order, limit, chooses: true };
+        let top = self.rows_wanted(query, select)?;
+        let top = top.as_ref();
+        let tables = Tables { relations: &select.relations, needed: &needed, order, limit, top, chooses: true };
         let planned = self.from(from, filter, &tables)?;
         if let Some(group) = &select.group {
             let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
@@ -348,21 +358,27 @@ impl Planner<'_> {
         if found.is_none() && !conditions.iter().all(|c| rewrite::is_pure(c) && !rewrite::is_volatile(c)) {
             return None;
         }
-        let path = match found {
-            Some(path) => path,
+        let columns = [Ordered { column, descending, nulls_first: descending, not_null: true }];
+        let order = Order { columns: &columns, can_give_up: true, ..Order::ANY };
+        let (path, instead) = match found {
+            Some(path) => (path, None),
             None => {
-                let columns = [Ordered { column, descending, nulls_first: descending, not_null: true }];
-                let cheapest = self.cheapest(&wanted, &Order { columns: &columns, ..Order::ANY }, Some(1.0));
+                let cheapest = self.cheapest(&wanted, &order, Some(1.0));
                 let in_order = is_first(&cheapest.path) && !cheapest.path.fixed.contains(&column);
                 if !in_order || cheapest.cost * calls as f64 >= all_cost {
                     return None;
                 }
-                cheapest.path
+                (cheapest.path, cheapest.instead)
             }
         };
         let forward = path.order[0].descending == descending;
         let direction = if forward { Direction::Forward } else { Direction::Backward };
         let scanned = self.scan(&wanted, path, direction, &|expr| expr);
+        let top = Expr::Const(Datum::Int(1));
+        let scanned = match instead {
+            Some(instead) => self.first_rows(&wanted, &order, (scanned, instead), &top),
+            None => scanned,
+        };
         let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
         let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
         Some(grouped(&group, (one, Places::of_rows(&scanned.layout)), &[]))
@@ -604,6 +620,15 @@ fn distinct_on(node: Node, places: &[usize], width: usize) -> Node {
     let node = Node::Project { input: Box::new(node), exprs: front };
     let node = Node::Distinct { input: Box::new(node), columns: places.len(), sorted: true };
     Node::Project { input: Box::new(node), exprs: (places.len()..places.len() + width).map(Expr::Column).collect() }
+}
+
+/// How many rows there are to be before the last one that LIMIT lets through, and with it.
+fn top_of(limit: &Option<Expr>, offset: &Option<Expr>) -> Option<Expr> {
+    match (limit, offset) {
+        (None, _) => None,
+        (Some(limit), None) => Some(limit.clone()),
+        (Some(limit), Some(offset)) => sum(limit, offset),
+    }
 }
 
 fn sum(limit: &Expr, offset: &Expr) -> Option<Expr> {

@@ -8,6 +8,7 @@ use super::access::{Cheapest, Wanted, left_by};
 use super::cost::ordered;
 use super::joins::Tables;
 use super::lateral::rows_of_calls;
+use super::order::Order;
 use super::{Layout, Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::expr::Expr;
@@ -61,9 +62,16 @@ impl Planner<'_> {
             Source::Table(table) => {
                 let wanted = Wanted::alone((table, base), &tables.needed[index], &conditions, self.sizes);
                 let columns = tables.order.of_relation(relation);
-                let order = tables.order.over(&columns);
-                let Cheapest { path, direction, .. } = self.cheapest(&wanted, &order, tables.limit);
-                return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
+                let top = tables.top.filter(|_| tables.relations.len() == 1);
+                let can_give_up = top.is_some() && columns.iter().all(|one| wanted.columns.contains(&one.column));
+                let order = Order { can_give_up, ..tables.order.over(&columns) };
+                let Cheapest { path, direction, instead, .. } = self.cheapest(&wanted, &order, tables.limit);
+                let planned = self.scan(&wanted, path, direction, &|expr| expr);
+                let planned = match (instead, top) {
+                    (Some(instead), Some(top)) => self.first_rows(&wanted, &order, (planned, instead), top),
+                    _ => planned,
+                };
+                return Ok(gated(planned, constant));
             }
             Source::Query(query) => (self.query(query)?, self.rows_of_query(query)),
             Source::Shared { id, query, uses_args, .. } if relation.source.is_read_once() => {

@@ -288,7 +288,7 @@ fn source(
     filter: Vec<Expr>,
     needed: &[Vec<usize>],
 ) -> Result<Node> {
-    let tables = Tables { relations, needed, order: Order::ANY, limit: None, chooses: true };
+    let tables = Tables { relations, needed, order: Order::ANY, limit: None, top: None, chooses: true };
     let planned = planner.from(from, filter, &tables)?;
     let exprs: Vec<Expr> =
         (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();

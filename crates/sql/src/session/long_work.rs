@@ -99,7 +99,7 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working Keyed Switch Choice AdaptiveJoin Rest LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
     found.insert(name_of(node));
@@ -128,6 +128,7 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         | Node::MergeJoin { left, right, .. }
         | Node::SetOp { left, right, .. }
         | Node::Switch { plain: left, by_key: right, .. }
+        | Node::FirstRows { in_order: left, sorted: right, .. }
         | Node::Recursive { first: left, again: right, .. } => {
             operators_of(left, found);
             operators_of(right, found);
