@@ -89,7 +89,7 @@ impl Remembered {
 
     fn find(&self, values: &[Datum]) -> Option<&Datum> {
         let (args, value) = self.places[self.place(values)?].as_ref()?;
-        args.iter().zip(values).all(|(a, b)| is_same(a, b)).then_some(value)
+        args.iter().zip(values).all(|(a, b)| a.is_identical(b)).then_some(value)
     }
 
     /// Remembers a result, for `bytes` more.
@@ -524,7 +524,7 @@ pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]
 fn take_up(memo: &mut Memo, args: &[Datum], scope: &mut Scope<'_>) -> Result<Option<SoFar>> {
     let broken = memo.broken.take().filter(|broken| {
         // Rows of a query that refers to itself may be others by now.
-        let is_same = broken.args.len() == args.len() && broken.args.iter().zip(args).all(|(a, b)| is_same(a, b));
+        let is_same = broken.args.len() == args.len() && broken.args.iter().zip(args).all(|(a, b)| a.is_identical(b));
         is_same && !memo.must_restart && !memo.reads_working
     });
     if memo.must_restart {
@@ -609,14 +609,4 @@ fn evaluate_anew(subquery: &Subquery, memo: &mut Memo, values: Args, scope: &mut
         }
     }
     Ok(value)
-}
-
-/// Whether values are equal in form too: 1.0 is not 1.00 here.
-fn is_same(a: &Datum, b: &Datum) -> bool {
-    match (a, b) {
-        (Datum::Numeric(a), Datum::Numeric(b)) => a.scale() == b.scale() && a == b,
-        (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
-        (Datum::Interval(a), Datum::Interval(b)) => (a.months, a.days, a.micros) == (b.months, b.days, b.micros),
-        _ => a == b,
-    }
 }

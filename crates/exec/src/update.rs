@@ -17,7 +17,7 @@ use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
 
 use super::constraints::expressions::row_for;
-use super::constraints::references::{Effects, Mark, differ};
+use super::constraints::references::{Effects, Mark, differ, put_off};
 use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation, takes_no_null};
 use super::key_set::KeySet;
 use super::operator::Run;
@@ -169,8 +169,18 @@ pub(super) fn change_row(
     let new_key = if plan.sets_key { Some(record::row_key(table, new)?).filter(|new| new != key) } else { None };
     match &new_key {
         Some(new_key) => {
+            // Checks that were put off know the row by its key.
+            let later = put_off(ex, rules);
+            let row = if later.is_empty() { Vec::new() } else { whole_row(ex, plan, key, new, additions)? };
             move_row(ex, effects, plan, key, new_key, new, additions)?;
             effects.check_moved(ex, (table, rules), &plan.foreign_keys, new_key, new)?;
+            for rule in later {
+                let is_checked =
+                    plan.foreign_keys.contains(&rule) && differ(&rules.foreign_keys[rule].columns, old, new);
+                if !is_checked {
+                    effects.check_reference(ex, (table, rules), rule, new_key, &row)?;
+                }
+            }
         }
         None => {
             patch_row(ex, plan, key, new, additions)?;

@@ -10,7 +10,8 @@
 //!    before the read was sent. An implementation on etcd never uses serializable reads.
 //! 2. Each transaction that writes has a revision of its own. Revisions ascend.
 //! 3. [`Failure::NotSent`] and [`Failure::Refused`] mean that nothing was done and that nothing
-//!    will be done. [`Failure::Unknown`] means that the request was carried out, or will be, or
+//!    will be done, but for [`Refusal::NoSpace`]: the request that reaches the quota is carried out
+//!    and refused all the same. [`Failure::Unknown`] means that the request was carried out, or will be, or
 //!    never will. Every call ends with an answer or a failure within the request timeout.
 //! 4. The service may carry out a request twice, the second time after the answer. So every
 //!    transaction of this crate changes nothing when it is repeated.
@@ -234,15 +235,16 @@ pub enum Failure {
     /// The connection was lost: the request may have been carried out, or may still be.
     #[error("the coordination service did not answer, so the outcome is unknown: {0}")]
     Unknown(String),
-    /// The service has answered that it did nothing.
+    /// The service has refused.
     #[error("the coordination service refused: {0}")]
     Refused(Refusal),
 }
 
-/// Why the service refused. Nothing was done.
+/// Why the service refused. Nothing was done, unless there was no space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The service's quota is used up (etcd: `NOSPACE`). An operator has to compact, defragment and
+    /// The service's quota is used up (etcd: `NOSPACE`). The request that reaches the quota may have
+    /// been carried out: etcd looks at its size first, and tells of it last. An operator has to compact, defragment and
     /// disarm the alarm.
     NoSpace,
     /// The request has more bytes or operations than the service takes.

@@ -37,7 +37,7 @@ use colibri_storage::{Database as Engine, Error as EngineError, Proposer, TxnId}
 use parking_lot::Mutex;
 
 use crate::cluster::{Cluster, Error};
-use crate::coordinator::Failure;
+use crate::coordinator::{Failure, Refusal};
 use crate::entry::{Point, Position};
 use crate::follow::{FollowError, Follower, Record};
 use crate::group;
@@ -179,6 +179,11 @@ impl Driver {
         self.place.as_ref().map(|place| place.follower.point())
     }
 
+    /// Reads the log no more, until its place is looked for again.
+    pub(crate) fn forget_place(&mut self) {
+        self.place = None;
+    }
+
     /// Whether the database has exactly what the log has up to that point, as far as the log has
     /// told.
     pub(crate) fn is_at_log_end(&self, engine: &Engine) -> bool {
@@ -309,7 +314,7 @@ impl Driver {
     /// Waits before a next try, unless trying again is of no use.
     pub(crate) async fn wait_after(&self, error: Error) -> Result<(), Stopped> {
         match error {
-            Error::Failed(Failure::NotSent(_) | Failure::Unknown(_)) => {
+            Error::Failed(Failure::NotSent(_) | Failure::Unknown(_) | Failure::Refused(Refusal::NoSpace)) => {
                 self.sleep(Duration::from_millis(100)).await;
                 Ok(())
             }
@@ -325,7 +330,7 @@ impl Driver {
             match self.try_apply_next(only_there).await {
                 Ok(applied) => return Ok(applied),
                 Err(Cannot::Stop(stopped)) => return Err(stopped),
-                Err(Cannot::Gap) => match self.place.as_ref().map(|place| place.from) {
+                Err(Cannot::Gap) => match self.place.take().map(|place| place.from) {
                     Some(From::Mark | From::Base) => self.take_first_place().await?,
                     _ => return Err(Stopped::SeedAnew { txn }),
                 },

@@ -199,10 +199,18 @@ impl Coordinator for Etcd {
     }
 
     fn sleep(&self, duration: Duration) -> Answer<()> {
-        let slept = self.call(move |_| async move {
-            tokio::time::sleep(duration).await;
-            Ok(())
-        });
-        Box::pin(async move { _ = slept.await })
+        let (mut wakes, woken) = oneshot::channel::<()>();
+        let command = Command::Call(Box::new(move |_| {
+            tokio::spawn(async move {
+                // Nobody may wait any more.
+                tokio::select! {
+                    () = tokio::time::sleep(duration) => {}
+                    () = wakes.closed() => {}
+                }
+                _ = wakes.send(());
+            });
+        }));
+        _ = self.commands.send(command);
+        Box::pin(async move { _ = woken.await })
     }
 }

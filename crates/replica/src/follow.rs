@@ -20,7 +20,7 @@ use std::future::poll_fn;
 
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Error};
-use crate::coordinator::{Change, Failure, Get, KeyValue, Revision, Watch, WatchEvent};
+use crate::coordinator::{Change, Failure, Get, KeyValue, Refusal, Revision, Watch, WatchEvent};
 use crate::entry::{Chain, Epoch, Point, Position, decode};
 use crate::keys::position_of;
 use crate::names::Database;
@@ -213,7 +213,8 @@ impl Follower {
         let page = Get::range(keys.entries_from(&self.db, from)).at_most(self.page_entries);
         let done = match self.cluster.read([page, Get::key(&keys.trim(&self.db))]).await {
             Ok(done) => done,
-            Err(Failure::Refused(refusal)) => {
+            // Some versions of etcd refuse transactions that only read, too, when it is full.
+            Err(Failure::Refused(refusal)) if refusal != Refusal::NoSpace => {
                 return Err(FollowError::Failed(Error::Failed(Failure::Refused(refusal))));
             }
             Err(_) => {

@@ -30,6 +30,7 @@ use colibri_storage::{Database as Engine, Error as EngineError, TxnId};
 
 use crate::append::{Appender, Outcome, Staged};
 use crate::backoff::Backoff;
+use crate::coordinator::Refusal;
 use crate::driver::{Driver, Stopped};
 use crate::group;
 use crate::leadership::{Leadership, Resigned};
@@ -105,6 +106,8 @@ impl Driver {
         if !self.is_at_log_end(&engine) {
             return Err(Stopped::Diverged { txn: engine.newest_txn() });
         }
+        // With its watch, to which all that is appended in the term would come back, and stay.
+        self.forget_place();
         {
             let mut state = self.replica.0.state.lock();
             state.leading = Some(leadership.clone());
@@ -166,7 +169,8 @@ impl Term<'_> {
                 Outcome::Fenced { .. } | Outcome::Taken { .. } => return Settled::Never,
                 // A later leader has appended, and has trimmed that.
                 Outcome::Trimmed => return Settled::Unknown,
-                Outcome::Unknown(_) | Outcome::Gap { .. } => may_arrive = true,
+                // etcd carries the request out that reaches its quota, and refuses it.
+                Outcome::Unknown(_) | Outcome::Gap { .. } | Outcome::Refused(Refusal::NoSpace) => may_arrive = true,
                 Outcome::NotSent(_) | Outcome::Refused(_) => {}
             }
             if self.leadership.certain_for().is_zero() {

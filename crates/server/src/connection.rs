@@ -189,16 +189,25 @@ async fn start(shared: &Arc<Shared>, link: &mut Link) -> Result<Wanted, Refusal>
                 }
                 return Err(Refusal::Over);
             }
-            Startup::Peer(request) => return Err(Refusal::Peer(request)),
+            Startup::Peer(request) => {
+                expect_encrypted(shared, link)?;
+                return Err(Refusal::Peer(request));
+            }
             Startup::Session { minor, parameters } => {
-                let is_local = link.client().is_none_or(|client| client.ip().is_loopback());
-                if shared.options.tls_only && link.tls().is_none() && !is_local {
-                    return Err(Error::new(NOT_ADMITTED, "the server takes encrypted connections only").into());
-                }
+                expect_encrypted(shared, link)?;
                 return wanted(link, minor, &parameters);
             }
         }
     }
+}
+
+/// Refuses a connection that has to be encrypted and is not.
+fn expect_encrypted(shared: &Shared, link: &Link) -> Result<(), Error> {
+    let is_local = link.client().is_none_or(|client| client.ip().is_loopback());
+    if shared.options.tls_only && link.tls().is_none() && !is_local {
+        return Err(Error::new(NOT_ADMITTED, "the server takes encrypted connections only"));
+    }
+    Ok(())
 }
 
 fn wanted(link: &mut Link, minor: u16, parameters: &[(&str, &str)]) -> Result<Wanted, Refusal> {

@@ -72,6 +72,29 @@ impl Item<'_> {
 }
 
 impl Datum {
+    /// Whether both are the same in form, too: 1.0 and 1.00 are equal, and not identical. What is
+    /// identical may take each other's place in every expression.
+    #[must_use]
+    pub fn is_identical(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Numeric(a), Self::Numeric(b)) => a.scale() == b.scale() && a == b,
+            (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
+            (Self::Interval(a), Self::Interval(b)) => (a.months, a.days, a.micros) == (b.months, b.days, b.micros),
+            (Self::Array(a), Self::Array(b)) => {
+                a.element() == b.element()
+                    && a.dimensions() == b.dimensions()
+                    && a.values().iter().zip(b.values()).all(|(a, b)| a.is_identical(b))
+            }
+            (Self::Row(a), Self::Row(b)) => {
+                let mut fields = a.fields().zip(b.fields());
+                a.fields().count() == b.fields().count()
+                    && fields.all(|(a, b)| a.0 == b.0 && a.1 == b.1 && a.2.is_identical(b.2))
+            }
+            (Self::Jsonb(a), Self::Jsonb(b)) => a == b,
+            _ => self == other,
+        }
+    }
+
     /// Whether it is NULL.
     #[must_use]
     pub fn is_null(&self) -> bool {

@@ -113,6 +113,15 @@ impl Moved {
     }
 }
 
+/// The rules of a table's foreign keys whose checks are put off now.
+pub(crate) fn put_off(ex: &Exec<'_, '_>, rules: &TableRules) -> Vec<usize> {
+    let is_put_off = |rule: &usize| {
+        let foreign_key = &rules.foreign_keys[*rule];
+        is_deferred(ex.cx.session, foreign_key.id, foreign_key.timing)
+    };
+    (0..rules.foreign_keys.len()).filter(is_put_off).collect()
+}
+
 impl Effects {
     /// As new, for the next run of the plan.
     pub(crate) fn again(&mut self) {
@@ -406,12 +415,7 @@ pub(crate) fn differ(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
 /// Whether two rows differ in one of some columns, in value or only in form (`1.0` and `1.00`):
 /// actions hand on both.
 pub(super) fn differ_in_form(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
-    let is_same_form = |column: usize| match (&old[column], &new[column]) {
-        (Datum::Numeric(old), Datum::Numeric(new)) => old.scale() == new.scale(),
-        (Datum::Float(old), Datum::Float(new)) => old.to_bits() == new.to_bits(),
-        _ => true,
-    };
-    differ(columns, old, new) || !columns.iter().all(|&column| is_same_form(column))
+    differ(columns, old, new) || !columns.iter().all(|&column| old[column].is_identical(&new[column]))
 }
 
 /// A value of one type as one of another that it is compared with; `None` if the other type has

@@ -248,7 +248,7 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
     }
     match (a, b) {
-        (Expr::Const(a), Expr::Const(b)) => a == b,
+        (Expr::Const(a), Expr::Const(b)) => a.is_identical(b),
         (Expr::Column(a), Expr::Column(b)) | (Expr::Param(a), Expr::Param(b)) | (Expr::Arg(a), Expr::Arg(b)) => a == b,
         (Expr::Aggregate(a), Expr::Aggregate(b)) | (Expr::Extra(a), Expr::Extra(b)) => a == b,
         (Expr::Call { function: a, args: a_args }, Expr::Call { function: b, args: b_args }) => {

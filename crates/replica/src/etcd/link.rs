@@ -204,7 +204,11 @@ impl Link {
         F: Future<Output = Result<T, CallError>>,
     {
         for is_last in [false, true] {
-            let connected = self.connected().await?;
+            // Others may be trying to connect already, one member after the other.
+            let connecting_max = self.connect_timeout * (self.endpoints.len() as u32 + 1);
+            let connected = timeout(connecting_max, self.connected())
+                .await
+                .unwrap_or_else(|_| Err(CallError::NotConnected("no connection in time".to_owned())))?;
             let result = timeout(self.request_timeout, call(connected.clone())).await;
             let result = result.unwrap_or(Err(CallError::TimedOut));
             match &result {
@@ -213,7 +217,8 @@ impl Link {
                     self.forget_token();
                     continue;
                 }
-                Err(CallError::TimedOut) => self.give_up(&connected).await,
+                // Not connected, though there is a connection: the member gives no token.
+                Err(CallError::TimedOut | CallError::NotConnected(_)) => self.give_up(&connected).await,
                 Err(CallError::Status(status)) if is_no_answer(status) => self.give_up(&connected).await,
                 _ => {}
             }
@@ -301,8 +306,12 @@ fn reasons(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Whether a new token may help: the old one has expired, or users and roles have changed since.
 fn is_token_invalid(status: &Status) -> bool {
+    let text = status.message();
     status.code() == Code::Unauthenticated
+        || text.contains("revision of auth store is old")
+        || text.contains("auth: revision in header is old")
 }
 
 /// Whether the status says nothing of the request: the connection is gone, or the member cannot

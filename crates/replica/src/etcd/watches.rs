@@ -22,6 +22,18 @@ use super::messages as pb;
 use super::requests::{key_value, number};
 use crate::coordinator::{Change, Revision, Watch, WatchEvent};
 
+/// An owner that is slower than the service is left so many bytes of changes.
+const INBOX_BYTES_MAX: usize = 32 << 20;
+
+fn bytes_of(event: &WatchEvent) -> usize {
+    let WatchEvent::Changes(changes) = event else { return 0 };
+    let bytes = |change: &Change| match change {
+        Change::Put(put) => put.key.len() + put.value.len(),
+        Change::Deleted(key) => key.len(),
+    };
+    changes.iter().map(bytes).sum()
+}
+
 /// Where a watch's events wait for its owner.
 #[derive(Default)]
 pub(super) struct Inbox {
@@ -31,17 +43,29 @@ pub(super) struct Inbox {
 #[derive(Default)]
 struct InboxState {
     events: VecDeque<WatchEvent>,
+    /// Bytes of the values in them.
+    bytes: usize,
     waker: Option<Waker>,
 }
 
 impl Inbox {
-    fn push(&self, event: WatchEvent) {
-        let waker = {
+    /// Gives whether there was room. If there was none, the watch is cut: its owner reads what it
+    /// has not seen, at its own pace.
+    fn push(&self, event: WatchEvent) -> bool {
+        let (waker, has_room) = {
             let mut state = self.state.lock();
-            state.events.push_back(event);
-            state.waker.take()
+            state.bytes += bytes_of(&event);
+            let has_room = state.bytes <= INBOX_BYTES_MAX;
+            if has_room {
+                state.events.push_back(event);
+            } else {
+                state.events = VecDeque::from([WatchEvent::Cut]);
+                state.bytes = 0;
+            }
+            (state.waker.take(), has_room)
         };
         waker.into_iter().for_each(Waker::wake);
+        has_room
     }
 }
 
@@ -59,7 +83,7 @@ impl Watching {
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         let inbox = Arc::<Inbox>::default();
         if commands.send(Command::Watch { number, keys, from, inbox: inbox.clone() }).is_err() {
-            inbox.push(WatchEvent::Cut);
+            _ = inbox.push(WatchEvent::Cut);
         }
         Self { number, inbox, commands }
     }
@@ -69,7 +93,10 @@ impl Watch for Watching {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<WatchEvent> {
         let mut state = self.inbox.state.lock();
         match state.events.pop_front() {
-            Some(event) => Poll::Ready(event),
+            Some(event) => {
+                state.bytes = state.bytes.saturating_sub(bytes_of(&event));
+                Poll::Ready(event)
+            }
             None => {
                 state.waker = Some(context.waker().clone());
                 Poll::Pending
@@ -117,7 +144,11 @@ pub(super) async fn serve(link: SharedLink, mut commands: mpsc::UnboundedReceive
                     stream = None;
                     cut(&mut watches);
                 }
-                Ok(Some(answer)) => take(answer, &mut watches),
+                Ok(Some(answer)) => {
+                    if let Some(full) = take(answer, &mut watches) {
+                        obey(Command::Unwatch(full), &link, &mut stream, &mut watches).await;
+                    }
+                }
                 Ok(None) | Err(_) => {
                     stream = None;
                     cut(&mut watches);
@@ -132,7 +163,7 @@ pub(super) async fn serve(link: SharedLink, mut commands: mpsc::UnboundedReceive
 }
 
 fn cut(watches: &mut Watches) {
-    watches.drain().for_each(|(_, inbox)| inbox.push(WatchEvent::Cut));
+    watches.drain().for_each(|(_, inbox)| _ = inbox.push(WatchEvent::Cut));
 }
 
 async fn obey(command: Command, link: &SharedLink, stream: &mut Option<Stream>, watches: &mut Watches) {
@@ -156,7 +187,7 @@ async fn obey(command: Command, link: &SharedLink, stream: &mut Option<Stream>, 
             if is_sent {
                 watches.insert(watch_id, inbox);
             } else {
-                inbox.push(WatchEvent::Cut);
+                _ = inbox.push(WatchEvent::Cut);
             }
         }
         Command::Unwatch(watch_id) => {
@@ -187,23 +218,23 @@ async fn open(link: &SharedLink, first: pb::WatchRequest) -> Option<Stream> {
     }
 }
 
-fn take(answer: pb::WatchResponse, watches: &mut Watches) {
+/// Gives the number of a watch whose owner is too slow.
+fn take(answer: pb::WatchResponse, watches: &mut Watches) -> Option<i64> {
     let event = if answer.compact_revision > 0 {
         WatchEvent::Compacted
     } else if answer.canceled {
         WatchEvent::Cut
     } else if answer.events.is_empty() {
-        return;
+        return None;
     } else {
         WatchEvent::Changes(answer.events.into_iter().filter_map(change).collect())
     };
     let is_last = !matches!(event, WatchEvent::Changes(_));
-    if let Some(inbox) = watches.get(&answer.watch_id) {
-        inbox.push(event);
-    }
+    let has_room = watches.get(&answer.watch_id).is_none_or(|inbox| inbox.push(event));
     if is_last {
         watches.remove(&answer.watch_id);
     }
+    (!has_room && !is_last).then_some(answer.watch_id)
 }
 
 fn change(event: pb::Event) -> Option<Change> {

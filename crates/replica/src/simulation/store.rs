@@ -50,9 +50,12 @@ impl Store {
         let held = txn.compares.iter().all(|compare| self.holds(compare));
         let operations = if held { &txn.then } else { &txn.otherwise };
         let puts = || operations.iter().filter(|operation| matches!(operation, Operation::Put { .. }));
-        if puts().next().is_some() && self.quota_bytes.is_some_and(|quota| self.bytes() + bytes as u64 > quota) {
+        let reaches_quota = |bytes: u64| self.quota_bytes.is_some_and(|quota| bytes > quota);
+        if puts().next().is_some() && reaches_quota(self.bytes()) {
             return Err(Refusal::NoSpace);
         }
+        // This one is carried out, and refused, as etcd does.
+        let is_refused = puts().next().is_some() && reaches_quota(self.bytes() + bytes as u64);
         for put in puts() {
             if let Operation::Put { lease: Some(lease), .. } = put
                 && !self.leases.contains(lease)
@@ -78,6 +81,9 @@ impl Store {
         }
         if self.changes.len() > changes_before {
             self.revision = next;
+        }
+        if is_refused {
+            return Err(Refusal::NoSpace);
         }
         Ok(Done { held, revision: self.revision, read })
     }

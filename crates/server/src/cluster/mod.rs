@@ -447,10 +447,18 @@ impl Cluster for Directory {
         }
         let slot = self.slot(name);
         let closed = slot.close_for_good(name, PATIENCE, cancel)?;
-        let oid = self.change(|databases| {
+        let removed = self.change(|databases| {
             let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
             Ok(databases.all.remove(place).info.oid)
-        })?;
+        });
+        let oid = match removed {
+            Ok(oid) => oid,
+            // It is there as before.
+            Err(error) => {
+                closed.reopen();
+                return Err(error);
+            }
+        };
         self.change_settings(&mut |kept| {
             kept.forget_database(oid);
             Ok(())

@@ -182,6 +182,10 @@ impl Replication {
 
     /// Hands a database over to its home, if that is near enough to the log's end. True if it was.
     async fn hand_to(&self, database: &KnownDatabase, home: &NodeId) -> bool {
+        // A full etcd takes no successor, and the leader would have given up for nothing.
+        if self.is_full() {
+            return false;
+        }
         let db = database.db();
         let Ok(range) = self.cluster.log_range(&db).await else { return false };
         let Ok(bases) = self.cluster.bases(&db).await else { return false };
@@ -264,6 +268,7 @@ impl Replication {
         }
         round.looked = Some(Instant::now());
         if let Some(listener) = self.listener() {
+            listener.keepers().iter().for_each(|keeper| keeper.look_at_disk());
             listener
                 .keepers()
                 .iter()

@@ -53,6 +53,8 @@ const RETRY: Duration = Duration::from_millis(250);
 const RETRY_OPENING: Duration = Duration::from_secs(2);
 /// A successor that has not taken a reserved leadership in this time is late.
 const SUCCESSOR_LATE: Duration = Duration::from_secs(3);
+/// Nobody waits longer than this for an engine without asking again.
+const ASKED_MAX: Duration = Duration::from_secs(60);
 /// How long the end of a term waits for commits that nobody waits for.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
@@ -119,6 +121,8 @@ pub(crate) struct Keeper {
     around: Arc<Surroundings>,
     place: Arc<dyn Place>,
     state: Mutex<State>,
+    /// Held while access is set.
+    renewing: Mutex<()>,
     /// The term in which commits are agreed on.
     leading: RwLock<Option<Leadership>>,
     /// It was dropped, or has another name now.
@@ -168,6 +172,7 @@ impl Keeper {
             around: Arc::clone(around),
             place,
             state: Mutex::default(),
+            renewing: Mutex::new(()),
             leading: RwLock::new(None),
             is_gone: AtomicBool::new(false),
             changed: Signal::default(),
@@ -272,6 +277,8 @@ impl Keeper {
 
     /// Sets what sessions may do, after the quota or the role has changed.
     pub(crate) fn renew_access(&self) {
+        // Of several who do so at once, the last one has seen what the others have.
+        let _one = self.renewing.lock();
         if let Some(engine) = self.place.shown() {
             engine.set_access(self.access());
         }
@@ -288,7 +295,10 @@ impl Keeper {
 
     async fn serve_until_unused(self: &Arc<Self>) {
         loop {
-            let Some(node) = self.node.upgrade() else { break };
+            let Some(node) = self.node.upgrade() else {
+                self.state.lock().is_running = false;
+                break;
+            };
             let closed = self.serve_once(&node).await;
             self.close_engine();
             {
@@ -314,12 +324,16 @@ impl Keeper {
                     node.log.error("diverged", &fields);
                     self.seed(&node, true).await;
                 }
-                Closed::Stopped(stopped) => self.pause(&node, &stopped.to_string()).await,
-                Closed::Failed(why) => self.pause(&node, &why).await,
+                Closed::Stopped(stopped) => {
+                    self.resign(&node).await;
+                    self.pause(&node, &stopped.to_string()).await;
+                }
+                Closed::Failed(why) => {
+                    self.resign(&node).await;
+                    self.pause(&node, &why).await;
+                }
             }
         }
-        let mut state = self.state.lock();
-        state.is_running = false;
     }
 
     async fn pause(&self, node: &Replication, why: &str) {
@@ -355,7 +369,7 @@ impl Keeper {
     /// Opens the database, and closes it when it is not used any more.
     async fn serve_once(self: &Arc<Self>, node: &Arc<Replication>) -> Closed {
         let path = node.path_of(self.oid);
-        if !path.join("data").exists() && self.must_be_copied(node) {
+        if !path.join("data").exists() && self.must_be_copied() {
             self.seed(node, false).await;
             if !path.join("data").exists() {
                 return if self.is_gone() || node.is_ending() {
@@ -386,18 +400,21 @@ impl Keeper {
         let closed = self.work(node, &mut driver).await;
         self.close_engine();
         if matches!(closed, Closed::Unused | Closed::Over) && !self.is_gone() {
-            if let Ok(engine) = replica.engine() {
-                _ = engine.sync();
-            }
+            make_steady(&replica);
             _ = race(replica.publish_base(&node.membership()), node.sleep(SETTLE_MAX)).await;
         }
         node.note_trimmed(&replica);
         closed
     }
 
-    /// Whether an empty directory is not what the log begins with.
-    fn must_be_copied(&self, node: &Replication) -> bool {
-        self.origin.as_deref().is_some_and(|origin| origin != node.node.id.as_str())
+    /// Whether an empty directory is not what the log begins with: the database was there before the
+    /// cluster. The node that had it has put it into its directory before it told the others.
+    ///
+    /// Bug: that node was taken to have it in any case. Consequence: when it had lost its disk, and
+    /// nothing had been committed since, it led an empty database, and the copies of the others were
+    /// put aside. Fix: it gets a copy like all others.
+    fn must_be_copied(&self) -> bool {
+        self.origin.is_some()
     }
 
     /// Follows and leads.
@@ -440,8 +457,9 @@ impl Keeper {
     /// Since when somebody waits for the engine.
     fn asked(&self) -> Option<Instant> {
         let mut state = self.state.lock();
-        // Who came when it was just there need not wait.
-        if self.place.shown().is_some() {
+        // Who came when it was just there need not wait. Sessions that have given up do not say so;
+        // those that wait on ask again.
+        if self.place.shown().is_some() || state.asked.is_some_and(|asked| asked.elapsed() >= ASKED_MAX) {
             state.asked = None;
         }
         state.asked
@@ -560,7 +578,14 @@ impl Keeper {
                 node.log.info("term_ended", &[("database", &self.name), ("end", &"followed")]);
                 return None;
             }
+            if !self.leads() && (self.is_gone() || node.is_ending()) {
+                return Some(Closed::Over);
+            }
             if self.leads() {
+                if self.is_broken() {
+                    node.log.error("engine_failed", &[("database", &self.name)]);
+                    return None;
+                }
                 if !is_told {
                     is_told = matches!(leadership.say_open(true).await, Ok(true));
                 }
@@ -580,10 +605,36 @@ impl Keeper {
             let at = self.unused_at(node).filter(|_| self.leads());
             let pause = at.map(|at| at.saturating_duration_since(Instant::now()).max(LOOK));
             let pause = if is_told || !self.leads() { pause } else { Some(RETRY) };
+            // An engine that cannot be opened is tried again.
+            let is_waited_for = self.leads() && self.asked().is_some();
+            let pause = if is_waited_for { Some(pause.map_or(RETRY, |pause| pause.min(RETRY))) } else { pause };
             match pause {
                 Some(pause) => _ = race(node.sleep(pause), self.changed.wait(seen)).await,
                 None => self.changed.wait(seen).await,
             }
+        }
+    }
+
+    /// Whether the disk has failed: nothing can be committed any more.
+    fn is_broken(&self) -> bool {
+        let engine = self.replica().and_then(|replica| replica.engine().ok());
+        engine.is_some_and(|engine| matches!(engine.try_write(), Err(colibri_storage::Error::Poisoned)))
+    }
+
+    /// Ends the term if the disk has failed.
+    pub(crate) fn look_at_disk(&self) {
+        if self.leads() && self.is_broken() {
+            self.changed.give();
+        }
+    }
+
+    /// Lets another node lead a database that cannot be opened here.
+    async fn resign(&self, node: &Replication) {
+        if !node.has_leadership(&self.db) {
+            return;
+        }
+        if let Ok(Campaign::Elected(leadership)) = node.membership().campaign(&self.db, Reservation::Heed).await {
+            _ = race(leadership.resign(None), node.sleep(SETTLE_MAX)).await;
         }
     }
 
@@ -596,9 +647,7 @@ impl Keeper {
             return Closed::Over;
         }
         if let Some(replica) = self.replica() {
-            if let Ok(engine) = replica.engine() {
-                _ = engine.sync();
-            }
+            make_steady(&replica);
             _ = race(replica.publish_base(&node.membership()), node.sleep(SETTLE_MAX)).await;
         }
         _ = race(leadership.resign(None), node.sleep(SETTLE_MAX)).await;
@@ -655,16 +704,17 @@ impl Keeper {
                 Ok(Some(engine)) if state.generation == generation => {
                     engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
                     state.asked = None;
-                    // A role that changes meanwhile waits for the lock of `leading`.
-                    let leading = self.leading.read();
-                    self.place.show(Arc::clone(&engine));
-                    drop(leading);
-                    engine.set_access(self.access());
+                    self.place.show(engine);
                 }
-                Ok(_) => {}
-                Err(why) => state.trouble = Some(why),
+                // It is tried again after a pause.
+                Ok(_) => return,
+                Err(why) => {
+                    state.trouble = Some(why);
+                    return;
+                }
             }
         }
+        self.renew_access();
         self.changed.give();
     }
 
@@ -680,6 +730,7 @@ impl Keeper {
             }
         };
         if let Some(engine) = &engine {
+            let _one = self.renewing.lock();
             engine.set_access(Access::Standby);
         }
         if was_leading || engine.is_some() {
@@ -691,6 +742,16 @@ impl Keeper {
 
     fn end_sessions(&self) {
         self.around.registry.stop(crate::registry::Stop::Now, |member| member.database == self.name);
+    }
+}
+
+/// Makes a steady point, if that need not wait for commits to be agreed on: nobody but this thread
+/// could agree.
+fn make_steady(replica: &Replica) {
+    if let Ok(engine) = replica.engine()
+        && engine.newest_txn() == engine.readable_txn()
+    {
+        _ = engine.sync();
     }
 }
 

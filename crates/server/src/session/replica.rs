@@ -53,7 +53,8 @@ impl Client {
     /// to be.
     pub(super) async fn be_current(&mut self) -> Result<(), End> {
         match self.keeper_to_ask() {
-            Some(keeper) if keeper.is_current() => {
+            // In this order: the sessions of a term are told to end before the next one begins.
+            Some(keeper) if keeper.is_current() && self.member().stopping() != Stop::Now => {
                 self.has_committed = false;
                 Ok(())
             }
@@ -70,7 +71,7 @@ impl Client {
 
     async fn wait_until_current(&mut self, keeper: Arc<Keeper>) -> Result<(), End> {
         let until = Instant::now() + CERTAIN_MAX;
-        while !keeper.is_current() {
+        while !keeper.is_current() || self.member().stopping() == Stop::Now {
             if !keeper.leads() || self.member().stopping() == Stop::Now {
                 return self.not_current(admin_shutdown());
             }

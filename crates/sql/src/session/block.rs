@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::activity::Counter;
 use super::advisory;
-use super::deferral::Deferral;
+use super::deferral::{Deferral, DeferralMark};
 use super::sequences::OwnSequences;
 use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
@@ -82,6 +82,8 @@ pub(super) struct NamedSavepoint {
     pub(super) cursor_serial: u64,
     /// Advisory locks that were held before it.
     pub(super) advisory: HashMap<advisory::Key, advisory::Counts>,
+    /// What SET CONSTRAINTS had said, and which checks had been made.
+    pub(super) deferral: DeferralMark,
 }
 
 impl Session {

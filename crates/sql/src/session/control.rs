@@ -149,6 +149,7 @@ impl Session {
                     read_only: self.block.modes.read_only,
                     cursor_serial: self.cursor_serial,
                     advisory: self.own.advisory.transaction_counts(),
+                    deferral: self.own.deferral.mark(),
                 };
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
@@ -286,12 +287,14 @@ impl Session {
         let (serial, read_only) = (savepoint.cursor_serial, savepoint.read_only);
         let advisory = savepoint.advisory.clone();
         let own_sequences = savepoint.own_sequences.clone();
+        let deferral = savepoint.deferral.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to).in_sql()?;
         self.drop_cursors_after(serial);
         self.own.advisory.set_transaction_counts(&advisory);
         self.own.catalog = catalog;
+        self.own.deferral.go_back_to(deferral);
         self.own.take_back_sequences(own_sequences)?;
         self.block.catalog_changed = changed;
         self.state = TransactionState::Open;

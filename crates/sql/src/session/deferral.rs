@@ -2,9 +2,14 @@
 //! they are made.
 //!
 //! Invariants: nothing commits with a check left. Checks that SAVEPOINTs take the cause of back stay,
-//! and find nothing wrong.
+//! and find nothing wrong. A check is made again when what made it pass may have been taken back:
+//! with the state at a SAVEPOINT that of the checks and of SET CONSTRAINTS comes back.
+//!
+//! Bug: a check that was made after a SAVEPOINT was forgotten, and ROLLBACK TO took back the row that
+//! it had found. Consequence: a reference to nothing was committed. Fix: checks that were made are
+//! kept while there are SAVEPOINTs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use colibri_catalog::{ObjectId, Timing, store_error, store_error::InSql as _, store_error::Pause};
 use colibri_types::{Error, Result, SqlState, pulse};
@@ -22,7 +27,18 @@ pub(super) struct Deferral {
     pub(super) is_in_block: bool,
     all: Option<bool>,
     named: HashMap<ObjectId, bool>,
-    checks: Vec<Deferred>,
+    /// In the order of what they are about.
+    checks: VecDeque<Deferred>,
+    /// Those that were made and found nothing wrong, since the block has SAVEPOINTs.
+    made: Vec<Deferred>,
+}
+
+/// What ROLLBACK TO brings back.
+#[derive(Clone)]
+pub(super) struct DeferralMark {
+    all: Option<bool>,
+    named: HashMap<ObjectId, bool>,
+    made: usize,
 }
 
 impl Deferral {
@@ -33,6 +49,17 @@ impl Deferral {
 
     pub(super) fn defer(&mut self, checks: Vec<Deferred>) {
         self.checks.extend(checks);
+    }
+
+    /// Where it is at a SAVEPOINT.
+    pub(super) fn mark(&self) -> DeferralMark {
+        DeferralMark { all: self.all, named: self.named.clone(), made: self.made.len() }
+    }
+
+    /// Goes back to a SAVEPOINT.
+    pub(super) fn go_back_to(&mut self, mark: DeferralMark) {
+        (self.all, self.named) = (mark.all, mark.named);
+        self.checks.extend(self.made.drain(mark.made.min(self.made.len())..));
     }
 
     /// `None`: all constraints.
@@ -50,7 +77,7 @@ impl Deferral {
 impl Session {
     /// Makes the checks of some constraints. Those that fail stay.
     fn settle_some(&mut self, is_meant: &dyn Fn(ObjectId) -> bool) -> Result<Option<Progress>> {
-        let (mut left, kept): (Vec<_>, Vec<_>) =
+        let (mut left, kept): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.own.deferral.checks).into_iter().partition(|check| is_meant(check.constraint()));
         let settled = self.make_checks(&mut left);
         left.extend(kept);
@@ -58,15 +85,18 @@ impl Session {
         settled
     }
 
-    /// Makes checks, the last one first, and takes those away that find nothing wrong.
-    fn make_checks(&mut self, checks: &mut Vec<Deferred>) -> Result<Option<Progress>> {
-        while let Some(check) = checks.last() {
+    /// Makes checks, the first one first, and takes those away that find nothing wrong.
+    fn make_checks(&mut self, checks: &mut VecDeque<Deferred>) -> Result<Option<Progress>> {
+        while let Some(check) = checks.front() {
             pulse::work(pulse::UNITS_PER_WRITE)?;
             let Some(txn) = &mut self.txn else { return Err(Error::internal("checks are left without a transaction")) };
             let savepoint = txn.begin_statement().in_sql()?;
             let made = self.with_context(|txn, cx| with_exec(txn, cx, |ex| check.check(ex)));
             let Err(error) = made else {
-                checks.pop();
+                let check = checks.pop_front();
+                if !self.block.savepoints.is_empty() {
+                    self.own.deferral.made.extend(check);
+                }
                 continue;
             };
             let Some(pause) = store_error::pause(&error).cloned() else { return Err(error) };

@@ -20,7 +20,7 @@ use colibri_catalog::{
     Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key,
     store_error::{InSql as _, fetched_now},
 };
-use colibri_storage::Database;
+use colibri_storage::{Admission, Database};
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
@@ -467,7 +467,14 @@ impl Engine {
 impl Drop for Engine {
     /// Gives back what is left of blocks of sequences' values. If that fails, the values are
     /// skipped, as after a crash.
+    ///
+    /// So are they where others agree on commits and too many are under way: the thread could be the
+    /// one that is to agree.
     fn drop(&mut self) {
+        let proposer = self.local.as_ref().and_then(|local| local.database().proposer());
+        if proposer.is_some_and(|proposer| proposer.admission() != Admission::Yes) {
+            return;
+        }
         let counters = std::mem::take(&mut *self.sequences.lock());
         for (id, counter) in counters.into_iter().filter(|(_, counter)| counter.left > 0) {
             if self.write_state(id, counter.value, counter.called).is_err() {

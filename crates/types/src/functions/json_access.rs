@@ -102,7 +102,7 @@ fn descend<'a>(value: &'a Datum, path: &[&str]) -> Result<Option<JsonbRef<'a>>> 
 }
 
 fn raw_descend<'a>(json: &'a str, path: &[&str]) -> Result<Option<&'a str>> {
-    let mut at = json;
+    let mut at = json_text::trimmed(json);
     for step in path {
         let inner = match json_text::kind(at) {
             Kind::Object => json_text::member(at, step)?,

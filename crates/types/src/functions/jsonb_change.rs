@@ -2,6 +2,7 @@
 //! does not change is copied as it is.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::json::array_of;
 use super::json_access::place;
@@ -48,9 +49,17 @@ fn concat(args: &[&Datum], _: &Env) -> Result<Datum> {
 
 /// `jsonb - keys`
 fn without_keys(value: &Datum, keys: &[&str]) -> Result<Datum> {
-    let is_named = |key: &str| keys.contains(&key);
+    let keys: HashSet<&str> = keys.iter().copied().collect();
+    let is_named = |key: &str| keys.contains(key);
     match document(value)?.node()? {
-        Node::Object(map) => Item::Object(members(map).into_iter().filter(|(key, _)| !is_named(key)).collect()).datum(),
+        Node::Object(map) => {
+            let mut kept = members(map);
+            kept.retain(|(key, _)| {
+                pulse::note(1);
+                !is_named(key)
+            });
+            Item::Object(kept).datum()
+        }
         Node::Array(list) => {
             let mut kept = Vec::with_capacity(list.len());
             for element in list.iter() {
@@ -206,15 +215,7 @@ impl<'e> Edit<'e> {
             return Ok(Item::Array(all));
         }
         if is_assigned {
-            /// Elements that one assignment makes, at most.
-            const MADE_MAX: i64 = 1 << 27;
-            if at - count > MADE_MAX {
-                return Err(Error::new(SqlState::PROGRAM_LIMIT, "number of jsonb array elements exceeds the maximum"));
-            }
-            for _ in count..at {
-                pulse::work(1)?;
-                all.push(Item::Null);
-            }
+            push_nulls(&mut all, at - count)?;
         }
         all.push(new);
         Ok(Item::Array(all))
@@ -228,12 +229,13 @@ impl<'e> Edit<'e> {
         let step = self.path[level];
         let inner = self.made(level + 1)?;
         Ok(match place(step) {
-            Some(at @ 0..) => {
-                let mut all: Vec<Item<'_>> = (0..at).map(|_| Item::Null).collect();
+            Some(at) => {
+                let mut all = Vec::new();
+                push_nulls(&mut all, at)?;
                 all.push(inner);
                 Item::Array(all)
             }
-            _ => Item::Object(vec![(Cow::Borrowed(step), inner)]),
+            None => Item::Object(vec![(Cow::Borrowed(step), inner)]),
         })
     }
 
@@ -241,6 +243,20 @@ impl<'e> Edit<'e> {
         wrong("cannot replace existing key")
             .detail("The path assumes key is a composite object, but it is a scalar value.")
     }
+}
+
+/// Adds the elements that an assignment makes in front of its own; none for a negative number.
+fn push_nulls(all: &mut Vec<Item<'_>>, count: i64) -> Result<()> {
+    /// Elements that one assignment makes, at most.
+    const MADE_MAX: i64 = 1 << 24;
+    if count > MADE_MAX {
+        return Err(Error::new(SqlState::PROGRAM_LIMIT, "number of jsonb array elements exceeds the maximum"));
+    }
+    for _ in 0..count {
+        pulse::work(1)?;
+        all.push(Item::Null);
+    }
+    Ok(())
 }
 
 /// A document with a change in it; `verb` says what a scalar does not take.

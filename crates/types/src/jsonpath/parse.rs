@@ -16,10 +16,13 @@ use crate::regular::{Flags, Regular};
 
 /// Expressions inside each other, at most.
 const DEPTH_MAX: usize = 120;
+/// Steps and operators of a path, which are run, written and dropped one inside the other.
+const PARTS_MAX: usize = 1_000;
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
     depth: usize,
+    parts: usize,
     in_filter: usize,
     in_subscript: usize,
 }
@@ -27,7 +30,7 @@ struct Parser<'t> {
 /// Reads a path.
 pub(super) fn parse(text: &str) -> Result<Program> {
     let bad = || Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type jsonpath: \"{text}\""));
-    let mut parser = Parser { lexer: Lexer::new(text)?, depth: 0, in_filter: 0, in_subscript: 0 };
+    let mut parser = Parser { lexer: Lexer::new(text)?, depth: 0, parts: 0, in_filter: 0, in_subscript: 0 };
     if parser.lexer.token == Token::End {
         return Err(bad());
     }
@@ -124,6 +127,15 @@ impl Parser<'_> {
         result
     }
 
+    /// Counts a part.
+    fn count(&mut self) -> Result<()> {
+        self.parts += 1;
+        if self.parts > PARTS_MAX {
+            return Err(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded"));
+        }
+        Ok(())
+    }
+
     /// An expression or a condition.
     fn any(&mut self) -> Result<Path> {
         self.deeper(Self::or)
@@ -152,6 +164,7 @@ impl Parser<'_> {
             self.lexer.advance()?;
             let right = self.and()?;
             let right = self.expect_kind(right, true)?;
+            self.count()?;
             left = Path::of(Head::Or(Box::new(left), Box::new(right)));
         }
         Ok(left)
@@ -164,6 +177,7 @@ impl Parser<'_> {
             self.lexer.advance()?;
             let right = self.comparison()?;
             let right = self.expect_kind(right, true)?;
+            self.count()?;
             left = Path::of(Head::And(Box::new(left), Box::new(right)));
         }
         Ok(left)
@@ -250,6 +264,7 @@ impl Parser<'_> {
             self.lexer.advance()?;
             let right = self.product()?;
             let right = self.expect_kind(right, false)?;
+            self.count()?;
             left = Path::of(Head::Arithmetic(op, Box::new(left), Box::new(right)));
         }
     }
@@ -267,6 +282,7 @@ impl Parser<'_> {
             self.lexer.advance()?;
             let right = self.signed()?;
             let right = self.expect_kind(right, false)?;
+            self.count()?;
             left = Path::of(Head::Arithmetic(op, Box::new(left), Box::new(right)));
         }
     }
@@ -317,6 +333,7 @@ impl Parser<'_> {
                 }
                 _ => return Ok(path),
             };
+            self.count()?;
             path.steps.push(step);
         }
     }

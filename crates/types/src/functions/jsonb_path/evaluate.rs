@@ -8,7 +8,9 @@
 //! may end it.
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use super::moment;
 use super::value::{Scalar, Seen, Value};
@@ -58,7 +60,16 @@ struct Run<'r> {
     is_strict: bool,
     options: &'r Options<'r>,
     env: &'r Env,
+    /// How many parts of the path, and levels of the document, it is in.
+    depth: Cell<usize>,
+    /// Patterns of the path, by where they stand in it.
+    regulars: RefCell<Vec<(*const Path, Rc<Regular>)>>,
 }
+
+/// Parts of a path and levels of a document that may be inside each other.
+const DEPTH_MAX: usize = 1_500;
+/// Bytes of all values that one call gives.
+const FOUND_BYTES_MAX: usize = 256 << 20;
 
 /// What is around a part of a path.
 #[derive(Clone, Copy)]
@@ -81,7 +92,8 @@ fn run(program: &Program, root: JsonbRef<'_>, options: &Options<'_>, env: &Env, 
         return Err(Error::new(SqlState::BAD_PARAMETER, "\"vars\" argument is not an object")
             .detail("Jsonpath parameters should be encoded as key-value pairs of \"vars\" object."));
     }
-    let run = Run { root, is_strict: program.is_strict, options, env };
+    let run =
+        Run { root, is_strict: program.is_strict, options, env, depth: Cell::new(0), regulars: RefCell::default() };
     let value = Value::Part(root);
     let scope = Scope { current: &value, array_length: 0, ignores_structure: !program.is_strict };
     match run.path(&program.path, scope, sink) {
@@ -122,16 +134,21 @@ pub(crate) fn matches(program: &Program, root: JsonbRef<'_>, options: &Options<'
     }
 }
 
-/// The values that a path leads to, as many as are asked for; none if it failed silently.
+/// The values that a path leads to; those before a mistake if that is passed over in silence.
 pub(crate) fn query(program: &Program, root: JsonbRef<'_>, options: &Options<'_>, env: &Env) -> Result<Vec<Datum>> {
-    let mut found = Vec::new();
-    let done = run(program, root, options, env, &mut |value| {
-        found.push(value.item().datum()?);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    run(program, root, options, env, &mut |value| {
+        let value = value.item().datum()?;
+        if let Datum::Jsonb(value) = &value {
+            bytes += value.len() + size_of::<Datum>();
+        }
+        if bytes > FOUND_BYTES_MAX {
+            let message = format!("the values that a jsonpath leads to exceed the maximum of {FOUND_BYTES_MAX} bytes");
+            return Err(Fault::Hard(Error::new(SqlState::PROGRAM_LIMIT, message)));
+        }
+        found.push(value);
         Ok(())
     })?;
-    if done.is_none() {
-        found.clear();
-    }
     Ok(found)
 }
 
@@ -140,12 +157,40 @@ impl Run<'_> {
         !self.is_strict
     }
 
+    /// Goes one part of the path, or one level of the document, deeper.
+    fn inside<T>(&self, act: impl FnOnce() -> Flow<T>) -> Flow<T> {
+        let depth = self.depth.get();
+        if depth >= DEPTH_MAX {
+            return Err(Fault::Hard(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")));
+        }
+        self.depth.set(depth + 1);
+        let result = act();
+        self.depth.set(depth);
+        result
+    }
+
+    /// The pattern of a condition, made once.
+    fn regular(&self, path: &Path, pattern: &str, letters: &str) -> Flow<Rc<Regular>> {
+        let known =
+            self.regulars.borrow().iter().find(|(at, _)| std::ptr::eq(*at, path)).map(|(_, known)| known.clone());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let made = Rc::new(Regular::new(pattern, regex_flags(letters)?)?);
+        self.regulars.borrow_mut().push((path, Rc::clone(&made)));
+        Ok(made)
+    }
+
     fn zone(&self) -> Option<&Zone> {
         self.options.with_zone.then_some(&self.env.zone)
     }
 
     /// Gives what a path leads to.
     fn path(&self, path: &Path, scope: Scope<'_>, sink: Sink<'_>) -> Flow {
+        self.inside(|| self.path_inside(path, scope, sink))
+    }
+
+    fn path_inside(&self, path: &Path, scope: Scope<'_>, sink: Sink<'_>) -> Flow {
         pulse::work(4)?;
         let value = match &path.head {
             Head::Root => Value::Part(self.root),
@@ -237,6 +282,10 @@ impl Run<'_> {
     /// Goes on along steps from a value. `unwraps` says whether an array is gone through where
     /// something else is asked for.
     fn steps(&self, steps: &[Step], scope: Scope<'_>, value: Value<'_>, unwraps: bool, sink: Sink<'_>) -> Flow {
+        self.inside(|| self.steps_inside(steps, scope, value, unwraps, sink))
+    }
+
+    fn steps_inside(&self, steps: &[Step], scope: Scope<'_>, value: Value<'_>, unwraps: bool, sink: Sink<'_>) -> Flow {
         pulse::work(4)?;
         let Some((step, rest)) = steps.split_first() else { return sink(value) };
         let takes_array = match step {
@@ -320,7 +369,7 @@ impl Run<'_> {
                 self.steps(rest, scope, inner.clone(), self.is_lax(), sink)?;
             }
             if is_inner && level < to {
-                self.deeper(rest, scope, &inner, (from, to), level + 1, sink)?;
+                self.inside(|| self.deeper(rest, scope, &inner, (from, to), level + 1, sink))?;
             }
             Ok(())
         };
@@ -433,6 +482,10 @@ impl Run<'_> {
 
     /// What a condition says; `None` if that is unknown.
     fn condition(&self, path: &Path, scope: Scope<'_>) -> Flow<Option<bool>> {
+        self.inside(|| self.condition_inside(path, scope))
+    }
+
+    fn condition_inside(&self, path: &Path, scope: Scope<'_>) -> Flow<Option<bool>> {
         pulse::work(4)?;
         Ok(match &path.head {
             Head::And(left, right) => match self.condition(left, scope)? {
@@ -480,7 +533,7 @@ impl Run<'_> {
             }
             Head::LikeRegex(left, pattern, letters) => {
                 let Some(left) = self.operands(left, scope, true)? else { return Ok(None) };
-                let regular = Regular::new(pattern, regex_flags(letters)?)?;
+                let regular = self.regular(path, pattern, letters)?;
                 self.any_pair(&left, &[Scalar::Null], |left, _| match left {
                     Scalar::String(text) => Ok(Some(regular.search(text)?.is_match()?)),
                     _ => Ok(None),
