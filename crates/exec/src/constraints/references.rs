@@ -61,8 +61,9 @@ pub(crate) struct Effects {
     /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has
     /// to be looked at.
     is_doomed: bool,
-    /// Memory taken.
+    /// Memory taken, and that of what parts of the statement have handed over.
     memory: Reservation,
+    handed_over: Vec<Reservation>,
     /// Space for rows' bytes.
     buffer: Vec<u8>,
 }
@@ -275,8 +276,9 @@ impl Effects {
             return Ok(());
         }
         // What the row refers to can only come in this statement if that is about its table, or has
-        // actions.
-        let may_come = foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty();
+        // actions or several parts.
+        let may_come =
+            foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty() || ex.statement.has_parts;
         self.is_doomed = !may_come;
         let unchecked = Unchecked { table: Arc::clone(table), rules: Arc::clone(rules), rule, key: key.clone() };
         if is_deferred(ex.cx.session, foreign_key.id, foreign_key.timing) {
@@ -316,8 +318,23 @@ impl Effects {
     }
 
     /// Does what is left to do at the end of a statement; `false` if the budget is used up and
-    /// there is more.
+    /// there is more. At the end of one of several parts, what concerns other tables is left to the
+    /// statement's end.
     pub(crate) fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        if !ex.statement.has_parts {
+            return self.settle(ex);
+        }
+        self.put_moved(ex)?;
+        let later = &mut ex.statement.effects;
+        later.events.append(&mut self.events);
+        later.unchecked.append(&mut self.unchecked);
+        later.deferred.append(&mut self.deferred);
+        later.handed_over.push(std::mem::take(&mut self.memory));
+        Ok(true)
+    }
+
+    /// The same, at the end of the statement.
+    pub(crate) fn settle(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         self.put_moved(ex)?;
         while self.work(ex)? {
             if ex.is_used_up() {
@@ -334,6 +351,7 @@ impl Effects {
             }
         }
         self.memory.release();
+        self.handed_over.clear();
         if !self.deferred.is_empty() {
             ex.cx.session.defer(std::mem::take(&mut self.deferred));
         }

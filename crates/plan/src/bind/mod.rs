@@ -15,6 +15,7 @@ mod expr;
 mod from;
 mod functions;
 mod joins;
+mod merge;
 mod query;
 mod recursive;
 pub mod rewrite;
@@ -48,9 +49,10 @@ pub use current_of::{CurrentOf, CursorRows};
 pub use expr::Bound;
 pub use functions::COMPATIBLE_FUNCTIONS;
 pub use logical::Query;
+pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use query::{index_column_name, sort_key_options};
 pub use types::bind_type;
-pub use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
+pub use write::{BoundChange, BoundDelete, BoundInsert, BoundUpdate, BoundValue, Part, unique_on};
 
 /// Levels of queries and expressions inside each other, on the stack of any thread.
 const DEPTH_MAX: usize = 200;
@@ -83,6 +85,10 @@ pub struct Binder<'a> {
     frames: Vec<Frame>,
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
+    /// Whether the place at hand is not inside any query: a WITH there may have parts that write.
+    is_outermost: bool,
+    /// These parts, in their order.
+    pub parts: Vec<Part>,
     /// What stands around the place at hand and keeps a query from referring to itself, the
     /// innermost last.
     barriers: Vec<recursive::Barrier>,
@@ -288,6 +294,12 @@ enum WithSource {
         /// How often it is read so far; see [`logical::Source::Shared`].
         reads: Arc<AtomicUsize>,
     },
+    /// A part of the statement that writes.
+    Part {
+        id: usize,
+        /// Whether it has a RETURNING.
+        returns: bool,
+    },
     /// It refers to itself and is being bound: the rows of its last round.
     Working {
         id: usize,
@@ -456,6 +468,8 @@ impl<'a> Binder<'a> {
             params_named: Vec::new(),
             frames: vec![Frame::default()],
             with: Vec::new(),
+            is_outermost: true,
+            parts: Vec::new(),
             barriers: Vec::new(),
             at: Levels::default(),
             deepest: Levels::default(),

@@ -1,4 +1,4 @@
-//! Binding INSERT, UPDATE and DELETE.
+//! Binding INSERT, UPDATE and DELETE; MERGE is beside it.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use super::elements::Target;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
+use super::merge::BoundMerge;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::Expr;
 use crate::expr::implied::implied;
@@ -45,7 +46,7 @@ pub struct BoundUpdate {
 
 /// What becomes of values given for identity columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Overriding {
+pub(super) enum Overriding {
     No,
     /// They are taken.
     System,
@@ -69,7 +70,45 @@ pub struct BoundDelete {
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
 }
 
-fn is_default(expr: &ast::Expr) -> bool {
+/// A statement that writes.
+pub enum BoundChange {
+    Insert(BoundInsert),
+    Update(BoundUpdate),
+    Delete(BoundDelete),
+    Merge(BoundMerge),
+}
+
+/// A part of a statement that writes, beside the main one: it stands in WITH.
+pub struct Part {
+    /// Numbers what it gives: [`Source::Part`] has the same.
+    pub id: usize,
+    pub change: BoundChange,
+}
+
+impl BoundChange {
+    /// The table that it writes to.
+    pub fn table(&self) -> &Arc<Table> {
+        match self {
+            Self::Insert(insert) => &insert.table,
+            Self::Update(update) => &update.table,
+            Self::Delete(delete) => &delete.table,
+            Self::Merge(merge) => &merge.table,
+        }
+    }
+
+    /// The columns that it gives, if it has a RETURNING.
+    pub fn returning(&self) -> Option<&[Column]> {
+        let returning = match self {
+            Self::Insert(insert) => &insert.returning,
+            Self::Update(update) => &update.returning,
+            Self::Delete(delete) => &delete.returning,
+            Self::Merge(_) => return None,
+        };
+        returning.as_ref().map(|(_, columns)| &columns[..])
+    }
+}
+
+pub(super) fn is_default(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
@@ -318,8 +357,20 @@ impl Binder<'_> {
         self.table(name)
     }
 
+    /// Binds a statement that writes.
+    pub fn change(&mut self, statement: &ast::Statement) -> Result<BoundChange> {
+        self.is_outermost = false;
+        match statement {
+            ast::Statement::Insert(insert) => self.insert(insert).map(BoundChange::Insert),
+            ast::Statement::Update(update) => self.update(update).map(BoundChange::Update),
+            ast::Statement::Delete(delete) => self.delete(delete).map(BoundChange::Delete),
+            ast::Statement::Merge(merge) => self.merge_statement(merge).map(BoundChange::Merge),
+            _ => Err(Error::unsupported("the statement inside of WITH")),
+        }
+    }
+
     /// Binds INSERT.
-    pub fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
+    fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
@@ -330,41 +381,14 @@ impl Binder<'_> {
             self.need(table.id, &table.schema, Privileges::SELECT);
         }
         let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
-        let mut targets: Vec<(usize, Option<Target<'_>>)> = Vec::new();
-        for column in &insert.columns {
-            let target = Target::of(column)?;
-            let place = self.target_column(&table, target.column)?;
-            let is_again = |(other, before): &(usize, Option<Target<'_>>)| {
-                *other == place && !(target.is_part() && before.as_ref().is_some_and(Target::is_part))
-            };
-            if targets.iter().any(is_again) {
-                let message = format!("column \"{}\" specified more than once", table.columns[place].name);
-                return Err(self.place(target.column.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
-            }
-            self.expect_parts(&table, place, &target)?;
-            targets.push((place, Some(target)));
-        }
-        let explicit = !targets.is_empty();
-        if !explicit {
-            targets = table.live_columns().map(|(place, _)| (place, None)).collect();
-        }
+        let targets = self.insert_targets(&table, &insert.columns)?;
+        let explicit = !insert.columns.is_empty();
         let overriding = match (insert.has_table_keyword, insert.overwrite) {
             (true, _) => Overriding::System,
             (_, true) => Overriding::User,
             _ => Overriding::No,
         };
-        let mut values = Vec::with_capacity(table.columns.len());
-        for (place, column) in table.columns.iter().enumerate() {
-            values.push(if column.dropped {
-                Expr::Const(colibri_types::Datum::Null)
-            } else {
-                self.column_default(&table, place)?
-            });
-        }
-        // What parts are written into is NULL, whatever the default.
-        for (place, _) in targets.iter().filter(|(_, target)| target.as_ref().is_some_and(Target::is_part)) {
-            values[*place] = Expr::Const(colibri_types::Datum::Null);
-        }
+        let mut values = self.default_row(&table, &targets)?;
         let source = match &insert.source {
             None => None,
             Some(query) => {
@@ -388,6 +412,53 @@ impl Binder<'_> {
             }
         };
         Ok(BoundInsert { table, source, values, on_conflict, returning })
+    }
+
+    /// The columns that a row's values are for, in their order; all without a list.
+    pub(super) fn insert_targets<'n>(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &'n [ast::ObjectName],
+    ) -> Result<Vec<(usize, Option<Target<'n>>)>> {
+        let mut targets: Vec<(usize, Option<Target<'n>>)> = Vec::new();
+        for column in columns {
+            let target = Target::of(column)?;
+            let place = self.target_column(table, target.column)?;
+            let is_again = |(other, before): &(usize, Option<Target<'_>>)| {
+                *other == place && !(target.is_part() && before.as_ref().is_some_and(Target::is_part))
+            };
+            if targets.iter().any(is_again) {
+                let message = format!("column \"{}\" specified more than once", table.columns[place].name);
+                return Err(self.place(target.column.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
+            self.expect_parts(table, place, &target)?;
+            targets.push((place, Some(target)));
+        }
+        if targets.is_empty() {
+            targets = table.live_columns().map(|(place, _)| (place, None)).collect();
+        }
+        Ok(targets)
+    }
+
+    /// What the columns of a new row are without values for them.
+    pub(super) fn default_row(
+        &mut self,
+        table: &Arc<Table>,
+        targets: &[(usize, Option<Target<'_>>)],
+    ) -> Result<Vec<Expr>> {
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (place, column) in table.columns.iter().enumerate() {
+            values.push(if column.dropped {
+                Expr::Const(colibri_types::Datum::Null)
+            } else {
+                self.column_default(table, place)?
+            });
+        }
+        // What parts are written into is NULL, whatever the default.
+        for (place, _) in targets.iter().filter(|(_, target)| target.as_ref().is_some_and(Target::is_part)) {
+            values[*place] = Expr::Const(colibri_types::Datum::Null);
+        }
+        Ok(values)
     }
 
     fn insert_source(
@@ -520,7 +591,7 @@ impl Binder<'_> {
         target.as_ref().map_or(table.columns[place].ty, |target| self.type_of_target(table, place, target))
     }
 
-    fn value_for(
+    pub(super) fn value_for(
         &mut self,
         table: &Table,
         place: usize,
@@ -535,7 +606,7 @@ impl Binder<'_> {
     }
 
     /// Puts what a target is given into the values of a row.
-    fn put(
+    pub(super) fn put(
         &mut self,
         table: &Table,
         place: usize,
@@ -553,7 +624,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding) -> Result<()> {
+    pub(super) fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding) -> Result<()> {
         let column = &table.columns[column];
         if column.generated.is_some() {
             let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
@@ -699,7 +770,11 @@ impl Binder<'_> {
         Ok(ConflictAction::Update { assignments, condition })
     }
 
-    fn assignments(&mut self, table: &Arc<Table>, list: &[ast::Assignment]) -> Result<Vec<(usize, BoundValue)>> {
+    pub(super) fn assignments(
+        &mut self,
+        table: &Arc<Table>,
+        list: &[ast::Assignment],
+    ) -> Result<Vec<(usize, BoundValue)>> {
         let mut assignments: Vec<(usize, BoundValue)> = Vec::with_capacity(list.len());
         for assignment in list {
             match &assignment.target {
@@ -810,7 +885,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn target(
+    pub(super) fn target(
         &mut self,
         factor: &ast::TableFactor,
         relations: &mut Vec<Relation>,
@@ -833,7 +908,7 @@ impl Binder<'_> {
     }
 
     /// Binds UPDATE.
-    pub fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+    fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
         whole::update(update)?;
         if !update.table.joins.is_empty() {
             return Err(Error::unsupported("UPDATE of a join"));
@@ -889,7 +964,7 @@ impl Binder<'_> {
     }
 
     /// Binds DELETE.
-    pub fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+    fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
         whole::delete(delete)?;
         self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
         let bound = self.delete_in_scope(delete);
