@@ -46,6 +46,7 @@
 #![allow(missing_docs, reason = "internal: what a name says by itself has no comment")]
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -225,8 +226,10 @@ pub struct Statement {
     fetch: Option<Fetching>,
     /// Several parts of it write: none of them sees what the others do (see `parts`).
     has_parts: bool,
-    /// What its parts have left to be done at its end.
-    effects: constraints::references::Effects,
+    /// One of these may take rows away, or change their keys.
+    takes_away: bool,
+    /// What its parts have left to be done at its end, in the order in which they have run.
+    effects: VecDeque<constraints::references::Effects>,
 }
 
 /// What has to be fetched before an operator can go on.
@@ -253,7 +256,8 @@ impl Statement {
         self.adds_alone = false;
         self.fetch = None;
         self.has_parts = false;
-        self.effects = constraints::references::Effects::default();
+        self.takes_away = false;
+        self.effects = VecDeque::new();
     }
 }
 

@@ -21,7 +21,7 @@ use super::merge::MergeRun;
 use super::merge_join::MergeJoin;
 use super::needs::Needs;
 use super::operator::Run;
-use super::parts::PartsRun;
+use super::parts::{PartsRun, takes_away};
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
 use super::scan::{CountRun, ScanOperator};
@@ -149,12 +149,13 @@ impl Lowering {
                 shared(number, *id)
             }
             Node::Parts { main, parts } => {
+                let takes = !parts.is_empty() && (takes_away(main) || parts.iter().any(takes_away));
                 let main = self.run(main);
                 let mut runs = Vec::with_capacity(parts.len());
                 for part in parts {
                     runs.push(self.run(part));
                 }
-                with_parts(number, main, runs)
+                with_parts(number, main, runs, takes)
             }
             Node::Keyed { id, input, width, keys, looked_at_max } => {
                 let place = self.keyed(*id, input, keys, *width);
@@ -330,8 +331,8 @@ fn append(number: usize, inputs: Vec<Run>) -> Run {
     Run::new(number, AppendRun::new(inputs))
 }
 
-fn with_parts(number: usize, main: Run, parts: Vec<Run>) -> Run {
-    Run::new(number, PartsRun::new(main, parts))
+fn with_parts(number: usize, main: Run, parts: Vec<Run>, takes_away: bool) -> Run {
+    Run::new(number, PartsRun::new(main, parts, takes_away))
 }
 
 fn shared(number: usize, id: usize) -> Run {

@@ -10,7 +10,7 @@
 //!
 //! Invariants: each part runs once, to its end, whether its rows are read or not. Of two parts that
 //! change the same row, the one that comes later passes it by. References are checked, and actions
-//! of foreign keys carried out, when all parts have run. Rows of the main part are given before
+//! of foreign keys carried out, when all parts have run, for one part after the other. Rows of the main part are given before
 //! that: whoever runs the statement keeps them until its end.
 
 use colibri_types::Result;
@@ -18,6 +18,7 @@ use colibri_types::Result;
 use super::operator::{Operator, Run};
 use super::{Batch, Exec, Statement, Step};
 use crate::explain::Usage;
+use crate::plan::Node;
 
 /// How far the statement has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,19 +31,31 @@ enum Phase {
     Over,
 }
 
+/// Whether a part may take rows away, or change their keys.
+pub(super) fn takes_away(part: &Node) -> bool {
+    match part {
+        Node::Shared { input, .. } => takes_away(input),
+        Node::Insert(insert) => insert.on_conflict.is_some(),
+        Node::Update(_) | Node::Delete(_) | Node::Merge(_) => true,
+        _ => false,
+    }
+}
+
 /// A statement with its parts at work.
 pub(super) struct PartsRun {
     main: Run,
     /// Readers of the parts, in the order of WITH.
     parts: Vec<Run>,
+    /// A part may take rows away, or change their keys.
+    takes_away: bool,
     phase: Phase,
     /// What a part gives that nobody reads.
     unread: Batch,
 }
 
 impl PartsRun {
-    pub(super) fn new(main: Run, parts: Vec<Run>) -> Self {
-        Self { main, parts, phase: Phase::Beginning, unread: Batch::new() }
+    pub(super) fn new(main: Run, parts: Vec<Run>, takes_away: bool) -> Self {
+        Self { main, parts, takes_away, phase: Phase::Beginning, unread: Batch::new() }
     }
 
     fn forget(&mut self) {
@@ -57,6 +70,7 @@ impl Operator for PartsRun {
             match self.phase {
                 Phase::Beginning => {
                     ex.statement.has_parts = true;
+                    ex.statement.takes_away = self.takes_away;
                     ex.txn.keep_old();
                     ex.txn.see_old(true);
                     self.phase = Phase::Main;
@@ -72,12 +86,17 @@ impl Operator for PartsRun {
                     Step::Done => self.phase = Phase::Parts(left - 1),
                 },
                 Phase::Finishing => {
-                    let mut effects = std::mem::take(&mut ex.statement.effects);
-                    let settled = ex.seeing_all(|ex| effects.settle(ex));
-                    ex.statement.effects = effects;
+                    let Some(mut effects) = ex.statement.effects.pop_front() else {
+                        self.phase = Phase::Over;
+                        continue;
+                    };
                     out.reset(0);
+                    let settled = ex.seeing_all(|ex| effects.settle(ex));
+                    if !matches!(settled, Ok(true)) {
+                        ex.statement.effects.push_front(effects);
+                    }
                     match settled {
-                        Ok(true) => self.phase = Phase::Over,
+                        Ok(true) => {}
                         Ok(false) => return Ok(Step::Yield),
                         Err(error) => return ex.interrupted(error, out),
                     }

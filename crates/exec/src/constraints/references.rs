@@ -61,9 +61,8 @@ pub(crate) struct Effects {
     /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has
     /// to be looked at.
     is_doomed: bool,
-    /// Memory taken, and that of what parts of the statement have handed over.
+    /// Memory taken.
     memory: Reservation,
-    handed_over: Vec<Reservation>,
     /// Space for rows' bytes.
     buffer: Vec<u8>,
 }
@@ -272,7 +271,11 @@ impl Effects {
         }
         let foreign_key = &rules.foreign_keys[rule];
         let values = foreign_key.columns.iter().map(|&column| &row[column]);
-        if values.clone().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.clone())? {
+        if values.clone().any(Datum::is_null) {
+            return Ok(());
+        }
+        // Another part of the statement may yet take away what it refers to.
+        if !ex.statement.takes_away && target_exists(ex, table, foreign_key, values.clone())? {
             return Ok(());
         }
         // What the row refers to can only come in this statement if that is about its table, or has
@@ -325,11 +328,7 @@ impl Effects {
             return self.settle(ex);
         }
         self.put_moved(ex)?;
-        let later = &mut ex.statement.effects;
-        later.events.append(&mut self.events);
-        later.unchecked.append(&mut self.unchecked);
-        later.deferred.append(&mut self.deferred);
-        later.handed_over.push(std::mem::take(&mut self.memory));
+        ex.statement.effects.push_back(std::mem::take(self));
         Ok(true)
     }
 
@@ -351,7 +350,6 @@ impl Effects {
             }
         }
         self.memory.release();
-        self.handed_over.clear();
         if !self.deferred.is_empty() {
             ex.cx.session.defer(std::mem::take(&mut self.deferred));
         }

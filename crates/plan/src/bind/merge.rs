@@ -172,8 +172,8 @@ impl Binder<'_> {
 fn check_reachable(clauses: &[ast::MergeClause]) -> Result<()> {
     for (number, clause) in clauses.iter().enumerate() {
         let is_final =
-            |before: &&ast::MergeClause| before.clause_kind == clause.clause_kind && before.predicate.is_none();
-        if clauses[..number].iter().find(is_final).is_some() {
+            |before: &ast::MergeClause| before.clause_kind == clause.clause_kind && before.predicate.is_none();
+        if clauses[..number].iter().any(is_final) {
             let message = "unreachable WHEN clause specified after unconditional WHEN clause";
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }

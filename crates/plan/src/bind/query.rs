@@ -91,7 +91,7 @@ impl Binder<'_> {
         if let Some(clause) = &query.with {
             if clause.recursive && matches!(*query.body, ast::SetExpr::Merge(_)) {
                 let message = "WITH RECURSIVE is not supported for MERGE statement";
-                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
             }
             self.with(clause)?;
         }
