@@ -8,6 +8,7 @@
 //! wants; literals without a type and parameters have got theirs from the context, as in
 //! PostgreSQL.
 
+mod changes;
 pub mod collation;
 mod current_of;
 mod elements;
@@ -45,6 +46,7 @@ use crate::expr::Expr;
 pub use crate::logical;
 use crate::planner::Sizes;
 
+pub use changes::{BoundChange, Part};
 pub use current_of::{CurrentOf, CursorRows};
 pub use expr::Bound;
 pub use functions::COMPATIBLE_FUNCTIONS;
@@ -52,7 +54,7 @@ pub use logical::Query;
 pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use query::{index_column_name, sort_key_options};
 pub use types::bind_type;
-pub use write::{BoundChange, BoundDelete, BoundInsert, BoundUpdate, BoundValue, Part, unique_on};
+pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
 
 /// Levels of queries and expressions inside each other, on the stack of any thread.
 const DEPTH_MAX: usize = 200;

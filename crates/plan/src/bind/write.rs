@@ -16,7 +16,6 @@ use super::elements::Target;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
-use super::merge::BoundMerge;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::Expr;
 use crate::expr::implied::implied;
@@ -68,44 +67,6 @@ pub struct BoundDelete {
     pub from: logical::From,
     pub filter: Vec<Expr>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
-}
-
-/// A statement that writes.
-pub enum BoundChange {
-    Insert(BoundInsert),
-    Update(BoundUpdate),
-    Delete(BoundDelete),
-    Merge(BoundMerge),
-}
-
-/// A part of a statement that writes, beside the main one: it stands in WITH.
-pub struct Part {
-    /// Numbers what it gives: [`Source::Part`] has the same.
-    pub id: usize,
-    pub change: BoundChange,
-}
-
-impl BoundChange {
-    /// The table that it writes to.
-    pub fn table(&self) -> &Arc<Table> {
-        match self {
-            Self::Insert(insert) => &insert.table,
-            Self::Update(update) => &update.table,
-            Self::Delete(delete) => &delete.table,
-            Self::Merge(merge) => &merge.table,
-        }
-    }
-
-    /// The columns that it gives, if it has a RETURNING.
-    pub fn returning(&self) -> Option<&[Column]> {
-        let returning = match self {
-            Self::Insert(insert) => &insert.returning,
-            Self::Update(update) => &update.returning,
-            Self::Delete(delete) => &delete.returning,
-            Self::Merge(_) => return None,
-        };
-        returning.as_ref().map(|(_, columns)| &columns[..])
-    }
 }
 
 pub(super) fn is_default(expr: &ast::Expr) -> bool {
@@ -357,20 +318,8 @@ impl Binder<'_> {
         self.table(name)
     }
 
-    /// Binds a statement that writes.
-    pub fn change(&mut self, statement: &ast::Statement) -> Result<BoundChange> {
-        self.is_outermost = false;
-        match statement {
-            ast::Statement::Insert(insert) => self.insert(insert).map(BoundChange::Insert),
-            ast::Statement::Update(update) => self.update(update).map(BoundChange::Update),
-            ast::Statement::Delete(delete) => self.delete(delete).map(BoundChange::Delete),
-            ast::Statement::Merge(merge) => self.merge_statement(merge).map(BoundChange::Merge),
-            _ => Err(Error::unsupported("the statement inside of WITH")),
-        }
-    }
-
     /// Binds INSERT.
-    fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
+    pub(super) fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
@@ -908,7 +857,7 @@ impl Binder<'_> {
     }
 
     /// Binds UPDATE.
-    fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+    pub(super) fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
         whole::update(update)?;
         if !update.table.joins.is_empty() {
             return Err(Error::unsupported("UPDATE of a join"));
@@ -964,7 +913,7 @@ impl Binder<'_> {
     }
 
     /// Binds DELETE.
-    fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+    pub(super) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
         whole::delete(delete)?;
         self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
         let bound = self.delete_in_scope(delete);
