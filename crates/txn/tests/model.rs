@@ -272,7 +272,7 @@ fn what_is_seen_of_kept_entries_is_read() {
         assert!(txn.get(&rows(), &key(1), ColumnSet::ALL).unwrap().is_some());
         txn.see_old(false);
         let mut other = begin(&store, write());
-        other.put(&rows(), &key(1), &[1; 16]).unwrap();
+        other.put(&rows(), &key(1), &[1 + u8::from(takes_away); 16]).unwrap();
         drop(other.commit().unwrap());
         assert!(matches!(txn.commit(), Err(Error::Conflict { .. })), "{takes_away}");
     }
