@@ -297,6 +297,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
             is_new && reads(input, table, once, seen)
         }
         Node::LockRows { .. } | Node::Insert(_) | Node::Update(_) | Node::Delete(_) => true,
+        Node::Merge(_) | Node::Parts { .. } => true,
     }
 }
 

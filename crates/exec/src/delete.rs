@@ -102,7 +102,7 @@ impl Deletions {
         pulse::work(pulse::UNITS_PER_WRITE)?;
         let Delete { table, returning, rules, .. } = delete;
         let key = record::row_key(table, row)?;
-        if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) {
+        if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) || ex.is_changed(&self.space, &key) {
             return Ok(());
         }
         ex.txn.lock(&self.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;

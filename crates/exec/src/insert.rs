@@ -47,6 +47,15 @@ impl RowWriter {
         }
     }
 
+    pub(super) fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// For changes of the same table's rows beside.
+    pub(super) fn effects_mut(&mut self) -> &mut Effects {
+        &mut self.effects
+    }
+
     /// The hidden number for a new row, if the table's rows have one.
     #[inline]
     pub fn new_number(&self, ex: &mut Exec<'_, '_>) -> Result<Option<Datum>> {
@@ -308,7 +317,7 @@ impl Conflict {
             Some(value) => self.reader.read(&key, value, &mut self.old)?,
             None => return Err(Error::internal("an entry of a unique index leads to a row that is not there")),
         }
-        if self.written.as_ref().is_some_and(|written| written.contains(&key)) {
+        if self.written.as_ref().is_some_and(|written| written.contains(&key)) || ex.is_changed(space, &key) {
             return Err(second_time());
         }
         self.pair.clear();

@@ -22,7 +22,8 @@
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
-//! | `insert`, `update`, `delete`, `writing`, `row_patch` | statements that write |
+//! | `insert`, `update`, `delete`, `merge`, `writing`, `row_patch` | statements that write |
+//! | `parts` | statements of which several parts write |
 //! | `constraints` and its folder | what rows have to obey; foreign keys' actions; whole tables checked |
 //! | `group`, `row_table`, `row_store`, `key_set`, `seen_keys`, `disk_rows`, `sorter`, `merge_sort` | what operators keep rows in |
 //! | `memory`, `spill`, `scratch` | reservations; temporary files, and where they come from |
@@ -45,12 +46,13 @@
 #![allow(missing_docs, reason = "internal: what a name says by itself has no comment")]
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use colibri_catalog::{ObjectId, Sequence, Table, Timing, store_error, store_error::Pause};
 use colibri_plan::{explain, expr, plan};
-use colibri_txn::{StoreWait, Transaction};
+use colibri_txn::{Space, StoreWait, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
 use crate::explain::{Actual, Watched};
@@ -83,11 +85,13 @@ mod keyed;
 mod lock_rows;
 mod lower;
 mod memory;
+mod merge;
 mod merge_join;
 mod merge_sort;
 mod needs;
 mod operator;
 mod operator_cache;
+mod parts;
 mod pass_through;
 mod point;
 mod ranges;
@@ -221,6 +225,12 @@ pub struct Statement {
     adds_alone: bool,
     /// An operator has found in this step that something has to be fetched.
     fetch: Option<Fetching>,
+    /// Several parts of it write: none of them sees what the others do (see `parts`).
+    has_parts: bool,
+    /// One of these may take rows away, or change their keys.
+    takes_away: bool,
+    /// What its parts have left to be done at its end, in the order in which they have run.
+    effects: VecDeque<constraints::references::Effects>,
 }
 
 /// What has to be fetched before an operator can go on.
@@ -246,6 +256,9 @@ impl Statement {
         self.working = Vec::new();
         self.adds_alone = false;
         self.fetch = None;
+        self.has_parts = false;
+        self.takes_away = false;
+        self.effects = VecDeque::new();
     }
 }
 
@@ -254,6 +267,32 @@ impl Exec<'_, '_> {
     #[inline]
     pub fn scope(&mut self) -> Scope<'_> {
         Scope::full(self.txn, self.cx, self.slots, self.statement, self.lists)
+    }
+
+    /// Does something that has to see all that the statement has written.
+    #[inline]
+    pub(crate) fn seeing_all<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        if self.statement.has_parts { self.seeing(false, act) } else { act(self) }
+    }
+
+    /// Does something that sees nothing of what the statement has written, if it has several parts.
+    #[inline]
+    pub(crate) fn seeing_old<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        if self.statement.has_parts { self.seeing(true, act) } else { act(self) }
+    }
+
+    /// Whether a row has been written by any of several parts of the statement.
+    #[inline]
+    pub(crate) fn is_changed(&self, space: &Space, key: &[u8]) -> bool {
+        self.statement.has_parts && self.txn.is_written(space, key)
+    }
+
+    #[cold]
+    fn seeing<T>(&mut self, old: bool, act: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.txn.see_old(old);
+        let done = act(self);
+        self.txn.see_old(before);
+        done
     }
 
     /// Fails if the statement was cancelled.
@@ -411,7 +450,19 @@ impl Tree {
             return Err((**error).clone());
         }
         let Self { run, slots, statement, lists, width, .. } = self;
-        let step = run.step(&mut Exec { txn, cx, slots, statement, lists }, out)?;
+        if statement.has_parts {
+            txn.see_old(true);
+        }
+        let step = run.step(&mut Exec { txn, cx, slots, statement, lists }, out);
+        // Between two steps others look at what there is.
+        match &step {
+            Ok(Step::Done) | Err(_) if statement.has_parts => txn.forget_old(),
+            _ if statement.has_parts => {
+                txn.see_old(false);
+            }
+            _ => {}
+        }
+        let step = step?;
         out.cut(*width);
         Ok(step)
     }

@@ -99,6 +99,10 @@ fn lock_row(
             continue;
         }
         let key = record::key_from_values(&target.table, target.key.iter().map(|&column| &row[column]))?;
+        // Another part of the statement has changed it: there is nothing left to be locked.
+        if ex.is_changed(&target.table.space(), &key) {
+            return Ok(false);
+        }
         match ex.txn.lock(&target.table.space(), &key, mode, how) {
             Ok(()) => {}
             Err(colibri_txn::Error::NotAvailable) if if_locked == IfRowLocked::Skip => return Ok(false),

@@ -18,9 +18,11 @@ use super::insert::InsertRun;
 use super::join::{NestedLoop, NestedLoopRun};
 use super::keyed::KeyedRun;
 use super::lock_rows::LockRowsRun;
+use super::merge::MergeRun;
 use super::merge_join::MergeJoin;
 use super::needs::Needs;
 use super::operator::Run;
+use super::parts::{PartsRun, takes_away};
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
 use super::scan::{CountRun, ScanOperator};
@@ -148,6 +150,15 @@ impl Lowering {
                 self.shared(*id, input);
                 shared(number, *id)
             }
+            Node::Parts { main, parts } => {
+                let takes = !parts.is_empty() && (takes_away(main) || parts.iter().any(takes_away));
+                let main = self.run(main);
+                let mut runs = Vec::with_capacity(parts.len());
+                for part in parts {
+                    runs.push(self.run(part));
+                }
+                with_parts(number, main, runs, takes)
+            }
             Node::Keyed { id, input, width, keys, looked_at_max } => {
                 let place = self.keyed(*id, input, keys, *width);
                 keyed_rows(number, place, *width, keys, *looked_at_max)
@@ -162,6 +173,10 @@ impl Lowering {
             }
             Node::Delete(delete) => {
                 let source = self.run(&delete.source);
+                over_one(number, node, source)
+            }
+            Node::Merge(merge) => {
+                let source = self.run(&merge.source);
                 over_one(number, node, source)
             }
         }
@@ -245,6 +260,7 @@ fn over_one(number: usize, node: &Node, input: Run) -> Run {
         Node::Insert(insert) => Run::new(number, InsertRun::new(insert, input)),
         Node::Update(update) => Run::new(number, UpdateRun::new(update, input)),
         Node::Delete(delete) => Run::new(number, DeleteRun::new(delete, input)),
+        Node::Merge(merge) => Run::new(number, MergeRun::new(merge, input)),
         _ => unreachable!("it has not one input"),
     }
 }
@@ -316,6 +332,10 @@ fn rest(number: usize, place: Option<usize>) -> Run {
 
 fn append(number: usize, inputs: Vec<Run>) -> Run {
     Run::new(number, AppendRun::new(inputs))
+}
+
+fn with_parts(number: usize, main: Run, parts: Vec<Run>, takes_away: bool) -> Run {
+    Run::new(number, PartsRun::new(main, parts, takes_away))
 }
 
 fn shared(number: usize, id: usize) -> Run {

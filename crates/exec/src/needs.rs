@@ -216,6 +216,10 @@ impl Search {
                 let own = self.depths.iter().filter(|(known, _)| known == id).map(|(_, depth)| *depth).max();
                 self.deepest = self.deepest.max(self.depth + own.unwrap_or(0));
             }
+            Node::Parts { main, parts } => {
+                self.node(main, filled);
+                parts.iter().for_each(|part| self.node(part, filled));
+            }
             Node::Keyed { input, keys, .. } => {
                 self.exprs(keys.iter().map(|key| &key.value), filled);
                 self.node(input, filled);
@@ -261,6 +265,11 @@ impl Search {
                 self.assignments(&update.assignments, filled);
                 self.exprs(update.returning.iter().flatten(), filled);
                 self.node(&update.source, filled);
+            }
+            Node::Merge(merge) => {
+                self.needs.volatile = true;
+                merge.for_each_expr(&mut |expr| self.expr(expr, filled));
+                self.node(&merge.source, filled);
             }
             Node::Delete(delete) => {
                 self.needs.volatile = true;

@@ -210,7 +210,7 @@ impl Memo {
         rows.want(wanted);
         scope.outside(&mut self.slots, |ex| {
             loop {
-                let step = run.step(ex, rows);
+                let step = ex.seeing_old(|ex| run.step(ex, rows));
                 let fetch = ex.take_fetch();
                 match step {
                     Ok(Step::Rows) => return Ok(true),

@@ -174,6 +174,21 @@ impl Transaction for MemoryTxn {
         Ok(())
     }
 
+    // No plan of these tests has parts that write.
+    fn keep_old(&mut self) {}
+
+    fn see_old(&mut self, _: bool) -> bool {
+        false
+    }
+
+    fn forget_old(&mut self) {}
+
+    fn is_written(&self, _: &Space, _: &[u8]) -> bool {
+        false
+    }
+
+    fn note_written(&mut self, _: &Space, _: &[u8]) {}
+
     fn load(&mut self, space: &Space, entries: Vec<(colibri_txn::Key, Vec<u8>)>) -> TxnResult<()> {
         entries.into_iter().for_each(|(key, value)| _ = self.entries.insert((space.id.0, key.to_vec()), value));
         Ok(())

@@ -100,7 +100,7 @@ impl ChangePlan {
     }
 
     /// How strongly a row is locked for a change: others may count on its keys if these stay.
-    fn lock_mode(&self, old: &[Datum], new: &[Datum], adds_alone: bool) -> LockMode {
+    pub(super) fn lock_mode(&self, old: &[Datum], new: &[Datum], adds_alone: bool) -> LockMode {
         if differ(&self.sets_unique, old, new) {
             LockMode::Exclusive
         } else if self.sets.is_empty() && !self.adds.is_empty() && !adds_alone {
@@ -426,7 +426,7 @@ impl Updates {
         let table = &update.table;
         let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
         let key = record::row_key(table, row)?;
-        if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) {
+        if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) || ex.is_changed(&plan.space, &key) {
             return Ok(());
         }
         if !self.is_assigned {
@@ -448,6 +448,9 @@ impl Updates {
                 &self.returning
             };
             outcome.returned.push(ex, exprs, row)?;
+        }
+        if ex.statement.has_parts {
+            ex.txn.note_written(&plan.space, &key);
         }
         if let Some(seen) = &mut self.seen {
             seen.insert(key);

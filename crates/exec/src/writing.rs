@@ -173,7 +173,7 @@ impl Course {
         loop {
             match self.phase {
                 Phase::Reading | Phase::Writing if self.at < self.input.rows() => {
-                    if let Err(error) = self.change_rows(changes, ex) {
+                    if let Err(error) = ex.seeing_all(|ex| self.change_rows(changes, ex)) {
                         return ex.interrupted(error, out);
                     }
                 }
@@ -215,7 +215,7 @@ impl Course {
                     self.done = 0;
                     self.phase = Phase::Finishing;
                 }
-                Phase::Finishing => match changes.finish(ex) {
+                Phase::Finishing => match ex.seeing_all(|ex| changes.finish(ex)) {
                     Ok(true) => self.phase = Phase::Returning,
                     Ok(false) => return Ok(Step::Yield),
                     Err(error) => return ex.interrupted(error, out),

@@ -144,7 +144,7 @@ fn scans(node: &Node, seen: &mut Vec<usize>) -> usize {
         }
         seen.push(*id);
     }
-    let own = usize::from(matches!(node, Node::Scan(_) | Node::Update(_) | Node::Delete(_)));
+    let own = usize::from(matches!(node, Node::Scan(_) | Node::Update(_) | Node::Delete(_) | Node::Merge(_)));
     own + children(node).into_iter().map(|child| scans(child, seen)).sum::<usize>()
 }
 
@@ -181,6 +181,8 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::Insert(insert) => vec![&insert.source],
         Node::Update(update) => vec![&update.source],
         Node::Delete(delete) => vec![&delete.source],
+        Node::Merge(merge) => vec![&merge.source],
+        Node::Parts { main, parts } => std::iter::once(&**main).chain(parts).collect(),
     }
 }
 
@@ -419,6 +421,8 @@ impl Writer<'_> {
             Node::Insert(insert) => insert.table.columns.iter().map(|column| column.name.to_string()).collect(),
             Node::Update(update) => update.table.columns.iter().map(|column| column.name.to_string()).collect(),
             Node::Delete(delete) => delete.table.columns.iter().map(|column| column.name.to_string()).collect(),
+            Node::Merge(merge) => merge.table.columns.iter().map(|column| column.name.to_string()).collect(),
+            Node::Parts { main, .. } => self.names(main, slots),
         }
     }
 
@@ -790,6 +794,27 @@ impl Writer<'_> {
                 self.head(node, place, format_args!("Delete on {}", delete.table.name));
                 self.usage(node, place, false);
                 self.node(&delete.source, slots, place.below());
+            }
+            Node::Merge(merge) => {
+                self.head(node, place, format_args!("Merge on {}", merge.table.name));
+                let columns = self.names(&merge.source, slots);
+                self.usage(node, place, false);
+                let mut exprs = Vec::new();
+                merge.for_each_expr(&mut |expr| exprs.push(expr));
+                self.subqueries(exprs, place, &columns, slots);
+                self.node(&merge.source, slots, place.below());
+            }
+            Node::Parts { main, parts } => {
+                self.node(main, slots, place);
+                for part in parts {
+                    if let Node::Shared { id, input } = part
+                        && !self.shared.contains(id)
+                    {
+                        self.shared.push(*id);
+                        self.note(place.inside(), format!("CTE query {}", id + 1));
+                        self.node(input, slots, Place { indent: place.inside() + 2, child: true });
+                    }
+                }
             }
         }
     }

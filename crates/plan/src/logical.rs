@@ -217,6 +217,10 @@ pub enum Source {
         name: CompactString,
         columns: Arc<[CompactString]>,
     },
+    /// What a part of the statement gives that writes, and stands in WITH.
+    Part {
+        id: usize,
+    },
     /// Read once per statement under this number.
     System {
         id: usize,
@@ -243,7 +247,7 @@ impl Source {
             Self::Functions { calls, .. } => (calls, &[]),
             Self::Lateral { args, .. } => (&[], args),
             Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Keyed { .. } => (&[], &[]),
-            Self::Working { .. } | Self::System { .. } => (&[], &[]),
+            Self::Working { .. } | Self::Part { .. } | Self::System { .. } => (&[], &[]),
         };
         calls.iter().flat_map(|(_, args)| args).chain(args)
     }
@@ -254,7 +258,7 @@ impl Source {
             Self::Functions { calls, .. } => (calls, &mut []),
             Self::Lateral { args, .. } => (&mut [], args),
             Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Keyed { .. } => (&mut [], &mut []),
-            Self::Working { .. } | Self::System { .. } => (&mut [], &mut []),
+            Self::Working { .. } | Self::Part { .. } | Self::System { .. } => (&mut [], &mut []),
         };
         calls.iter_mut().flat_map(|(_, args)| args).chain(args)
     }

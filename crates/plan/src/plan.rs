@@ -178,6 +178,11 @@ pub enum Node {
     Update(Arc<Update>),
     /// `DELETE`
     Delete(Arc<Delete>),
+    /// `MERGE`
+    Merge(Arc<Merge>),
+    /// A statement of which several parts write: the rows of `main`. The others, each a `Shared`
+    /// that may be read, run to their ends. All read what there was before the statement.
+    Parts { main: Box<Node>, parts: Vec<Node> },
 }
 
 /// A column that kept rows are found by, and the value that it is to be equal to.
@@ -618,6 +623,50 @@ pub struct Delete {
     /// Over the source's row.
     pub returning: Option<Vec<Expr>>,
     pub rules: Arc<TableRules>,
+}
+
+/// `MERGE`. It stands below a [`Node::Parts`], so that what it evaluates sees what there was before.
+#[derive(Debug)]
+pub struct Merge {
+    pub table: Arc<Table>,
+    /// As for [`Update`], whose row is joined with one of what is merged into the table: all of its
+    /// columns are NULL where there is none to be joined with.
+    pub source: Node,
+    /// The first of these that is right for a row is done.
+    pub actions: Vec<MergeAction>,
+    pub rules: Arc<TableRules>,
+}
+
+/// `WHEN [NOT] MATCHED …`; expressions are over the source's row.
+#[derive(Debug)]
+pub struct MergeAction {
+    pub is_matched: bool,
+    pub condition: Option<Expr>,
+    pub what: MergeWhat,
+}
+
+/// What MERGE does with a row.
+#[derive(Debug)]
+pub enum MergeWhat {
+    Nothing,
+    Delete,
+    Update(Vec<Assignment>),
+    /// For each of the table's columns, what it gets.
+    Insert(Vec<Expr>),
+}
+
+impl Merge {
+    /// Calls `visit` with each of its expressions.
+    pub fn for_each_expr<'m>(&'m self, visit: &mut dyn FnMut(&'m Expr)) {
+        for MergeAction { condition, what, .. } in &self.actions {
+            condition.iter().for_each(&mut *visit);
+            match what {
+                MergeWhat::Nothing | MergeWhat::Delete => {}
+                MergeWhat::Update(assignments) => walk::of_assignments(assignments, visit),
+                MergeWhat::Insert(values) => values.iter().for_each(&mut *visit),
+            }
+        }
+    }
 }
 
 /// What writing to a table has to obey, bound once per version of the catalogue.

@@ -27,7 +27,7 @@ fn statement(rng: &mut StdRng) -> String {
     let id = rng.random_range(1..=14);
     let (a, n) = (rng.random_range(0..5), rng.random_range(0..100));
     let (low, high) = (rng.random_range(0..8), rng.random_range(4..16));
-    match rng.random_range(0..25) {
+    match rng.random_range(0..31) {
         0 => format!("SELECT a, b FROM t WHERE id = {id}"),
         1 => format!("SELECT id, c FROM t WHERE id BETWEEN {low} AND {high} ORDER BY id"),
         2 => format!("SELECT id FROM t WHERE a = {a} ORDER BY id"),
@@ -51,6 +51,25 @@ fn statement(rng: &mut StdRng) -> String {
         21 => format!("UPDATE t SET c = c + 1 WHERE a = {a}"),
         22 => format!("UPDATE u SET n = t.c FROM t WHERE t.id = u.t AND t.a = {a}"),
         23 => format!("SELECT id, c FROM t WHERE a = {a} ORDER BY id FOR UPDATE"),
+        24 => format!(
+            "WITH d AS (DELETE FROM u WHERE t = {id} RETURNING n) UPDATE t SET c = c + (SELECT count(*) FROM d) \
+             WHERE id = {id} RETURNING c"
+        ),
+        25 => format!(
+            "WITH x AS (UPDATE t SET c = c + 1 WHERE a = {a} RETURNING id) \
+             SELECT t.id, t.c, (SELECT count(*) FROM x) FROM t WHERE a = {a} ORDER BY id"
+        ),
+        26 => format!(
+            "WITH x AS (DELETE FROM t WHERE id = {id}) SELECT id, b FROM t WHERE id BETWEEN {low} AND {high} ORDER BY id"
+        ),
+        27 => format!(
+            "WITH x AS (INSERT INTO t VALUES ({id}, {a}, {n}, 0) RETURNING id) INSERT INTO u SELECT {n} + 300, id, {a} FROM x"
+        ),
+        28 => format!(
+            "MERGE INTO t USING (SELECT {id} AS id) s ON t.id = s.id WHEN MATCHED AND t.a = {a} THEN DELETE \
+             WHEN MATCHED THEN UPDATE SET c = t.c + 1 WHEN NOT MATCHED THEN INSERT VALUES (s.id, {a}, NULL, 5)"
+        ),
+        29 => format!("MERGE INTO u USING t ON u.t = t.id WHEN MATCHED AND t.a = {a} THEN UPDATE SET n = t.c"),
         _ => format!("INSERT INTO u SELECT {n} + 200, min(id), max(c) FROM t WHERE a <> {a}"),
     }
 }

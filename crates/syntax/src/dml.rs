@@ -1,4 +1,4 @@
-//! Statements that change rows: INSERT, UPDATE, DELETE.
+//! Statements that change rows: INSERT, UPDATE, DELETE, MERGE.
 //!
 //! What the tree has no place for is kept in marks that only the binder knows:
 //!
@@ -7,6 +7,8 @@
 //! | `INSERT INTO t OVERRIDING SYSTEM VALUE` | `INSERT INTO TABLE t` |
 //! | `INSERT INTO t OVERRIDING USER VALUE` | `INSERT OVERWRITE INTO t` |
 //! | `WHERE CURRENT OF c` | `WHERE mark.c` |
+//! | `THEN INSERT DEFAULT VALUES` | `THEN INSERT ROW` |
+//! | `THEN INSERT OVERRIDING SYSTEM VALUE …` | `THEN INSERT … WHERE system` |
 
 use colibri_types::{Error, Result};
 use sqlparser::ast::{self, Assignment, AssignmentTarget, Expr, ObjectName, SelectItem, Statement, TableWithJoins};
@@ -217,6 +219,106 @@ impl Parser<'_> {
             order_by: Vec::new(),
             limit: None,
         }))
+    }
+
+    pub(crate) fn merge(&mut self) -> Result<Statement> {
+        let token = self.expect(K::Merge)?;
+        self.expect(K::Into)?;
+        let table = self.changed_table()?.relation;
+        self.expect(K::Using)?;
+        let TableWithJoins { relation, joins } = self.table_with_joins()?;
+        let source = match joins.is_empty() {
+            true => relation,
+            false => ast::TableFactor::NestedJoin {
+                table_with_joins: Box::new(TableWithJoins { relation, joins }),
+                alias: None,
+            },
+        };
+        self.expect(K::On)?;
+        let on = Box::new(self.expr()?);
+        let mut clauses = vec![self.merge_clause()?];
+        while self.is_next(K::When) {
+            clauses.push(self.merge_clause()?);
+        }
+        Ok(Statement::Merge(ast::Merge {
+            merge_token: self.attached(token),
+            optimizer_hints: Vec::new(),
+            into: true,
+            table,
+            source,
+            on,
+            clauses,
+            output: None,
+        }))
+    }
+
+    /// `WHEN [NOT] MATCHED [AND …] THEN …`
+    fn merge_clause(&mut self) -> Result<ast::MergeClause> {
+        let token = self.expect(K::When)?;
+        let clause_kind =
+            if self.eat(K::Not) { ast::MergeClauseKind::NotMatched } else { ast::MergeClauseKind::Matched };
+        self.expect(K::Matched)?;
+        let predicate = if self.eat(K::And) { Some(self.expr()?) } else { None };
+        self.expect(K::Then)?;
+        let action = self.merge_action(clause_kind == ast::MergeClauseKind::Matched)?;
+        Ok(ast::MergeClause { when_token: self.attached(token), clause_kind, predicate, action })
+    }
+
+    fn merge_action(&mut self, is_matched: bool) -> Result<ast::MergeAction> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Key(K::Do) => {
+                self.next();
+                let nothing = self.expect(K::Nothing)?;
+                let (do_token, nothing_token) = (self.attached(token), self.attached(nothing));
+                Ok(ast::MergeAction::DoNothing { do_token, nothing_token })
+            }
+            Kind::Key(K::Update) if is_matched => {
+                self.next();
+                self.expect(K::Set)?;
+                let kind = ast::MergeUpdateKind::Set(self.list(Self::assignment)?);
+                let update_token = self.attached(token);
+                let update =
+                    ast::MergeUpdateExpr { update_token, kind, update_predicate: None, delete_predicate: None };
+                Ok(ast::MergeAction::Update(update))
+            }
+            Kind::Key(K::Delete) if is_matched => {
+                self.next();
+                Ok(ast::MergeAction::Delete { delete_token: self.attached(token) })
+            }
+            Kind::Key(K::Insert) if !is_matched => self.merge_insert().map(ast::MergeAction::Insert),
+            _ => Err(self.wrong()),
+        }
+    }
+
+    fn merge_insert(&mut self) -> Result<ast::MergeInsertExpr> {
+        let token = self.expect(K::Insert)?;
+        let columns = if self.kind() == Kind::LeftParen { self.in_parens(Self::target)? } else { Vec::new() };
+        let mut overriding = None;
+        if self.eat(K::Overriding) {
+            let word = self.peek();
+            let is_system = self.eat(K::System);
+            if !is_system {
+                self.expect(K::User)?;
+            }
+            self.expect(K::Value)?;
+            overriding = Some(Expr::Identifier(Self::mark(if is_system { "system" } else { "user" }, word.span())));
+        }
+        let first = self.peek();
+        let kind = if columns.is_empty() && overriding.is_none() && self.eat(K::Default) {
+            self.expect(K::Values)?;
+            ast::MergeInsertKind::Row
+        } else {
+            self.expect(K::Values)?;
+            let opening = self.expect_kind(Kind::LeftParen)?;
+            let content = self.list(Self::expr)?;
+            let closing = self.expect_kind(Kind::RightParen)?;
+            let (opening_token, closing_token) = (self.attached(opening), self.attached(closing));
+            let row = ast::Parens { opening_token, content, closing_token };
+            ast::MergeInsertKind::Values(ast::Values { explicit_row: false, value_keyword: false, rows: vec![row] })
+        };
+        let (insert_token, kind_token) = (self.attached(token), self.attached(first));
+        Ok(ast::MergeInsertExpr { insert_token, columns, kind_token, kind, insert_predicate: overriding })
     }
 
     /// The table whose rows are changed; SET is no alias of it without AS.

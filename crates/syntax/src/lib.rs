@@ -16,7 +16,7 @@
 //! | `expr` and its folder | operators by precedence; operands, calls, windows |
 //! | `types` | names of types |
 //! | `query` and its folder | SELECT, set operations, FROM, ORDER BY, LIMIT, locks |
-//! | `dml` | INSERT, UPDATE, DELETE |
+//! | `dml` | INSERT, UPDATE, DELETE, MERGE |
 //! | `ddl` and its folder | CREATE, ALTER, DROP, TRUNCATE |
 //! | `control` | transactions, prepared statements, EXPLAIN, DISCARD |
 //! | `settings` | SET, RESET, SHOW |

@@ -167,10 +167,7 @@ impl Parser<'_> {
             Kind::Key(K::Insert) => SetExpr::Insert(self.insert()?),
             Kind::Key(K::Update) => SetExpr::Update(self.update()?),
             Kind::Key(K::Delete) => SetExpr::Delete(self.delete()?),
-            Kind::Key(K::Merge) => {
-                let token = self.peek();
-                return Err(self.refuse_statement(token, "MERGE"));
-            }
+            Kind::Key(K::Merge) => SetExpr::Merge(self.merge()?),
             _ => {
                 let body = self.set_expr(0)?;
                 return self.tail(with, body);

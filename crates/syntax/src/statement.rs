@@ -40,7 +40,7 @@ impl Parser<'_> {
             _ => return Err(self.wrong()),
         };
         match word {
-            K::Select | K::Values | K::Table | K::With | K::Insert | K::Update | K::Delete => {
+            K::Select | K::Values | K::Table | K::With | K::Insert | K::Update | K::Delete | K::Merge => {
                 self.relational().map(Statement::from)
             }
             K::Create => self.create(),
@@ -75,7 +75,7 @@ impl Parser<'_> {
                 self.next();
                 Ok(Admin::Checkpoint.into())
             }
-            K::Call | K::Do | K::Import | K::Listen | K::Load | K::Merge | K::Notify | K::Refresh | K::Security => {
+            K::Call | K::Do | K::Import | K::Listen | K::Load | K::Notify | K::Refresh | K::Security => {
                 self.next();
                 let what = self.token_text(token).to_ascii_uppercase();
                 Err(self.refuse_statement(token, &what))
@@ -91,7 +91,7 @@ impl Parser<'_> {
             Kind::Key(K::Insert) => self.insert(),
             Kind::Key(K::Update) => self.update(),
             Kind::Key(K::Delete) => self.delete(),
-            Kind::Key(K::Merge) => Err(self.refuse_statement(token, "MERGE")),
+            Kind::Key(K::Merge) => self.merge(),
             _ => {
                 let mut query = self.query_or_change()?;
                 match take_into(&mut query) {

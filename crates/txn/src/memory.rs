@@ -396,7 +396,7 @@ impl MemoryTransaction {
 
     fn see(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
         if let Some(writes) = self.writes.space(space) {
-            if let Some(write) = writes.changes.get(key) {
+            if let Some(write) = writes.seen(key) {
                 return Ok(write.value());
             }
             match &writes.base {
@@ -562,7 +562,7 @@ impl Transaction for MemoryTransaction {
 
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>> {
         let writes = self.writes.space(space.id);
-        let write = writes.and_then(|writes| writes.changes.get(key));
+        let write = writes.and_then(|writes| writes.seen(key));
         match (write, writes.map(|writes| &writes.base)) {
             (Some(Write::Patch(_)), _) => {
                 self.keep_for_itself(space, key, columns)?;
@@ -739,6 +739,26 @@ impl Transaction for MemoryTransaction {
         Ok(())
     }
 
+    fn keep_old(&mut self) {
+        self.writes.keep_old();
+    }
+
+    fn see_old(&mut self, sees_old: bool) -> bool {
+        self.writes.see_old(sees_old)
+    }
+
+    fn forget_old(&mut self) {
+        self.writes.forget_old();
+    }
+
+    fn is_written(&self, space: &Space, key: &[u8]) -> bool {
+        self.writes.has_old(space.id, key)
+    }
+
+    fn note_written(&mut self, space: &Space, key: &[u8]) {
+        self.writes.keep(space.id, key);
+    }
+
     fn load(&mut self, space: &Space, entries: Vec<(Key, Vec<u8>)>) -> Result<()> {
         self.check_writable(space.id)?;
         match self.writes.space(space.id) {
@@ -794,6 +814,7 @@ impl Transaction for MemoryTransaction {
     }
 
     fn begin_statement(&mut self) -> Result<Savepoint> {
+        self.writes.forget_old();
         if self.is_read_committed() {
             self.reads.clear();
         }
@@ -815,6 +836,7 @@ impl Transaction for MemoryTransaction {
     }
 
     fn restart(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.writes.forget_old();
         count(&self.shared.counts.restarts, 1);
         self.writes.undo(savepoint.writes);
         self.reads.cut(savepoint.reads);

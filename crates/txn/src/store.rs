@@ -486,6 +486,25 @@ pub trait Transaction: Send + 'static {
     /// [`Error::NoSuchKey`].
     fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()>;
 
+    /// Keeps from here on what entries were before the transaction writes to them, for a statement
+    /// whose parts are not to see each other's changes: see [`Transaction::see_old`]. They are kept
+    /// until [`Transaction::forget_old`], or until a statement begins or is taken back.
+    fn keep_old(&mut self);
+
+    /// Whether reads see entries as they were when they began to be kept, and depend on them as
+    /// they were. Writes and locks are not concerned. Gives what it was before; nothing happens if
+    /// entries are not kept.
+    fn see_old(&mut self, sees_old: bool) -> bool;
+
+    /// Keeps nothing any more; reads see all that was written.
+    fn forget_old(&mut self);
+
+    /// Whether an entry was written to since entries are kept.
+    fn is_written(&self, space: &Space, key: &[u8]) -> bool;
+
+    /// Has an entry count as written to, though nothing of it has changed.
+    fn note_written(&mut self, space: &Space, key: &[u8]);
+
     /// Fills a space made in this transaction with entries in strictly ascending order of keys.
     /// Cheaper by far than as many `put`s.
     ///

@@ -246,7 +246,7 @@ impl LocalTransaction {
     /// A value under the transaction's own writes. The space is open if it is stored.
     fn see(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
         if let Some(writes) = self.work.writes.space(space) {
-            if let Some(write) = writes.changes.get(key) {
+            if let Some(write) = writes.seen(key) {
                 return Ok(write.value());
             }
             match &writes.base {
@@ -471,7 +471,7 @@ impl Transaction for LocalTransaction {
 
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>> {
         let writes = self.work.writes.space(space.id);
-        let write = writes.and_then(|writes| writes.changes.get(key));
+        let write = writes.and_then(|writes| writes.seen(key));
         match (write, writes.map(|writes| &writes.base)) {
             (Some(Write::Put(_) | Write::Delete), _) => self.see(space.id, key),
             (Some(Write::Patch(_)), _) => {
@@ -689,6 +689,26 @@ impl Transaction for LocalTransaction {
         self.change(|writes| writes.change(space.id, key, write))
     }
 
+    fn keep_old(&mut self) {
+        self.work.writes.keep_old();
+    }
+
+    fn see_old(&mut self, sees_old: bool) -> bool {
+        self.work.writes.see_old(sees_old)
+    }
+
+    fn forget_old(&mut self) {
+        self.work.writes.forget_old();
+    }
+
+    fn is_written(&self, space: &Space, key: &[u8]) -> bool {
+        self.work.writes.has_old(space.id, key)
+    }
+
+    fn note_written(&mut self, space: &Space, key: &[u8]) {
+        self.work.writes.keep(space.id, key);
+    }
+
     fn load(&mut self, space: &Space, entries: Vec<(Key, Vec<u8>)>) -> Result<()> {
         self.check_writable(space.id)?;
         match self.work.writes.space(space.id) {
@@ -748,6 +768,7 @@ impl Transaction for LocalTransaction {
     }
 
     fn begin_statement(&mut self) -> Result<Savepoint> {
+        self.work.writes.forget_old();
         if self.is_read_committed() {
             self.work.reads.clear();
         }
@@ -778,6 +799,7 @@ impl Transaction for LocalTransaction {
     }
 
     fn restart(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.work.writes.forget_old();
         count(&self.shared.counts.restarts, 1);
         self.work.long_work.begins(self.work.items());
         self.work.writes.undo(savepoint.writes);

@@ -10,6 +10,8 @@
 //! 3. A dropped space has no changes.
 //! 4. The images of patched rows are those in the transaction's snapshot, unless `has_old_images`.
 //!    In notes they may be older.
+//! 5. While old changes are kept, `old` has what the first change since then replaced, for each key
+//!    that was changed since. Going back to a savepoint leaves it as it is: what it says stays true.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::error::Result;
 use crate::store::{Key, KeyRange, Patch, SpaceId};
 
 /// A change of one key.
+#[derive(Clone)]
 pub(crate) enum Write {
     Put(Vec<u8>),
     Delete,
@@ -113,9 +116,20 @@ pub(crate) struct SpaceWrites {
     pub(crate) id: SpaceId,
     pub(crate) base: Base,
     pub(crate) changes: BTreeMap<Key, Write>,
+    /// What there was in the places of changes when old ones began to be kept.
+    old: BTreeMap<Key, Option<Write>>,
+    sees_old: bool,
 }
 
 impl SpaceWrites {
+    /// The change of a key that reads see: the old one, if these are to be seen.
+    pub(crate) fn seen(&self, key: &[u8]) -> Option<&Write> {
+        match self.old.get(key) {
+            Some(before) if self.sees_old => before.as_ref(),
+            _ => self.changes.get(key),
+        }
+    }
+
     /// How many entries of a range there are with these changes, of `base` without them.
     /// `is_stored` says whether the store has a key.
     pub(crate) fn count_over(
@@ -136,7 +150,7 @@ impl SpaceWrites {
         Ok(count)
     }
 
-    /// The changes in a range.
+    /// The changes in a range, as reads see them.
     pub(crate) fn in_range<'a>(
         &'a self,
         range: &KeyRange,
@@ -146,7 +160,11 @@ impl SpaceWrites {
             let (low, high) = range.bounds();
             self.changes.range::<[u8], _>((low, high))
         });
-        range.into_iter().flatten()
+        let seen = |(key, write): (&'a Key, &'a Write)| match self.old.get(key) {
+            Some(before) if self.sees_old => before.as_ref().map(|before| (key, before)),
+            _ => Some((key, write)),
+        };
+        range.into_iter().flatten().filter_map(seen)
     }
 }
 
@@ -165,6 +183,11 @@ pub(crate) struct WriteSet {
     /// So many notes are from before the snapshot was moved.
     old_notes: usize,
     has_old_images: bool,
+    /// Old changes are kept, and are what reads see.
+    keeps_old: bool,
+    sees_old: bool,
+    /// Memory that they take, which is in `bytes`.
+    old_bytes: usize,
 }
 
 /// Changes of a set that are freed by the thread that ends the transaction: a million take 200 ms.
@@ -185,6 +208,7 @@ impl WriteSet {
 
     /// Empties the set for the next transaction, and gives its memory back.
     pub(crate) fn renew(&mut self) {
+        self.forget_old();
         if self.undo.capacity() > 0 || !self.spaces.is_empty() {
             let old = std::mem::take(self);
             if old.undo.len() >= CHANGES_FREED_HERE_MAX {
@@ -214,11 +238,18 @@ impl WriteSet {
         if let Some(index) = self.spaces.iter().position(|space| space.id == id) {
             return index;
         }
-        self.spaces.push(SpaceWrites { id, base: Base::Stored, changes: BTreeMap::new() });
+        self.spaces.push(SpaceWrites {
+            id,
+            base: Base::Stored,
+            changes: BTreeMap::new(),
+            old: BTreeMap::new(),
+            sees_old: self.sees_old,
+        });
         self.spaces.len() - 1
     }
 
     pub(crate) fn change(&mut self, id: SpaceId, key: &[u8], write: Write) {
+        self.keep(id, key);
         let index = self.index(id);
         let key = Key::from_slice(key);
         let (now, mut was) = (write.bytes(&key), 0);
@@ -229,6 +260,55 @@ impl WriteSet {
         }
         self.bytes = (self.bytes + now).saturating_sub(was);
         self.undo.push((index as u32, Undo::Change(key, before)));
+    }
+
+    /// Keeps the change of a key, or that there is none, if old ones are kept and none is yet.
+    pub(crate) fn keep(&mut self, id: SpaceId, key: &[u8]) {
+        if !self.keeps_old {
+            return;
+        }
+        let index = self.index(id);
+        let SpaceWrites { changes, old, .. } = &mut self.spaces[index];
+        if old.contains_key(key) {
+            return;
+        }
+        let before = changes.get(key).cloned();
+        let bytes = before.as_ref().map_or(WRITE_BYTES + key.len(), |before| before.bytes(key));
+        self.old_bytes += bytes;
+        self.bytes += bytes;
+        old.insert(Key::from_slice(key), before);
+    }
+
+    /// Old changes are kept from here on.
+    pub(crate) fn keep_old(&mut self) {
+        self.forget_old();
+        self.keeps_old = true;
+    }
+
+    /// Whether reads see old changes, as far as these are kept. Gives what it was.
+    pub(crate) fn see_old(&mut self, sees_old: bool) -> bool {
+        let before = self.sees_old;
+        if self.keeps_old && before != sees_old {
+            self.sees_old = sees_old;
+            self.spaces.iter_mut().for_each(|space| space.sees_old = sees_old);
+        }
+        before
+    }
+
+    /// Old changes are no longer kept.
+    pub(crate) fn forget_old(&mut self) {
+        if !self.keeps_old {
+            return;
+        }
+        self.see_old(false);
+        self.keeps_old = false;
+        self.bytes = self.bytes.saturating_sub(std::mem::take(&mut self.old_bytes));
+        self.spaces.iter_mut().for_each(|space| space.old = BTreeMap::new());
+    }
+
+    /// Whether a key was changed since old changes are kept.
+    pub(crate) fn has_old(&self, id: SpaceId, key: &[u8]) -> bool {
+        self.space(id).is_some_and(|space| space.old.contains_key(key))
     }
 
     /// Replaces the base of a space together with its changes.
@@ -250,7 +330,9 @@ impl WriteSet {
     pub(crate) fn undo(&mut self, mark: usize) {
         // Nothing stays: to let go of everything at once takes a fraction of the time.
         if mark == 0 {
+            let (keeps_old, sees_old) = (self.keeps_old, self.sees_old);
             self.renew();
+            (self.keeps_old, self.sees_old) = (keeps_old, sees_old);
             return;
         }
         while self.undo.len() > mark {

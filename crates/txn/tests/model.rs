@@ -191,6 +191,93 @@ fn own_writes_lie_over_what_is_stored() {
     (0..150).for_each(run);
 }
 
+/// The same with old entries kept for a while: what there was is seen as it was, whatever is written
+/// and taken back meanwhile.
+fn run_with_old_entries(seed: u64) {
+    let store = open_with(colibri_storage::Durability::NoSync);
+    let mut rng = StdRng::seed_from_u64(seed);
+    let (mut committed, mut next) = (Model::new(), 0);
+    for _ in 0..6 {
+        let mut txn = begin(&store, write());
+        let mut model = committed.clone();
+        for _ in 0..rng.random_range(0..30) {
+            change(&mut rng, &mut txn, &mut model, &mut next, seed);
+        }
+        txn.keep_old();
+        let (old, bytes) = (model.clone(), txn.write_bytes());
+        let mut savepoints: Vec<(Savepoint, Model)> = vec![(txn.savepoint(), model.clone())];
+        for _ in 0..rng.random_range(1..60) {
+            match rng.random_range(0..12) {
+                0 => savepoints.push((txn.savepoint(), model.clone())),
+                1 => {
+                    savepoints.truncate(rng.random_range(1..=savepoints.len()));
+                    let (savepoint, then) = savepoints.last().unwrap();
+                    txn.rollback_to(*savepoint).unwrap();
+                    model.clone_from(then);
+                }
+                2..6 => {
+                    let before = model.clone();
+                    change(&mut rng, &mut txn, &mut model, &mut next, seed);
+                    if model.keys().ne(before.keys()) {
+                        // No statement of several parts makes or drops spaces.
+                        txn.forget_old();
+                        break;
+                    }
+                    let written = |(id, entries): (&u32, &Entries)| {
+                        let changed = entries.iter().find(|(key, value)| before[id].get(*key) != Some(value));
+                        changed.map(|(key, _)| (*id, key.clone()))
+                    };
+                    if let Some((id, key)) = model.iter().find_map(written) {
+                        assert!(txn.is_written(&Space::new(SpaceId(id)), &key), "seed {seed}");
+                    }
+                }
+                6..9 => {
+                    assert!(!txn.see_old(true));
+                    look(&mut rng, &mut txn, &old, seed);
+                    assert!(txn.see_old(false));
+                }
+                _ => look(&mut rng, &mut txn, &model, seed),
+            }
+        }
+        txn.forget_old();
+        assert!(!txn.see_old(true) && !txn.see_old(false), "seed {seed}: nothing is kept any more");
+        if txn.savepoint() == savepoints[0].0 {
+            assert_eq!(txn.write_bytes(), bytes, "seed {seed}: what was kept still counts");
+        }
+        look(&mut rng, &mut txn, &model, seed);
+        drop(txn.commit().unwrap());
+        committed = model;
+    }
+    store.database().check().unwrap();
+}
+
+#[test]
+fn kept_entries_are_seen_as_they_were() {
+    (0..150).for_each(run_with_old_entries);
+}
+
+#[test]
+fn what_is_seen_of_kept_entries_is_read() {
+    let store = common::open();
+    fill(&store, &[(1, 10), (2, 20)]);
+    for takes_away in [true, false] {
+        let mut txn = begin(&store, write());
+        txn.keep_old();
+        match takes_away {
+            true => txn.delete(&rows(), &key(1)).unwrap(),
+            false => txn.put(&rows(), &key(1), &[7; 16]).unwrap(),
+        }
+        txn.see_old(true);
+        // Written by itself, it would depend on nobody.
+        assert!(txn.get(&rows(), &key(1), ColumnSet::ALL).unwrap().is_some());
+        txn.see_old(false);
+        let mut other = begin(&store, write());
+        other.put(&rows(), &key(1), &[1 + u8::from(takes_away); 16]).unwrap();
+        drop(other.commit().unwrap());
+        assert!(matches!(txn.commit(), Err(Error::Conflict { .. })), "{takes_away}");
+    }
+}
+
 #[test]
 fn going_back_to_the_start_leaves_nothing_written() {
     let store = common::open();

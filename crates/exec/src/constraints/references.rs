@@ -280,12 +280,17 @@ impl Effects {
         }
         let foreign_key = &rules.foreign_keys[rule];
         let values = foreign_key.columns.iter().map(|&column| &row[column]);
-        if values.clone().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.clone())? {
+        if values.clone().any(Datum::is_null) {
+            return Ok(());
+        }
+        // Another part of the statement may yet take away what it refers to.
+        if !ex.statement.takes_away && target_exists(ex, table, foreign_key, values.clone())? {
             return Ok(());
         }
         // What the row refers to can only come in this statement if that is about its table, or has
-        // actions.
-        let may_come = foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty();
+        // actions or several parts.
+        let may_come =
+            foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty() || ex.statement.has_parts;
         self.is_doomed = !may_come;
         let unchecked = Unchecked { table: Arc::clone(table), rules: Arc::clone(rules), rule, key: key.clone() };
         if is_deferred(ex.cx.session, foreign_key.id, foreign_key.timing) {
@@ -325,8 +330,19 @@ impl Effects {
     }
 
     /// Does what is left to do at the end of a statement; `false` if the budget is used up and
-    /// there is more.
+    /// there is more. At the end of one of several parts, what concerns other tables is left to the
+    /// statement's end.
     pub(crate) fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        if !ex.statement.has_parts {
+            return self.settle(ex);
+        }
+        self.put_moved(ex)?;
+        ex.statement.effects.push_back(std::mem::take(self));
+        Ok(true)
+    }
+
+    /// The same, at the end of the statement.
+    pub(crate) fn settle(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         self.put_moved(ex)?;
         while self.work(ex)? {
             if ex.is_used_up() {

@@ -11,7 +11,7 @@ use sqlparser::tokenizer::Span;
 
 use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
-use super::{Binder, Levels, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole};
+use super::{Binder, Levels, Part, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole};
 
 /// Views inside each other at most. They are bound, planned and run on the stack of the thread at
 /// hand, whatever the depth of the statement itself.
@@ -197,6 +197,15 @@ impl Binder<'_> {
     /// What a WITH query stands for in FROM.
     fn with_query(&mut self, place: usize, span: Span) -> Result<(Vec<Column>, Source)> {
         let with = &self.with[place];
+        if let WithSource::Part { id, returns } = with.source {
+            if !returns {
+                let message = format!("WITH query \"{}\" does not have a RETURNING clause", with.name);
+                return Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
+            }
+            let (columns, levels) = (with.columns.clone(), with.levels);
+            self.deepens(levels)?;
+            return Ok((columns, Source::Part { id }));
+        }
         let WithSource::Query { id, query, uses_args, reads } = &with.source else { return self.working(place, span) };
         // One inside another query's expression may be run for each row.
         let is_inside = with.frame != self.frames.len();
@@ -342,11 +351,56 @@ impl Binder<'_> {
             return self.with_recursive(with);
         }
         for cte in &with.cte_tables {
+            if self.part(cte)? {
+                continue;
+            }
             let copies_before = self.copies;
-            let (query, levels) = self.measured(|binder| binder.derived(&cte.query))?;
+            let outermost = std::mem::replace(&mut self.is_outermost, false);
+            let bound = self.measured(|binder| binder.derived(&cte.query));
+            self.is_outermost = outermost;
+            let (query, levels) = bound?;
             self.add_with(cte, query, levels, self.copies - copies_before)?;
         }
         Ok(())
+    }
+
+    /// Binds a member of WITH that writes; `false` if it is a query.
+    pub(super) fn part(&mut self, cte: &ast::Cte) -> Result<bool> {
+        let (ast::SetExpr::Insert(statement)
+        | ast::SetExpr::Update(statement)
+        | ast::SetExpr::Delete(statement)
+        | ast::SetExpr::Merge(statement)) = &*cte.query.body
+        else {
+            return Ok(false);
+        };
+        let refuse = |binder: &Self, message: &str| {
+            Err(binder.place(cte.alias.name.span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)))
+        };
+        if matches!(&*cte.query.body, ast::SetExpr::Merge(_)) {
+            return refuse(self, "MERGE not supported in WITH query");
+        }
+        if !self.is_outermost {
+            let message = "WITH clause containing a data-modifying statement must be at the top level";
+            return refuse(self, message);
+        }
+        // It sees neither the names beside it nor those of what it stands in front of, and its own
+        // WITH is not that of the statement.
+        self.is_outermost = false;
+        let beside = std::mem::take(&mut self.frame().scopes);
+        let bound = self.measured(|binder| {
+            binder.deeper(|binder| binder.behind_with(&cte.query, |binder| binder.change(statement)))
+        });
+        self.frame().scopes = beside;
+        self.is_outermost = true;
+        let (change, levels) = bound?;
+        let returning = change.returning();
+        let mut columns = returning.map_or_else(Vec::new, <[Column]>::to_vec);
+        self.at(cte.alias.name.span, rename(&mut columns, cte))?;
+        let (id, frame, returns) = (self.new_id(), self.frames.len(), returning.is_some());
+        let source = WithSource::Part { id, returns };
+        self.with.push(With { name: fold(&cte.alias.name), columns, source, levels, copies: 0, frame });
+        self.parts.push(Part { id, change });
+        Ok(true)
     }
 
     /// A WITH query that is bound comes into sight.

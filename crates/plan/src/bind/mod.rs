@@ -8,6 +8,7 @@
 //! wants; literals without a type and parameters have got theirs from the context, as in
 //! PostgreSQL.
 
+mod changes;
 pub mod collation;
 mod current_of;
 mod elements;
@@ -15,6 +16,7 @@ mod expr;
 mod from;
 mod functions;
 mod joins;
+mod merge;
 mod query;
 mod recursive;
 pub mod rewrite;
@@ -44,13 +46,15 @@ use crate::expr::Expr;
 pub use crate::logical;
 use crate::planner::Sizes;
 
+pub use changes::{BoundChange, Part};
 pub use current_of::{CurrentOf, CursorRows};
 pub use expr::Bound;
 pub use functions::COMPATIBLE_FUNCTIONS;
 pub use logical::Query;
+pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use query::{index_column_name, sort_key_options};
 pub use types::bind_type;
-pub use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
+pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
 
 /// Levels of queries and expressions inside each other, on the stack of any thread.
 const DEPTH_MAX: usize = 200;
@@ -83,6 +87,10 @@ pub struct Binder<'a> {
     frames: Vec<Frame>,
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
+    /// Whether the place at hand is not inside any query: a WITH there may have parts that write.
+    is_outermost: bool,
+    /// These parts, in their order.
+    pub parts: Vec<Part>,
     /// What stands around the place at hand and keeps a query from referring to itself, the
     /// innermost last.
     barriers: Vec<recursive::Barrier>,
@@ -288,6 +296,12 @@ enum WithSource {
         /// How often it is read so far; see [`logical::Source::Shared`].
         reads: Arc<AtomicUsize>,
     },
+    /// A part of the statement that writes.
+    Part {
+        id: usize,
+        /// Whether it has a RETURNING.
+        returns: bool,
+    },
     /// It refers to itself and is being bound: the rows of its last round.
     Working {
         id: usize,
@@ -456,6 +470,8 @@ impl<'a> Binder<'a> {
             params_named: Vec::new(),
             frames: vec![Frame::default()],
             with: Vec::new(),
+            is_outermost: true,
+            parts: Vec::new(),
             barriers: Vec::new(),
             at: Levels::default(),
             deepest: Levels::default(),

@@ -72,6 +72,8 @@ impl Binder<'_> {
         if let Some(clause) = &query.with {
             self.with(clause)?;
         }
+        // Parentheses around all of a statement are nothing.
+        self.is_outermost &= query.with.is_none() && matches!(*query.body, ast::SetExpr::Query(_));
         let bound = self.query_body(query);
         self.with.truncate(with);
         bound
@@ -87,8 +89,13 @@ impl Binder<'_> {
         }
         let with = self.with.len();
         if let Some(clause) = &query.with {
+            if clause.recursive && matches!(*query.body, ast::SetExpr::Merge(_)) {
+                let message = "WITH RECURSIVE is not supported for MERGE statement";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
             self.with(clause)?;
         }
+        self.is_outermost = false;
         let bound = bind(self);
         self.with.truncate(with);
         bound

@@ -77,10 +77,16 @@ impl Binder<'_> {
         let refers = references(ctes);
         for number in self.in_order(ctes, &refers)? {
             let cte = &ctes[number];
+            if !refers[number].contains(&number) && self.part(cte)? {
+                continue;
+            }
             let copies_before = self.copies;
-            let (query, levels) = self.measured(|binder| {
+            let outermost = std::mem::replace(&mut self.is_outermost, false);
+            let bound = self.measured(|binder| {
                 if refers[number].contains(&number) { binder.recursive(cte) } else { binder.derived(&cte.query) }
-            })?;
+            });
+            self.is_outermost = outermost;
+            let (query, levels) = bound?;
             self.add_with(cte, query, levels, self.copies - copies_before)?;
         }
         Ok(())

@@ -366,3 +366,32 @@ pub(super) fn delete(delete: &ast::Delete) -> Result<()> {
     let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = from;
     from.iter().chain(using.iter().flatten()).try_for_each(table_with_joins)
 }
+
+pub(super) fn merge(merge: &ast::Merge) -> Result<()> {
+    let ast::Merge { merge_token: _, optimizer_hints: _, into, table: _, source: _, on: _, clauses, output } = merge;
+    foreign(&[(!into, "MERGE without INTO"), (output.is_some(), "OUTPUT")])?;
+    for ast::MergeClause { when_token: _, clause_kind: _, predicate: _, action } in clauses {
+        match action {
+            // OVERRIDING is in the place of the condition.
+            ast::MergeAction::Insert(ast::MergeInsertExpr {
+                insert_token: _,
+                columns: _,
+                kind_token: _,
+                kind: _,
+                insert_predicate: _,
+            }) => {}
+            ast::MergeAction::Update(ast::MergeUpdateExpr {
+                update_token: _,
+                kind: _,
+                update_predicate,
+                delete_predicate,
+            }) => foreign(&[
+                (update_predicate.is_some(), "WHERE behind UPDATE of MERGE"),
+                (delete_predicate.is_some(), "DELETE WHERE of MERGE"),
+            ])?,
+            ast::MergeAction::Delete { delete_token: _ } => {}
+            ast::MergeAction::DoNothing { do_token: _, nothing_token: _ } => {}
+        }
+    }
+    Ok(())
+}

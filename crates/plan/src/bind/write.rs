@@ -1,4 +1,4 @@
-//! Binding INSERT, UPDATE and DELETE.
+//! Binding INSERT, UPDATE and DELETE; MERGE is beside it.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct BoundUpdate {
 
 /// What becomes of values given for identity columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Overriding {
+pub(super) enum Overriding {
     No,
     /// They are taken.
     System,
@@ -69,7 +69,7 @@ pub struct BoundDelete {
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
 }
 
-fn is_default(expr: &ast::Expr) -> bool {
+pub(super) fn is_default(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
@@ -319,7 +319,7 @@ impl Binder<'_> {
     }
 
     /// Binds INSERT.
-    pub fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
+    pub(super) fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
@@ -330,41 +330,14 @@ impl Binder<'_> {
             self.need(table.id, &table.schema, Privileges::SELECT);
         }
         let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
-        let mut targets: Vec<(usize, Option<Target<'_>>)> = Vec::new();
-        for column in &insert.columns {
-            let target = Target::of(column)?;
-            let place = self.target_column(&table, target.column)?;
-            let is_again = |(other, before): &(usize, Option<Target<'_>>)| {
-                *other == place && !(target.is_part() && before.as_ref().is_some_and(Target::is_part))
-            };
-            if targets.iter().any(is_again) {
-                let message = format!("column \"{}\" specified more than once", table.columns[place].name);
-                return Err(self.place(target.column.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
-            }
-            self.expect_parts(&table, place, &target)?;
-            targets.push((place, Some(target)));
-        }
-        let explicit = !targets.is_empty();
-        if !explicit {
-            targets = table.live_columns().map(|(place, _)| (place, None)).collect();
-        }
+        let targets = self.insert_targets(&table, &insert.columns)?;
+        let explicit = !insert.columns.is_empty();
         let overriding = match (insert.has_table_keyword, insert.overwrite) {
             (true, _) => Overriding::System,
             (_, true) => Overriding::User,
             _ => Overriding::No,
         };
-        let mut values = Vec::with_capacity(table.columns.len());
-        for (place, column) in table.columns.iter().enumerate() {
-            values.push(if column.dropped {
-                Expr::Const(colibri_types::Datum::Null)
-            } else {
-                self.column_default(&table, place)?
-            });
-        }
-        // What parts are written into is NULL, whatever the default.
-        for (place, _) in targets.iter().filter(|(_, target)| target.as_ref().is_some_and(Target::is_part)) {
-            values[*place] = Expr::Const(colibri_types::Datum::Null);
-        }
+        let mut values = self.default_row(&table, &targets)?;
         let source = match &insert.source {
             None => None,
             Some(query) => {
@@ -388,6 +361,53 @@ impl Binder<'_> {
             }
         };
         Ok(BoundInsert { table, source, values, on_conflict, returning })
+    }
+
+    /// The columns that a row's values are for, in their order; all without a list.
+    pub(super) fn insert_targets<'n>(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &'n [ast::ObjectName],
+    ) -> Result<Vec<(usize, Option<Target<'n>>)>> {
+        let mut targets: Vec<(usize, Option<Target<'n>>)> = Vec::new();
+        for column in columns {
+            let target = Target::of(column)?;
+            let place = self.target_column(table, target.column)?;
+            let is_again = |(other, before): &(usize, Option<Target<'_>>)| {
+                *other == place && !(target.is_part() && before.as_ref().is_some_and(Target::is_part))
+            };
+            if targets.iter().any(is_again) {
+                let message = format!("column \"{}\" specified more than once", table.columns[place].name);
+                return Err(self.place(target.column.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
+            self.expect_parts(table, place, &target)?;
+            targets.push((place, Some(target)));
+        }
+        if targets.is_empty() {
+            targets = table.live_columns().map(|(place, _)| (place, None)).collect();
+        }
+        Ok(targets)
+    }
+
+    /// What the columns of a new row are without values for them.
+    pub(super) fn default_row(
+        &mut self,
+        table: &Arc<Table>,
+        targets: &[(usize, Option<Target<'_>>)],
+    ) -> Result<Vec<Expr>> {
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (place, column) in table.columns.iter().enumerate() {
+            values.push(if column.dropped {
+                Expr::Const(colibri_types::Datum::Null)
+            } else {
+                self.column_default(table, place)?
+            });
+        }
+        // What parts are written into is NULL, whatever the default.
+        for (place, _) in targets.iter().filter(|(_, target)| target.as_ref().is_some_and(Target::is_part)) {
+            values[*place] = Expr::Const(colibri_types::Datum::Null);
+        }
+        Ok(values)
     }
 
     fn insert_source(
@@ -520,7 +540,7 @@ impl Binder<'_> {
         target.as_ref().map_or(table.columns[place].ty, |target| self.type_of_target(table, place, target))
     }
 
-    fn value_for(
+    pub(super) fn value_for(
         &mut self,
         table: &Table,
         place: usize,
@@ -535,7 +555,7 @@ impl Binder<'_> {
     }
 
     /// Puts what a target is given into the values of a row.
-    fn put(
+    pub(super) fn put(
         &mut self,
         table: &Table,
         place: usize,
@@ -553,7 +573,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding) -> Result<()> {
+    pub(super) fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding) -> Result<()> {
         let column = &table.columns[column];
         if column.generated.is_some() {
             let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
@@ -699,7 +719,11 @@ impl Binder<'_> {
         Ok(ConflictAction::Update { assignments, condition })
     }
 
-    fn assignments(&mut self, table: &Arc<Table>, list: &[ast::Assignment]) -> Result<Vec<(usize, BoundValue)>> {
+    pub(super) fn assignments(
+        &mut self,
+        table: &Arc<Table>,
+        list: &[ast::Assignment],
+    ) -> Result<Vec<(usize, BoundValue)>> {
         let mut assignments: Vec<(usize, BoundValue)> = Vec::with_capacity(list.len());
         for assignment in list {
             match &assignment.target {
@@ -810,7 +834,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn target(
+    pub(super) fn target(
         &mut self,
         factor: &ast::TableFactor,
         relations: &mut Vec<Relation>,
@@ -833,7 +857,7 @@ impl Binder<'_> {
     }
 
     /// Binds UPDATE.
-    pub fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+    pub(super) fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
         whole::update(update)?;
         if !update.table.joins.is_empty() {
             return Err(Error::unsupported("UPDATE of a join"));
@@ -889,7 +913,7 @@ impl Binder<'_> {
     }
 
     /// Binds DELETE.
-    pub fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+    pub(super) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
         whole::delete(delete)?;
         self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
         let bound = self.delete_in_scope(delete);

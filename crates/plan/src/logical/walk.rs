@@ -131,7 +131,8 @@ impl Source {
         match self {
             Self::Query(query) | Self::Lateral { query, .. } | Self::Keyed { query, .. } => Some(query),
             Self::Shared { query, .. } => Some(query),
-            Self::Table(_) | Self::Functions { .. } | Self::Working { .. } | Self::System { .. } => None,
+            Self::Table(_) | Self::Functions { .. } | Self::Working { .. } => None,
+            Self::Part { .. } | Self::System { .. } => None,
         }
     }
 

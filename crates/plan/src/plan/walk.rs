@@ -54,6 +54,7 @@ impl Node {
                 update.returning.iter().flatten().for_each(visit);
             }
             Self::Delete(delete) => delete.returning.iter().flatten().for_each(visit),
+            Self::Merge(merge) => merge.for_each_expr(visit),
             Self::System { .. }
             | Self::Distinct { .. }
             | Self::Append { .. }
@@ -65,6 +66,7 @@ impl Node {
             | Self::Choice { .. }
             | Self::AdaptiveJoin { .. }
             | Self::Rest { .. }
+            | Self::Parts { .. }
             | Self::LockRows { .. } => {}
         }
     }
@@ -111,9 +113,14 @@ impl Node {
                 visit(many);
             }
             Self::Append { inputs } => inputs.iter().for_each(visit),
+            Self::Parts { main, parts } => {
+                visit(main);
+                parts.iter().for_each(visit);
+            }
             Self::Insert(insert) => visit(&insert.source),
             Self::Update(update) => visit(&update.source),
             Self::Delete(delete) => visit(&delete.source),
+            Self::Merge(merge) => visit(&merge.source),
         }
     }
 
@@ -123,7 +130,7 @@ impl Node {
     }
 }
 
-fn of_assignments<'n>(assignments: &'n [Assignment], visit: &mut dyn FnMut(&'n Expr)) {
+pub(super) fn of_assignments<'n>(assignments: &'n [Assignment], visit: &mut dyn FnMut(&'n Expr)) {
     for assignment in assignments {
         let (AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. }) =
             &assignment.value;

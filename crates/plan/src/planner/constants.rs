@@ -199,7 +199,7 @@ impl Planner<'_> {
                 Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| self.simplify(expr)),
                 Source::Keyed { keys, .. } => keys.iter_mut().for_each(|key| self.simplify(&mut key.value)),
                 Source::Table(_) | Source::Query(_) | Source::Shared { .. } => {}
-                Source::Working { .. } | Source::System { .. } => {}
+                Source::Working { .. } | Source::Part { .. } | Source::System { .. } => {}
             }
         }
         // A call among the keys is the same as one in the list by its constants, which parameters

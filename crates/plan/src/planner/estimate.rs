@@ -115,6 +115,7 @@ impl Planner<'_> {
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
             Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
+            Source::Part { .. } => UNKNOWN_ROWS,
         }
     }
 
@@ -205,7 +206,8 @@ impl Planner<'_> {
             | Node::Expand { input, .. }
             | Node::RowNumber { input, .. }
             | Node::LockRows { input, .. } => self.work(input),
-            Node::Insert(_) | Node::Update(_) | Node::Delete(_) => (1.0, 1.0),
+            Node::Insert(_) | Node::Update(_) | Node::Delete(_) | Node::Merge(_) => (1.0, 1.0),
+            Node::Parts { main, .. } => self.work(main),
         }
     }
 

@@ -490,7 +490,7 @@ impl Planner<'_> {
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
             Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
-            Source::Query(_) | Source::Shared { .. } => self.all_rows_of(relation),
+            Source::Query(_) | Source::Shared { .. } | Source::Part { .. } => self.all_rows_of(relation),
         }
     }
 

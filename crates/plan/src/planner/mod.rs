@@ -53,7 +53,7 @@ use crate::plan::{Fragment, KeyRanges, Node, OutputColumn};
 use order::Ordered;
 
 pub use query::cursor_rows;
-pub use write::{plan_delete, plan_insert, plan_update};
+pub use write::{Main, plan_statement};
 
 /// Which rewrites the planner makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

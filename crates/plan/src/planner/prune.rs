@@ -40,7 +40,7 @@ pub(super) fn prune_columns(planner: &mut Planner<'_>, select: &mut Select, aske
                 }
             }
             Source::Table(_) | Source::Shared { .. } | Source::Functions { .. } => {}
-            Source::Keyed { .. } | Source::Working { .. } | Source::System { .. } => {}
+            Source::Keyed { .. } | Source::Working { .. } | Source::Part { .. } | Source::System { .. } => {}
         }
     }
     Ok(())

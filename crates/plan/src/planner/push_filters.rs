@@ -401,7 +401,7 @@ pub(super) fn push_into(source: &mut Source, base: usize, condition: &Expr) -> b
             is_pushed
         }
         Source::Table(_) | Source::Shared { .. } | Source::Functions { .. } => false,
-        Source::Keyed { .. } | Source::Working { .. } | Source::System { .. } => false,
+        Source::Keyed { .. } | Source::Working { .. } | Source::Part { .. } | Source::System { .. } => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_types::Result;
+use colibri_types::{Error, Result};
 
 use super::access::{Cheapest, Wanted, left_by};
 use super::cost::ordered;
@@ -106,6 +106,10 @@ impl Planner<'_> {
             Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
             Source::Working { id, name, columns } => {
                 (Node::Working { id: *id, name: name.clone(), columns: Arc::clone(columns) }, 10.0)
+            }
+            Source::Part { id } => {
+                let input = self.shared.get(id).ok_or_else(|| Error::internal("a part of a statement has no plan"))?;
+                (Node::Shared { id: *id, input: Arc::clone(input) }, 1_000.0)
             }
             // Made once for the statement, however often it is read.
             Source::System { id, table } => {

@@ -10,19 +10,62 @@ use super::joins::{Tables, add_needed};
 use super::order::Order;
 use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites, Sizes};
-use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
+use crate::bind::{
+    BoundAction, BoundChange, BoundDelete, BoundInsert, BoundMerge, BoundUpdate, BoundValue, BoundWhat, Part, rewrite,
+};
 use crate::expr::Expr;
-use crate::logical::{self, Distinct, Relation, Select};
+use crate::logical::{self, Distinct, Query, Relation, Select};
 use crate::plan::{
-    Access, AssignedValue, Assignment, ConflictAction, Delete, Fragment, Insert, Node, OnConflict, TableRules, Update,
+    Access, AssignedValue, Assignment, ConflictAction, Delete, Fragment, Insert, Merge, MergeAction, MergeWhat, Node,
+    OnConflict, TableRules, Update,
 };
 
-/// The plan of a statement that writes.
-fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Column>>) -> Fragment {
-    planner.fragment(root, super::output_columns(&returning.unwrap_or_default()))
+/// What RETURNING gives; nothing without it.
+type Returned = Option<Vec<logical::Column>>;
+
+/// The main part of a statement.
+pub enum Main {
+    Query(Query),
+    Change(BoundChange, Arc<TableRules>),
+}
+
+/// Plans a statement with the parts of it that stand in WITH and write, each with what it has to
+/// obey.
+pub fn plan_statement(
+    main: Main,
+    parts: Vec<(Part, Arc<TableRules>)>,
+    sizes: &dyn Sizes,
+    env: &Env,
+) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    let mut planned = Vec::with_capacity(parts.len());
+    for (Part { id, change }, rules) in parts {
+        let input = Arc::new(planner.change(change, rules)?.0);
+        planner.shared.insert(id, Arc::clone(&input));
+        planned.push(Node::Shared { id, input });
+    }
+    let (main, columns) = match main {
+        Main::Query(query) => (planner.query(&query)?, Some(query.columns)),
+        Main::Change(change, rules) => planner.change(change, rules)?,
+    };
+    // What MERGE looks at beside its source is not to see its own changes either.
+    let root = match planned.is_empty() && !matches!(main, Node::Merge(_)) {
+        true => main,
+        false => Node::Parts { main: Box::new(main), parts: planned },
+    };
+    Ok(planner.fragment(root, super::output_columns(&columns.unwrap_or_default())))
 }
 
 impl Planner<'_> {
+    fn change(&mut self, change: BoundChange, rules: Arc<TableRules>) -> Result<(Node, Returned)> {
+        match change {
+            BoundChange::Insert(insert) => self.insert(insert, rules),
+            BoundChange::Update(update) => self.update(update, rules),
+            BoundChange::Delete(delete) => self.delete(delete, rules),
+            BoundChange::Merge(merge) => Ok((self.merge_rows(merge, rules)?, None)),
+        }
+    }
+
     /// Has the passes go over a statement that changes rows, as over a SELECT of its expressions.
     /// Gives the width of the wide row, as far as the statement reads it.
     fn rewrite_changes(
@@ -59,26 +102,27 @@ impl Planner<'_> {
     }
 }
 
-/// Plans INSERT.
-pub fn plan_insert(mut bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
-    let mut planner = Planner::new(sizes, env, 0);
-    bound.values.iter_mut().try_for_each(|value| planner.prepare(value))?;
-    if let Some((returning, _)) = &mut bound.returning {
-        returning.iter_mut().try_for_each(|expr| planner.prepare(expr))?;
+impl Planner<'_> {
+    /// Plans INSERT.
+    fn insert(&mut self, mut bound: BoundInsert, rules: Arc<TableRules>) -> Result<(Node, Returned)> {
+        bound.values.iter_mut().try_for_each(|value| self.prepare(value))?;
+        if let Some((returning, _)) = &mut bound.returning {
+            returning.iter_mut().try_for_each(|expr| self.prepare(expr))?;
+        }
+        bound.on_conflict.iter_mut().try_for_each(|conflict| lower_conflict(self, conflict))?;
+        if let Some(OnConflict { action: ConflictAction::Update { assignments, .. }, .. }) = &mut bound.on_conflict {
+            let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
+            assignments.extend(generated(&rules, &changed));
+        }
+        let input = match &bound.source {
+            Some(query) => self.query(query)?,
+            None => Node::Values { rows: [Vec::new()].into() },
+        };
+        let source = Node::Project { input: Box::new(input), exprs: bound.values.into() };
+        let (returning, columns) = bound.returning.unzip();
+        let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
+        Ok((Node::Insert(Arc::new(insert)), columns))
     }
-    bound.on_conflict.iter_mut().try_for_each(|conflict| lower_conflict(&mut planner, conflict))?;
-    if let Some(OnConflict { action: ConflictAction::Update { assignments, .. }, .. }) = &mut bound.on_conflict {
-        let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
-        assignments.extend(generated(&rules, &changed));
-    }
-    let input = match &bound.source {
-        Some(query) => planner.query(query)?,
-        None => Node::Values { rows: [Vec::new()].into() },
-    };
-    let source = Node::Project { input: Box::new(input), exprs: bound.values.into() };
-    let (returning, columns) = bound.returning.unzip();
-    let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
-    Ok(fragment(planner, Node::Insert(Arc::new(insert)), columns))
 }
 
 /// What columns become that are computed of some others.
@@ -152,69 +196,70 @@ fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static
     (!own && !rewrite::is_volatile(amount)).then(|| (amount.clone(), *function))
 }
 
-/// Plans UPDATE.
-pub fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
-    let mut planner = Planner::new(sizes, env, 0);
-    let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
-    let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs)).collect();
-    let width = planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
-    let table = bound.table;
-    let (mut returning, columns) = bound.returning.unzip();
-    let mut changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
-    let generated = generated(&rules, &changed);
-    changed.extend(generated.iter().map(|assignment| assignment.column));
-    let mut touched = touched_by(&table, &rules, &changed);
-    for Assignment { value, .. } in &generated {
-        if let AssignedValue::Generated(expr) = value {
-            rewrite::for_each_column(expr, &mut |column| touched.push(column));
-        }
-    }
-    // How often each column is looked at, aside from an addition to itself.
-    let reads = |column: usize, except: Option<usize>| {
-        let mut found = touched.contains(&column);
-        let mut look = |expr: &Expr| rewrite::for_each_column(expr, &mut |other| found = found || other == column);
-        bound.filter.iter().chain(bound.relations.iter().flat_map(|one| &one.filter)).for_each(&mut look);
-        returning.iter().flatten().for_each(&mut look);
-        for (index, (_, value)) in bound.assignments.iter().enumerate() {
-            if Some(index) != except {
-                look(&value.expr);
+impl Planner<'_> {
+    /// Plans UPDATE.
+    fn update(&mut self, mut bound: BoundUpdate, rules: Arc<TableRules>) -> Result<(Node, Returned)> {
+        let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
+        let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs)).collect();
+        let width = self.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
+        let table = bound.table;
+        let (mut returning, columns) = bound.returning.unzip();
+        let mut changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
+        let generated = generated(&rules, &changed);
+        changed.extend(generated.iter().map(|assignment| assignment.column));
+        let mut touched = touched_by(&table, &rules, &changed);
+        for Assignment { value, .. } in &generated {
+            if let AssignedValue::Generated(expr) = value {
+                rewrite::for_each_column(expr, &mut |column| touched.push(column));
             }
         }
-        found || from_reads(&bound.from, column)
-    };
-    let mut assignments = Vec::with_capacity(bound.assignments.len());
-    for (index, (column, value)) in bound.assignments.iter().enumerate() {
-        let value = match addition(&table, *column, &value.expr) {
-            Some((amount, function)) if !reads(*column, Some(index)) => AssignedValue::Add { amount, function },
-            _ => AssignedValue::Expr(value.expr.clone()),
-        };
-        assignments.push(Assignment { column: *column, value });
-    }
-    assignments.extend(generated);
-    let mut needed = vec![Vec::new(); bound.relations.len()];
-    {
-        let mut need = |expr: &Expr| {
-            rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
-        };
-        touched.iter().for_each(|&column| need(&Expr::Column(column)));
-        if table.primary_key.is_none() {
-            need(&Expr::Column(table.columns.len()));
-        }
-        for assignment in &assignments {
-            match &assignment.value {
-                AssignedValue::Expr(expr)
-                | AssignedValue::Generated(expr)
-                | AssignedValue::Add { amount: expr, .. } => {
-                    need(expr);
+        // How often each column is looked at, aside from an addition to itself.
+        let reads = |column: usize, except: Option<usize>| {
+            let mut found = touched.contains(&column);
+            let mut look = |expr: &Expr| rewrite::for_each_column(expr, &mut |other| found = found || other == column);
+            bound.filter.iter().chain(bound.relations.iter().flat_map(|one| &one.filter)).for_each(&mut look);
+            returning.iter().flatten().for_each(&mut look);
+            for (index, (_, value)) in bound.assignments.iter().enumerate() {
+                if Some(index) != except {
+                    look(&value.expr);
                 }
             }
+            found || from_reads(&bound.from, column)
+        };
+        let mut assignments = Vec::with_capacity(bound.assignments.len());
+        for (index, (column, value)) in bound.assignments.iter().enumerate() {
+            let value = match addition(&table, *column, &value.expr) {
+                Some((amount, function)) if !reads(*column, Some(index)) => AssignedValue::Add { amount, function },
+                _ => AssignedValue::Expr(value.expr.clone()),
+            };
+            assignments.push(Assignment { column: *column, value });
         }
-        returning.iter().flatten().for_each(&mut need);
+        assignments.extend(generated);
+        let mut needed = vec![Vec::new(); bound.relations.len()];
+        {
+            let mut need = |expr: &Expr| {
+                rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+            };
+            touched.iter().for_each(|&column| need(&Expr::Column(column)));
+            if table.primary_key.is_none() {
+                need(&Expr::Column(table.columns.len()));
+            }
+            for assignment in &assignments {
+                match &assignment.value {
+                    AssignedValue::Expr(expr)
+                    | AssignedValue::Generated(expr)
+                    | AssignedValue::Add { amount: expr, .. } => {
+                        need(expr);
+                    }
+                }
+            }
+            returning.iter().flatten().for_each(&mut need);
+        }
+        let source = source(self, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
+        let source = ahead_of_update(source, width, &mut assignments, returning.as_mut());
+        let update = Update { table, source, assignments, returning, rules };
+        Ok((Node::Update(Arc::new(update)), columns))
     }
-    let source = source(&mut planner, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
-    let source = ahead_of_update(source, width, &mut assignments, returning.as_mut());
-    let update = Update { table, source, assignments, returning, rules };
-    Ok(fragment(planner, Node::Update(Arc::new(update)), columns))
 }
 
 fn width(relations: &[Relation]) -> usize {
@@ -299,37 +344,38 @@ fn source(
     Ok(Node::Project { input: Box::new(planned.node), exprs: exprs.into() })
 }
 
-/// Plans DELETE.
-pub fn plan_delete(mut bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
-    let mut planner = Planner::new(sizes, env, 0);
-    let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs).collect();
-    let width = planner.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
-    let table = bound.table;
-    let (mut returning, columns) = bound.returning.unzip();
-    let mut needed = vec![Vec::new(); bound.relations.len()];
-    {
-        let mut need = |expr: &Expr| {
-            rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+impl Planner<'_> {
+    /// Plans DELETE.
+    fn delete(&mut self, mut bound: BoundDelete, rules: Arc<TableRules>) -> Result<(Node, Returned)> {
+        let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs).collect();
+        let width = self.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
+        let table = bound.table;
+        let (mut returning, columns) = bound.returning.unzip();
+        let mut needed = vec![Vec::new(); bound.relations.len()];
+        {
+            let mut need = |expr: &Expr| {
+                rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+            };
+            table.key_columns().iter().for_each(|&column| need(&Expr::Column(column)));
+            if table.primary_key.is_none() {
+                need(&Expr::Column(table.columns.len()));
+            }
+            for index in &table.indexes {
+                rules.columns_of(index).into_iter().for_each(|column| need(&Expr::Column(column)));
+            }
+            for rule in &rules.referenced_by {
+                rule.columns.iter().for_each(|&column| need(&Expr::Column(column)));
+            }
+            returning.iter().flatten().for_each(&mut need);
+        }
+        let source = source(self, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
+        let source = match &mut returning {
+            Some(returning) => ahead(source, width, returning.iter_mut().filter(|expr| has_query(expr))),
+            None => source,
         };
-        table.key_columns().iter().for_each(|&column| need(&Expr::Column(column)));
-        if table.primary_key.is_none() {
-            need(&Expr::Column(table.columns.len()));
-        }
-        for index in &table.indexes {
-            rules.columns_of(index).into_iter().for_each(|column| need(&Expr::Column(column)));
-        }
-        for rule in &rules.referenced_by {
-            rule.columns.iter().for_each(|&column| need(&Expr::Column(column)));
-        }
-        returning.iter().flatten().for_each(&mut need);
+        let delete = Delete { table, source, returning, rules };
+        Ok((Node::Delete(Arc::new(delete)), columns))
     }
-    let source = source(&mut planner, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
-    let source = match &mut returning {
-        Some(returning) => ahead(source, width, returning.iter_mut().filter(|expr| has_query(expr))),
-        None => source,
-    };
-    let delete = Delete { table, source, returning, rules };
-    Ok(fragment(planner, Node::Delete(Arc::new(delete)), columns))
 }
 
 /// The best way to rows whose columns equal slots 0, 1, …, and a condition for what it leaves open.
@@ -356,4 +402,73 @@ pub(super) fn reference_access(
     let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
     let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());
     (path.access(false), filter)
+}
+
+impl Planner<'_> {
+    /// Plans MERGE.
+    fn merge_rows(&mut self, bound: BoundMerge, rules: Arc<TableRules>) -> Result<Node> {
+        let BoundMerge { table, mut relations, mut from, actions } = bound;
+        let mut actions: Vec<MergeAction> = actions.into_iter().map(merge_action).collect();
+        let mut exprs = Vec::new();
+        for MergeAction { condition, what, .. } in &mut actions {
+            exprs.extend(condition);
+            match what {
+                MergeWhat::Nothing | MergeWhat::Delete => {}
+                MergeWhat::Update(assignments) => exprs.extend(assignments.iter_mut().filter_map(|assignment| {
+                    if let AssignedValue::Expr(expr) = &mut assignment.value { Some(expr) } else { None }
+                })),
+                MergeWhat::Insert(values) => exprs.extend(values),
+            }
+        }
+        let mut filter = Vec::new();
+        let width = self.rewrite_changes(&mut relations, &mut from, &mut filter, exprs)?;
+        // What is looked at of a row of the table, beside what expressions look at.
+        let mut touched = table.key_columns().to_vec();
+        if table.primary_key.is_none() {
+            touched.push(table.columns.len());
+        }
+        for MergeAction { what, .. } in &mut actions {
+            match what {
+                MergeWhat::Nothing | MergeWhat::Insert(_) => {}
+                MergeWhat::Delete => {
+                    touched.extend(table.indexes.iter().flat_map(|index| rules.columns_of(index)));
+                    touched.extend(rules.referenced_by.iter().flat_map(|rule| &rule.columns));
+                }
+                MergeWhat::Update(assignments) => {
+                    let mut changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
+                    let generated = generated(&rules, &changed);
+                    changed.extend(generated.iter().map(|assignment| assignment.column));
+                    touched.extend(touched_by(&table, &rules, &changed));
+                    for Assignment { value, .. } in &generated {
+                        if let AssignedValue::Generated(expr) = value {
+                            rewrite::for_each_column(expr, &mut |column| touched.push(column));
+                        }
+                    }
+                    assignments.extend(generated);
+                }
+            }
+        }
+        let merge = Merge { table, source: Node::Values { rows: [].into() }, actions, rules };
+        let mut needed = vec![Vec::new(); relations.len()];
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&relations, &mut needed, place));
+        };
+        touched.iter().for_each(|&column| need(&Expr::Column(column)));
+        merge.for_each_expr(&mut need);
+        let source = source(self, (&relations, width), &from, filter, &needed)?;
+        Ok(Node::Merge(Arc::new(Merge { source, ..merge })))
+    }
+}
+
+fn merge_action(action: BoundAction) -> MergeAction {
+    let BoundAction { is_matched, condition, what } = action;
+    let assignment =
+        |(column, value): (usize, BoundValue)| Assignment { column, value: AssignedValue::Expr(value.expr) };
+    let what = match what {
+        BoundWhat::Nothing => MergeWhat::Nothing,
+        BoundWhat::Delete => MergeWhat::Delete,
+        BoundWhat::Update(assignments) => MergeWhat::Update(assignments.into_iter().map(assignment).collect()),
+        BoundWhat::Insert(values) => MergeWhat::Insert(values),
+    };
+    MergeAction { is_matched, condition, what }
 }

@@ -42,6 +42,10 @@ impl Session {
             if !binder.params.is_empty() {
                 return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
             }
+            if !binder.parts.is_empty() {
+                let message = "views must not contain data-modifying statements in WITH";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             Ok((query.columns, text, std::mem::take(&mut binder.used)))
         })?;
         if create.columns.len() > columns.len() {

@@ -467,9 +467,19 @@ impl Session {
     /// Inserts the rows of a query into a table; gives their number.
     pub(crate) fn insert_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
         let mut statement = crate::statement::parse_relational(&format!("INSERT INTO {table} SELECT 1"))?;
+        let mut query = query.clone();
+        // Parts that write stand in front of all of a statement.
+        let writes = super::plans::writes_rows(&ast::Statement::Query(Box::new(query.clone())));
+        let with = if writes { query.with.take() } else { None };
         // The query itself: its text may have marks in it that nobody can write.
         if let ast::Statement::Insert(insert) = &mut statement {
-            insert.source = Some(Box::new(query.clone()));
+            insert.source = Some(Box::new(query));
+        }
+        if with.is_some() {
+            let mut outer = colibri_syntax::parse_query("SELECT 1")?;
+            outer.with = with;
+            *outer.body = ast::SetExpr::Insert(statement);
+            statement = ast::Statement::Query(Box::new(outer));
         }
         let fragment = self.plan_inner("", &statement, &[])?.fragment;
         let mut execution = Execution::new(&fragment);

@@ -99,7 +99,7 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
     found.insert(name_of(node));
@@ -137,6 +137,8 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         Node::Insert(insert) => operators_of(&insert.source, found),
         Node::Update(update) => operators_of(&update.source, found),
         Node::Delete(delete) => operators_of(&delete.source, found),
+        Node::Merge(merge) => operators_of(&merge.source, found),
+        Node::Parts { main, parts } => std::iter::once(&**main).chain(parts).for_each(|node| operators_of(node, found)),
     }
 }
 

@@ -156,6 +156,10 @@ impl Session {
                 }
                 let query = self.prepare_inner_marked(text, query, types)?;
                 let Command::Plan { kind: Kind::Select, fragment } = &query.command else { return Err(no_query()) };
+                if query.writes {
+                    let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
                 query.check_constants()?;
                 let locks = query.cursor_rows.as_ref().is_some_and(|rows| rows.locks);
                 let scroll = Scroll::of(scroll, locks, &fragment.root);

@@ -29,7 +29,7 @@ use crate::ddl;
 use crate::exec::{Evaluate as _, Scope};
 use crate::expr::{Expr, walk};
 use crate::plan::{AssignedValue, Fragment, Node};
-use crate::planner;
+use crate::planner::{self, Main};
 use crate::registry::builtin;
 use crate::statement::Scanned;
 use crate::surroundings::SearchPath;
@@ -75,8 +75,8 @@ pub struct Recipe {
     pub(super) columns: Vec<ResultColumn>,
     /// Objects of the catalogue that it was made from.
     pub(super) used: Vec<u32>,
-    /// The table that it writes to.
-    pub(super) target: Option<u32>,
+    /// The tables that it writes to.
+    pub(super) targets: Vec<u32>,
     /// It changes something.
     pub(super) writes: bool,
     /// Its rows are in binary form, whatever the client says.
@@ -146,6 +146,7 @@ pub(super) enum Kind {
     Insert,
     Update,
     Delete,
+    Merge,
 }
 
 /// Plans by text.
@@ -234,7 +235,7 @@ impl Prepared {
     /// before the first of them is told, so that its errors come in front of everything.
     #[must_use]
     pub fn is_query(&self) -> bool {
-        matches!(self.command, Command::Plan { kind: Kind::Select, .. })
+        matches!(self.command, Command::Plan { kind: Kind::Select, .. }) && !self.writes
     }
 
     /// Fails with what its constants fail with, which is known before it runs.
@@ -288,6 +289,7 @@ impl Prepared {
                 Kind::Insert => "INSERT",
                 Kind::Update => "UPDATE",
                 Kind::Delete => "DELETE",
+                Kind::Merge => "MERGE",
             },
             Command::Utility(statement) | Command::Control(statement) => control::tag(statement),
             Command::Admin(statement) => statement.tag(),
@@ -305,6 +307,7 @@ impl Prepared {
             Command::Plan { kind: Kind::Select, .. } => numbered("SELECT ", rows),
             Command::Plan { kind: Kind::Update, .. } => numbered("UPDATE ", rows),
             Command::Plan { kind: Kind::Delete, .. } => numbered("DELETE ", rows),
+            Command::Plan { kind: Kind::Merge, .. } => numbered("MERGE ", rows),
             _ => self.tag().into(),
         }
     }
@@ -601,7 +604,7 @@ impl Session {
             params: Vec::new(),
             columns: Vec::new(),
             used: Vec::new(),
-            target: None,
+            targets: Vec::new(),
             writes: false,
             is_binary: false,
             locks: false,
@@ -735,7 +738,7 @@ impl Session {
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         binder.cursor_rows = self.marks_rows.then(CursorRows::default);
-        let (fragment, kind, target) = plan(&mut binder, statement)?;
+        let Planned { fragment, kind, targets } = plan(&mut binder, statement)?;
         // Conditions that were judged by samples have only noted that it was cancelled.
         pulse::check()?;
         let (cursor_rows, current_of) = (binder.cursor_rows.take(), binder.current_of.take());
@@ -768,16 +771,16 @@ impl Session {
         prepared.locks = locks_rows.is_some();
         prepared.row_lock = locks_rows.map(crate::plan::RowLock::clause);
         prepared.adds_to = adds_to(&fragment.root);
-        prepared.writes = kind != Kind::Select;
+        prepared.writes = !targets.is_empty();
         prepared.has_side_effects = side_effects;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
-        prepared.locks |= side_effects && kind == Kind::Select;
+        prepared.locks |= side_effects && !prepared.writes;
         prepared.guesses = sizes.guesses.into_inner().that_matter(&fragment, sizes.asked.borrow().len());
         prepared.command = Command::Plan { fragment, kind };
         prepared.params = params;
         prepared.columns = columns;
         prepared.used = used;
-        prepared.target = target;
+        prepared.targets = targets;
         prepared.sizes = sizes.asked.into_inner();
         prepared.param_hints = types.to_vec();
         (prepared.needs, prepared.is_personal) = (needs, is_personal);
@@ -795,7 +798,7 @@ impl Session {
         let sizes = TxnSizes::of(self)?;
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
-        let (fragment, ..) = plan(&mut binder, statement)?;
+        let Planned { fragment, .. } = plan(&mut binder, statement)?;
         pulse::check()?;
         self.check_needs(&binder.needs)?;
         if let Some(error) = &fragment.fails {
@@ -845,41 +848,67 @@ pub(crate) struct PlannedInner {
     pub(crate) current_of: Option<CurrentOf>,
 }
 
+/// A plan, and what is known of the statement by it.
+struct Planned {
+    fragment: Fragment,
+    kind: Kind,
+    /// The tables that it writes to.
+    targets: Vec<u32>,
+}
+
 /// Plans a statement that reads or writes rows.
-fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment, Kind, Option<u32>)> {
-    match statement {
-        ast::Statement::Query(query) if written_by(query).is_some() => {
-            let inner = written_by(query).ok_or_else(|| Error::internal("a statement vanished"))?;
-            binder.behind_with(query, |binder| plan(binder, inner))
-        }
-        ast::Statement::Query(query) => {
-            let mut bound = binder.query(query)?;
-            settle(binder, &mut bound)?;
-            binder.mark(&mut bound);
-            let mut fragment = planner::plan_query(&bound, 0, binder.sizes, binder.env)?;
-            fragment.is_marked = binder.cursor_rows.is_some();
-            if let Some(rows) = &mut binder.cursor_rows {
-                *rows = planner::cursor_rows(&bound, &fragment.root);
+fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> {
+    let (main, kind) = match statement {
+        ast::Statement::Query(query) => match written_by(query) {
+            Some(inner) => binder.behind_with(query, |binder| bind_change(binder, inner))?,
+            None => {
+                let mut bound = binder.query(query)?;
+                settle(binder, &mut bound)?;
+                if binder.parts.is_empty() {
+                    return plan_query(binder, bound);
+                }
+                (Main::Query(bound), Kind::Select)
             }
-            Ok((fragment, Kind::Select, None))
-        }
-        ast::Statement::Insert(insert) => {
-            let bound = binder.insert(insert)?;
-            let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
-            Ok((planner::plan_insert(bound, rules, binder.sizes, binder.env)?, Kind::Insert, Some(id)))
-        }
-        ast::Statement::Update(update) => {
-            let bound = binder.update(update)?;
-            let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
-            Ok((planner::plan_update(bound, rules, binder.sizes, binder.env)?, Kind::Update, Some(id)))
-        }
-        ast::Statement::Delete(delete) => {
-            let bound = binder.delete(delete)?;
-            let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
-            Ok((planner::plan_delete(bound, rules, binder.sizes, binder.env)?, Kind::Delete, Some(id)))
-        }
-        other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
+        },
+        other => bind_change(binder, other)?,
+    };
+    let mut targets = Vec::new();
+    if let Main::Change(change, _) = &main {
+        targets.push(change.table().id);
     }
+    let mut parts = Vec::new();
+    for part in std::mem::take(&mut binder.parts) {
+        targets.push(part.change.table().id);
+        let rules = binder.rules(part.change.table())?;
+        parts.push((part, rules));
+    }
+    let fragment = planner::plan_statement(main, parts, binder.sizes, binder.env)?;
+    Ok(Planned { fragment, kind, targets })
+}
+
+fn plan_query(binder: &mut Binder<'_>, mut bound: crate::bind::Query) -> Result<Planned> {
+    binder.mark(&mut bound);
+    let mut fragment = planner::plan_query(&bound, 0, binder.sizes, binder.env)?;
+    fragment.is_marked = binder.cursor_rows.is_some();
+    if let Some(rows) = &mut binder.cursor_rows {
+        *rows = planner::cursor_rows(&bound, &fragment.root);
+    }
+    Ok(Planned { fragment, kind: Kind::Select, targets: Vec::new() })
+}
+
+fn bind_change(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Main, Kind)> {
+    let kind = match statement {
+        ast::Statement::Insert(_) => Kind::Insert,
+        ast::Statement::Update(_) => Kind::Update,
+        ast::Statement::Delete(_) => Kind::Delete,
+        ast::Statement::Merge(_) => Kind::Merge,
+        other => {
+            return Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string()))));
+        }
+    };
+    let change = binder.change(statement)?;
+    let rules = binder.rules(change.table())?;
+    Ok((Main::Change(change, rules), kind))
 }
 
 pub(super) fn several_statements() -> Error {
@@ -900,7 +929,10 @@ fn written_by(query: &ast::Query) -> Option<&ast::Statement> {
 /// Whether a statement writes rows.
 pub(super) fn writes_rows(statement: &ast::Statement) -> bool {
     match statement {
-        ast::Statement::Query(query) => written_by(query).is_some(),
+        ast::Statement::Query(query) => {
+            let parts = query.with.iter().flat_map(|with| &with.cte_tables);
+            written_by(query).is_some() || parts.into_iter().any(|part| written_by(&part.query).is_some())
+        }
         _ => true,
     }
 }

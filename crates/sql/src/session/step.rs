@@ -789,7 +789,7 @@ impl Session {
         let locks_all = prepared.writes && !txn.begun().isolation.validates_reads();
         let is_remembered = txn.begun().isolation != Isolation::ReadCommitted;
         for &id in &prepared.used {
-            let locks = locks_all || Some(id) == prepared.target;
+            let locks = locks_all || prepared.targets.contains(&id);
             // Where reads are not remembered, nothing is to be had by reading; a lock holds until
             // the end.
             let is_nothing = !is_remembered && !locks;

@@ -432,11 +432,21 @@ class Nested(generate.Gen):
         ints = [c for c, k in generate.TABLES[t] if k == "i" and c != "id"]
         c = r.choice(ints)
         other, own = self.source("o", 1)
-        k = r.randrange(5)
+        k = r.randrange(9)
         if k == 0: q = f"UPDATE {t} SET {c} = (SELECT max({self.column(own)}) FROM {other} WHERE {self.column(own)} = {self.column(s)}) WHERE {self.condition(s, 1)}"
         elif k == 1: q = f"UPDATE {t} SET {c} = {c} + 1 FROM (SELECT DISTINCT {self.column(own)} AS k FROM {other}) f WHERE f.k = {self.column(s)} AND {self.expr(s, 'b', 1)}"
         elif k == 2: q = f"DELETE FROM {t} USING {other} WHERE {self.column(own)} = {self.column(s)} AND {self.condition(s + own, 1)}"
         elif k == 3: q = f"DELETE FROM {t} WHERE {self.condition(s, 2)}"
+        elif k == 4: q = f"WITH x AS (UPDATE {t} SET {c} = {c} + 1 WHERE {self.condition(s, 1)} RETURNING id AS x_id, {c} AS n) SELECT {t}.id, {t}.{c}, x.n FROM {t} LEFT JOIN x ON x.x_id = {t}.id ORDER BY 1"
+        elif k == 5:
+            # Nobody reads them: the last one comes first.
+            q = f"WITH x AS (UPDATE {t} SET {c} = 1 WHERE {self.condition(s, 1)}), y AS (DELETE FROM {t} WHERE {self.condition(s, 1)}), z AS (UPDATE {t} SET {c} = {c} + 2 WHERE {self.condition(s, 1)})"
+            q += r.choice([f" SELECT count(*), sum({c}) FROM {t}", f" UPDATE {t} SET {c} = {c} * 2 WHERE {self.condition(s, 1)}", f" DELETE FROM {t} WHERE {self.condition(s, 1)}"])
+        elif k == 6: q = f"WITH x AS (DELETE FROM {t} WHERE {self.condition(s, 1)} RETURNING id AS x_id, {c} AS n) INSERT INTO {t} (id, {c}) SELECT x_id + {r.choice([0, 1, 1000])}, n FROM x"
+        elif k == 7:
+            actions = [r.choice(["WHEN MATCHED", f"WHEN MATCHED AND {self.condition(s, 1)}"]) + " THEN " + r.choice([f"UPDATE SET {c} = f.k", f"UPDATE SET {c} = {c} + 1", "DELETE", "DO NOTHING"]) for _ in range(r.randrange(3))]
+            actions += [f"WHEN NOT MATCHED{r.choice(['', ' AND f.k > 3'])} THEN " + r.choice([f"INSERT (id, {c}) VALUES (f.k + 2000, f.k)", "DO NOTHING"]) for _ in range(r.randrange(2) if actions else 1)]
+            q = f"MERGE INTO {t} USING (SELECT DISTINCT {self.column(own, 'i')} AS k FROM {other}) f ON f.k = {self.column(s, 'i')} {' '.join(actions)}"
         else: q = f"INSERT INTO {t} (id, {c}) SELECT id + {r.choice([0, 1, 1000])}, {c} FROM {t} WHERE {self.condition(s, 1)} ON CONFLICT (id) DO {r.choice(['NOTHING', f'UPDATE SET {c} = excluded.{c} + {t}.id WHERE {t}.id % 2 = 0'])}"
         return ["BEGIN", q, f"SELECT * FROM {t} ORDER BY id", "ROLLBACK"]
 

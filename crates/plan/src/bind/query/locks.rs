@@ -94,7 +94,9 @@ impl Binder<'_> {
             }
             // Without a name, what has no rows of its own is passed by.
             _ if of.is_empty() => Ok(()),
-            Source::Shared { .. } | Source::Working { .. } => Err(refuse(mode, "cannot be applied to a WITH query")),
+            Source::Shared { .. } | Source::Working { .. } | Source::Part { .. } => {
+                Err(refuse(mode, "cannot be applied to a WITH query"))
+            }
             Source::Keyed { .. } => Err(Error::internal("rows by keys before planning")),
             Source::Functions { .. } | Source::System { .. } => Err(refuse(mode, "cannot be applied to a function")),
         }

@@ -150,6 +150,7 @@ fn from_text(from: &From, select: &Select, names: &[String]) -> String {
                 Source::Shared { .. } => "(with)".to_owned(),
                 Source::Functions { .. } => "functions".to_owned(),
                 Source::Working { .. } => "last round".to_owned(),
+                Source::Part { id } => format!("part {id}"),
                 Source::System { table, .. } => table.name.to_owned(),
             };
             format!("{what} AS {}{filter}", relation.name)

@@ -14,7 +14,7 @@ use colibri_types::{Datum, Error, Result, SqlState};
 use compact_str::{CompactString, format_compact};
 
 use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
-use crate::session::plans::{Command, Kind};
+use crate::session::plans::Command;
 use crate::session::step::Stage;
 use crate::session::{Prepared, Running, Session};
 
@@ -59,8 +59,7 @@ impl Session {
             return Err(duplicate_cursor(name));
         }
         // WHERE CURRENT OF can ask for those that have names.
-        let reads_rows =
-            matches!(prepared.command, Command::Plan { kind: Kind::Select, .. }) && !prepared.used.is_empty();
+        let reads_rows = prepared.is_query() && !prepared.used.is_empty();
         let marked = if reads_rows && !name.is_empty() { self.with_marks(prepared) } else { None };
         let running = params.map(|params| self.at_start(marked.as_ref().unwrap_or(prepared), params));
         let mut cursor = OpenCursor::new(prepared, running);
