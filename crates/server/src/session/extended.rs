@@ -391,6 +391,7 @@ impl Client {
         let param_formats = if types.is_empty() { Formats::All(Format::Text) } else { bind.formats.formats()? };
         let mut params = Vec::with_capacity(types.len());
         let mut param_bytes = 0;
+        let types = session.current_types(types)?;
         for (index, &ty) in types.iter().enumerate() {
             params.push(match bind.value()? {
                 None => Datum::Null,
