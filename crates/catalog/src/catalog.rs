@@ -13,19 +13,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
-use colibri_types::{Error, Result, SqlState, letters, pulse, types::NAME_BYTES_MAX};
+use colibri_types::{Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
-use crate::objects::{ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
+use crate::extensions::Extension;
+use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::store_error::{InSql as _, in_sql};
+use crate::user_types::UserType;
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
-
-/// The first number of a user's object, as in PostgreSQL.
-pub const FIRST_USER_OBJECT: ObjectId = 16384;
 
 /// Columns of a table, dropped ones included.
 pub const COLUMNS_MAX: usize = 1600;
@@ -40,6 +39,8 @@ pub struct Catalog {
     tables: HashMap<ObjectId, Arc<Table>>,
     sequences: HashMap<ObjectId, Arc<Sequence>>,
     views: HashMap<ObjectId, Arc<View>>,
+    types: BTreeMap<ObjectId, Arc<UserType>>,
+    extensions: BTreeMap<ObjectId, Arc<Extension>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
     /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the
@@ -67,6 +68,8 @@ const SEQUENCE: u8 = b'q';
 const VIEW: u8 = b'w';
 const SEQUENCE_STATE: u8 = b'z';
 const COMMENT: u8 = b'c';
+const TYPE: u8 = b'y';
+const EXTENSION: u8 = b'x';
 
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
@@ -87,6 +90,14 @@ pub enum Change {
     PutView(View),
     /// A view is dropped.
     DropView(ObjectId),
+    /// A type is made or changed. Tables with columns of it follow.
+    PutType(UserType),
+    /// A type is dropped.
+    DropType(ObjectId),
+    /// An extension is made or changed.
+    PutExtension(Extension),
+    /// An extension is dropped.
+    DropExtension(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
@@ -177,6 +188,7 @@ impl Catalog {
         let mut catalog = Self { version: Self::version_seen_by(txn)?, ..Self::default() };
         let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
         let mut entries = Vec::new();
+        let mut tables: Vec<Table> = Vec::new();
         txn.scan(
             &catalog_space(),
             &range,
@@ -200,12 +212,12 @@ impl Catalog {
                     catalog.add(Change::PutSchema(schema));
                 }
                 TABLE => {
-                    let mut table: Table = parse(&value)?;
-                    table.renew_layout();
-                    catalog.add(Change::PutTable(table));
+                    tables.push(parse(&value)?);
                 }
                 SEQUENCE => catalog.add(Change::PutSequence(parse(&value)?)),
                 VIEW => catalog.add(Change::PutView(parse(&value)?)),
+                TYPE => catalog.add(Change::PutType(parse(&value)?)),
+                EXTENSION => catalog.add(Change::PutExtension(parse(&value)?)),
                 COMMENT => {
                     let (id, column, text): (ObjectId, i32, String) = parse(&value)?;
                     catalog.add(Change::Comment(id, column, Some(text)));
@@ -213,7 +225,30 @@ impl Catalog {
                 _ => {}
             }
         }
+        // Their columns may be of types that users have defined.
+        for mut table in tables {
+            catalog.resolve_types(&mut table);
+            table.renew_layout();
+            catalog.add(Change::PutTable(table));
+        }
         Ok(catalog)
+    }
+
+    /// Gives columns whose types are the catalogue's own the newest state of these. Whether
+    /// anything has changed.
+    fn resolve_types(&self, table: &mut Table) -> bool {
+        let mut changed = false;
+        for column in &mut table.columns {
+            let number = match column.ty.ty.enum_within() {
+                Some(_) => column.ty.ty.oid(),
+                None => continue,
+            };
+            if let Some(ty) = self.type_numbered(number) {
+                changed |= ty.code() != column.ty.ty.code();
+                column.ty.ty = ty;
+            }
+        }
+        changed
     }
 
     /// New numbers, as many as asked for.
@@ -253,6 +288,12 @@ impl Catalog {
                 }
                 Change::PutView(view) => txn.put(&space, &view_key(view.id), &to_json(view)).in_sql()?,
                 Change::DropView(id) => txn.delete(&space, &view_key(*id)).in_sql()?,
+                Change::PutType(ty) => txn.put(&space, &object_key(TYPE, ty.id), &to_json(ty)).in_sql()?,
+                Change::DropType(id) => txn.delete(&space, &object_key(TYPE, *id)).in_sql()?,
+                Change::PutExtension(extension) => {
+                    txn.put(&space, &object_key(EXTENSION, extension.id), &to_json(extension)).in_sql()?;
+                }
+                Change::DropExtension(id) => txn.delete(&space, &object_key(EXTENSION, *id)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
@@ -275,7 +316,9 @@ impl Catalog {
         let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
         match change {
             Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
-            Change::DropSequence(id) | Change::DropView(id) => of(*id).collect(),
+            Change::DropSequence(id) | Change::DropView(id) | Change::DropType(id) | Change::DropExtension(id) => {
+                of(*id).collect()
+            }
             Change::DropTable(id) => {
                 let parts = self.tables.get(id).map(|table| table.part_numbers()).unwrap_or_default();
                 parts.into_iter().chain([*id]).flat_map(of).collect()
@@ -367,6 +410,21 @@ impl Catalog {
                 }
                 self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
             }
+            Change::PutType(mut ty) => {
+                ty.renew_handle();
+                self.types.insert(ty.id, Arc::new(ty));
+                let tables: Vec<Arc<Table>> = self.tables.values().cloned().collect();
+                for table in tables {
+                    let mut renewed = (*table).clone();
+                    if self.resolve_types(&mut renewed) {
+                        renewed.renew_layout();
+                        self.add(Change::PutTable(renewed));
+                    }
+                }
+            }
+            Change::DropType(id) => _ = self.types.remove(&id),
+            Change::PutExtension(extension) => _ = self.extensions.insert(extension.id, Arc::new(extension)),
+            Change::DropExtension(id) => _ = self.extensions.remove(&id),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
@@ -466,6 +524,47 @@ impl Catalog {
     /// All relations of a schema.
     pub fn relations(&self, schema: &str) -> impl Iterator<Item = (&CompactString, &Relation)> {
         self.relations.get(schema).into_iter().flatten()
+    }
+
+    /// The types that users have defined, in the order of their numbers.
+    pub fn types(&self) -> impl Iterator<Item = &Arc<UserType>> {
+        self.types.values()
+    }
+
+    /// A type by number.
+    #[must_use]
+    pub fn user_type(&self, id: ObjectId) -> Option<&Arc<UserType>> {
+        self.types.get(&id)
+    }
+
+    /// A type that a user has defined, by the number of it or of its arrays.
+    #[must_use]
+    pub fn type_numbered(&self, number: ObjectId) -> Option<Type> {
+        if let Some(ty) = self.types.get(&number) {
+            return Some(ty.ty());
+        }
+        self.types.values().find(|ty| ty.array == number).map(|ty| ty.array_ty())
+    }
+
+    /// A type of a schema by name.
+    #[must_use]
+    pub fn type_named(&self, schema: &str, name: &str) -> Option<&Arc<UserType>> {
+        self.types.values().find(|ty| ty.name == name && ty.schema == schema)
+    }
+
+    /// The type of a name, with or without a schema, in the schemas of a search path.
+    #[must_use]
+    pub fn find_type(&self, schema: Option<&str>, name: &str, search_path: &[CompactString]) -> Option<&Arc<UserType>> {
+        match schema {
+            _ if self.types.is_empty() => None,
+            Some(schema) => self.type_named(schema, name),
+            None => search_path.iter().find_map(|schema| self.type_named(schema, name)),
+        }
+    }
+
+    /// All extensions that were made, in the order of their numbers.
+    pub fn extensions(&self) -> impl Iterator<Item = &Arc<Extension>> {
+        self.extensions.values()
     }
 
     /// A table by number.

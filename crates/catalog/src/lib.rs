@@ -4,6 +4,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
+//! | `user_types`, `extensions` | enums; extensions |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`] | the bytes of rows |
@@ -12,18 +13,22 @@
 pub mod builtin;
 mod catalog;
 pub mod cluster;
+mod extensions;
 mod objects;
 pub mod record;
 pub mod row;
 pub mod store_error;
 pub mod system_tables;
+mod user_types;
 
 pub use catalog::{
-    CATALOG_SPACE, COLUMNS_MAX, CONSTRAINT_COMMENT, Catalog, Change, FIRST_USER_OBJECT, NAME_TEXT_BYTES_MAX,
-    catalog_space, parse_name, sequence_state_key, table_key, view_key,
+    CATALOG_SPACE, COLUMNS_MAX, CONSTRAINT_COMMENT, Catalog, Change, NAME_TEXT_BYTES_MAX, catalog_space, parse_name,
+    sequence_state_key, table_key, view_key,
 };
 pub use colibri_types::types::NAME_BYTES_MAX;
+pub use extensions::Extension;
 pub use objects::{
-    Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PUBLIC, PUBLIC_SCHEMA, PrimaryKey,
-    ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, View,
+    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, ObjectId, PUBLIC, PUBLIC_SCHEMA,
+    PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, View,
 };
+pub use user_types::{Label, UserType, UserTypeKind};

@@ -17,6 +17,9 @@ use crate::row::RowFormat;
 /// The number of an object.
 pub type ObjectId = u32;
 
+/// The first number of a user's object, as in PostgreSQL.
+pub const FIRST_USER_OBJECT: ObjectId = 16384;
+
 /// The schema that names are looked up in when none is given.
 pub const PUBLIC: &str = "public";
 
@@ -572,7 +575,10 @@ impl Relation {
 mod column_type {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    use colibri_types::EnumType;
     use colibri_types::types::{ColumnType, Modifier, Type};
+
+    use super::FIRST_USER_OBJECT;
 
     pub(super) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
         (ty.ty.oid(), ty.modifier.0).serialize(serializer)
@@ -580,7 +586,12 @@ mod column_type {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
         let (oid, modifier) = <(u32, i32)>::deserialize(deserializer)?;
-        let ty = Type::from_oid(oid).ok_or_else(|| serde::de::Error::custom(format!("no type has number {oid}")))?;
+        let ty = match Type::from_oid(oid) {
+            Some(ty) => ty,
+            // What it means is found among the catalogue's own types.
+            None if oid >= FIRST_USER_OBJECT => Type::Enum(EnumType::unresolved(oid)),
+            None => return Err(serde::de::Error::custom(format!("no type has number {oid}"))),
+        };
         Ok(ColumnType { ty, modifier: Modifier(modifier) })
     }
 }

@@ -7,19 +7,19 @@
 //! - generation: u16, the number of the table's layout that the row was written with.
 //! - bits: bit 0 says that the ends are u32 (else u16); bit 1 + i that column i is NULL.
 //! - fixed-width values are at constant offsets, little-endian, NULL or not: bool 1 byte, smallint
-//!   2, integer, oid, date and real 4, bigint, double, time and timestamps 8, uuid and interval 16.
+//!   2, integer, oid, date and real 4, bigint, enums, double, time and timestamps 8, uuid and interval 16.
 //! - the others (text, bytea, numeric, arrays) are one after the other; an end counts from the
 //!   first one's beginning. The last end is the end of the row.
 //! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian
 //!   integer without leading zero bytes.
-//! - an array: PostgreSQL's binary format of it, see `array`.
+//! - an array: PostgreSQL's binary format of it, see `array`; of enums, that of bigints.
 //! - jsonb: as it is in memory, see `jsonb`.
 //!
 //! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK:
 //! none of this may change; a new layout is a new kind of generation.
 
 use colibri_types::{
-    Array, Datum, Error, Interval, Numeric, Result, SqlState, Type, interval::DAY_US, numeric::SCALE_MAX,
+    Array, Datum, EnumType, Error, Interval, Numeric, Result, SqlState, Type, interval::DAY_US, numeric::SCALE_MAX,
 };
 use compact_str::CompactString;
 
@@ -44,7 +44,8 @@ enum Form {
     Text,
     Bytes,
     Numeric,
-    Array,
+    /// If of an enum, of which one.
+    Array(Option<EnumType>),
     Jsonb,
 }
 
@@ -66,7 +67,7 @@ impl Form {
             Type::Bytea => Self::Bytes,
             Type::Numeric => Self::Numeric,
             Type::Jsonb => Self::Jsonb,
-            ty if ty.is_array() => Self::Array,
+            ty if ty.is_array() => Self::Array(ty.enum_within()),
             _ => Self::Text,
         }
     }
@@ -79,7 +80,7 @@ impl Form {
             Self::Int4 | Self::Oid | Self::Float4 | Self::Date => Some(4),
             Self::Int8 | Self::Float8 | Self::Time | Self::Timestamp => Some(8),
             Self::Interval | Self::Uuid => Some(16),
-            Self::Text | Self::Bytes | Self::Numeric | Self::Array | Self::Jsonb => None,
+            Self::Text | Self::Bytes | Self::Numeric | Self::Array(_) | Self::Jsonb => None,
         }
     }
 }
@@ -340,7 +341,9 @@ impl RowFormat {
             }
             Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
             Form::Jsonb => Datum::Jsonb(self.varying_bytes(parts, at)?.into()),
-            Form::Array => Datum::Array(std::sync::Arc::new(Array::read(self.varying_bytes(parts, at)?)?)),
+            Form::Array(of) => {
+                Datum::Array(std::sync::Arc::new(Array::read_stored(self.varying_bytes(parts, at)?, of)?))
+            }
             Form::Numeric => Datum::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
         })
     }
@@ -478,7 +481,7 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
         (Form::Uuid, Datum::Uuid(value)) => out.extend_from_slice(value),
         (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
         (Form::Bytes, Datum::Bytes(value)) => out.extend_from_slice(value),
-        (Form::Array, Datum::Array(array)) => array.write_binary(out),
+        (Form::Array(_), Datum::Array(array)) => array.write_stored(out),
         (Form::Jsonb, Datum::Jsonb(value)) => out.extend_from_slice(value),
         (Form::Numeric, Datum::Numeric(value)) => {
             let mantissa = value.mantissa();

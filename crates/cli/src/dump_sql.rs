@@ -4,9 +4,9 @@
 //! depend on come first, constraints that check rows afterwards:
 //!
 //! ```text
-//! (roles) ─ schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE,
-//! CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ (owners, grants) ─ settings that a
-//! server keeps
+//! (roles) ─ schemas ─ extensions ─ enums ─ sequences ─ tables with their keys ─ rows ─ values of
+//! sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ (owners, grants) ─
+//! settings that a server keeps
 //! ```
 
 mod roles;
@@ -96,6 +96,8 @@ impl Dump<'_> {
         self.roles()?;
         if self.tables.is_empty() {
             self.schemas()?;
+            self.extensions()?;
+            self.types()?;
         }
         self.serials = self.serials()?;
         let sequences = self.sequences()?;
@@ -121,6 +123,32 @@ impl Dump<'_> {
             self.settings()?;
         }
         self.connection.batch("ROLLBACK").map_err(|source| self.failed(source))
+    }
+
+    fn extensions(&mut self) -> Result<()> {
+        let rows = self.query(
+            "SELECT quote_ident(e.extname::text), quote_ident(n.nspname::text) FROM pg_extension e \
+             JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname <> 'plpgsql' ORDER BY e.oid",
+        )?;
+        for row in &rows {
+            let (name, schema) = (self.text(row, 0)?, self.text(row, 1)?);
+            writeln!(self.out, "CREATE EXTENSION IF NOT EXISTS {name} WITH SCHEMA {schema};")?;
+        }
+        Ok(())
+    }
+
+    fn types(&mut self) -> Result<()> {
+        let rows = self.query(
+            "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(t.typname::text), \
+             array_to_string(ARRAY(SELECT quote_literal(e.enumlabel::text) FROM pg_enum e \
+             WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder), ', ') \
+             FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'e' ORDER BY t.oid",
+        )?;
+        for row in &rows {
+            let (name, labels) = (self.text(row, 0)?, self.text(row, 1)?);
+            writeln!(self.out, "CREATE TYPE {name} AS ENUM ({labels});")?;
+        }
+        Ok(())
     }
 
     /// Relations of a kind, in the order in which they were made.

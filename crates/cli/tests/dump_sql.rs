@@ -10,6 +10,13 @@ use std::process::{Command, Output, Stdio};
 
 const SCHEMA: &str = r#"
 CREATE SCHEMA "Odd one";
+CREATE EXTENSION pgcrypto;
+CREATE TYPE "Odd one"."Size" AS ENUM ('small', 'it''s large');
+CREATE TYPE song AS ENUM ('loud', 'soft');
+ALTER TYPE song ADD VALUE 'fair' BEFORE 'soft';
+CREATE TABLE singers (song song PRIMARY KEY DEFAULT 'fair', songs song[], size "Odd one"."Size" DEFAULT 'small'::"Odd one"."Size");
+INSERT INTO singers VALUES (DEFAULT, '{soft,loud}', 'it''s large'), ('loud', NULL, DEFAULT);
+CREATE INDEX loud ON singers (size) WHERE song = 'loud'::song;
 CREATE TABLE birds (id serial PRIMARY KEY, name varchar(20) NOT NULL UNIQUE,
     grams numeric(6,2) DEFAULT 1.5 CHECK (grams > 0), seen timestamptz DEFAULT now(), "Odd name" text DEFAULT 'it''s');
 CREATE TABLE "Odd one".nests (bird int REFERENCES birds ON DELETE CASCADE,
@@ -59,6 +66,8 @@ fn a_database_loaded_from_its_dump_dumps_the_same() {
         "ON DELETE SET NULL (a) NOT VALID;",
         "setval(",
         "INCREMENT BY 5",
+        "CREATE EXTENSION IF NOT EXISTS pgcrypto WITH SCHEMA public;",
+        "CREATE TYPE public.song AS ENUM ('loud', 'fair', 'soft');",
     ] {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }

@@ -23,6 +23,8 @@ impl Parser<'_> {
             Kind::Key(K::Database) => ObjectKind::Database,
             Kind::Key(K::Role) => ObjectKind::Role,
             Kind::Key(K::Constraint) => ObjectKind::Constraint,
+            Kind::Key(K::Type) => ObjectKind::Type,
+            Kind::Key(K::Extension) => ObjectKind::Extension,
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
                 return Err(self.refuse_statement(token, &what));
@@ -31,7 +33,9 @@ impl Parser<'_> {
         };
         self.next();
         let mut name = match kind {
-            ObjectKind::Schema | ObjectKind::Database | ObjectKind::Role => vec![self.folded()?],
+            ObjectKind::Schema | ObjectKind::Database | ObjectKind::Role | ObjectKind::Extension => {
+                vec![self.folded()?]
+            }
             _ => self.qualified()?,
         };
         if kind == ObjectKind::Constraint {

@@ -93,6 +93,8 @@ impl Parser<'_> {
                 self.next();
                 self.create_database().map(Statement::from)
             }
+            Kind::Key(K::Type) if is_plain => self.create_type(token).map(Statement::from),
+            Kind::Key(K::Extension) if is_plain => self.create_extension().map(Statement::from),
             // One that is not logged is an ordinary one, which keeps more than it has to.
             Kind::Key(K::Sequence) if !or_replace => {
                 self.next();
@@ -197,6 +199,12 @@ impl Parser<'_> {
         if self.eat(K::Database) {
             return self.drop_database().map(Statement::from);
         }
+        if self.is_next(K::Type) {
+            return self.drop_types().map(Statement::from);
+        }
+        if self.is_next(K::Extension) {
+            return self.drop_extensions().map(Statement::from);
+        }
         if self.is_next(K::Owned) {
             return self.drop_owned().map(Statement::from);
         }
@@ -206,7 +214,6 @@ impl Parser<'_> {
             Kind::Key(K::Index) => ObjectType::Index,
             Kind::Key(K::Sequence) => ObjectType::Sequence,
             Kind::Key(K::Schema) => ObjectType::Schema,
-            Kind::Key(K::Type) => ObjectType::Type,
             Kind::Key(K::Collation) => ObjectType::Collation,
             Kind::Key(K::Materialized) if self.kind_behind(1) == Kind::Key(K::View) => {
                 self.next();

@@ -23,6 +23,7 @@
 //! | `cursors`, `copy` | DECLARE, FETCH, MOVE, CLOSE; COPY |
 //! | `roles`, `databases`, `privileges`, `comments` | roles, databases, GRANT and REVOKE, COMMENT |
 //! | `sequences`, `upkeep` | sequences and identity columns; VACUUM and its like |
+//! | `user_types`, `extensions` | CREATE, ALTER and DROP TYPE; the same of extensions |
 //! | `statement` | which statement it is |
 //! | `lift` | literals lifted out of a text |
 //!
@@ -56,6 +57,7 @@ mod depth;
 mod dml;
 mod errors;
 mod expr;
+mod extensions;
 mod keyword;
 mod lexer;
 mod lift;
@@ -71,6 +73,7 @@ mod token;
 pub mod tree;
 mod types;
 mod upkeep;
+mod user_types;
 
 pub use lift::{Lifted, lift};
 /// The types of what reads or changes rows, and of what is about relations.

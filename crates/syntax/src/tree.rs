@@ -11,6 +11,7 @@
 //! | `copy` | COPY |
 //! | `admin` | roles, databases, privileges, owners, comments, upkeep |
 //! | `sequences` | what a sequence or an identity column is told to be |
+//! | `user_types` | what is changed of types and extensions |
 //!
 //! Invariant: the spans in a tree, and the bytes of an [`Inner`], are those of the whole text.
 
@@ -26,6 +27,7 @@ mod copy;
 mod cursors;
 mod sequences;
 mod settings;
+mod user_types;
 
 pub use admin::{
     Admin, DatabaseOption, Granting, Object, ObjectKind, On, Reindex, RoleName, RoleOption, SettingChange, SettingsOf,
@@ -36,6 +38,7 @@ pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySourc
 pub use cursors::{Declare, Fetch, Goal};
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
+pub use user_types::{ExtensionChange, LabelPlace, TypeChange};
 
 /// A name as the catalogue has it.
 pub type Name = CompactString;

@@ -291,6 +291,42 @@ fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_c
 }
 
 #[test]
+fn types_and_extensions_are_made_changed_and_dropped() {
+    use colibri_syntax::tree::{LabelPlace, TypeChange};
+    for text in [
+        "CREATE TYPE s.mood AS ENUM ()",
+        "CREATE TYPE \"Mood\" AS ENUM ('a', E'b')",
+        "ALTER TYPE mood RENAME VALUE 'a' TO 'b'",
+        "ALTER TYPE mood RENAME TO feeling",
+        "ALTER TYPE mood SET SCHEMA s",
+        "ALTER TYPE mood OWNER TO CURRENT_USER",
+        "DROP TYPE IF EXISTS mood, s.other CASCADE",
+        "CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\" WITH SCHEMA public VERSION '1.1' CASCADE",
+        "CREATE EXTENSION pgcrypto VERSION v1",
+        "ALTER EXTENSION pgcrypto UPDATE TO '1.3'",
+        "DROP EXTENSION IF EXISTS a, b RESTRICT",
+        "COMMENT ON TYPE s.mood IS 'x'",
+        "COMMENT ON EXTENSION a IS NULL",
+    ] {
+        assert!(matches!(read(text), Statement::Admin(_)), "{text}");
+    }
+    let Statement::Admin(admin) = read("ALTER TYPE mood ADD VALUE IF NOT EXISTS 'b' BEFORE 'c'") else { panic!() };
+    let Admin::AlterType { change, .. } = *admin else { panic!("{admin:?}") };
+    let place = LabelPlace::Before("c".to_owned());
+    assert_eq!(change, TypeChange::AddValue { text: "b".to_owned(), if_not_exists: true, place });
+    wrong("CREATE TYPE mood AS ENUM (a)", "syntax error at or near \"a\"", 27);
+    wrong("CREATE TYPE mood AS ENUM ('a',)", "syntax error at or near \")\"", 31);
+    wrong("ALTER TYPE mood ADD VALUE b", "syntax error at or near \"b\"", 27);
+    for text in [
+        "CREATE TYPE pair AS (a int, b int)",
+        "CREATE TYPE r AS RANGE (subtype = int)",
+        "ALTER TYPE t ADD ATTRIBUTE a int",
+    ] {
+        assert_eq!(parse(text).expect_err(text).state().0, "0A000", "{text}");
+    }
+}
+
+#[test]
 fn cursors_go_where_they_are_told() {
     use colibri_syntax::tree::Goal;
     for (text, goal) in [

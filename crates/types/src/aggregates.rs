@@ -401,7 +401,7 @@ impl State {
 /// A value's type, from its number behind the arguments.
 fn type_at(args: &[&Datum], at: usize) -> Type {
     match args.get(at) {
-        Some(Datum::Int(oid)) => Type::from_oid(*oid as u32).unwrap_or(Type::Text),
+        Some(Datum::Int(oid)) => Type::from_code(*oid as u32).unwrap_or(Type::Text),
         _ => Type::Text,
     }
 }
@@ -489,6 +489,12 @@ fn exact_spread(spread: Spread, count: i64, sum: Numeric, squares: Numeric) -> R
 /// The first value of a group that is not NULL, of any type. No statement can call it: it is what
 /// becomes of a key of groups in which all rows have the same value.
 pub static FIRST: Aggregate = a("first", &[Type::AnyElement], Type::AnyElement, || State::First(Datum::Null));
+
+/// `min` of an enum.
+pub static MIN_OF_ENUM: Aggregate = a("min", &[Type::Void], Type::AnyElement, || State::Min(Datum::Null));
+
+/// `max` of an enum.
+pub static MAX_OF_ENUM: Aggregate = a("max", &[Type::Void], Type::AnyElement, || State::Max(Datum::Null));
 
 const fn a(name: &'static str, args: &'static [Type], result: Type, start: fn() -> State) -> Aggregate {
     Aggregate { name, args, result, start }

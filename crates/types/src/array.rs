@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use crate::binary_io;
 use crate::cast::{self, CastContext};
+use crate::enums::EnumType;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::letters::{is_blank_char, trim, trim_end, trim_start};
@@ -378,10 +379,20 @@ impl Array {
 
     /// Appends it in the binary format.
     pub fn write_binary(&self, out: &mut Vec<u8>) {
+        self.write_binary_of(self.element, out);
+    }
+
+    /// Appends it in the form that rows have: the binary format, but that of enums it has numbers,
+    /// which stay when labels get other texts.
+    pub fn write_stored(&self, out: &mut Vec<u8>) {
+        self.write_binary_of(if self.element.is_enum() { Type::Int8 } else { self.element }, out);
+    }
+
+    fn write_binary_of(&self, element: Type, out: &mut Vec<u8>) {
         let has_null = self.values.iter().any(Datum::is_null);
         out.extend_from_slice(&(self.dimensions.len() as i32).to_be_bytes());
         out.extend_from_slice(&i32::from(has_null).to_be_bytes());
-        out.extend_from_slice(&self.element.oid().to_be_bytes());
+        out.extend_from_slice(&element.oid().to_be_bytes());
         for dimension in &self.dimensions {
             out.extend_from_slice(&(dimension.length as i32).to_be_bytes());
             out.extend_from_slice(&dimension.lower.to_be_bytes());
@@ -391,23 +402,46 @@ impl Array {
             let length_at = out.len();
             out.extend_from_slice(&(-1i32).to_be_bytes());
             if !value.is_null() {
-                binary_io::write_binary(self.element, Modifier::NONE, value, out);
+                binary_io::write_binary(element, Modifier::NONE, value, out);
                 let length = (out.len() - length_at - 4) as i32;
                 out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
             }
         }
     }
 
-    /// Reads it from the binary format, whatever its element type is.
+    /// Reads it from the form that rows have. If it is of an enum, that has to be told.
+    ///
+    /// # Errors
+    /// As [`Array::read`].
+    pub fn read_stored(bytes: &[u8], of: Option<EnumType>) -> Result<Self> {
+        let mut array = Self::read(bytes)?;
+        if let Some(of) = of {
+            if array.element != Type::Int8 {
+                return Err(bad_binary());
+            }
+            array.element = Type::Enum(of);
+        }
+        Ok(array)
+    }
+
+    /// Reads it from the binary format, whatever its element type is, if every database has that.
     ///
     /// # Errors
     /// 08P01 if there are too few bytes, 22P03 if they are of no array.
-    pub fn read(mut bytes: &[u8]) -> Result<Self> {
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        Self::read_of(bytes, None)
+    }
+
+    fn read_of(mut bytes: &[u8], of: Option<EnumType>) -> Result<Self> {
         let bytes = &mut bytes;
         let dimension_count = usize::try_from(take_i32(bytes)?).ok().filter(|&count| count <= DIMENSIONS_MAX);
         let dimension_count = dimension_count.ok_or_else(bad_binary)?;
         take_i32(bytes)?;
-        let element = Type::from_oid(take_i32(bytes)? as u32).filter(|ty| ty.array().is_some());
+        let number = take_i32(bytes)? as u32;
+        let element = match of.filter(|of| of.oid() == number) {
+            Some(of) => Some(Type::Enum(of)),
+            None => Type::from_oid(number).filter(|ty| ty.array().is_some()),
+        };
         let element = element.ok_or_else(bad_binary)?;
         let mut dimensions = SmallVec::new();
         let mut count = usize::from(dimension_count > 0);
@@ -488,7 +522,7 @@ fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
 
 /// Reads an array of a type from the binary format.
 pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
-    let array = Array::read(bytes)?;
+    let array = Array::read_of(bytes, ty.enum_within())?;
     match ty.element() {
         Some(element) if element != array.element => {
             let message = format!("wrong element type in an array: {} instead of {element}", array.element);

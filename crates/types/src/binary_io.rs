@@ -56,6 +56,11 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
     if ty.is_array() {
         return crate::array::parse_binary(ty, bytes);
     }
+    if let Type::Enum(of) = ty {
+        let label = utf8(bytes)?;
+        check_text(label)?;
+        return of.place_of(label).map(Datum::Int);
+    }
     Ok(match ty.base() {
         Type::Bool => Datum::Bool(exactly::<1>(bytes)?[0] != 0),
         Type::Int2 => Datum::Int(i64::from(i16::from_be_bytes(exactly(bytes)?))),
@@ -118,6 +123,10 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         Datum::Null => {}
         Datum::Bool(value) => out.push(u8::from(*value)),
         Datum::Int(value) => match ty.base() {
+            Type::Int8 if ty.is_enum() => {
+                let label = ty.enum_within().and_then(|of| of.label_at(*value));
+                out.extend_from_slice(label.unwrap_or_default().as_bytes());
+            }
             Type::Int2 => out.extend_from_slice(&(*value as i16).to_be_bytes()),
             Type::Int4 | Type::Oid => out.extend_from_slice(&(*value as i32).to_be_bytes()),
             _ => out.extend_from_slice(&value.to_be_bytes()),

@@ -204,7 +204,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         // What takes `any` says so by the type void.
         (_, Type::Void | Type::AnyArray | Type::AnyElement) => value.clone(),
         (Datum::Array(array), to) if to.is_array() => return array.cast(from, to, env),
-        (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_reg() => {
+        (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_named_number() => {
             Datum::Text(text_io::written(from, value, env)?)
         }
         (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {

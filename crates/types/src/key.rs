@@ -15,6 +15,7 @@
 //!   digits      := digits in base 100, each plus one, none at the end zero
 //! jsonb         := bytes 00, as text has them; which bytes, is in `jsonb::order`
 //! interval      := its length as 10 bytes, big-endian, the sign bit flipped
+//! enum          := the place of its label, as a bigint
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!

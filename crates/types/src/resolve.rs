@@ -300,6 +300,11 @@ pub fn resolve_aggregate(name: &str, args: &[Type]) -> Option<Result<&'static Ag
     if candidates.is_empty() {
         return None;
     }
+    match (name, args) {
+        ("min", [Type::Enum(_)]) => return Some(Ok(&aggregates::MIN_OF_ENUM)),
+        ("max", [Type::Enum(_)]) => return Some(Ok(&aggregates::MAX_OF_ENUM)),
+        _ => {}
+    }
     Some(match choose(candidates.iter(), args) {
         Choice::One(aggregate) => Ok(aggregate),
         Choice::None => Err(no_function(name, args)),

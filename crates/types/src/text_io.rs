@@ -32,6 +32,9 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
     if ty.is_array() {
         return crate::array::parse(ty, modifier, text, env);
     }
+    if let Type::Enum(of) = ty {
+        return of.place_of(text).map(Datum::Int);
+    }
     let value = match ty.base() {
         Type::Oid if ty.is_reg() => Datum::Int(env.object_number(ty, text)?.into()),
         Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
@@ -342,6 +345,12 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
         Datum::Int(value) if ty.is_reg() => env.write_object(ty, *value as u32, out),
         Datum::Int(value) => {
+            if let Type::Enum(of) = ty
+                && let Some(label) = of.label_at(*value)
+            {
+                out.push_str(label);
+                return;
+            }
             // Writing to a string cannot fail.
             let _ = write!(out, "{value}");
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::enums::EnumType;
 use crate::interval::IntervalFields;
 
 /// Bytes of a name; longer ones are cut, as in PostgreSQL.
@@ -17,6 +18,8 @@ macro_rules! types {
         #[non_exhaustive]
         pub enum Type {
             $($(#[$doc])* $name,)*
+            /// An enum that a user has defined.
+            Enum(EnumType),
             /// An array of any other type.
             Array(Scalar),
         }
@@ -26,52 +29,72 @@ macro_rules! types {
         #[non_exhaustive]
         pub enum Scalar {
             $($(#[$doc])* $name,)*
+            /// An enum.
+            Enum(EnumType),
         }
 
         impl Scalar {
             /// As a type.
             #[must_use]
             pub const fn ty(self) -> Type {
-                match self { $(Self::$name => Type::$name,)* }
+                match self { $(Self::$name => Type::$name,)* Self::Enum(of) => Type::Enum(of) }
             }
 
             const fn array_oid(self) -> u32 {
-                match self { $(Self::$name => $array,)* }
+                match self { $(Self::$name => $array,)* Self::Enum(of) => of.array_oid() }
             }
         }
 
         impl Type {
-            /// All types but arrays.
+            /// All types that every database has, but arrays.
             pub const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
 
             /// PostgreSQL's number of the type.
             #[must_use]
             pub const fn oid(self) -> u32 {
-                match self { $(Self::$name => $oid,)* Self::Array(element) => element.array_oid() }
+                match self { $(Self::$name => $oid,)* Self::Enum(of) => of.oid(), Self::Array(element) => element.array_oid() }
             }
 
             /// Its name in SQL, as error messages and `format_type` give it.
             #[must_use]
             pub const fn sql_name(self) -> &'static str {
-                match self { $(Self::$name => $sql,)* Self::Array(element) => match element { $(Scalar::$name => concat!($sql, "[]"),)* } }
+                match self {
+                    $(Self::$name => $sql,)*
+                    Self::Enum(of) => of.sql_name(),
+                    Self::Array(element) => match element {
+                        $(Scalar::$name => concat!($sql, "[]"),)*
+                        Scalar::Enum(of) => of.array_sql_name(),
+                    },
+                }
             }
 
             /// Its name in the catalogue (`pg_type.typname`).
             #[must_use]
             pub const fn inner_name(self) -> &'static str {
-                match self { $(Self::$name => $inner,)* Self::Array(element) => match element { $(Scalar::$name => concat!("_", $inner),)* } }
+                match self {
+                    $(Self::$name => $inner,)*
+                    Self::Enum(of) => of.name(),
+                    Self::Array(element) => match element {
+                        $(Scalar::$name => concat!("_", $inner),)*
+                        Scalar::Enum(of) => of.array_name(),
+                    },
+                }
             }
 
             /// The group it belongs to.
             #[must_use]
             pub const fn category(self) -> Category {
-                match self { $(Self::$name => Category::$category,)* Self::Array(_) => Category::Array }
+                match self {
+                    $(Self::$name => Category::$category,)*
+                    Self::Enum(_) => Category::Enum,
+                    Self::Array(_) => Category::Array,
+                }
             }
 
             /// `pg_type.typlen`: bytes of a value in PostgreSQL's memory, -1 if they vary.
             #[must_use]
             pub const fn length(self) -> i16 {
-                match self { $(Self::$name => $length,)* Self::Array(_) => -1 }
+                match self { $(Self::$name => $length,)* Self::Enum(_) => 4, Self::Array(_) => -1 }
             }
 
             /// The type of arrays of it; `None` for arrays, and for what is in no array.
@@ -79,6 +102,7 @@ macro_rules! types {
             pub const fn array(self) -> Option<Self> {
                 match self {
                     $(Self::$name => if $array == 0 { None } else { Some(Self::Array(Scalar::$name)) },)*
+                    Self::Enum(of) => Some(Self::Array(Scalar::Enum(of))),
                     Self::Array(_) => None,
                 }
             }
@@ -189,6 +213,8 @@ pub enum Category {
     TimeSpan,
     /// Arrays.
     Array,
+    /// Enums.
+    Enum,
     /// What is no type of values.
     Pseudo,
     /// Everything else.
@@ -202,10 +228,10 @@ impl Type {
         matches!(self, Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid)
     }
 
-    /// Whether values are [`crate::Datum::Int`].
+    /// Whether values are [`crate::Datum::Int`], and mean the number that they are.
     #[must_use]
     pub fn is_integer(self) -> bool {
-        matches!(self.base(), Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
+        !self.is_enum() && matches!(self.base(), Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
     }
 
     /// Whether values are [`crate::Datum::Text`].
@@ -218,6 +244,27 @@ impl Type {
     #[must_use]
     pub fn is_reg(self) -> bool {
         self != Self::Oid && self != Self::Xid && self.base() == Self::Oid
+    }
+
+    /// Whether it is an enum: values are places of labels.
+    #[must_use]
+    pub const fn is_enum(self) -> bool {
+        matches!(self, Self::Enum(_))
+    }
+
+    /// The enum that values are of, or that values in arrays are of.
+    #[must_use]
+    pub const fn enum_within(self) -> Option<EnumType> {
+        match self {
+            Self::Enum(of) | Self::Array(Scalar::Enum(of)) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Whether values are [`crate::Datum::Int`] that are written as something else than numbers.
+    #[must_use]
+    pub fn is_named_number(self) -> bool {
+        self.is_enum() || self.is_reg()
     }
 
     /// The type whose values and bytes it shares; most share none.
@@ -233,6 +280,7 @@ impl Type {
             | Self::RegNamespace
             | Self::RegRole
             | Self::Xid => Self::Oid,
+            Self::Enum(_) => Self::Int8,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             other => other,
         }
@@ -285,7 +333,28 @@ impl Type {
         }
     }
 
-    /// All types, arrays included.
+    /// A number by which this process finds the type again: that of PostgreSQL, or of an enum one
+    /// that tells its labels as well.
+    #[must_use]
+    pub fn code(self) -> u32 {
+        match self {
+            Self::Enum(of) => of.code(false),
+            Self::Array(Scalar::Enum(of)) => of.code(true),
+            other => other.oid(),
+        }
+    }
+
+    /// The type with a [`Type::code`].
+    #[must_use]
+    pub fn from_code(code: u32) -> Option<Self> {
+        match EnumType::from_code(code) {
+            Some((of, false)) => Some(Self::Enum(of)),
+            Some((of, true)) => Some(Self::Array(Scalar::Enum(of))),
+            None => Self::from_oid(code),
+        }
+    }
+
+    /// All types that every database has, arrays included.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().chain(Self::ALL.into_iter().filter_map(Self::array))
     }

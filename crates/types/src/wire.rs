@@ -26,8 +26,8 @@ pub fn write(ty: ColumnType, format: Format, value: &Datum, env: &Env, scratch: 
     }
     match value {
         Datum::Text(text) if ty.ty != Type::Char => out.extend_from_slice(text.as_bytes()),
-        // Object numbers of some types are written as names.
-        Datum::Int(value) if !ty.ty.is_reg() => write_int(*value, out),
+        // Object numbers of some types, and values of enums, are written as names.
+        Datum::Int(value) if !ty.ty.is_named_number() => write_int(*value, out),
         value => {
             match ty.ty {
                 Type::Char => text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, scratch),

@@ -209,7 +209,8 @@ impl AsyncConnection {
         mut take: impl FnMut(Row) -> Result<()>,
     ) -> Result<CompactString> {
         let statement = statement.to_statement(&mut self.connection)?;
-        let params = bind(&params, statement.prepared.params(), self.connection.session.env())?;
+        let types = self.connection.session.current_types(statement.prepared.params())?;
+        let params = bind(&params, &types, self.connection.session.env())?;
         let running = self.connection.session.start(&statement.prepared, params)?;
         let mut work = AtWork { connection: &mut self.connection, running };
         let columns = super::row::columns_of(&statement.prepared);

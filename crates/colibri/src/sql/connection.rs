@@ -239,7 +239,8 @@ impl Connection {
     /// The statement's. Errors of later rows come with them.
     pub fn query_iter(&mut self, statement: impl ToStatement, params: impl Params) -> Result<Rows<'_>> {
         let Statement { prepared, columns } = statement.to_statement(self)?;
-        let params = bind(&params, prepared.params(), self.session.env())?;
+        let types = self.session.current_types(prepared.params())?;
+        let params = bind(&params, &types, self.session.env())?;
         let cursor = self.session.open_cursor(&prepared, params);
         let cursor = self.noted(cursor)?;
         let mut rows = Rows { connection: self, cursor, columns, block: None, next: 0, tag: None, is_over: false };

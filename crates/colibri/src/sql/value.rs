@@ -67,7 +67,7 @@ pub enum Value<'a> {
     Array(Vec<Value<'a>>),
 }
 
-/// A document's text.
+/// The text of a document, or of an enum's label.
 fn text_of(datum: &Datum, ty: Type) -> Value<'static> {
     let (env, context) = (Env::default(), cast::CastContext::Explicit);
     match cast::cast(datum, ty, Type::Text, colibri_sql::Modifier::NONE, context, &env) {
@@ -81,6 +81,7 @@ impl<'a> Value<'a> {
         match datum {
             Datum::Null => Self::Null,
             Datum::Bool(value) => Self::Bool(*value),
+            Datum::Int(_) if ty.is_enum() => text_of(datum, ty),
             Datum::Int(value) => Self::Int(*value),
             Datum::Float(value) if ty == Type::Float4 => Self::Real(*value as f32),
             Datum::Float(value) => Self::Float(*value),

@@ -104,7 +104,7 @@ fn put_bytes(kind: u8, bytes: &[u8], out: &mut Vec<u8>) {
 
 fn write_array(array: &Array, out: &mut Vec<u8>) {
     out.push(ARRAY);
-    out.extend_from_slice(&array.element().oid().to_le_bytes());
+    out.extend_from_slice(&array.element().code().to_le_bytes());
     put_length(array.dimensions().len(), out);
     for dimension in array.dimensions() {
         put_length(dimension.length, out);
@@ -127,7 +127,7 @@ fn write_row(row: &Row, out: &mut Vec<u8>) {
     put_length(row.values().len(), out);
     for (name, ty, value) in row.fields() {
         put_text(name, out);
-        out.extend_from_slice(&ty.ty.oid().to_le_bytes());
+        out.extend_from_slice(&ty.ty.code().to_le_bytes());
         out.extend_from_slice(&ty.modifier.0.to_le_bytes());
         write(value, out);
         pulse::note(1);
@@ -222,7 +222,7 @@ impl<'b> Bytes<'b> {
         let (mut fields, mut values) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for _ in 0..count {
             let name = self.text()?;
-            let ty = Type::from_oid(u32::from_le_bytes(self.take()?)).ok_or_else(damaged)?;
+            let ty = Type::from_code(u32::from_le_bytes(self.take()?)).ok_or_else(damaged)?;
             let modifier = Modifier(i32::from_le_bytes(self.take()?));
             fields.push((name, ColumnType { ty, modifier }));
             values.push(self.read()?);
@@ -232,7 +232,7 @@ impl<'b> Bytes<'b> {
     }
 
     fn array(&mut self) -> Result<Datum> {
-        let element = Type::from_oid(u32::from_le_bytes(self.take()?)).ok_or_else(damaged)?;
+        let element = Type::from_code(u32::from_le_bytes(self.take()?)).ok_or_else(damaged)?;
         let mut dimensions = Vec::new();
         let mut count = 1usize;
         for _ in 0..self.length()? {

@@ -126,7 +126,7 @@ impl Binder<'_> {
             args.extend(self.json_subscripts(target.subscripts, target.column.span)?);
             return Ok(self.call(".jsonb_assign", args, target.column.span)?.expr);
         }
-        let element = Expr::Const(Datum::Int(ty.element().unwrap_or(Type::Unknown).oid().into()));
+        let element = Expr::Const(Datum::Int(ty.element().unwrap_or(Type::Unknown).code().into()));
         let mut args = vec![whole, element, value];
         if target.is_slice() {
             let (missing, bounds) = self.bounds_of_slice(target.subscripts, target.column.span)?;

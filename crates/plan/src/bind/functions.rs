@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use colibri_catalog::Relation;
 use colibri_types::{
-    Category, ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, functions::Volatility, resolve,
+    Category, ColumnType, Datum, EnumType, Error, Result, SqlState, Type,
+    cast::CastContext,
+    functions::{ENUM_RANGE, Volatility, is_of_extension},
+    resolve,
 };
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -154,6 +157,7 @@ impl Binder<'_> {
                 let message = format!("schema \"{}\" does not exist", fold(schema));
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_SCHEMA, message)));
             }
+            [_, name] if is_of_extension(&fold(name)) => fold(name),
             _ => return Err(self.place(span, no_such_function(&function.name.to_string()))),
         };
         if let Some(over) = &function.over {
@@ -409,6 +413,60 @@ impl Binder<'_> {
         })
     }
 
+    /// The enum that all arguments of a function are of, cast to it.
+    fn enum_arguments(&mut self, name: &str, exprs: &[&ast::Expr], span: Span) -> Result<(EnumType, Vec<Expr>)> {
+        let mut bounds = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            bounds.push((self.expr(expr)?, expr.span()));
+        }
+        let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
+        let mut known = types.iter().copied().filter(|ty| *ty != Type::Unknown);
+        let Some(ty) = known.next() else {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+        };
+        match ty {
+            Type::Enum(of) if known.all(|other| other == ty) => {
+                let mut args = Vec::with_capacity(bounds.len());
+                for (bound, span) in bounds {
+                    args.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
+                }
+                Ok((of, args))
+            }
+            _ => {
+                let types: Vec<&str> = types.iter().map(|ty| ty.sql_name()).collect();
+                Err(self.place(span, no_such_function(&format!("{name}({})", types.join(", ")))))
+            }
+        }
+    }
+
+    /// `enum_first` and `enum_last`: they look at nothing but the type.
+    fn enum_end(&mut self, name: &str, expr: &ast::Expr, span: Span) -> Result<Bound> {
+        let (of, _) = self.enum_arguments(name, &[expr], span)?;
+        let labels = of.labels();
+        let label = if name == "enum_first" { labels.first() } else { labels.last() };
+        match label {
+            Some(label) => Ok(Bound::new(Expr::Const(Datum::Int(label.place)), Type::Enum(of))),
+            None => {
+                let message = format!("enum {} contains no values", of.sql_name());
+                Err(self.place(span, Error::new(SqlState("55000"), message)))
+            }
+        }
+    }
+
+    /// `enum_range(NULL::type)`, and that between two labels.
+    fn enum_range(&mut self, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
+        let (of, mut args) = self.enum_arguments("enum_range", exprs, span)?;
+        let places = of.labels().iter().map(|label| Datum::Int(label.place)).collect();
+        let all = Expr::Const(Datum::Array(Arc::new(colibri_types::Array::new(Type::Enum(of), places))));
+        let ty = Type::Enum(of).array_of();
+        if args.len() == 1 {
+            return Ok(Bound::new(all, ty));
+        }
+        args.insert(0, all);
+        Ok(Bound::new(Expr::Call { function: &ENUM_RANGE, args }, ty))
+    }
+
     /// `ARRAY(SELECT …)`
     fn array_of_query(&mut self, query: &ast::Query, span: Span) -> Result<Bound> {
         let (expr, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
@@ -595,6 +653,8 @@ impl Binder<'_> {
             }
             "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
             _ if json::is_record(name) => self.json_record(name, &args.exprs, span)?,
+            "enum_first" | "enum_last" if args.exprs.len() == 1 => self.enum_end(name, args.exprs[0], span)?,
+            "enum_range" if matches!(args.exprs.len(), 1 | 2) => self.enum_range(&args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty;
                 let oid = self.row_type_of(ty).map_or(ty.ty.oid(), |rows| rows.oid);

@@ -53,7 +53,7 @@ pub use functions::COMPATIBLE_FUNCTIONS;
 pub use logical::Query;
 pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use query::{index_column_name, sort_key_options};
-pub use types::bind_type;
+pub use types::{TypeNames, bind_type};
 pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
 
 /// Levels of queries and expressions inside each other, on the stack of any thread.
@@ -458,6 +458,9 @@ impl<'a> Binder<'a> {
         params: Vec<Option<Type>>,
     ) -> Self {
         let is_deep = crate::deep_stack::is_on_deep_stack();
+        // Clients name types as they were when they asked.
+        let newest = |ty: Type| types::current_type(catalog, ty).unwrap_or(ty);
+        let params = params.into_iter().map(|ty| ty.map(newest)).collect();
         Self {
             builtin,
             catalog,
@@ -592,7 +595,9 @@ impl<'a> Binder<'a> {
 
     /// A type by its name.
     pub fn type_named(&self, data_type: &ast::DataType) -> Result<colibri_types::ColumnType> {
-        types::bind_type_in(&self.env.database, data_type, |schema| self.catalog.schema(schema).is_some())
+        let names =
+            types::TypeNames { database: &self.env.database, catalog: self.catalog, search_path: self.search_path };
+        names.find(data_type)
     }
 
     /// The relation of the system that a name means, if it means no other one.

@@ -55,6 +55,7 @@ impl Binder<'_> {
         let mut written = colibri_syntax::parse_query(&without_table.to_string())?;
         let ((), meanings) = self.noting(|binder| binder.query(&written).map(drop))?;
         let _ = VisitMut::visit(&mut written, &mut Writer { meanings });
+        self.qualify_types(&mut written);
         let text = written.to_string();
         let again = self.query(&colibri_syntax::parse_query(&text)?)?;
         let columns =
@@ -71,6 +72,7 @@ impl Binder<'_> {
         let (bound, meanings) = self.noting(|binder| binder.default_expr(&text, column, ty))?;
         let mut written = colibri_syntax::parse_expr(&text)?;
         let _ = VisitMut::visit(&mut written, &mut Writer { meanings });
+        self.qualify_types(&mut written);
         Ok((bound, written.to_string()))
     }
 
@@ -309,6 +311,78 @@ impl VisitorMut for Writer {
 
 fn is_star(item: &ast::SelectItem) -> bool {
     matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
+}
+
+/// Calls something with each type in a tree that is named without being one of the grammar's own:
+/// with its schema, if that is said, and its name. It gives the names to write instead. Says whether
+/// any was written.
+pub fn rename_types(
+    tree: &mut impl VisitMut,
+    name: &mut impl FnMut(Option<&str>, &str) -> Option<(Option<CompactString>, CompactString)>,
+) -> bool {
+    let mut renamed = false;
+    _ = ast::visit_expressions_mut(tree, |expr| {
+        let data_type = match expr {
+            ast::Expr::Cast { data_type, .. } => Some(data_type),
+            ast::Expr::TypedString(typed) => Some(&mut typed.data_type),
+            _ => None,
+        };
+        if let Some(data_type) = data_type {
+            renamed |= rename_type(data_type, name);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    renamed
+}
+
+fn rename_type(
+    data_type: &mut ast::DataType,
+    name: &mut impl FnMut(Option<&str>, &str) -> Option<(Option<CompactString>, CompactString)>,
+) -> bool {
+    match data_type {
+        ast::DataType::Array(
+            ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::Qualified(element, _),
+        ) => rename_type(element, name),
+        ast::DataType::Custom(object, modifiers) if modifiers.is_empty() => {
+            let Ok((schema, named)) = super::qualified(object) else { return false };
+            let Some((schema, named)) = name(schema.as_deref(), &named) else { return false };
+            let parts = schema.iter().chain([&named]).map(|part| ident(part)).collect::<Vec<_>>();
+            *object = ast::ObjectName::from(parts);
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Binder<'_> {
+    /// Writes the schemas of types that users have defined into a tree that is to be stored, but
+    /// for the schema that stored texts look in.
+    pub fn qualify_types(&self, tree: &mut impl VisitMut) {
+        if self.catalog.types().next().is_none() {
+            return;
+        }
+        rename_types(tree, &mut |schema, name| {
+            let data_type = ast::DataType::Custom(ast::ObjectName::from(vec![ident(name)]), Vec::new());
+            if schema.is_some() || super::bind_type(&data_type).is_ok() {
+                return None;
+            }
+            let found = self.catalog.find_type(None, name, self.search_path)?;
+            (found.schema != SEARCH_PATH[0]).then(|| (Some(found.schema.clone()), name.into()))
+        });
+    }
+
+    /// Writes the schema that stored texts look in before the types of such a text that would not
+    /// be found without.
+    pub(super) fn find_stored_types(&self, tree: &mut impl VisitMut) {
+        if self.catalog.types().next().is_none() {
+            return;
+        }
+        rename_types(tree, &mut |schema, name| {
+            let is_missing = schema.is_none() && self.catalog.find_type(None, name, self.search_path).is_none();
+            let is_stored = is_missing && self.catalog.type_named(&SEARCH_PATH[0], name).is_some();
+            is_stored.then(|| (Some(SEARCH_PATH[0].clone()), name.into()))
+        });
+    }
 }
 
 /// Whether a stored default takes its numbers from a sequence.

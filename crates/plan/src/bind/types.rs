@@ -1,6 +1,8 @@
 //! Names of types.
 
+use colibri_catalog::Catalog;
 use colibri_types::{ColumnType, Error, Modifier, Result, SqlState, Type, interval::IntervalFields};
+use compact_str::CompactString;
 use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
 
 use super::fold;
@@ -152,51 +154,104 @@ pub fn bind_type(data_type: &DataType) -> Result<ColumnType> {
     }
 }
 
-/// The same, where the name of a type may begin with this database's.
+/// What names of types are looked up in, besides those that every database has.
+pub struct TypeNames<'a> {
+    /// The database's name.
+    pub database: &'a str,
+    /// The types that users have defined.
+    pub catalog: &'a Catalog,
+    /// Schemas, in the order in which they are looked through.
+    pub search_path: &'a [CompactString],
+}
+
+impl TypeNames<'_> {
+    /// The type that a name stands for; it may begin with this database's.
+    ///
+    /// # Errors
+    /// 0A000 for another database's, 3F000 for a schema that is not there, 42704 for a type.
+    pub fn find(&self, data_type: &DataType) -> Result<ColumnType> {
+        let mut element = data_type;
+        while let DataType::Array(
+            ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::Qualified(inner, _),
+        ) = element
+        {
+            element = inner;
+        }
+        let DataType::Custom(name, modifiers) = element else { return bind_type(data_type) };
+        let is_array = !std::ptr::eq(element, data_type);
+        let parts: Vec<_> = super::name_parts(name)?.into_iter().map(fold).collect();
+        let schema = match &parts[..] {
+            [name] => {
+                return bind_type(data_type).or_else(|error| {
+                    let found = self.user_type(None, name, is_array).filter(|_| modifiers.is_empty());
+                    found.ok_or(error)
+                });
+            }
+            [schema, _] => schema,
+            [named, schema, _] if *named == self.database => schema,
+            [_, _, _] => {
+                let message = format!("cross-database references are not implemented: {}", parts.join("."));
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            _ => {
+                let message = format!("improper qualified name (too many dotted names): {}", parts.join("."));
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
+        };
+        if !colibri_catalog::system_tables::is_system_schema(schema) && self.catalog.schema(schema).is_none() {
+            return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")));
+        }
+        if let (Some(name), []) = (parts.last(), &modifiers[..])
+            && let Some(found) = self.user_type(Some(schema), name, is_array)
+        {
+            return Ok(found);
+        }
+        if parts.len() == 2 {
+            return bind_type(data_type);
+        }
+        let mut within = data_type.clone();
+        let mut element = &mut within;
+        while let DataType::Array(
+            ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::Qualified(inner, _),
+        ) = element
+        {
+            element = inner;
+        }
+        if let DataType::Custom(name, _) = element {
+            name.0.remove(0);
+        }
+        bind_type(&within)
+    }
+
+    fn user_type(&self, schema: Option<&str>, name: &str, is_array: bool) -> Option<ColumnType> {
+        if let Some(found) = self.catalog.find_type(schema, name, self.search_path) {
+            return Some(if is_array { found.array_ty() } else { found.ty() }.into());
+        }
+        // An array by the name that the catalogue has for it.
+        let of_array = |ty: &&std::sync::Arc<colibri_catalog::UserType>| {
+            let in_sight = match schema {
+                Some(schema) => ty.schema == schema,
+                None => self.search_path.contains(&ty.schema),
+            };
+            in_sight && ty.array_name() == name
+        };
+        name.strip_prefix('_')?;
+        self.catalog.types().find(of_array).map(|ty| ty.array_ty().into())
+    }
+}
+
+/// A type of the catalogue at hand in the place of one that was found in an older one, or of which
+/// the number alone is known.
 ///
 /// # Errors
-/// 0A000 for another database's, 3F000 for a schema that is not there, which `knows` tells.
-pub fn bind_type_in(database: &str, data_type: &DataType, knows: impl Fn(&str) -> bool) -> Result<ColumnType> {
-    let mut element = data_type;
-    while let DataType::Array(
-        ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::Qualified(inner, _),
-    ) = element
-    {
-        element = inner;
+/// 42704 if there is none.
+pub fn current_type(catalog: &Catalog, ty: Type) -> Result<Type> {
+    match ty.enum_within() {
+        None => Ok(ty),
+        Some(_) => catalog
+            .type_numbered(ty.oid())
+            .ok_or_else(|| Error::new(SqlState::NO_SUCH_OBJECT, format!("type with OID {} does not exist", ty.oid()))),
     }
-    let DataType::Custom(name, _) = element else { return bind_type(data_type) };
-    let parts: Vec<_> = super::name_parts(name)?.into_iter().map(fold).collect();
-    let schema = match &parts[..] {
-        [_] => return bind_type(data_type),
-        [schema, _] => schema,
-        [named, schema, _] if *named == database => schema,
-        [_, _, _] => {
-            let message = format!("cross-database references are not implemented: {}", parts.join("."));
-            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        _ => {
-            let message = format!("improper qualified name (too many dotted names): {}", parts.join("."));
-            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-        }
-    };
-    if !colibri_catalog::system_tables::is_system_schema(schema) && !knows(schema) {
-        return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")));
-    }
-    if parts.len() == 2 {
-        return bind_type(data_type);
-    }
-    let mut within = data_type.clone();
-    let mut element = &mut within;
-    while let DataType::Array(
-        ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::Qualified(inner, _),
-    ) = element
-    {
-        element = inner;
-    }
-    if let DataType::Custom(name, _) = element {
-        name.0.remove(0);
-    }
-    bind_type(&within)
 }
 
 fn unknown(name: &str) -> Error {

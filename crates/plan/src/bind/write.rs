@@ -104,7 +104,8 @@ impl Binder<'_> {
 
     /// A column's default, as it is about to be stored.
     pub fn default_expr(&mut self, text: &str, column: &str, ty: colibri_types::ColumnType) -> Result<Expr> {
-        let parsed = colibri_syntax::parse_expr(text)?;
+        let mut parsed = colibri_syntax::parse_expr(text)?;
+        self.find_stored_types(&mut parsed);
         self.frame().scopes.push(Scope { no_calls: "DEFAULT expressions", ..Scope::default() });
         let bound = self.expr(&parsed);
         self.frame().scopes.pop();
@@ -136,7 +137,8 @@ impl Binder<'_> {
         place: &'static str,
         bind: impl FnOnce(&mut Self, &ast::Expr) -> Result<T>,
     ) -> Result<T> {
-        let parsed = colibri_syntax::parse_expr(text)?;
+        let mut parsed = colibri_syntax::parse_expr(text)?;
+        self.find_stored_types(&mut parsed);
         self.frame().scopes.push(Scope { no_calls: place, ..Scope::default() });
         self.scope_for_table(table, &table.name.clone(), false);
         let bound = bind(self, &parsed);

@@ -320,8 +320,8 @@ fn no_such_portal(name: &str) -> Error {
 }
 
 /// The type of a parameter that the client names; 0 leaves it to be found.
-fn type_of(oid: u32) -> Result<Option<Type>, Error> {
-    match Type::from_oid(oid) {
+fn type_of(oid: u32, session: &Session) -> Result<Option<Type>, Error> {
+    match Type::from_oid(oid).or_else(|| session.catalog().type_numbered(oid)) {
         _ if oid == 0 => Ok(None),
         Some(Type::Unknown | Type::Void) => Ok(None),
         Some(ty) => Ok(Some(ty)),
@@ -336,8 +336,9 @@ impl Client {
             // Whether this statement succeeds or fails.
             self.portals.unnamed_statement = None;
         }
-        let types = types.iter().map(|&oid| type_of(oid)).collect::<Result<Vec<_>, _>>()?;
-        let prepared = self.session().prepare(text, &types)?;
+        let session = self.session();
+        let types = types.iter().map(|&oid| type_of(oid, session)).collect::<Result<Vec<_>, _>>()?;
+        let prepared = session.prepare(text, &types)?;
         let statement = if prepared.is_copy() { Statement::Copy(text.into()) } else { Statement::Sql(prepared) };
         match statement {
             statement if name.is_empty() => self.portals.unnamed_statement = Some(statement),
@@ -390,6 +391,7 @@ impl Client {
         let param_formats = if types.is_empty() { Formats::All(Format::Text) } else { bind.formats.formats()? };
         let mut params = Vec::with_capacity(types.len());
         let mut param_bytes = 0;
+        let types = session.current_types(types)?;
         for (index, &ty) in types.iter().enumerate() {
             params.push(match bind.value()? {
                 None => Datum::Null,

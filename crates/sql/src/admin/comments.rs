@@ -23,6 +23,11 @@ impl Session {
                 self.expect_owner(schema.owner, "schema", &name)?;
                 (schema.id, 0)
             }
+            Kind::Type => {
+                let found = self.expect_user_type(&object.name)?;
+                (found.id, 0)
+            }
+            Kind::Extension => (self.expect_extension(&name)?, 0),
             Kind::Column | Kind::Constraint => self.part_of(object)?,
             Kind::Relation | Kind::Table | Kind::View | Kind::Index | Kind::Sequence => {
                 let relation = self.expect_relation(&object.name)?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog, Change, Relation, Schema, Sequence, Table, View,
+    Catalog, Change, Relation, Schema, Sequence, Table, UserType, View,
     cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties},
     cluster::{Privileges, RoleId},
 };
@@ -556,6 +556,8 @@ impl Session {
                 }
             })
             .collect();
+        let types = self.catalog().types().filter(|ty| ty.owner == role);
+        found.extend(types.map(|ty| format!("owner of type {}", ty.name)));
         found.sort();
         found
     }
@@ -592,6 +594,11 @@ impl Session {
         all.retain(|object| from.contains(&object.owner()));
         let all = self.with_own_sequences(all);
         self.give(&all, to)?;
+        let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
+        types.retain(|ty| from.contains(&ty.owner));
+        for ty in types {
+            self.give_type(&ty, to)?;
+        }
         // Databases have owners, too, not only the current one.
         let Some(cluster) = self.cluster() else { return Ok(()) };
         for database in cluster.databases().iter().filter(|database| from.contains(&database.owner)) {
@@ -621,6 +628,11 @@ impl Session {
         }
         for object in everything.iter().filter(|object| roles.contains(&object.owner())) {
             self.drop_one(object, cascade)?;
+        }
+        let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
+        types.retain(|ty| roles.contains(&ty.owner));
+        for ty in types {
+            self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade)?;
         }
         Ok(())
     }

@@ -112,6 +112,14 @@ impl Session {
             }
             Admin::AlterSequence { name, if_exists, options } => self.alter_sequence(name, *if_exists, options),
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
+            Admin::CreateEnum { name, labels } => self.create_enum(name, labels),
+            Admin::AlterType { name, change } => self.alter_user_type(name, change),
+            Admin::DropTypes { names, if_exists, cascade } => self.drop_types(names, *if_exists, *cascade),
+            Admin::CreateExtension { name, if_not_exists, schema, version, cascade: _ } => {
+                self.create_extension(name, *if_not_exists, schema.as_ref(), version.as_ref())
+            }
+            Admin::AlterExtension { name, change } => self.alter_extension(name, change),
+            Admin::DropExtensions { names, if_exists, cascade: _ } => self.drop_extensions(names, *if_exists),
         }
     }
 
@@ -124,7 +132,7 @@ impl Session {
     }
 
     /// A role's number.
-    fn actor(&self, actor: &RoleName) -> Result<RoleId> {
+    pub(crate) fn actor(&self, actor: &RoleName) -> Result<RoleId> {
         match actor {
             RoleName::Current => Ok(self.role()),
             RoleName::Session => Ok(self.session_role()),

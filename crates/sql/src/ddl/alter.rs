@@ -6,7 +6,7 @@ use std::sync::Arc;
 use colibri_catalog::{Change, Check, ForeignKey, Relation, Sequence, Table, store_error::InSql as _};
 use colibri_syntax::tree::IdentityChange;
 use colibri_txn::SpaceId;
-use colibri_types::{Error, Result, SqlState, cast::CastContext};
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::constraint::{column_constraint, has_constraint};
@@ -485,7 +485,7 @@ impl Session {
             .collect()
     }
 
-    fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, cascade: &mut Cascade) -> Result<()> {
+    pub(super) fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, cascade: &mut Cascade) -> Result<()> {
         let key_columns = match &table.primary_key {
             Some(key) if key.name == name => Some(key.columns.clone()),
             _ => table
@@ -561,7 +561,7 @@ impl Session {
         Ok(())
     }
 
-    fn drop_column(&mut self, id: &u32, name: &str, if_exists: bool, cascade: &mut Cascade) -> Result<()> {
+    pub(super) fn drop_column(&mut self, id: &u32, name: &str, if_exists: bool, cascade: &mut Cascade) -> Result<()> {
         let table = self.current(*id)?;
         let Some(place) = table.column(name) else {
             let error = no_such_column(&table, name);
@@ -664,6 +664,11 @@ impl Session {
         let mut changed = (*self.current(table.id)?).clone();
         let column = &mut changed.columns[place];
         column.dropped = true;
+        if column.ty.ty.enum_within().is_some() {
+            // Rows keep what they have of it, also when the enum is gone.
+            let is_array = column.ty.ty.is_array();
+            column.ty.ty = if is_array { Type::Int8.array_of() } else { Type::Int8 };
+        }
         column.name = compact_str::CompactString::default();
         column.not_null = false;
         column.default = None;
@@ -855,6 +860,11 @@ impl Session {
         changed.missing = None;
         if let Some(default) = changed.default.clone() {
             let name = changed.name.clone();
+            let casts = colibri_types::cast::cast_context(column.ty.ty, to.ty);
+            if casts.is_none_or(|weakest| weakest > CastContext::Assignment) {
+                let message = format!("default for column \"{name}\" cannot be cast automatically to type {}", to.ty);
+                return Err(Error::new(SqlState::TYPE_MISMATCH, message));
+            }
             self.with_binder("", |binder| binder.default_expr(&default, &name, to))?;
         }
         for check in &draft.table.checks {

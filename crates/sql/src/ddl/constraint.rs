@@ -110,7 +110,7 @@ impl Session {
             }
             TableConstraint::Check(check) => {
                 whole::check(check)?;
-                let text = check.expr.to_string();
+                let text = self.stored_text(&check.expr)?;
                 let columns = self.with_binder("", |binder| {
                     let bound = binder.check_expr(&text, &draft.table)?;
                     let mut columns = Vec::new();

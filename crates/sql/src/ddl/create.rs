@@ -41,6 +41,7 @@ impl Session {
             return Ok(tag.to_owned());
         }
         self.expect_free(&schema, &name)?;
+        self.expect_no_type(&schema, &name)?;
         if let Some(query) = &create.query {
             return self.create_table_as(create, schema, name, query);
         }
@@ -284,7 +285,7 @@ impl Session {
                         let of = format!("for column \"{}\" of table \"{}\"", column.name, draft.table.name);
                         return Err(Error::new(SqlState::SYNTAX_ERROR, format!("{both} specified {of}")));
                     }
-                    column.generated = Some(expr.to_string());
+                    column.generated = Some(self.stored_text(expr)?);
                 }
                 ColumnOption::Generated { .. } => return Err(Error::unsupported("such a generated column")),
                 ColumnOption::PrimaryKey(_)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Change, Relation, Sequence, Table, View,
+    Change, Relation, Sequence, Table, UserType, View,
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };
@@ -17,7 +17,7 @@ use super::{Session, no_such};
 use crate::bind::{self, fold, in_database, name_parts};
 use crate::session::Severity;
 
-fn depended_on(what: &str, details: &[String]) -> Error {
+pub(super) fn depended_on(what: &str, details: &[String]) -> Error {
     Error::new(SqlState::DEPENDENT_OBJECTS, format!("cannot drop {what} because other objects depend on it"))
         .detail(details.join("\n"))
         .hint("Use DROP ... CASCADE to drop the dependent objects too.")
@@ -562,6 +562,11 @@ impl Session {
             told.push((described, format!("schema {folded}")));
             told.extend(self.dependents(relation, &together));
         }
+        let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
+        types.retain(|ty| ty.schema == folded);
+        for ty in &types {
+            told.push((self.described_type(ty), format!("schema {folded}")));
+        }
         if !cascade.allowed && !told.is_empty() {
             let details: Vec<String> = told.iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
             return Err(depended_on(&format!("schema {folded}"), &details));
@@ -577,6 +582,9 @@ impl Session {
                 Relation::Sequence(sequence) => self.drop_sequence(sequence.id, quiet)?,
                 _ => {}
             }
+        }
+        for ty in types {
+            self.drop_type(&ty, quiet)?;
         }
         self.change(vec![Change::DropSchema(folded)])
     }

@@ -91,14 +91,14 @@ impl Session {
                 .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
             return Ok((place, name));
         }
-        let text = bare(expr).to_string();
+        let text = self.stored_text(bare(expr))?;
         let ty = self.with_binder("", |binder| Ok(binder.index_expr(&text, table)?.ty))?;
         let name = bind::index_column_name(expr);
         Ok((stands_for(table, text, ty, &name), name))
     }
 
     fn index_predicate(&self, table: &mut Table, condition: &ast::Expr) -> Result<usize> {
-        let text = bare(condition).to_string();
+        let text = self.stored_text(bare(condition))?;
         self.with_binder("", |binder| binder.index_predicate(&text, table))?;
         Ok(stands_for(table, text, Type::Bool.into(), ""))
     }

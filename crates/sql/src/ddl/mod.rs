@@ -11,10 +11,12 @@ mod alter;
 mod constraint;
 mod create;
 mod drop;
+mod extensions;
 mod identity;
 mod index;
 mod sequence;
 mod storage;
+mod user_types;
 mod view;
 mod whole;
 
@@ -206,10 +208,20 @@ impl Session {
         self.notice(Severity::Notice, SqlState("00000"), format!("{why}, skipping"));
     }
 
+    /// An expression as SQL that the catalogue keeps.
+    fn stored_text(&self, expr: &ast::Expr) -> Result<String> {
+        let mut expr = expr.clone();
+        self.with_binder("", |binder| {
+            binder.qualify_types(&mut expr);
+            Ok(())
+        })?;
+        Ok(expr.to_string())
+    }
+
     /// A type by its name.
     pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<ColumnType> {
-        let knows = |schema: &str| self.catalog().schema(schema).is_some();
-        crate::bind::types::bind_type_in(self.engine().name(), data_type, knows)
+        let (catalog, search_path) = (self.catalog(), self.search_path());
+        crate::bind::TypeNames { database: self.engine().name(), catalog, search_path }.find(data_type)
     }
 
     /// The table that a statement changes.

@@ -22,7 +22,10 @@ impl Session {
         let (schema, name) = self.new_name(&create.name)?;
         let existing = self.catalog().relation(&schema, &name).cloned();
         let old = match existing {
-            None => None,
+            None => {
+                self.expect_no_type(&schema, &name)?;
+                None
+            }
             Some(Relation::View(view)) if create.or_replace => {
                 self.expect_owner(view.owner, "view", &view.name)?;
                 Some(view)

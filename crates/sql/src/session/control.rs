@@ -398,6 +398,7 @@ impl Session {
         }
         let mut params = Vec::with_capacity(exprs.len());
         for (expr, &ty) in exprs.iter().zip(&prepared.params) {
+            let ty = crate::bind::types::current_type(&self.own.catalog, ty)?;
             let bound = self.with_binder("", |binder| {
                 let bound = binder.execute_parameter(expr)?;
                 let from = bound.ty.ty;

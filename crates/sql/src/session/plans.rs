@@ -5,6 +5,7 @@
 //! [`Recipe`], which they share (see [`recipes`](super::recipes)). So the plans of what many
 //! sessions run lie in the processor's caches once, and not once a session.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -672,6 +673,23 @@ impl Session {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
         Ok(Some(renewed))
+    }
+
+    /// The types of parameters as the newest catalogue has them: an enum may have got labels since
+    /// the statement was prepared.
+    ///
+    /// # Errors
+    /// 42704 if a type is gone.
+    pub fn current_types<'t>(&mut self, types: &'t [Type]) -> Result<Cow<'t, [Type]>> {
+        let has_enums = types.iter().any(|ty| ty.enum_within().is_some());
+        if !has_enums || self.state == TransactionState::Failed {
+            return Ok(Cow::Borrowed(types));
+        }
+        let preparing = self.begin_preparing()?;
+        let current = |&ty: &Type| crate::bind::types::current_type(&self.own.catalog, ty);
+        let current = types.iter().map(current).collect::<Result<Vec<_>>>();
+        self.end_preparing(preparing);
+        current.map(Cow::Owned)
     }
 
     /// Makes a plan for the values that a statement is run with.

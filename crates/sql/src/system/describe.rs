@@ -177,7 +177,10 @@ pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> St
     // The column has the length.
     let plain = match ty.ty {
         Type::Char => CompactString::const_new("bpchar"),
-        other => other.sql_name().into(),
+        other => match env.names().type_name(other.oid()) {
+            Some(name) if other.enum_within().is_some() => name.into(),
+            _ => other.sql_name().into(),
+        },
     };
     // A default that is shown in this form, dumped and loaded is shown in the same form again.
     let parsed = match parsed {

@@ -16,6 +16,7 @@
 //! | `activity` | sessions, locks, statistics, settings |
 //! | `standard` | `information_schema` |
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
+//! | `extensions` | extensions |
 //! | `names` | object numbers as names and back: `regclass` and its kin |
 //!
 //! Invariants: an object has the number that it has in the catalogue; system tables have
@@ -25,6 +26,7 @@
 
 mod activity;
 pub(crate) mod describe;
+pub(crate) mod extensions;
 pub(crate) mod functions;
 pub(crate) mod names;
 mod operators;
@@ -45,7 +47,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 8] = [
+const ALL_FILLS: [&[(&str, Fill)]; 9] = [
     relations::FILLS,
     types::FILLS,
     roles::FILLS,
@@ -54,6 +56,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 8] = [
     operators::FILLS,
     statistics::FILLS,
     zones::FILLS,
+    extensions::FILLS,
 ];
 
 /// All system tables.

@@ -104,9 +104,42 @@ impl Surroundings {
             }
             None => {
                 let known = Type::from_oid(number).map(Type::sql_name);
-                known.or_else(|| super::procedures::pseudo_type_numbered(number)).map(str::to_owned)
+                let known = known.or_else(|| super::procedures::pseudo_type_numbered(number)).map(str::to_owned);
+                known.or_else(|| self.user_type_name(number))
             }
         }
+    }
+
+    /// The name of a type that a user has defined, or of arrays of it.
+    fn user_type_name(&self, number: u32) -> Option<String> {
+        let ty = self.catalog.type_numbered(number)?;
+        let found = self.catalog.user_type(ty.enum_within()?.oid())?;
+        let name = if self.is_type_visible(found) {
+            quoted(&found.name)
+        } else {
+            format!("{}.{}", quoted(&found.schema), quoted(&found.name))
+        };
+        Some(if ty.is_array() { format!("{name}[]") } else { name })
+    }
+
+    /// Whether a type is found without its schema.
+    pub(crate) fn is_type_visible(&self, ty: &colibri_catalog::UserType) -> bool {
+        let is_hidden = Type::all().any(|known| known.inner_name() == ty.name);
+        !is_hidden && self.catalog.find_type(None, &ty.name, &self.search_path).is_some_and(|found| found.id == ty.id)
+    }
+
+    /// The type that a text names, as `format_type` writes it or in any other way that SQL knows.
+    fn type_named(&self, text: &str) -> Option<ColumnType> {
+        if text.len() > NAME_TEXT_BYTES_MAX {
+            return None;
+        }
+        let parsed = crate::statement::parse_type(text).ok()?;
+        let names = crate::bind::TypeNames {
+            database: self.engine.as_ref().map_or("", |engine| engine.name()),
+            catalog: &self.catalog,
+            search_path: &self.search_path,
+        };
+        names.find(&parsed).ok()
     }
 
     /// The type of a relation's rows, by the relation's name; with `_` in front that of arrays of
@@ -344,7 +377,7 @@ impl Surroundings {
             return Err(Error::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{text}\"")));
         }
         if let Some(row_type) = text.strip_suffix("[]")
-            && type_named(text).is_none()
+            && self.type_named(text).is_none()
         {
             return Ok(match self.type_meant(row_type)? {
                 Meaning::Number(number) => match super::types::relation_of(number) {
@@ -367,12 +400,15 @@ impl Surroundings {
                     }
                     _ => match self.row_type_number(parts)? {
                         Some(number) => Meaning::Number(number),
-                        None => self.nothing_in(parts),
+                        None => match self.type_named(text) {
+                            Some(ty) => Meaning::Number(ty.ty.oid()),
+                            None => self.nothing_in(parts),
+                        },
                     },
                 });
             }
         }
-        if let Some(ty) = type_named(text) {
+        if let Some(ty) = self.type_named(text) {
             return Ok(Meaning::Number(ty.ty.oid()));
         }
         if let Some(number) = super::procedures::pseudo_type_named(text.strip_prefix("pg_catalog.").unwrap_or(text)) {
@@ -497,14 +533,6 @@ fn split_arguments(text: &str) -> Option<Vec<&str>> {
     };
     let all: Vec<&str> = text.split(is_comma).map(letters::trim_name).collect();
     if all.iter().any(|argument| argument.is_empty()) { None } else { Some(all) }
-}
-
-/// The type that a text names, as `format_type` writes it or in any other way that SQL knows.
-pub(crate) fn type_named(text: &str) -> Option<ColumnType> {
-    if text.len() > NAME_TEXT_BYTES_MAX {
-        return None;
-    }
-    crate::statement::parse_type(text).ok().and_then(|parsed| crate::bind::bind_type(&parsed).ok())
 }
 
 /// A type with its modifier as SQL writes it.

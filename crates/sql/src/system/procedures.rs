@@ -105,6 +105,21 @@ pub(super) const RECORD: TypeFunctions = TypeFunctions {
     storage: "x",
 };
 
+/// Enums.
+pub(super) const ENUM: TypeFunctions = TypeFunctions {
+    input: 3506,
+    output: 3507,
+    receive: 3532,
+    send: 3533,
+    modifier_in: 0,
+    modifier_out: 0,
+    analyze: 0,
+    subscript: 0,
+    element: 0,
+    alignment: "i",
+    storage: "p",
+};
+
 static OF_TYPES: LazyLock<HashMap<u32, TypeFunctions>> = LazyLock::new(|| {
     let lines = include_str!("functions.txt").lines();
     lines.filter_map(type_functions).collect()

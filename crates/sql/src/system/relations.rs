@@ -40,6 +40,8 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 /// PostgreSQL's numbers of the tables that others refer to by number.
 pub(super) const PG_CLASS: u32 = 1259;
 pub(super) const PG_NAMESPACE: u32 = 2615;
+const PG_TYPE: u32 = 1247;
+const PG_EXTENSION: u32 = 3079;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
 
@@ -773,6 +775,10 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_CONSTRAINT
     } else if names.catalog.schemas().any(|schema| schema.id == object) {
         PG_NAMESPACE
+    } else if names.catalog.user_type(object).is_some() {
+        PG_TYPE
+    } else if names.catalog.extensions().any(|extension| extension.id == object) {
+        PG_EXTENSION
     } else if names.relation(object).is_none() {
         // A comment that was made before constraints had a number within their table.
         PG_CONSTRAINT
@@ -783,6 +789,9 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
 
 fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
+    if let Some(known) = super::extensions::available(super::extensions::PLPGSQL) {
+        rows.push([oid(super::extensions::PLPGSQL_NUMBER), oid(PG_EXTENSION), int(0), text(known.comment)])?;
+    }
     for ((object, part), comment) in names.catalog.comments() {
         rows.push([oid(object), oid(class_of(names, object, part)), int(part.max(0)), text(comment)])?;
     }

@@ -111,10 +111,17 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// The schema of a type that a user has defined.
+fn schema_of_type(env: &Env, ty: Type) -> Option<CompactString> {
+    let found = env.names().catalog.user_type(ty.enum_within()?.oid())?;
+    Some(found.schema.clone())
+}
+
 /// The name of a type in the standard's words.
 fn data_type(ty: Type) -> &'static str {
     match ty {
         Type::Array(_) | Type::Int2Vector | Type::OidVector => "ARRAY",
+        Type::Enum(_) => "USER-DEFINED",
         other => other.sql_name(),
     }
 }
@@ -208,7 +215,7 @@ impl Described<'_> {
             NULL,
             NULL,
             database(env),
-            text("pg_catalog"),
+            text(schema_of_type(env, ty).as_deref().unwrap_or("pg_catalog")),
             text(ty.inner_name()),
             NULL,
             NULL,

@@ -5,7 +5,7 @@ use colibri_catalog::{
     cluster::{BOOTSTRAP_ROLE, RoleId},
 };
 pub(crate) use colibri_types::row::row_type;
-use colibri_types::{Category, Env, Error, Result, Type, row::ROW_TYPES};
+use colibri_types::{Category, Datum, Env, Error, Result, Type, row::ROW_TYPES};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
@@ -14,6 +14,7 @@ use crate::surroundings::Names as _;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_type", types),
+    ("pg_enum", enum_labels),
     ("pg_proc", procedures::procedures),
     ("pg_aggregate", procedures::aggregates),
     ("pg_collation", collations),
@@ -42,6 +43,7 @@ fn category_letter(ty: Type) -> &'static str {
         Category::DateTime => "D",
         Category::TimeSpan => "T",
         Category::Array => "A",
+        Category::Enum => "E",
         Category::User => "U",
         Category::Pseudo => "P",
     }
@@ -142,7 +144,46 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
         }
         .push(rows)?;
     }
+    user_types(env, rows)?;
     row_types(env, rows)
+}
+
+/// The types that users have defined, and those of arrays of them.
+fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for ty in names.catalog.types() {
+        let row = TypeRow {
+            number: ty.id,
+            name: &ty.name,
+            namespace: names.schema_number(&ty.schema).unwrap_or_default(),
+            owner: ty.owner,
+            length: 4,
+            by_value: true,
+            kind: "e",
+            category: "E",
+            is_preferred: false,
+            relation: 0,
+            array: ty.array,
+            collation: 0,
+            has: &procedures::ENUM,
+        };
+        row.push(rows)?;
+        let (name, has) = (ty.array_name(), procedures::array_of(&procedures::ENUM, ty.id));
+        let (number, kind, category) = (ty.array, "b", "A");
+        TypeRow { number, name: &name, kind, category, length: -1, by_value: false, array: 0, has: &has, ..row }
+            .push(rows)?;
+    }
+    Ok(())
+}
+
+/// The labels of enums. Their order is a number that a float has, not the place that rows have.
+fn enum_labels(env: &Env, rows: &mut Rows) -> Result<()> {
+    for ty in env.names().catalog.types() {
+        for (at, label) in ty.labels().iter().enumerate() {
+            rows.push([oid(label.id), oid(ty.id), Datum::Float((at + 1) as f64), text(&label.text)])?;
+        }
+    }
+    Ok(())
 }
 
 /// Each table and view has a type of its rows, and one of arrays of them.
@@ -255,8 +296,14 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (10_088, "jsonb_ops", 4033, Type::Jsonb),
 ];
 
+/// The operator class of all enums.
+const ENUM_OPS: u32 = 10_069;
+
 /// The operator class that indexes order a type by.
 pub(super) fn operator_class(ty: Type) -> u32 {
+    if ty.is_enum() {
+        return ENUM_OPS;
+    }
     let ty = if ty == Type::Varchar { Type::Text } else { ty.base() };
     OPERATOR_CLASSES.iter().find(|class| class.3 == ty).map_or(0, |class| class.0)
 }
@@ -275,7 +322,18 @@ fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {
             oid(0),
         ])?;
     }
-    Ok(())
+    // Of the type `anyenum`.
+    rows.push([
+        oid(ENUM_OPS),
+        oid(BTREE),
+        text("enum_ops"),
+        oid(PG_CATALOG),
+        oid(BOOTSTRAP_ROLE),
+        oid(3522),
+        oid(3500),
+        flag(true),
+        oid(0),
+    ])
 }
 
 fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
@@ -294,7 +352,7 @@ fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
             rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;
         }
     }
-    Ok(())
+    rows.push([oid(3522), oid(BTREE), text("enum_ops"), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])
 }
 
 /// Languages: number, name, whether everybody may use it.

@@ -1,6 +1,6 @@
 //! Roles, databases, privileges, owners, comments, sequences and upkeep.
 
-use super::{Name, QualifiedName, SequenceOption, To};
+use super::{ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange};
 
 /// A statement about the cluster, about who may do what, or about upkeep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,18 @@ pub enum Admin {
     AlterSequence { name: QualifiedName, if_exists: bool, options: Vec<SequenceOption> },
     /// `ALTER {TABLE | VIEW | INDEX | SEQUENCE} name RENAME TO name`
     RenameRelation { object: Object, if_exists: bool, to: Name },
+    /// `CREATE TYPE name AS ENUM (…)`
+    CreateEnum { name: QualifiedName, labels: Vec<String> },
+    /// `ALTER TYPE name …`
+    AlterType { name: QualifiedName, change: TypeChange },
+    /// `DROP TYPE name, …`
+    DropTypes { names: Vec<QualifiedName>, if_exists: bool, cascade: bool },
+    /// `CREATE EXTENSION name …`
+    CreateExtension { name: Name, if_not_exists: bool, schema: Option<Name>, version: Option<Name>, cascade: bool },
+    /// `ALTER EXTENSION name …`
+    AlterExtension { name: Name, change: ExtensionChange },
+    /// `DROP EXTENSION name, …`
+    DropExtensions { names: Vec<Name>, if_exists: bool, cascade: bool },
 }
 
 /// Whom a statement means.
@@ -170,6 +182,10 @@ pub enum ObjectKind {
     Column,
     /// The last part of the name is the constraint's.
     Constraint,
+    /// A type.
+    Type,
+    /// An extension.
+    Extension,
 }
 
 /// An object by name.
@@ -284,6 +300,12 @@ impl Admin {
             Self::Lock { .. } => "LOCK TABLE",
             Self::CreateSequence { .. } => "CREATE SEQUENCE",
             Self::AlterSequence { .. } => "ALTER SEQUENCE",
+            Self::CreateEnum { .. } => "CREATE TYPE",
+            Self::AlterType { .. } => "ALTER TYPE",
+            Self::DropTypes { .. } => "DROP TYPE",
+            Self::CreateExtension { .. } => "CREATE EXTENSION",
+            Self::AlterExtension { .. } => "ALTER EXTENSION",
+            Self::DropExtensions { .. } => "DROP EXTENSION",
         }
     }
 }

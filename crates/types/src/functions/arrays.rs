@@ -340,6 +340,20 @@ fn shape(args: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(if bounds.is_empty() { Datum::Null } else { Datum::text(&bounds) })
 }
 
+/// `enum_range`: all labels of an enum, of which those between two others are asked for. NULL bounds
+/// nothing. No statement calls it by this name.
+pub static ENUM_RANGE: Function = f("enum_range_of", &[AnyArray, AnyElement, AnyElement], AnyArray, |a, _| {
+    let all = array(a[0])?;
+    let is_within = |value: &&Datum| {
+        let not_below = |bound: &Datum| bound.is_null() || operators::compare(value, bound).is_ge();
+        let not_above = |bound: &Datum| bound.is_null() || operators::compare(value, bound).is_le();
+        not_below(a[1]) && not_above(a[2])
+    };
+    let values = all.values().iter().filter(is_within).cloned().collect();
+    Ok(Datum::Array(Arc::new(Array::new(all.element(), values))))
+})
+.called_on_null();
+
 /// `a[1][2] = value`: the array, the number of the type of its values, the value, the subscripts.
 pub static WITH_VALUE: Function = f("[]=", &[AnyArray, Oid, AnyElement, Int4], AnyArray, |a, _| {
     let mut subscripts = Vec::with_capacity(a.len() - 3);
@@ -374,7 +388,7 @@ pub static WITH_SLICE: Function = f("[:]=", &[AnyArray, Oid, AnyArray, Int4, Int
 fn written<'a>(args: &[&'a Datum]) -> Result<Cow<'a, Array>> {
     match args[0] {
         Datum::Null => {
-            let element = u32::try_from(int(args[1])?).ok().and_then(Type::from_oid);
+            let element = u32::try_from(int(args[1])?).ok().and_then(Type::from_code);
             Ok(Cow::Owned(Array::new(element.unwrap_or(Type::Unknown), Vec::new())))
         }
         whole => array(whole).map(Cow::Borrowed),

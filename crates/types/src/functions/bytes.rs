@@ -35,7 +35,7 @@ fn joined(parts: &[&[u8]]) -> Result<Datum> {
 }
 
 /// The hash of a byte string.
-fn hashed<D: Digest>(bytes: &[u8]) -> Result<md5::digest::Output<D>> {
+pub(super) fn hashed<D: Digest>(bytes: &[u8]) -> Result<md5::digest::Output<D>> {
     let mut hash = D::new();
     for piece in pieces::of_bytes(bytes, Pace::Computed) {
         hash.update(piece?);

@@ -21,6 +21,7 @@ use crate::value::Datum;
 mod arithmetic;
 mod arrays;
 mod bytes;
+mod crypto;
 mod datetime;
 mod format;
 mod json;
@@ -36,7 +37,7 @@ mod session;
 mod spellings;
 mod strings;
 
-pub use arrays::{WITH_SLICE, WITH_VALUE};
+pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
@@ -138,11 +139,18 @@ impl Function {
     }
 }
 
+/// Whether PostgreSQL has a function in an extension, and so in whichever schema that is in.
+#[must_use]
+pub fn is_of_extension(name: &str) -> bool {
+    crypto::TABLE.iter().any(|function| function.name == name)
+}
+
 /// The functions that need nothing but values and an [`Env`].
 pub const TABLES: &[&[Function]] = &[
     arithmetic::TABLE,
     arrays::TABLE,
     bytes::TABLE,
+    crypto::TABLE,
     datetime::TABLE,
     format::TABLE,
     json::TABLE,

@@ -1,7 +1,6 @@
 //! What a session knows of itself, and what is different at each call.
 
 use super::{Function, f};
-use crate::error::{Error, SqlState};
 use crate::types::Type::{Float8, Name, Uuid};
 use crate::value::Datum;
 
@@ -16,8 +15,7 @@ pub(super) const TABLE: &[Function] = &[
     f("random", &[], Float8, |_, _| Ok(Datum::Float(fastrand::f64()))).volatile(),
     f("gen_random_uuid", &[], Uuid, |_, _| {
         let mut uuid = [0; 16];
-        getrandom::fill(&mut uuid)
-            .map_err(|error| Error::new(SqlState::INTERNAL, format!("could not generate random values: {error}")))?;
+        super::crypto::fill_random(&mut uuid)?;
         // Version 4, variant 1.
         uuid[6] = uuid[6] & 0x0f | 0x40;
         uuid[8] = uuid[8] & 0x3f | 0x80;

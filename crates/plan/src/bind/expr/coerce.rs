@@ -33,7 +33,7 @@ fn depends_on_session(text: &str, ty: Type) -> bool {
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,
         Type::Bool | Type::Bytea | Type::Uuid | Type::Interval => false,
-        Type::Json | Type::Jsonb | Type::JsonPath => false,
+        Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
         // Words (now, epoch) and zones may.
         Type::Date | Type::Time | Type::Timestamp => {
             !text.bytes().all(|byte| byte.is_ascii_digit() || b"-/:. ".contains(&byte))

@@ -63,6 +63,7 @@ impl Binder<'_> {
         // The blanks of character(n) are told by the length.
         let result = match (call.aggregate.result, name, first) {
             (Type::Char, "min" | "max", Some(first)) => first,
+            (Type::AnyElement, _, Some(first)) => first,
             (result, ..) => result.into(),
         };
         let mut place = |call: AggregateCall| {
@@ -200,7 +201,7 @@ impl Binder<'_> {
         }
         if super::json::AGGREGATES.contains(&name) {
             for ty in types {
-                typed.push(Expr::Const(Datum::Int(known(ty).oid().into())));
+                typed.push(Expr::Const(Datum::Int(known(ty).code().into())));
             }
         }
         let filter = match filter {

@@ -95,7 +95,16 @@ fn first_name(body: &ast::SetExpr) -> Option<CompactString> {
 
 /// What PostgreSQL calls a type inside, which is how a cast without another name is named.
 fn type_name(data_type: &ast::DataType) -> Option<CompactString> {
-    let ty = bind_type(data_type).ok()?.ty;
+    let Ok(ty) = bind_type(data_type).map(|bound| bound.ty) else {
+        // One that a user has defined.
+        return match data_type {
+            ast::DataType::Custom(name, _) => qualified(name).ok().map(|(_, name)| name),
+            ast::DataType::Array(
+                ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::Qualified(element, _),
+            ) => type_name(element),
+            _ => None,
+        };
+    };
     // The name of an array's type is one of its own.
     if let (Type::Array(_), ast::DataType::Custom(name, _)) = (ty, data_type) {
         return qualified(name).ok().map(|(_, name)| name);

@@ -52,7 +52,12 @@ fn type_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
             let found = names.relation(relation).filter(|_| names.columns_of(relation).is_some());
             found.map_or(Datum::Null, |found| Datum::Bool(names.is_visible(&found)))
         }
-        None => Type::from_oid(ty).map_or(Datum::Null, |_| Datum::Bool(true)),
+        None if Type::from_oid(ty).is_some() => Datum::Bool(true),
+        None => {
+            let found = names.catalog.type_numbered(ty).and_then(Type::enum_within);
+            let found = found.and_then(|of| names.catalog.user_type(of.oid()));
+            found.map_or(Datum::Null, |found| Datum::Bool(names.is_type_visible(found)))
+        }
     })
 }
 

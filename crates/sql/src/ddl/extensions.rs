@@ -1,0 +1,142 @@
+//! CREATE, ALTER and DROP EXTENSION.
+//!
+//! What an extension contains is there always: CREATE EXTENSION notes that somebody asked for it,
+//! so that `pg_extension` tells. One whose contents are not here is refused, as PostgreSQL refuses
+//! one that is not installed.
+
+use colibri_catalog::{
+    Catalog, Change, Extension, PUBLIC,
+    cluster::{ObjectKind, Privileges},
+};
+use colibri_syntax::tree::ExtensionChange;
+use colibri_types::{Error, Result, SqlState};
+use compact_str::CompactString;
+
+use super::Session;
+use crate::session::Severity;
+use crate::system::extensions::{self, Available};
+
+impl Session {
+    pub(crate) fn create_extension(
+        &mut self,
+        name: &CompactString,
+        if_not_exists: bool,
+        schema: Option<&CompactString>,
+        version: Option<&CompactString>,
+    ) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let is_there = |known: &str| known == name;
+        let has = |session: &Self| session.catalog().extensions().any(|known| is_there(&known.name));
+        if is_there(extensions::PLPGSQL) || has(self) {
+            if if_not_exists {
+                let message = format!("extension \"{name}\" already exists, skipping");
+                self.notice(Severity::Notice, SqlState::DUPLICATE_OBJECT, message);
+                return Ok(());
+            }
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, format!("extension \"{name}\" already exists")));
+        }
+        let available = extensions::available(name).ok_or_else(|| not_available(name))?;
+        expect_version(available, version)?;
+        let database = self.own_database_info();
+        if !self.authority().may(Privileges::CREATE, ObjectKind::Database, database.owner, database.acl.as_ref()) {
+            return Err(Error::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied to create extension \"{name}\""),
+            )
+            .hint("Must have CREATE privilege on current database to create this extension."));
+        }
+        let schema = match schema {
+            Some(schema) => self.expect_schema(schema)?,
+            None => {
+                let path = self.search_path().iter().find(|schema| self.catalog().schema(schema).is_some());
+                path.cloned().unwrap_or(CompactString::const_new(PUBLIC))
+            }
+        };
+        let id = self.new_id()?;
+        let version = available.version.into();
+        let extension = Extension { id, name: name.clone(), schema, version, owner: self.role() };
+        let comment = Change::Comment(id, 0, Some(available.comment.to_owned()));
+        self.change(vec![Change::PutExtension(extension), comment])
+    }
+
+    fn expect_schema(&self, schema: &CompactString) -> Result<CompactString> {
+        if self.catalog().schema(schema).is_some() || crate::system::is_system_schema(schema) {
+            return Ok(schema.clone());
+        }
+        Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")))
+    }
+
+    /// The number of an extension.
+    pub(crate) fn expect_extension(&self, name: &str) -> Result<u32> {
+        if name == extensions::PLPGSQL {
+            return Ok(extensions::PLPGSQL_NUMBER);
+        }
+        let found = self.catalog().extensions().find(|known| known.name == name).cloned();
+        let found = found.ok_or_else(|| no_such_extension(name))?;
+        self.expect_owner(found.owner, "extension", name)?;
+        Ok(found.id)
+    }
+
+    pub(crate) fn alter_extension(&mut self, name: &CompactString, change: &ExtensionChange) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let id = self.expect_extension(name)?;
+        match change {
+            ExtensionChange::Update(version) => {
+                let available = extensions::available(name).ok_or_else(|| not_available(name))?;
+                expect_version(available, version.as_ref())?;
+                let message = format!("version \"{}\" of extension \"{name}\" is already installed", available.version);
+                self.notice(Severity::Notice, SqlState("00000"), message);
+                Ok(())
+            }
+            ExtensionChange::SetSchema(schema) => {
+                let schema = self.expect_schema(schema)?;
+                let found = self.catalog().extensions().find(|known| known.id == id).cloned();
+                let Some(found) = found else {
+                    return Err(Error::unsupported(format_args!("another schema for the extension {name}")));
+                };
+                self.change(vec![Change::PutExtension(Extension { schema, ..(*found).clone() })])
+            }
+        }
+    }
+
+    pub(crate) fn drop_extensions(&mut self, names: &[CompactString], if_exists: bool) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let mut changes = Vec::new();
+        for name in names {
+            match self.expect_extension(name) {
+                Ok(extensions::PLPGSQL_NUMBER) => {
+                    let message = format!("cannot drop extension {name} because it is required by the database system");
+                    return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
+                }
+                Ok(id) => changes.push(Change::DropExtension(id)),
+                Err(error) if if_exists && error.state() == SqlState::NO_SUCH_OBJECT => {
+                    self.notice_missing("extension", name);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.change(changes)
+    }
+}
+
+fn no_such_extension(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("extension \"{name}\" does not exist"))
+}
+
+fn not_available(name: &str) -> Error {
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("extension \"{name}\" is not available"))
+        .detail("Colibri has no such extension.")
+        .hint("pg_available_extensions lists those that there are.")
+}
+
+fn expect_version(available: &Available, version: Option<&CompactString>) -> Result<()> {
+    match version {
+        Some(version) if *version != available.version => {
+            let name = available.name;
+            let message =
+                format!("extension \"{name}\" has no installation script nor update path for version \"{version}\"");
+            Err(Error::new(SqlState::BAD_PARAMETER, message))
+        }
+        _ => Ok(()),
+    }
+}
