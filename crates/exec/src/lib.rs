@@ -114,6 +114,7 @@ mod test_bed;
 #[cfg(test)]
 mod tests;
 mod update;
+mod window;
 mod with_queries;
 mod writing;
 
