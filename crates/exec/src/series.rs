@@ -1,5 +1,5 @@
-//! Rows out of nothing: VALUES, functions that give rows, system tables; and rows with such rows,
-//! or numbers, behind them.
+//! Rows out of nothing: VALUES, functions that give rows, system tables; and rows with such rows
+//! behind them.
 //!
 //! Invariants: a series whose start, stop or step is NULL is empty; one that would leave its type's
 //! range ends there.

@@ -16,6 +16,8 @@
 mod call;
 mod frame;
 mod place;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -72,12 +74,7 @@ struct WindowRun {
 }
 
 impl Window {
-    pub(super) fn new(
-        input: Run,
-        partition: &Arc<[usize]>,
-        order: &Arc<[SortKey]>,
-        calls: &Arc<[WindowCall]>,
-    ) -> Self {
+    pub(super) fn new(input: Run, partition: &Arc<[usize]>, order: &Arc<[SortKey]>, calls: &Arc<[WindowCall]>) -> Self {
         let (partition, order, calls) = (Arc::clone(partition), Arc::clone(order), Arc::clone(calls));
         let streams = calls.iter().all(call::looks_back_only);
         Self { by: WindowBy { partition, order, calls, streams }, run: WindowRun::new(input) }

@@ -24,8 +24,8 @@ use colibri_types::prefix::PatternKind;
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
-    Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyColumn, KeyPart,
-    KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, Exclude, FrameBound, FrameUnits, WindowCall, WindowFunction,
+    Access, AggregateCall, AssignedValue, ConflictAction, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
+    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, WindowCall, WindowFunction,
 };
 
 mod expression;

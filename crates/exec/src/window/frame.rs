@@ -54,7 +54,7 @@ enum Edge {
     At(Datum),
     /// Behind all values on that side.
     Beyond,
-    /// All values are on the right side of it.
+    /// All numbers are on the right side of it.
     Everything,
 }
 
@@ -110,12 +110,20 @@ impl Frame {
     }
 
     /// The frame of a row, those that are left out among them.
-    pub(super) fn bounds(&mut self, place: &mut Place, rows: &mut Rows, row: &[Datum], env: &Env) -> Result<Range<usize>> {
+    pub(super) fn bounds(
+        &mut self,
+        place: &mut Place,
+        rows: &mut Rows,
+        row: &[Datum],
+        env: &Env,
+    ) -> Result<Range<usize>> {
         let head = match (&self.start, self.units) {
             (Bound::Unbounded, _) => 0,
             (Bound::CurrentRow, FrameUnits::Rows) => place.at,
             (Bound::CurrentRow, _) => place.group_start,
-            (Bound::Offset { is_preceding, by, .. }, FrameUnits::Rows) => moved(place.at, *is_preceding, by).min(place.len),
+            (Bound::Offset { is_preceding, by, .. }, FrameUnits::Rows) => {
+                moved(place.at, *is_preceding, by).min(place.len)
+            }
             (Bound::Offset { is_preceding, by, .. }, FrameUnits::Groups) => {
                 let group = group_at(place.group, *is_preceding, by);
                 let mut head = self.head;
@@ -252,9 +260,7 @@ fn check_size(size: &Datum, units: FrameUnits, name: &str) -> Result<()> {
     };
     match units {
         _ if !is_negative => Ok(()),
-        FrameUnits::Range(_) => {
-            Err(Error::new(BAD_SIZE, "invalid preceding or following size in window function"))
-        }
+        FrameUnits::Range(_) => Err(Error::new(BAD_SIZE, "invalid preceding or following size in window function")),
         FrameUnits::Rows | FrameUnits::Groups => {
             Err(Error::new(BAD_SIZE, format!("frame {name} offset must not be negative")))
         }
@@ -316,7 +322,8 @@ fn edge(kind: RangeOffset, base: &Datum, by: &Datum, subtracts: bool, env: &Env)
 /// Whether a value is on the right side of an edge.
 fn is_within(kind: RangeOffset, value: &Datum, edge: &Edge, subtracts: bool, wants_less: bool) -> Result<bool> {
     let at = match edge {
-        Edge::Everything => return Ok(true),
+        // But for what is no number: that stands behind all others.
+        Edge::Everything => return Ok(!wants_less || !matches!(value, Datum::Float(value) if value.is_nan())),
         Edge::Beyond => return Ok(subtracts != wants_less),
         Edge::At(at) => at,
     };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use colibri_types::{Datum, Error, Result, pulse};
 
 use super::super::memory::SessionMemory;
-use super::super::spill::KeptRows;
 use super::super::row_bytes;
+use super::super::spill::KeptRows;
 
 /// Rows that are read from disk at once, and how many bytes of them at the most.
 const READ_ROWS_MAX: usize = 64;

@@ -249,7 +249,12 @@ impl Planner<'_> {
             let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
             let presorted = presorted(&planned.order[..keys.len()]);
             let rows = with_grouped_rows(planned.node, &planned.layout, select);
-            return Ok(different(listed(grouped(group, rows, &keys), query, select), query, select, (presorted, false)));
+            return Ok(different(
+                listed(grouped(group, rows, &keys), query, select),
+                query,
+                select,
+                (presorted, false),
+            ));
         }
         let presorted = presorted(&planned.order);
         // A LIMIT on different rows takes fewer than all.

@@ -78,12 +78,8 @@ pub(super) fn with_windows(node: Node, query: &Query, select: &Select, places: &
         }
         group.calls.iter().for_each(|(at, _)| places.push(*at));
         let calls = group.calls.into_iter().map(|(_, call)| call).collect();
-        node = Node::Window {
-            input: Box::new(node),
-            partition: group.partition.into(),
-            order: group.order.into(),
-            calls,
-        };
+        node =
+            Node::Window { input: Box::new(node), partition: group.partition.into(), order: group.order.into(), calls };
     }
     node
 }

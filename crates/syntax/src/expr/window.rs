@@ -101,7 +101,7 @@ impl Parser<'_> {
             _ => return Err(self.wrong()),
         };
         let mark = format!("{}{what}", crate::EXCLUDE_MARK);
-        Ok(Some(Expr::Identifier(ast::Ident::with_span(token.span(), mark))))
+        Ok(Some(Expr::Identifier(ast::Ident::with_quote_and_span('"', token.span(), mark))))
     }
 
     fn frame_bound(&mut self) -> Result<Bound> {

@@ -12,9 +12,7 @@ use crate::bind::logical::{Extra, Window};
 use crate::bind::query::sort_key_options;
 use crate::bind::{Binder, collation, fold, rewrite};
 use crate::expr::Expr;
-use crate::plan::{
-    Exclude, Frame, FrameBound, FrameUnits, RangeOffset, SortKey, WindowCall, WindowFunction,
-};
+use crate::plan::{Exclude, Frame, FrameBound, FrameUnits, RangeOffset, SortKey, WindowCall, WindowFunction};
 
 /// What is wrong with a window or a frame.
 const WINDOWING_ERROR: SqlState = SqlState("42P20");
@@ -67,8 +65,7 @@ impl Binder<'_> {
         let refusal = match (is_aggregate, WindowFunction::named(name)) {
             (false, None) => {
                 self.expect_function(name, &args, span)?;
-                let message =
-                    format!("OVER specified, but {name} is not a window function nor an aggregate function");
+                let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
                 return Err(self.place(span, Error::new(SqlState::WRONG_OBJECT_TYPE, message)));
             }
             _ if args.distinct => Some("DISTINCT is not implemented for window functions"),
@@ -82,7 +79,8 @@ impl Binder<'_> {
             return Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
         }
         let scope = self.scope();
-        let Some(extras) = scope.extras.take() else {
+        // Functions that give rows may stand there.
+        let Some(extras) = scope.extras.take().filter(|_| scope.no_calls != "VALUES") else {
             let message = match scope.in_window {
                 "" => format!("window functions are not allowed in {}", scope.no_calls),
                 why => why.to_owned(),
@@ -160,7 +158,9 @@ impl Binder<'_> {
         args: &Args<'_>,
         span: Span,
     ) -> Result<(Vec<Expr>, ColumnType)> {
-        use WindowFunction::{CumeDist, DenseRank, FirstValue, Lag, LastValue, Lead, NthValue, Ntile, PercentRank, Rank};
+        use WindowFunction::{
+            CumeDist, DenseRank, FirstValue, Lag, LastValue, Lead, NthValue, Ntile, PercentRank, Rank,
+        };
         let name = function.name();
         let mut bounds = Vec::with_capacity(args.exprs.len());
         for expr in &args.exprs {
@@ -187,8 +187,7 @@ impl Binder<'_> {
         if !(least..=most).contains(&types.len()) || !types.get(count_at).is_none_or(counts) {
             return Err(no_such(self));
         }
-        let values: Vec<Type> =
-            types.iter().enumerate().filter(|(at, _)| *at != count_at).map(|(_, &ty)| ty).collect();
+        let values: Vec<Type> = types.iter().enumerate().filter(|(at, _)| *at != count_at).map(|(_, &ty)| ty).collect();
         let value = match (function, &values[..]) {
             (FirstValue | LastValue | NthValue | Lag | Lead, [Type::Unknown]) => {
                 let message = "could not determine polymorphic type because input has type unknown";
@@ -373,8 +372,10 @@ impl Binder<'_> {
                 return Err(self.place(span, Error::new(WINDOWING_ERROR, message)));
             };
             let Some((kind, to)) = difference_of(key) else {
-                let message =
-                    format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}", key.sql_name());
+                let message = format!(
+                    "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}",
+                    key.sql_name()
+                );
                 return Err(self.place(offset.span(), Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
             };
             if !is_implicit(to) {
@@ -391,13 +392,14 @@ impl Binder<'_> {
             // A literal is read as a value of the key's type.
             if from == Type::Unknown && to != Type::Interval { key } else { to }
         } else {
-            if !is_implicit(Type::Int8) {
+            let context = cast::cast_context(from, Type::Int8);
+            if !matches!(context, Some(CastContext::Implicit | CastContext::Assignment)) {
                 let message = format!("argument of {clause} must be type bigint, not type {}", from.sql_name());
                 return Err(self.place(offset.span(), Error::new(SqlState::TYPE_MISMATCH, message)));
             }
             Type::Int8
         };
-        let expr = self.coerce(bound, to.into(), CastContext::Implicit, offset.span())?;
+        let expr = self.coerce(bound, to.into(), CastContext::Assignment, offset.span())?;
         Ok(if is_preceding { FrameBound::Preceding(expr) } else { FrameBound::Following(expr) })
     }
 }
