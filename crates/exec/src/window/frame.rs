@@ -216,11 +216,12 @@ impl Frame {
     /// The rows of a frame without those that are left out.
     pub(super) fn ranges(&self, frame: Range<usize>, place: &mut Place, rows: &mut Rows) -> Result<Ranges> {
         let at = place.at;
-        let left_out: SmallVec<[Range<usize>; 2]> = match self.exclude {
-            Exclude::NoOthers => SmallVec::new(),
-            Exclude::CurrentRow => SmallVec::from_iter([at..at + 1]),
-            Exclude::Group => SmallVec::from_iter([place.group_start..place.group_end(rows)?]),
-            Exclude::Ties => SmallVec::from_iter([place.group_start..at, at + 1..place.group_end(rows)?]),
+        let nothing = at..at;
+        let left_out = match self.exclude {
+            Exclude::NoOthers => [nothing.clone(), nothing],
+            Exclude::CurrentRow => [at..at + 1, nothing],
+            Exclude::Group => [place.group_start..place.group_end(rows)?, nothing],
+            Exclude::Ties => [place.group_start..at, at + 1..place.group_end(rows)?],
         };
         let mut ranges = Ranges::new();
         let mut from = frame.start;
