@@ -42,7 +42,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
+operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete);
 
 fn series_from(start: i64, stop: i64) -> Node {
@@ -88,6 +88,12 @@ fn adaptive_join(after: u64) -> Node {
         few: Box::new(few),
         many: Box::new(many),
     }
+}
+
+/// All rows are one partition.
+fn window(function: WindowFunction) -> Node {
+    let calls = [WindowCall { function, args: Vec::new(), filter: None, frame: Frame::default() }].into();
+    Node::Window { input: Box::new(series(ROWS)), partition: [].into(), order: [].into(), calls }
 }
 
 fn plus_one(value: Expr) -> Expr {
@@ -182,7 +188,8 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
         none(Node::System { table: system_table() }),
         // Each row as often as an empty series has rows.
         Node::Expand { input: boxed(series(ROWS)), calls: [(Series::Ints, vec![int(1), int(0)])].into() },
-        none(Node::RowNumber { input: boxed(series(ROWS)), partition: [].into() }),
+        none(window(WindowFunction::RowNumber)),
+        none(window(WindowFunction::CumeDist)),
         scan(birds, KeyRanges::default(), Some(birds_that_are_not())),
         none(Node::GroupScan(Arc::new(GroupScan {
             table: Arc::clone(birds),

@@ -251,7 +251,8 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Expand { input, calls } => {
             calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, once, seen)
         }
-        Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads(input, table, once, seen),
+        // It looks at columns.
+        Node::Window { input, .. } => reads(input, table, once, seen),
         Node::Scan(scan) => scan.table.id == table.id,
         Node::CountRange { table: counted, .. } => counted.id == table.id,
         Node::GroupScan(scan) => scan.table.id == table.id,

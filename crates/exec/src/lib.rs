@@ -20,6 +20,7 @@
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
+//! | `window` and its folder | functions over windows: frames, what functions give, rows of a partition |
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
 //! | `insert`, `update`, `delete`, `merge`, `writing`, `row_patch` | statements that write |
@@ -119,6 +120,7 @@ mod test_bed;
 #[cfg(test)]
 mod tests;
 mod update;
+mod window;
 mod with_queries;
 mod writing;
 

@@ -26,12 +26,13 @@ use super::parts::{PartsRun, takes_away};
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
 use super::scan::{CountRun, ScanOperator};
-use super::series::{ExpandRun, RowNumberRun, SeriesRun, SystemRun, ValuesRun};
+use super::series::{ExpandRun, SeriesRun, SystemRun, ValuesRun};
 use super::set_op::{DistinctRun, SetOpRun};
 use super::sort::Sort;
 use super::subquery::Memo;
 use super::switch::SwitchRun;
 use super::update::UpdateRun;
+use super::window::Window;
 use super::with_queries::SharedRun;
 use super::{datum_bytes, keyed, with_queries};
 use crate::expr::{Expr, Subquery, walk};
@@ -67,7 +68,6 @@ fn reads_unstoppably(node: &Node) -> bool {
         }
         Node::Sort { keys, .. } => keys.iter().any(|key| has_query(&key.expr)),
         Node::HashJoin { left_keys, right_keys, .. } => left_keys.iter().chain(right_keys.iter()).any(has_query),
-        Node::RowNumber { partition, .. } => partition.iter().any(has_query),
         _ => false,
     }
 }
@@ -100,7 +100,7 @@ impl Lowering {
             | Node::GroupScan(_)
             | Node::Working { .. } => without_input(number, node),
             Node::Expand { input, .. }
-            | Node::RowNumber { input, .. }
+            | Node::Window { input, .. }
             | Node::Filter { input, .. }
             | Node::Project { input, .. }
             | Node::Aggregate { input, .. }
@@ -243,7 +243,7 @@ fn without_input(number: usize, node: &Node) -> Run {
 fn over_one(number: usize, node: &Node, input: Run) -> Run {
     match node {
         Node::Expand { calls, .. } => Run::new(number, ExpandRun::new(input, calls)),
-        Node::RowNumber { partition, .. } => Run::new(number, RowNumberRun::new(input, partition)),
+        Node::Window { partition, order, calls, .. } => Run::new(number, Window::new(input, partition, order, calls)),
         Node::Filter { condition, .. } => Run::new(number, FilterRun::new(input, condition)),
         Node::Project { exprs, .. } => Run::new(number, ProjectRun::new(input, exprs)),
         Node::Aggregate { keys, calls, presorted, .. } => {

@@ -147,8 +147,8 @@ impl Search {
                 self.exprs(calls.iter().flat_map(|(_, args)| args), filled);
                 self.node(input, filled);
             }
-            Node::RowNumber { input, partition } => {
-                self.exprs(partition.iter(), filled);
+            Node::Window { input, calls, .. } => {
+                self.exprs(calls.iter().flat_map(|call| call.exprs()), filled);
                 self.node(input, filled);
             }
             Node::Scan(scan) => {

@@ -104,6 +104,11 @@ fn by_first() -> SortKey {
     SortKey { expr: Expr::Column(0), descending: false, nulls_first: false }
 }
 
+fn window(input: fn() -> Node, function: WindowFunction, partition: &[usize]) -> Node {
+    let calls = [WindowCall { function, args: Vec::new(), filter: None, frame: Frame::default() }].into();
+    Node::Window { input: boxed(input), partition: partition.into(), order: [by_first()].into(), calls }
+}
+
 /// Operators over one input.
 fn over_one(input: fn() -> Node) -> Vec<Node> {
     let count = || {
@@ -123,8 +128,9 @@ fn over_one(input: fn() -> Node) -> Vec<Node> {
         Node::Project { input: boxed(input), exprs: [Expr::Column(1), Expr::Arg(0), Expr::Column(0)].into() },
         Node::Expand { input: boxed(input), calls: series(Expr::Column(0)).into() },
         Node::Expand { input: boxed(input), calls: series(Expr::Arg(0)).into() },
-        Node::RowNumber { input: boxed(input), partition: [Expr::Column(0)].into() },
-        Node::RowNumber { input: boxed(input), partition: [].into() },
+        window(input, WindowFunction::RowNumber, &[]),
+        window(input, WindowFunction::CumeDist, &[0]),
+        window(input, WindowFunction::RowNumber, &[0]),
         Node::Aggregate { input: boxed(input), keys: [].into(), calls: [count()].into(), presorted: [].into() },
         Node::Aggregate {
             input: boxed(input),

@@ -1,5 +1,5 @@
-//! Rows out of nothing: VALUES, functions that give rows, system tables; and rows with such rows,
-//! or numbers, behind them.
+//! Rows out of nothing: VALUES, functions that give rows, system tables; and rows with such rows
+//! behind them.
 //!
 //! Invariants: a series whose start, stop or step is NULL is empty; one that would leave its type's
 //! range ends there.
@@ -428,65 +428,5 @@ impl Operator for ExpandRun {
                 }
             }
         }
-    }
-}
-
-/// `row_number()` at work.
-pub(super) struct RowNumberRun {
-    input: Run,
-    partition: Exprs,
-    rows: Batch,
-    /// What the last row is in the columns that numbers begin anew for.
-    last: Vec<Datum>,
-    number: i64,
-}
-
-impl RowNumberRun {
-    pub(super) fn new(input: Run, partition: &Exprs) -> Self {
-        Self { input, partition: Arc::clone(partition), rows: Batch::new(), last: Vec::new(), number: 0 }
-    }
-}
-
-impl Operator for RowNumberRun {
-    fn reset(&mut self) {
-        self.rows = std::mem::take(&mut self.rows).kept();
-        (self.last, self.number) = (Vec::new(), 0);
-        self.input.reset();
-    }
-
-    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
-        self.rows.reset(0);
-        (self.last, self.number) = (Vec::new(), 0);
-        self.input.rewind(ex);
-    }
-
-    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
-        self.input.give_back(ex);
-    }
-
-    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        self.rows.want(out.rows_max());
-        match self.input.step(ex, &mut self.rows)? {
-            Step::Rows => {}
-            other => return Ok(other),
-        }
-        let width = self.rows.width();
-        out.reset(width + 1);
-        let mut scope = ex.scope();
-        for index in 0..self.rows.rows() {
-            let row = self.rows.row(index);
-            let keys = arguments(&self.partition, &mut scope, row)?;
-            let same = |(a, b): (&Datum, &Datum)| match (a.is_null(), b.is_null()) {
-                (false, false) => operators::equal(a, b),
-                (a, b) => a == b,
-            };
-            let goes_on = self.number > 0 && keys.iter().zip(&self.last).all(same);
-            self.number = if goes_on { self.number + 1 } else { 1 };
-            self.last = keys;
-            let new = out.push();
-            new[..width].clone_from_slice(row);
-            new[width] = Datum::Int(self.number);
-        }
-        Ok(Step::Rows)
     }
 }

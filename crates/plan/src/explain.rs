@@ -24,8 +24,8 @@ use colibri_types::prefix::PatternKind;
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
-    Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyColumn, KeyPart,
-    KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey,
+    Access, AggregateCall, AssignedValue, ConflictAction, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
+    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, WindowCall, WindowFunction,
 };
 
 mod expression;
@@ -156,7 +156,7 @@ fn children(node: &Node) -> Vec<&Node> {
         | Node::Scan(_)
         | Node::CountRange { .. }
         | Node::GroupScan(_) => Vec::new(),
-        Node::Expand { input, .. } | Node::RowNumber { input, .. } => vec![&**input],
+        Node::Expand { input, .. } | Node::Window { input, .. } => vec![&**input],
         Node::Filter { input, .. }
         | Node::Project { input, .. }
         | Node::Aggregate { input, .. }
@@ -342,6 +342,46 @@ fn call_text(call: &AggregateCall, names: Names<'_>) -> String {
     text
 }
 
+/// A call over a window, without the window.
+fn window_text(call: &WindowCall, names: Names<'_>) -> String {
+    let mut text = format!("{}(", call.function.name());
+    if call.args.is_empty() && matches!(call.function, WindowFunction::Aggregate(_)) {
+        text.push('*');
+    }
+    text.push_str(&list_text(&call.args, names));
+    text.push(')');
+    if let Some(filter) = &call.filter {
+        let _ = write!(text, " FILTER (WHERE {})", expr_text(filter, names));
+    }
+    let bound = |bound: &FrameBound| match bound {
+        FrameBound::UnboundedPreceding => "UNBOUNDED PRECEDING".to_owned(),
+        FrameBound::Preceding(offset) => format!("{} PRECEDING", expr_text(offset, names)),
+        FrameBound::CurrentRow => "CURRENT ROW".to_owned(),
+        FrameBound::Following(offset) => format!("{} FOLLOWING", expr_text(offset, names)),
+        FrameBound::UnboundedFollowing => "UNBOUNDED FOLLOWING".to_owned(),
+    };
+    let frame = &call.frame;
+    let is_default = matches!(
+        (frame.units, &frame.start, &frame.end, frame.exclude),
+        (FrameUnits::Range(_), FrameBound::UnboundedPreceding, FrameBound::CurrentRow, Exclude::NoOthers)
+    );
+    if !is_default {
+        let units = match frame.units {
+            FrameUnits::Rows => "ROWS",
+            FrameUnits::Range(_) => "RANGE",
+            FrameUnits::Groups => "GROUPS",
+        };
+        let exclude = match frame.exclude {
+            Exclude::NoOthers => "",
+            Exclude::CurrentRow => " EXCLUDE CURRENT ROW",
+            Exclude::Group => " EXCLUDE GROUP",
+            Exclude::Ties => " EXCLUDE TIES",
+        };
+        let _ = write!(text, " {units} BETWEEN {} AND {}{exclude}", bound(&frame.start), bound(&frame.end));
+    }
+    text
+}
+
 impl Writer<'_> {
     fn note(&mut self, indent: usize, text: String) {
         self.parts.push(Part { indent, what: What::Note(text) });
@@ -361,9 +401,11 @@ impl Writer<'_> {
                 names.extend(calls.iter().map(|(series, _)| function_name(*series).to_owned()));
                 names
             }
-            Node::RowNumber { input, .. } => {
+            Node::Window { input, calls, .. } => {
                 let mut names = self.names(input, slots);
-                names.push("row_number".to_owned());
+                let of_calls = calls.iter().map(|call| window_text(call, Names { columns: &names, slots }));
+                let of_calls: Vec<String> = of_calls.collect();
+                names.extend(of_calls);
                 names
             }
             Node::Scan(scan) => {
@@ -504,12 +546,22 @@ impl Writer<'_> {
                 self.subqueries(args, place, &columns, slots);
                 self.node(input, slots, Place { indent: place.inside(), child: true });
             }
-            Node::RowNumber { input, partition } => {
+            Node::Window { input, partition, order, calls } => {
                 self.head(node, place, "WindowAgg");
                 let columns = self.names(input, slots);
+                let names = Names { columns: &columns, slots };
                 if !partition.is_empty() {
-                    let keys = list_text(partition, Names { columns: &columns, slots });
-                    self.property(place, "Partition Key", keys);
+                    let keys: Vec<String> =
+                        partition.iter().map(|&column| expr_text(&Expr::Column(column), names)).collect();
+                    self.property(place, "Partition Key", keys.join(", "));
+                }
+                if !order.is_empty() {
+                    let keys: Vec<String> = order.iter().map(|key| sort_key(key, names)).collect();
+                    self.property(place, "Order By", keys.join(", "));
+                }
+                if self.options.verbose {
+                    let calls: Vec<String> = calls.iter().map(|call| window_text(call, names)).collect();
+                    self.property(place, "Functions", calls.join(", "));
                 }
                 self.node(input, slots, Place { indent: place.inside(), child: true });
             }

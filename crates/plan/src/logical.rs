@@ -13,7 +13,7 @@ use colibri_types::ColumnType;
 use compact_str::CompactString;
 
 use crate::expr::Expr;
-use crate::plan::{AggregateCall, IfRowLocked, KeyColumn, RowLock, Series, SortKey};
+use crate::plan::{AggregateCall, IfRowLocked, KeyColumn, RowLock, Series, SortKey, WindowCall};
 
 mod collation;
 pub mod walk;
@@ -121,8 +121,16 @@ pub struct Select {
 pub enum Extra {
     /// A function that gives rows.
     Rows(Series, Vec<Expr>),
-    /// `row_number() OVER (PARTITION BY … ORDER BY …)`
-    RowNumber { partition: Vec<Expr>, order: Vec<SortKey> },
+    /// A call of a function OVER a window.
+    Window(Box<Window>),
+}
+
+/// A call OVER a window.
+#[derive(Debug, Clone)]
+pub struct Window {
+    pub call: WindowCall,
+    pub partition: Vec<Expr>,
+    pub order: Vec<SortKey>,
 }
 
 impl Extra {
@@ -130,8 +138,10 @@ impl Extra {
     pub fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Self::Rows(_, args) => args.iter_mut().collect(),
-            Self::RowNumber { partition, order } => {
-                partition.iter_mut().chain(order.iter_mut().map(|key| &mut key.expr)).collect()
+            Self::Window(window) => {
+                let Window { call, partition, order } = &mut **window;
+                let order = order.iter_mut().map(|key| &mut key.expr);
+                call.exprs_mut().chain(partition).chain(order).collect()
             }
         }
     }
@@ -140,7 +150,10 @@ impl Extra {
     pub fn exprs(&self) -> Vec<&Expr> {
         match self {
             Self::Rows(_, args) => args.iter().collect(),
-            Self::RowNumber { partition, order } => partition.iter().chain(order.iter().map(|key| &key.expr)).collect(),
+            Self::Window(window) => {
+                let order = window.order.iter().map(|key| &key.expr);
+                window.call.exprs().chain(&window.partition).chain(order).collect()
+            }
         }
     }
 }

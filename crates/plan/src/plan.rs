@@ -17,6 +17,9 @@ use crate::expr::Expr;
 use crate::expr::walk::for_each_column;
 
 mod walk;
+mod window;
+
+pub use window::{Exclude, Frame, FrameBound, FrameUnits, RangeOffset, WindowCall, WindowFunction};
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query
 /// inside an expression.
@@ -78,9 +81,10 @@ pub enum Node {
     /// Each row as often as functions in the SELECT list give rows, with what they give behind it:
     /// the first of each, the second, …, NULL for those that give no more.
     Expand { input: Box<Node>, calls: Arc<[(Series, Vec<Expr>)]> },
-    /// `row_number()`: each row with its number among those that are equal in `partition`, which
-    /// come side by side.
-    RowNumber { input: Box<Node>, partition: Exprs },
+    /// Each row with what functions give over windows behind it. Rows that are equal in `partition`
+    /// come side by side, those of a partition in the given order. Both are columns, and so is what
+    /// the calls look at, but for what is the same for all rows.
+    Window { input: Box<Node>, partition: Arc<[usize]>, order: Arc<[SortKey]>, calls: Arc<[WindowCall]> },
     /// A table.
     Scan(Arc<Scan>),
     /// The number of entries in a range of a table, one row with one column: nothing is visited.

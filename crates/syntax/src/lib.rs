@@ -100,6 +100,9 @@ pub const CONFLICT_EXPRESSION: char = '(';
 pub const CONFLICT_CONDITION: char = '?';
 /// What stands in front of an argument of a call that is an array of arguments.
 pub const VARIADIC_MARK: &str = "VARIADIC";
+/// What begins the last name in the list of a window's PARTITION BY that is none of its expressions:
+/// behind it stands what EXCLUDE leaves out of the frame (`current row`, `group`, `ties`).
+pub const EXCLUDE_MARK: &str = "\u{1}exclude ";
 /// What ROWS FROM is spelled as in the tree.
 pub const ROWS_FROM: &str = "rows from";
 /// What begins the text of an identity column's options, or of a change of one, in place of the

@@ -4,6 +4,8 @@
 //! run it. Sums of integers are kept in integers wide enough that no number of rows overflows them
 //! before the result does.
 
+mod moving;
+
 use std::cmp::Ordering;
 
 use crate::array::Array;
@@ -18,6 +20,8 @@ use crate::operators::compare;
 use crate::pieces::{self, Pace};
 use crate::types::Type;
 use crate::value::Datum;
+
+pub use moving::Moving;
 
 /// An aggregate function.
 #[derive(Debug, Clone, Copy)]

@@ -109,6 +109,12 @@ impl KeptRows {
         }
     }
 
+    /// A row that is in memory.
+    #[inline]
+    pub fn in_memory(&self, row: usize) -> Option<&[Datum]> {
+        (row < self.rows.len()).then(|| self.rows.row(row))
+    }
+
     /// Reads a row into `into`, which has its width. With `takes` nobody will read it again.
     pub fn read(&mut self, row: usize, into: &mut [Datum], takes: bool) -> Result<()> {
         match (row.checked_sub(self.rows.len()), &mut self.on_disk) {

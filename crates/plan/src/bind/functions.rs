@@ -2,6 +2,7 @@
 
 mod aggregates;
 pub(super) mod json;
+mod windows;
 
 use std::sync::Arc;
 
@@ -18,10 +19,9 @@ use sqlparser::tokenizer::Span;
 
 use super::collation;
 use super::expr::Bound;
-use super::query::sort_key_options;
 use super::{Binder, fold, logical, name_parts, rewrite, whole};
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
-use crate::plan::SortKey;
+use crate::plan::WindowFunction;
 
 type SessionFunctionEntry = (&'static str, &'static [Type], usize, Type, bool);
 
@@ -205,6 +205,10 @@ impl Binder<'_> {
                 true => format!("{name}(*) specified, but {name} is not an aggregate function"),
                 false => format!("{clause} specified, but {name} is not an aggregate function"),
             };
+            return Err(self.place(span, Error::new(SqlState::WRONG_OBJECT_TYPE, message)));
+        }
+        if WindowFunction::named(&name).is_some() {
+            let message = format!("window function {name} requires an OVER clause");
             return Err(self.place(span, Error::new(SqlState::WRONG_OBJECT_TYPE, message)));
         }
         let mut bounds = Vec::with_capacity(args.exprs.len());
@@ -488,7 +492,8 @@ impl Binder<'_> {
 
     fn extra(&mut self, extra: logical::Extra, ty: ColumnType, what: &str, span: Span) -> Result<Bound> {
         let no_scope = self.frames.last().is_none_or(|frame| frame.scopes.is_empty());
-        let place = if no_scope { "here" } else { self.scope().no_calls };
+        let (place, in_window) =
+            if no_scope { ("here", false) } else { (self.scope().no_calls, !self.scope().in_window.is_empty()) };
         match self.frames.last_mut().and_then(|frame| frame.scopes.last_mut()).and_then(|scope| scope.extras.as_mut()) {
             Some(extras) => {
                 // The same call twice gives its rows side by side.
@@ -500,7 +505,10 @@ impl Binder<'_> {
                 Ok(Bound::new(Expr::Extra(place), ty))
             }
             None => {
-                let message = format!("{what} are not allowed in {place}");
+                let message = match in_window {
+                    true => "window function calls cannot contain set-returning function calls".to_owned(),
+                    false => format!("{what} are not allowed in {place}"),
+                };
                 Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)))
             }
         }
@@ -521,53 +529,6 @@ impl Binder<'_> {
             Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .hint("You might be able to move the set-returning function into a LATERAL FROM item."),
         ))
-    }
-
-    /// `row_number() OVER (…)`
-    fn window(&mut self, name: &str, function: &ast::Function, over: &ast::WindowType, span: Span) -> Result<Bound> {
-        let ast::WindowType::WindowSpec(window) = over else {
-            return Err(self.place(span, Error::unsupported("a window with a name")));
-        };
-        let no_args = matches!(&function.args, ast::FunctionArguments::List(list) if list.args.is_empty());
-        let is_plain =
-            window.window_frame.is_none() && window.window_name.is_none() && function.within_group.is_empty();
-        if name != "row_number" || !no_args || !is_plain {
-            return Err(self.place(span, Error::unsupported(format_args!("{name} as a window function"))));
-        }
-        if self.frame().scopes.is_empty() {
-            return Err(self.place(span, Error::new(SqlState("42P20"), "window functions are not allowed here")));
-        }
-        if function.filter.is_some() {
-            let message = "FILTER is not implemented for non-aggregate window functions";
-            return Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
-        }
-        let extras = self.scope().extras.take();
-        if extras.is_none() {
-            let message = format!("window functions are not allowed in {}", self.scope().no_calls);
-            return Err(self.place(span, Error::new(SqlState("42P20"), message)));
-        }
-        let keys = self.window_keys(window);
-        self.scope().extras = extras;
-        let (partition, order) = keys?;
-        self.extra(logical::Extra::RowNumber { partition, order }, Type::Int8.into(), "window functions", span)
-    }
-
-    fn window_keys(&mut self, window: &ast::WindowSpec) -> Result<(Vec<Expr>, Vec<SortKey>)> {
-        let mut partition = Vec::with_capacity(window.partition_by.len());
-        for expr in &window.partition_by {
-            let bound = self.ordered_by(expr)?;
-            let ty = super::expr::known(bound.ty.ty);
-            partition.push(self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?);
-        }
-        let mut order = Vec::with_capacity(window.order_by.len());
-        for key in &window.order_by {
-            let bound = self.ordered_by(&key.expr)?;
-            let ty = super::expr::known(bound.ty.ty);
-            let expr = self.coerce(bound, ty.into(), CastContext::Implicit, key.expr.span())?;
-            let (descending, nulls_first) = sort_key_options(&key.options)?;
-            order.push(SortKey { expr, descending, nulls_first });
-        }
-        Ok((partition, order))
     }
 
     /// An expression that rows are put in order by.

@@ -217,6 +217,10 @@ struct Scope {
     no_calls: &'static str,
     /// Inside an aggregate's arguments.
     in_call: bool,
+    /// Inside a call over a window: why there may be no other one here. Empty outside.
+    in_window: &'static str,
+    /// The windows that WINDOW names.
+    windows: std::sync::Arc<[sqlparser::ast::NamedWindowDefinition]>,
     /// Columns that were named outside of aggregates, and where: for what is said of those that are
     /// not grouped by.
     references: Vec<(usize, Span)>,

@@ -10,17 +10,52 @@ pub use crate::expr::walk::{
     any, conjunction, conjuncts, depends_on_no_row, for_each_child, for_each_child_mut, for_each_column, is_pure,
     is_volatile, map_columns, queries_depend_on_no_row, same, substitute, substitute_slots, uses_row,
 };
-use crate::plan::{AggregateCall, SortKey};
+use crate::plan::{AggregateCall, FrameBound, SortKey, WindowCall, WindowFunction};
 
 pub fn has_aggregates(expr: &Expr) -> bool {
     any(expr, &|expr| matches!(expr, Expr::Aggregate(_)))
 }
 
-/// Whether two calls that give rows are the same.
+/// Whether two calls that give rows, or two of windows, are the same.
 pub(super) fn same_extra(a: &super::logical::Extra, b: &super::logical::Extra) -> bool {
-    use super::logical::Extra::Rows;
-    let (Rows(a, a_args), Rows(b, b_args)) = (a, b) else { return false };
-    a == b && a_args.len() == b_args.len() && a_args.iter().zip(b_args).all(|(a, b)| same(a, b))
+    use super::logical::Extra::{Rows, Window};
+    match (a, b) {
+        (Rows(a, a_args), Rows(b, b_args)) => a == b && same_list(a_args, b_args),
+        (Window(a), Window(b)) => {
+            same_window_call(&a.call, &b.call)
+                && same_list(&a.partition, &b.partition)
+                && same_order(&a.order, &b.order)
+                && !a.call.exprs().any(is_volatile)
+        }
+        _ => false,
+    }
+}
+
+fn same_list(a: &[Expr], b: &[Expr]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+}
+
+fn same_window_call(a: &WindowCall, b: &WindowCall) -> bool {
+    let same_function = match (a.function, b.function) {
+        (WindowFunction::Aggregate(a), WindowFunction::Aggregate(b)) => std::ptr::eq(a, b),
+        (a, b) => a.name() == b.name() && !matches!(b, WindowFunction::Aggregate(_)),
+    };
+    let same_bound = |a: &FrameBound, b: &FrameBound| match (a.offset(), b.offset()) {
+        (Some(offset), Some(other)) => std::mem::discriminant(a) == std::mem::discriminant(b) && same(offset, other),
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    };
+    let same_filter = match (&a.filter, &b.filter) {
+        (None, None) => true,
+        (Some(a), Some(b)) => same(a, b),
+        _ => false,
+    };
+    same_function
+        && same_list(&a.args, &b.args)
+        && same_filter
+        && a.frame.units == b.frame.units
+        && a.frame.exclude == b.frame.exclude
+        && same_bound(&a.frame.start, &b.frame.start)
+        && same_bound(&a.frame.end, &b.frame.end)
 }
 
 /// The places of what a SELECT list gives rows of, or computes of several, in an expression.
@@ -49,7 +84,7 @@ pub(crate) fn aggregates_in(expr: &Expr) -> Vec<usize> {
     places
 }
 
-fn same_order(a: &[SortKey], b: &[SortKey]) -> bool {
+pub(crate) fn same_order(a: &[SortKey], b: &[SortKey]) -> bool {
     a.len() == b.len()
         && a.iter()
             .zip(b)

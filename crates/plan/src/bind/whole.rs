@@ -115,7 +115,7 @@ pub(super) fn select(select: &ast::Select) -> Result<()> {
         distribute_by,
         sort_by,
         having: _,
-        named_window,
+        named_window: _,
         qualify,
         window_before_qualify: _,
         value_table_mode,
@@ -135,7 +135,7 @@ pub(super) fn select(select: &ast::Select) -> Result<()> {
         (value_table_mode.is_some(), "SELECT AS"),
         (*flavor != ast::SelectFlavor::Standard, "FROM before SELECT"),
     ])?;
-    refuse(&[(into.is_some(), "SELECT INTO here"), (!named_window.is_empty(), "WINDOW")])?;
+    refuse(&[(into.is_some(), "SELECT INTO here")])?;
     from.iter().try_for_each(table_with_joins)
 }
 

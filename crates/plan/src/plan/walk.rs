@@ -15,7 +15,10 @@ impl Node {
             Self::Values { rows } => rows.iter().flatten().for_each(visit),
             Self::Series { args, .. } => args.iter().for_each(visit),
             Self::Expand { calls, .. } => calls.iter().flat_map(|(_, args)| args).for_each(visit),
-            Self::RowNumber { partition, .. } => partition.iter().for_each(visit),
+            Self::Window { order, calls, .. } => {
+                order.iter().for_each(|key| visit(&key.expr));
+                calls.iter().flat_map(|call| call.exprs()).for_each(visit);
+            }
             Self::Scan(scan) => {
                 scan.access.ranges().for_each(|ranges| ranges.for_each_value(visit));
                 scan.filter.iter().for_each(visit);
@@ -83,7 +86,7 @@ impl Node {
             | Self::Working { .. }
             | Self::Rest { .. } => {}
             Self::Expand { input, .. }
-            | Self::RowNumber { input, .. }
+            | Self::Window { input, .. }
             | Self::Filter { input, .. }
             | Self::Project { input, .. }
             | Self::Aggregate { input, .. }

@@ -204,7 +204,7 @@ impl Planner<'_> {
             | Node::Distinct { input, .. }
             | Node::Project { input, .. }
             | Node::Expand { input, .. }
-            | Node::RowNumber { input, .. }
+            | Node::Window { input, .. }
             | Node::LockRows { input, .. } => self.work(input),
             Node::Insert(_) | Node::Update(_) | Node::Delete(_) | Node::Merge(_) => (1.0, 1.0),
             Node::Parts { main, .. } => self.work(main),

@@ -19,7 +19,7 @@ use super::{Layout, Planned, Planner, Rewrites};
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::{From, Join, Relation, Source};
-use crate::plan::{JoinKind, Node, Series};
+use crate::plan::{Frame, JoinKind, Node, Series, WindowCall, WindowFunction};
 
 impl Planner<'_> {
     /// Columns that functions and LATERAL queries in a part of FROM take from outside of it, and
@@ -110,7 +110,12 @@ impl Planner<'_> {
         }
         let one = Node::Values { rows: [Vec::new()].into() };
         let node = Node::Expand { input: Box::new(one), calls: list.into() };
-        Ok(if numbered { Node::RowNumber { input: Box::new(node), partition: [].into() } } else { node })
+        if !numbered {
+            return Ok(node);
+        }
+        let (function, frame) = (WindowFunction::RowNumber, Frame::default());
+        let calls = [WindowCall { function, args: Vec::new(), filter: None, frame }].into();
+        Ok(Node::Window { input: Box::new(node), partition: [].into(), order: [].into(), calls })
     }
 }
 

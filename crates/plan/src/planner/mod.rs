@@ -37,6 +37,7 @@ mod relation;
 mod rules;
 mod set_ops;
 mod values_first;
+mod windows;
 mod write;
 
 use std::cell::{Cell, RefCell};

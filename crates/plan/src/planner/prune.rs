@@ -224,7 +224,7 @@ fn optional_columns(from: &From, relations: &[Relation]) -> Vec<std::ops::Range<
 fn gives_rows(expr: &Expr, extras: &[Extra]) -> bool {
     rewrite::extras_in(expr).into_iter().any(|at| match &extras[at] {
         Extra::Rows(..) => true,
-        extra @ Extra::RowNumber { .. } => {
+        extra @ Extra::Window(_) => {
             extra.exprs().into_iter().any(|inside| varies(inside) || gives_rows(inside, extras))
         }
     })

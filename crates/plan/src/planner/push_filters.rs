@@ -450,7 +450,7 @@ fn push_into_select(select: &mut Select, condition: &Expr) -> bool {
 /// have the same in a column.
 fn tells_apart(select: &Select, column: usize, given: &Expr) -> bool {
     let by_windows = select.extras.iter().all(|extra| match extra {
-        Extra::RowNumber { partition, .. } => partition.iter().any(|by| rewrite::same(by, given)),
+        Extra::Window(window) => window.partition.iter().any(|by| rewrite::same(by, given)),
         Extra::Rows(..) => true,
     });
     let by_distinct = match &select.distinct {

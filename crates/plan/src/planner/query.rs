@@ -7,6 +7,7 @@ use super::access::{Path, Wanted};
 use super::cost::is_query_per_row;
 use super::joins::{Tables, add_needed};
 use super::order::{EqualColumns, Order, is_presorted, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
+use super::windows::with_windows;
 use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
 use crate::bind::CursorRows;
 use crate::bind::rewrite;
@@ -225,7 +226,7 @@ impl Planner<'_> {
                 Some(group) => grouped(group, with_grouped_rows(one, &Layout::default(), select), &[]),
                 None => one,
             };
-            return Ok(different(listed(node, select), query, select, (0, false)));
+            return Ok(different(listed(node, query, select), query, select, (0, false)));
         };
         let rewrites = self.sizes.rewrites();
         let equal = EqualColumns::of(select);
@@ -237,7 +238,7 @@ impl Planner<'_> {
         if let Some(group) = &select.group {
             let one_row = self.shortcut(select, group).map(|node| (node, Vec::new()));
             if let Some((node, order)) = one_row.or_else(|| self.groups_from_key(select, group)) {
-                let node = listed(filtered(node, having(group)), select);
+                let node = listed(filtered(node, having(group)), query, select);
                 return Ok(different(node, query, select, (presorted(&order), false)));
             }
         }
@@ -258,13 +259,18 @@ impl Planner<'_> {
             let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
             let presorted = presorted(&planned.order[..keys.len()]);
             let rows = with_grouped_rows(planned.node, &planned.layout, select);
-            return Ok(different(listed(grouped(group, rows, &keys), select), query, select, (presorted, false)));
+            return Ok(different(
+                listed(grouped(group, rows, &keys), query, select),
+                query,
+                select,
+                (presorted, false),
+            ));
         }
         let presorted = presorted(&planned.order);
         // A LIMIT on different rows takes fewer than all.
         let ends_early =
             is_presorted(query, select, presorted, sizes) && limit.is_some_and(|limit| limit < planned.rows);
-        let (node, mut exprs) = with_extras(planned.node, select, Places::of_rows(&planned.layout));
+        let (node, mut exprs) = with_extras(planned.node, query, select, Places::of_rows(&planned.layout));
         let planned = Planned { node, ..planned };
         exprs.extend(locked.iter().map(|&place| planned.layout.bind(Expr::Column(place))));
         let same = select.extras.is_empty()
@@ -386,7 +392,7 @@ impl Planner<'_> {
 }
 
 /// Where an operator's row has what the expressions of a SELECT look at.
-struct Places {
+pub(super) struct Places {
     /// Columns of the wide row; `None` if the row is a group's, whose keys are in their places.
     columns: Option<Layout>,
     /// Where what the aggregates give begins.
@@ -411,19 +417,29 @@ impl Places {
     }
 
     /// Notes that the next column of the row is that of an extra.
-    fn push(&mut self, extra: usize) {
+    pub(super) fn push(&mut self, extra: usize) {
         self.extras.push((extra, self.width));
         self.width += 1;
     }
 
+    /// How many columns the row has.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Notes that columns come behind those of the row.
+    pub(super) fn widen(&mut self, columns: usize) {
+        self.width += columns;
+    }
+
     /// An expression of the SELECT as one over the operator's row.
-    fn bind(&self, expr: &Expr) -> Expr {
+    pub(super) fn bind(&self, expr: &Expr) -> Expr {
         let mut expr = expr.clone();
         self.bind_in_place(&mut expr);
         expr
     }
 
-    fn bind_in_place(&self, expr: &mut Expr) {
+    pub(super) fn bind_in_place(&self, expr: &mut Expr) {
         match expr {
             Expr::Column(column) => {
                 if let Some(columns) = &self.columns {
@@ -439,7 +455,7 @@ impl Places {
         }
     }
 
-    fn bind_keys(&self, keys: &[SortKey]) -> Vec<SortKey> {
+    pub(super) fn bind_keys(&self, keys: &[SortKey]) -> Vec<SortKey> {
         keys.iter().map(|key| SortKey { expr: self.bind(&key.expr), ..key.clone() }).collect()
     }
 }
@@ -467,14 +483,14 @@ fn having(group: &Group) -> Vec<Expr> {
 }
 
 /// The SELECT list over groups, or over the only row where there is no FROM.
-fn listed(node: Node, select: &Select) -> Node {
-    let (node, exprs) = with_extras(node, select, Places::of_select(select));
+fn listed(node: Node, query: &Query, select: &Select) -> Node {
+    let (node, exprs) = with_extras(node, query, select, Places::of_select(select));
     Node::Project { input: Box::new(node), exprs: exprs.into() }
 }
 
 /// What the SELECT list has of several rows, as columns behind a node's: the node, and the list's
 /// expressions over its row.
-fn with_extras(node: Node, select: &Select, mut places: Places) -> (Node, Vec<Expr>) {
+fn with_extras(node: Node, query: &Query, select: &Select, mut places: Places) -> (Node, Vec<Expr>) {
     // Those that the list asks for, and those that these are called on.
     let mut used: Vec<usize> = Vec::new();
     let mut asked: Vec<usize> = select.output.iter().flat_map(rewrite::extras_in).collect();
@@ -485,20 +501,8 @@ fn with_extras(node: Node, select: &Select, mut places: Places) -> (Node, Vec<Ex
         }
     }
     used.sort_unstable();
-    let mut node = node;
     // Windows are computed first.
-    for &at in &used {
-        let Extra::RowNumber { partition, order } = &select.extras[at] else { continue };
-        let partition: Vec<Expr> = partition.iter().map(|expr| places.bind(expr)).collect();
-        let together = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
-        let mut keys: Vec<SortKey> = partition.iter().map(together).collect();
-        keys.extend(places.bind_keys(order));
-        if !keys.is_empty() {
-            node = Node::Sort { input: Box::new(node), keys: keys.into(), top: None, presorted: 0 };
-        }
-        node = Node::RowNumber { input: Box::new(node), partition: partition.into() };
-        places.push(at);
-    }
+    let node = with_windows(node, query, select, &mut places, &used);
     let rows = used.iter().map(|&at| (at, &select.extras[at])).filter(|(_, extra)| matches!(extra, Extra::Rows(..)));
     let node = expanded(node, &mut places, rows.collect());
     let exprs = select.output.iter().map(|expr| places.bind(expr)).collect();
@@ -585,8 +589,9 @@ fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>
 /// they come in the order of, if all rows come in that of so many. With `ends_early` equal rows are
 /// put side by side, so that a LIMIT ends it.
 fn different(node: Node, query: &Query, select: &Select, (presorted, ends_early): (usize, bool)) -> (Node, usize) {
-    let is_mixed = select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
-    let presorted = if is_mixed { 0 } else { presorted };
+    let has_windows = select.extras.iter().any(|extra| matches!(extra, Extra::Window(_)));
+    let presorted = if has_windows { super::windows::presorted(query, &node) } else { presorted };
+    let ends_early = ends_early && !has_windows;
     match select.distinct {
         Distinct::All(columns) if ends_early && presorted > 0 => {
             (different_in_order(node, query, columns, presorted), query.order.len())

@@ -98,7 +98,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand RowNumber Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
+operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
@@ -110,7 +110,7 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
             [&**outer, few, many].into_iter().for_each(|node| operators_of(node, found));
         }
         Node::Expand { input, .. }
-        | Node::RowNumber { input, .. }
+        | Node::Window { input, .. }
         | Node::Filter { input, .. }
         | Node::Project { input, .. }
         | Node::Aggregate { input, .. }

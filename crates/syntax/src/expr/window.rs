@@ -1,7 +1,7 @@
 //! Windows: OVER, WINDOW and frames.
 
 use colibri_types::{Error, Result, SqlState};
-use sqlparser::ast::{self, WindowFrameBound as Bound, WindowFrameUnits as Units};
+use sqlparser::ast::{self, Expr, WindowFrameBound as Bound, WindowFrameUnits as Units};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
@@ -36,7 +36,7 @@ impl Parser<'_> {
             Kind::Key(K::Partition | K::Order | K::Range | K::Rows | K::Groups) | Kind::RightParen
         );
         let window_name = if begins { None } else { Some(self.name()?) };
-        let partition_by = match self.eat_all(&[K::Partition, K::By]) {
+        let mut partition_by = match self.eat_all(&[K::Partition, K::By]) {
             true => self.list(Self::expr)?,
             false => Vec::new(),
         };
@@ -50,7 +50,9 @@ impl Parser<'_> {
         let window_frame = match units {
             Some(units) => {
                 self.next();
-                Some(self.frame(units)?)
+                let frame = self.frame(units)?;
+                partition_by.extend(self.exclusion()?);
+                Some(frame)
             }
             None => None,
         };
@@ -70,22 +72,36 @@ impl Parser<'_> {
         if let Some(what) = wrong_frame(&start_bound, end_bound.as_ref()) {
             return Err(self.error_at(at, Error::new(SqlState("42P20"), what)));
         }
-        let token = self.peek();
-        if self.eat(K::Exclude) {
-            match self.kind() {
-                Kind::Key(K::No) => self.expect_all(&[K::No, K::Others])?,
-                Kind::Key(K::Current) => {
-                    self.expect_all(&[K::Current, K::Row])?;
-                    self.not_supported(token, "EXCLUDE in a window");
-                }
-                Kind::Key(K::Group | K::Ties) => {
-                    self.next();
-                    self.not_supported(token, "EXCLUDE in a window");
-                }
-                _ => return Err(self.wrong()),
-            }
-        }
         Ok(ast::WindowFrame { units, start_bound, end_bound })
+    }
+
+    /// What EXCLUDE leaves out of a frame, as [`crate::EXCLUDE_MARK`] says it.
+    fn exclusion(&mut self) -> Result<Option<Expr>> {
+        let token = self.peek();
+        if !self.eat(K::Exclude) {
+            return Ok(None);
+        }
+        let what = match self.kind() {
+            Kind::Key(K::No) => {
+                self.expect_all(&[K::No, K::Others])?;
+                return Ok(None);
+            }
+            Kind::Key(K::Current) => {
+                self.expect_all(&[K::Current, K::Row])?;
+                "current row"
+            }
+            Kind::Key(K::Group) => {
+                self.next();
+                "group"
+            }
+            Kind::Key(K::Ties) => {
+                self.next();
+                "ties"
+            }
+            _ => return Err(self.wrong()),
+        };
+        let mark = format!("{}{what}", crate::EXCLUDE_MARK);
+        Ok(Some(Expr::Identifier(ast::Ident::with_quote_and_span('"', token.span(), mark))))
     }
 
     fn frame_bound(&mut self) -> Result<Bound> {

@@ -1,6 +1,7 @@
 //! Calls of aggregates: which query one belongs to, what it is called on, and how its value reaches
 //! the place where it was written.
 
+use colibri_types::aggregates::Aggregate;
 use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -53,18 +54,13 @@ impl Binder<'_> {
             return Err(self.place(span, nested_aggregate()));
         }
         let no_calls = scope.no_calls;
+        let aggregate = call.aggregate;
         let Some(calls) = &mut scope.calls else {
             let message = match no_calls {
                 "FROM" => "aggregate functions are not allowed in FROM clause of their own query level".to_owned(),
                 place => format!("aggregate functions are not allowed in {place}"),
             };
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
-        };
-        // The blanks of character(n) are told by the length.
-        let result = match (call.aggregate.result, name, first) {
-            (Type::Char, "min" | "max", Some(first)) => first,
-            (Type::AnyElement, _, Some(first)) => first,
-            (result, ..) => result.into(),
         };
         let mut place = |call: AggregateCall| {
             let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
@@ -85,19 +81,30 @@ impl Binder<'_> {
             let count = self.handed_down(Expr::Aggregate(count), level);
             value = collation::open_extreme(value, count);
         }
-        if result.ty == Type::AnyArray {
-            let Some(to) = first.and_then(|first| known(first.ty).array()) else {
-                return Err(self.place(span, Error::unsupported("array_agg of arrays")));
-            };
-            let cast = Expr::Cast {
-                input: Box::new(value),
-                from: Type::AnyArray,
-                to: to.into(),
-                context: CastContext::Implicit,
-            };
-            return Ok(Bound::new(cast, to));
+        self.aggregate_value(value, aggregate, first, span)
+    }
+
+    /// What an aggregate gives, in the type that it has for what it was called on first.
+    pub(super) fn aggregate_value(
+        &self,
+        value: Expr,
+        aggregate: &Aggregate,
+        first: Option<ColumnType>,
+        span: Span,
+    ) -> Result<Bound> {
+        match (aggregate.result, aggregate.name, first) {
+            (Type::AnyArray, ..) => {
+                let Some(to) = first.and_then(|first| known(first.ty).array()) else {
+                    return Err(self.place(span, Error::unsupported("array_agg of arrays")));
+                };
+                let (input, context) = (Box::new(value), CastContext::Implicit);
+                Ok(Bound::new(Expr::Cast { input, from: Type::AnyArray, to: to.into(), context }, to))
+            }
+            // The blanks of character(n) are told by the length.
+            (Type::Char, "min" | "max", Some(first)) => Ok(Bound::new(value, first)),
+            (Type::AnyElement, _, Some(first)) => Ok(Bound::new(value, first)),
+            (result, ..) => Ok(Bound::new(value, result)),
         }
-        Ok(Bound::new(value, result))
     }
 
     /// The frame of the innermost query that an expression of the frame `at` takes columns from.

@@ -126,7 +126,7 @@ fn check(query: &Query, mode: RowLock) -> Result<()> {
             (true, None) => "aggregate functions",
         });
     }
-    if select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. })) {
+    if select.extras.iter().any(|extra| matches!(extra, Extra::Window(_))) {
         return not_with("window functions");
     }
     if select.extras.iter().any(|extra| matches!(extra, Extra::Rows(..))) {

@@ -65,6 +65,9 @@ impl Binder<'_> {
         let from = self.from(&select.from, &mut relations)?;
         self.scope().calls = Some(Vec::new());
         self.scope().extras = Some(Vec::new());
+        if !select.named_window.is_empty() {
+            self.scope().windows = select.named_window.as_slice().into();
+        }
         // The clauses are bound in PostgreSQL's order: the first place of a parameter tells its
         // type, and of two errors the first is reported.
         let mut items = self.items(&select.projection)?;
@@ -123,6 +126,7 @@ impl Binder<'_> {
         if !on.is_empty() {
             order = order_for_distinct_on(order, &on)?;
         }
+        self.named_windows(&select.named_window)?;
         let calls = self.scope().calls.take().unwrap_or_default();
         let mut extras = self.scope().extras.take().unwrap_or_default();
         let mut output = Vec::with_capacity(items.len());
@@ -331,7 +335,7 @@ impl Binder<'_> {
         while let Some(at) = inside.pop() {
             let extras = self.scope().extras.as_deref().unwrap_or_default();
             let Some(extra) = extras.get(at) else { continue };
-            if matches!(extra, Extra::RowNumber { .. }) {
+            if matches!(extra, Extra::Window(_)) {
                 let error = Error::new(SqlState("42P20"), "window functions are not allowed in GROUP BY");
                 return Err(self.place(span, error));
             }
@@ -544,7 +548,7 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     let gives_rows =
         |expr: &Expr| rewrite::extras_in(expr).iter().any(|&at| matches!(select.extras[at], Extra::Rows(..)));
     let keys = query.order.iter().filter_map(|key| if let Expr::Column(at) = key.expr { Some(at) } else { None });
-    let has_windows = select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
+    let has_windows = select.extras.iter().any(|extra| matches!(extra, Extra::Window(_)));
     if has_windows
         || !select.output.iter().any(gives_rows)
         || on.iter().copied().chain(keys).any(|at| gives_rows(&select.output[at]))

@@ -80,8 +80,10 @@ fn text_of(select: &Select) -> String {
     };
     let extra = |extra: &Extra, names: &[String]| match extra {
         Extra::Rows(series, args) => format!("rows of {series:?}({})", list(args, names)),
-        Extra::RowNumber { partition, order } => {
-            format!("row number by ({}) in order ({})", list(partition, names), keys(order, names).unwrap_or_default())
+        Extra::Window(window) => {
+            let (name, args) = (window.call.function.name(), list(&window.call.args, names));
+            let order = keys(&window.order, names).unwrap_or_default();
+            format!("{name}({args}) by ({}) in order ({order})", list(&window.partition, names))
         }
     };
     let mut text = String::new();

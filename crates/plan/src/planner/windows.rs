@@ -1,0 +1,217 @@
+//! Functions over windows: which windows are computed first, and what rows are sorted by.
+//!
+//! ```text
+//! Window (a, b)       a window whose order is the start of the one before needs no sort
+//!   Window (a, b, c)
+//!     Sort (a, b, c)
+//!       Project       what windows and calls look at, as columns behind those of the row
+//! ```
+//! Windows are computed in PostgreSQL's order, so that rows that nothing else puts in order come as
+//! they do there.
+
+use std::cmp::Ordering;
+
+use colibri_types::Datum;
+
+use super::query::Places;
+use crate::bind::rewrite;
+use crate::expr::Expr;
+use crate::logical::{Extra, Query, Select, Window};
+use crate::plan::{Exprs, Node, SortKey, WindowCall};
+
+/// Calls over the same window.
+struct Group {
+    /// Columns.
+    partition: Vec<usize>,
+    order: Vec<SortKey>,
+    /// By their places among the extras.
+    calls: Vec<(usize, WindowCall)>,
+    /// What rows are sorted by, each with the number that the query gave it.
+    sorted_by: Vec<(usize, SortKey)>,
+}
+
+/// The node with what the windows among `used` give behind its columns.
+pub(super) fn with_windows(node: Node, query: &Query, select: &Select, places: &mut Places, used: &[usize]) -> Node {
+    let windows: Vec<(usize, &Window)> = used
+        .iter()
+        .filter_map(|&at| match &select.extras[at] {
+            Extra::Window(window) => Some((at, &**window)),
+            Extra::Rows(..) => None,
+        })
+        .collect();
+    if windows.is_empty() {
+        return node;
+    }
+    let mut columns = Columns { first: places.width(), computed: Vec::new() };
+    let mut numbered = numbered_keys(query, select, places);
+    let mut groups: Vec<Group> = Vec::new();
+    for (at, window) in windows {
+        let call = columns.call(&window.call, places);
+        let mut order = places.bind_keys(&window.order);
+        order.iter_mut().for_each(|key| columns.make_column(&mut key.expr));
+        let mut partition = Vec::with_capacity(window.partition.len());
+        for by in &window.partition {
+            // What is the same for all rows makes no partitions.
+            let by = places.bind(by);
+            if !matches!(by, Expr::Const(_)) {
+                partition.push(columns.column(by));
+            }
+        }
+        let same = |group: &&mut Group| group.partition == partition && rewrite::same_order(&group.order, &order);
+        if let Some(group) = groups.iter_mut().find(same) {
+            group.calls.push((at, call));
+            continue;
+        }
+        let sorted_by = sorted_by(&partition, &order, &mut numbered);
+        groups.push(Group { partition, order, calls: vec![(at, call)], sorted_by });
+    }
+    groups.sort_by(compare);
+    let mut node = columns.projected(node);
+    places.widen(columns.computed.len());
+    let mut sorted: Vec<SortKey> = Vec::new();
+    for group in groups {
+        let keys: Vec<SortKey> = group.sorted_by.into_iter().map(|(_, key)| key).collect();
+        let common = sorted.iter().zip(&keys).take_while(|(a, b)| same_key(a, b)).count();
+        if common < keys.len() {
+            node = Node::Sort { input: Box::new(node), keys: keys.clone().into(), top: None, presorted: common };
+            sorted = keys;
+        }
+        group.calls.iter().for_each(|(at, _)| places.push(*at));
+        let calls = group.calls.into_iter().map(|(_, call)| call).collect();
+        node =
+            Node::Window { input: Box::new(node), partition: group.partition.into(), order: group.order.into(), calls };
+    }
+    node
+}
+
+/// How many keys of a query's order, from the first, rows come in the order of that windows were
+/// computed over.
+pub(super) fn presorted(query: &Query, node: &Node) -> usize {
+    let Node::Project { input, exprs } = node else { return 0 };
+    let mut below = &**input;
+    while let Node::Expand { input, .. } | Node::Window { input, .. } = below {
+        below = input;
+    }
+    let Node::Sort { keys, .. } = below else { return 0 };
+    let is_given = |(wanted, given): &(&SortKey, &SortKey)| {
+        let Expr::Column(place) = wanted.expr else { return false };
+        let given_by = exprs.get(place);
+        given_by.is_some_and(|expr| same_key(&SortKey { expr: expr.clone(), ..(*wanted).clone() }, given))
+    };
+    query.order.iter().zip(keys.iter()).take_while(is_given).count()
+}
+
+fn same_key(a: &SortKey, b: &SortKey) -> bool {
+    let is_same = matches!((&a.expr, &b.expr), (Expr::Column(a), Expr::Column(b)) if a == b);
+    is_same && a.descending == b.descending && a.nulls_first == b.nulls_first
+}
+
+/// Columns behind those of a row, for what is computed of it.
+struct Columns {
+    first: usize,
+    computed: Vec<Expr>,
+}
+
+impl Columns {
+    /// The column that has what an expression gives.
+    fn column(&mut self, expr: Expr) -> usize {
+        if let Expr::Column(column) = expr {
+            return column;
+        }
+        let known = if rewrite::is_volatile(&expr) {
+            None
+        } else {
+            self.computed.iter().position(|known| rewrite::same(known, &expr))
+        };
+        self.first
+            + known.unwrap_or_else(|| {
+                self.computed.push(expr);
+                self.computed.len() - 1
+            })
+    }
+
+    fn make_column(&mut self, expr: &mut Expr) {
+        let value = std::mem::replace(expr, Expr::Const(Datum::Null));
+        *expr = Expr::Column(self.column(value));
+    }
+
+    /// A call over columns, and over what is the same for all rows.
+    fn call(&mut self, call: &WindowCall, places: &Places) -> WindowCall {
+        let mut call = call.clone();
+        call.exprs_mut().for_each(|expr| places.bind_in_place(expr));
+        // Arguments are of no interest, and may fail, where the filter leaves a row out.
+        if let Some(filter) = &call.filter {
+            for arg in call.args.iter_mut().filter(|arg| !is_fixed(arg) && !matches!(arg, Expr::Column(_))) {
+                let value = std::mem::replace(arg, Expr::Const(Datum::Null));
+                let arms = vec![(filter.clone(), value)];
+                *arg = Expr::Case { arms, otherwise: Box::new(Expr::Const(Datum::Null)) };
+            }
+        }
+        call.exprs_mut().filter(|expr| !is_fixed(expr)).for_each(|expr| self.make_column(expr));
+        call
+    }
+
+    /// A node's rows with the columns behind them.
+    fn projected(&self, node: Node) -> Node {
+        if self.computed.is_empty() {
+            return node;
+        }
+        let exprs: Exprs = (0..self.first).map(Expr::Column).chain(self.computed.iter().cloned()).collect();
+        Node::Project { input: Box::new(node), exprs }
+    }
+}
+
+/// Whether an expression is the same for all rows, and found without looking at anything else.
+fn is_fixed(expr: &Expr) -> bool {
+    matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_))
+}
+
+/// The keys of the query's order and of its groups, as far as they are columns: PostgreSQL numbers
+/// them before those of windows.
+fn numbered_keys(query: &Query, select: &Select, places: &Places) -> Vec<usize> {
+    let mut numbered = Vec::new();
+    let has_extras = |expr: &Expr| !rewrite::extras_in(expr).is_empty();
+    for key in &query.order {
+        if let Expr::Column(place) = key.expr
+            && let Some(expr) = select.output.get(place).filter(|expr| !has_extras(expr))
+            && let Expr::Column(column) = places.bind(expr)
+        {
+            numbered.push(column);
+        }
+    }
+    numbered.extend(0..select.group.as_ref().map_or(0, |group| group.keys.len()));
+    numbered
+}
+
+/// What rows are sorted by for a window: no column twice.
+fn sorted_by(partition: &[usize], order: &[SortKey], numbered: &mut Vec<usize>) -> Vec<(usize, SortKey)> {
+    let together = |&column: &usize| SortKey { expr: Expr::Column(column), descending: false, nulls_first: false };
+    let mut number = |key: &SortKey| {
+        let Expr::Column(column) = key.expr else { return usize::MAX };
+        numbered.iter().position(|known| *known == column).unwrap_or_else(|| {
+            numbered.push(column);
+            numbered.len() - 1
+        })
+    };
+    let of_order: Vec<(usize, SortKey)> = order.iter().map(|key| (number(key), key.clone())).collect();
+    let mut keys: Vec<(usize, SortKey)> = Vec::new();
+    for key in partition.iter().map(together).map(|key| (number(&key), key)).chain(of_order) {
+        if !keys.iter().any(|(known, _)| *known == key.0) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// Which of two windows comes first: those with the same first keys come side by side, the one with
+/// more keys before the others.
+fn compare(a: &Group, b: &Group) -> Ordering {
+    for ((a_number, a), (b_number, b)) in a.sorted_by.iter().zip(&b.sorted_by) {
+        let order = b_number.cmp(a_number);
+        let order = order.then(a.descending.cmp(&b.descending)).then(b.nulls_first.cmp(&a.nulls_first));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    b.sorted_by.len().cmp(&a.sorted_by.len())
+}
