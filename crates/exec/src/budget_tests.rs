@@ -43,7 +43,7 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn series_from(start: i64, stop: i64) -> Node {
     Node::Series { series: Series::Ints, args: [int(start), int(stop)].into(), numbered: false }
@@ -298,7 +298,14 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             returning: None,
             rules: rules(),
         })),
+        Node::Parts { main: boxed(merge_of_nothing(all_birds(), fresh, rules())), parts: Vec::new() },
     ]
+}
+
+/// Looks at rows, and does nothing with them.
+fn merge_of_nothing(source: Node, into: &Arc<Table>, rules: Arc<TableRules>) -> Node {
+    let action = MergeAction { is_matched: true, condition: None, what: MergeWhat::Nothing };
+    Node::Merge(Arc::new(Merge { table: Arc::clone(into), source, actions: vec![action], rules }))
 }
 
 /// Both ways look at many rows, and find none.
