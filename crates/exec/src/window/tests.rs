@@ -20,7 +20,7 @@ type Row = (i64, Option<i64>, Option<i64>);
 fn sorted_rows(random: &mut fastrand::Rng, count: usize, partitions: i64, key: &SortKey) -> Vec<Row> {
     let maybe = |random: &mut fastrand::Rng, below: i64| (random.u8(..6) > 0).then(|| random.i64(-below..below));
     let mut rows: Vec<Row> =
-        (0..count).map(|_| (random.i64(..partitions), maybe(random, 12), maybe(random, 1000))).collect();
+        (0..count).map(|_| (random.i64(0..partitions), maybe(random, 12), maybe(random, 1000))).collect();
     rows.sort_by_key(|row| {
         let null = row.1.is_none() != key.nulls_first;
         (row.0, null, row.1.map(|key_value| if key.descending { -key_value } else { key_value }))
@@ -41,7 +41,7 @@ fn node_of(rows: &[Row]) -> Node {
 }
 
 fn bound(random: &mut fastrand::Rng, is_start: bool) -> FrameBound {
-    let offset = int(random.i64(..5));
+    let offset = int(random.i64(0..5));
     match random.u8(..5) {
         0 if is_start => FrameBound::UnboundedPreceding,
         0 => FrameBound::UnboundedFollowing,
