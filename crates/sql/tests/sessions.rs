@@ -208,34 +208,26 @@ fn a_statement_that_runs_again_knows_nothing_of_the_run_before() {
 
 /// Bug: a WITH in front of UPDATE or DELETE was dropped unless FROM named it. Consequence: what it
 /// was to write was never written, and nobody was told. Fix: it is bound like any other, and one
-/// that writes is refused until it is supported.
+/// that writes is refused where PostgreSQL refuses it.
 #[test]
-fn a_statement_that_writes_inside_another_is_refused_wherever_it_stands() {
+fn a_statement_that_writes_is_refused_where_it_is_not_in_the_topmost_with() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let mut session = Session::new(&engine, "u");
     session.run("CREATE TABLE t (a int); CREATE TABLE t2 (a int); INSERT INTO t2 VALUES (1)").unwrap();
     let writers =
         ["INSERT INTO t VALUES (9)", "UPDATE t2 SET a = 9", "DELETE FROM t2", "INSERT INTO t VALUES (9) RETURNING a"];
-    let readers = [
-        "UPDATE t2 SET a = 2",
-        "DELETE FROM t2",
-        "INSERT INTO t2 VALUES (3)",
-        "INSERT INTO t2 SELECT 3",
-        "SELECT 1",
-        "SELECT * FROM t2 WHERE a IN (SELECT 1)",
-    ];
     for writer in writers {
-        for reader in readers {
+        for reader in ["SELECT 1", "SELECT * FROM t2 WHERE a IN (SELECT 1)"] {
             let text = format!("WITH w AS ({writer}) {reader}");
-            let mut forms = vec![text.clone(), format!("EXPLAIN {text}"), format!("PREPARE p AS {text}")];
-            if reader.starts_with("SELECT") {
-                forms.push(format!("CREATE VIEW v AS {text}"));
-                forms.push(format!("CREATE TABLE v AS {text}"));
-                forms.push(format!("BEGIN; DECLARE c CURSOR FOR {text}"));
-                forms.push(format!("SELECT ({text} LIMIT 1)"));
-                forms.push(format!("INSERT INTO t2 {text}"));
-            }
+            let forms = [
+                format!("CREATE VIEW v AS {text}"),
+                format!("BEGIN; DECLARE c CURSOR FOR {text}"),
+                format!("SELECT ({text} LIMIT 1)"),
+                format!("SELECT * FROM ({text}) x"),
+                format!("INSERT INTO t2 {text}"),
+                format!("WITH o AS ({text}) SELECT 1"),
+            ];
             for form in forms {
                 let state = session.run(&form).unwrap_err().state().0;
                 assert_eq!(state, "0A000", "{form}");

@@ -235,7 +235,7 @@ fn partitions_that_memory_has_no_room_for_give_the_same() {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..12 {
-        check(&mut random, 400, 2, Some(8 << 10));
+        check(&mut random, 1_600, 2, Some(8 << 10));
     }
 }
 
