@@ -311,6 +311,10 @@ impl Exec<'_, '_> {
     /// The error, unless it says to fetch.
     #[cold]
     pub(crate) fn interrupted(&mut self, error: Error, out: &Batch) -> Result<Step> {
+        // What a part has written cannot be told from what is to be taken back: all runs again.
+        if self.statement.has_parts {
+            return Err(error);
+        }
         match store_error::pause(&error) {
             Some(Pause::Fetch(wait)) => {
                 let left = std::mem::replace(&mut self.cx.budget_rows, 0);

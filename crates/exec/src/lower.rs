@@ -89,7 +89,7 @@ impl Lowering {
     pub(super) fn run(&mut self, node: &Node) -> Run {
         let number = self.operators;
         self.operators += 1;
-        self.may_fetch_anew |= reads_unstoppably(node);
+        self.may_fetch_anew |= reads_unstoppably(node) || matches!(node, Node::Parts { .. });
         node.for_each_expr(&mut |expr| self.queries(expr));
         match node {
             Node::Values { .. }
