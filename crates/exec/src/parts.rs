@@ -9,9 +9,10 @@
 //! what has been written so far ([`Exec::seeing_all`]).
 //!
 //! Invariants: each part runs once, to its end, whether its rows are read or not. Of two parts that
-//! change the same row, the one that comes later passes it by. References are checked, and actions
-//! of foreign keys carried out, when all parts have run, for one part after the other. Rows of the main part are given before
-//! that: whoever runs the statement keeps them until its end.
+//! change the same row, the one that comes later passes it by. References are checked when all
+//! parts have run, for one part after the other; actions of foreign keys are carried out then. The
+//! main part gives its rows before that. The session sends them to the client when the statement
+//! has ended.
 
 use colibri_types::Result;
 

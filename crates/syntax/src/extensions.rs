@@ -58,10 +58,7 @@ impl Parser<'_> {
         self.expect(K::Extension)?;
         let if_exists = self.if_exists()?;
         let names = self.list(Self::folded)?;
-        let cascade = self.eat(K::Cascade);
-        if !cascade {
-            self.eat(K::Restrict);
-        }
+        let cascade = self.cascade();
         Ok(Admin::DropExtensions { names, if_exists, cascade })
     }
 }

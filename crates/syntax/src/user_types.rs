@@ -72,10 +72,7 @@ impl Parser<'_> {
         self.expect(K::Type)?;
         let if_exists = self.if_exists()?;
         let names = self.list(Self::qualified)?;
-        let cascade = self.eat(K::Cascade);
-        if !cascade {
-            self.eat(K::Restrict);
-        }
+        let cascade = self.cascade();
         Ok(Admin::DropTypes { names, if_exists, cascade })
     }
 }

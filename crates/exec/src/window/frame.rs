@@ -132,7 +132,7 @@ impl Frame {
                 }
                 head
             }
-            (Bound::Offset { .. }, FrameUnits::Range(by)) => self.range_head(by, place, rows, row, env)?,
+            (Bound::Offset { .. }, FrameUnits::Range(by)) => self.range_edge(true, by, place, rows, row, env)?,
         };
         let tail = match (&self.end, self.units) {
             (Bound::Unbounded, _) => place.len,
@@ -149,68 +149,46 @@ impl Frame {
                 }
                 tail
             }
-            (Bound::Offset { .. }, FrameUnits::Range(by)) => self.range_tail(by, place, rows, row, env)?,
+            (Bound::Offset { .. }, FrameUnits::Range(by)) => self.range_edge(false, by, place, rows, row, env)?,
         };
         (self.head, self.tail) = (head, tail);
         Ok(head..tail.max(head))
     }
 
-    /// The first row that is near enough to the one at hand.
-    fn range_head(
+    /// The first row that is near enough to the one at hand, for the start; for the end, the row
+    /// behind the last one that is.
+    fn range_edge(
         &self,
+        is_start: bool,
         by: Option<RangeOffset>,
         place: &Place,
         rows: &mut Rows,
         row: &[Datum],
         env: &Env,
     ) -> Result<usize> {
-        let (Some(kind), Bound::Offset { is_preceding, by, .. }) = (by, &self.start) else { return Ok(self.head) };
+        let (bound, from, reader) = match is_start {
+            true => (&self.start, self.head, self.readers[0]),
+            false => (&self.end, self.tail, self.readers[1]),
+        };
+        let (Some(kind), Bound::Offset { is_preceding, by, .. }) = (by, bound) else { return Ok(from) };
         let subtracts = *is_preceding != self.descending;
-        let (base, wants_less) = (&row[self.key], self.descending);
+        let (base, wants_less) = (&row[self.key], self.descending == is_start);
         let edge = if base.is_null() { Edge::Everything } else { edge(kind, base, by, subtracts, env)? };
-        let mut head = self.head;
-        while head < place.len {
-            let value = &rows.row(self.readers[0], head)?[self.key];
+        let mut at = from;
+        while at < place.len {
+            let value = &rows.row(reader, at)?[self.key];
             let is_inside = match (value.is_null(), base.is_null()) {
                 (false, false) => is_within(kind, value, &edge, subtracts, wants_less)?,
-                (value_is_null, is_null) if self.nulls_first => !value_is_null || is_null,
+                // NULLs stand before all other rows, or behind them.
+                (value_is_null, is_null) if self.nulls_first == is_start => !value_is_null || is_null,
                 (value_is_null, is_null) => value_is_null || !is_null,
             };
-            if is_inside {
+            if is_inside == is_start {
                 break;
             }
-            head += 1;
+            at += 1;
         }
-        Ok(head)
-    }
-
-    /// The row behind the last one that is near enough to the one at hand.
-    fn range_tail(
-        &self,
-        by: Option<RangeOffset>,
-        place: &Place,
-        rows: &mut Rows,
-        row: &[Datum],
-        env: &Env,
-    ) -> Result<usize> {
-        let (Some(kind), Bound::Offset { is_preceding, by, .. }) = (by, &self.end) else { return Ok(self.tail) };
-        let subtracts = *is_preceding != self.descending;
-        let (base, wants_less) = (&row[self.key], !self.descending);
-        let edge = if base.is_null() { Edge::Everything } else { edge(kind, base, by, subtracts, env)? };
-        let mut tail = self.tail;
-        while tail < place.len {
-            let value = &rows.row(self.readers[1], tail)?[self.key];
-            let is_inside = match (value.is_null(), base.is_null()) {
-                (false, false) => is_within(kind, value, &edge, subtracts, wants_less)?,
-                (value_is_null, is_null) if self.nulls_first => value_is_null || !is_null,
-                (value_is_null, is_null) => !value_is_null || is_null,
-            };
-            if !is_inside {
-                break;
-            }
-            tail += 1;
-        }
-        Ok(tail)
+        Ok(at)
     }
 
     /// The rows of a frame without those that are left out.

@@ -152,8 +152,8 @@ impl Place {
         self.group_start = self.len;
     }
 
-    /// Notes what the row at `at` is in: a partition of so many rows, which are perhaps all equal,
-    /// and a group.
+    /// Moves to the row at `at`. Its partition has `len` rows, which are all peers if `are_equal`.
+    /// Its peers have the number `group`.
     pub(super) fn arrive(&mut self, len: usize, are_equal: bool, group: i64) {
         self.len = len;
         if self.at == 0 || group != self.group {

@@ -6,12 +6,13 @@ use colibri_catalog::{Index, Table};
 use colibri_txn::{ColumnSet, Direction};
 use colibri_types::{Datum, Type, prefix::PatternKind};
 
+use super::first_rows::{self, Instead};
 use super::order::{self, Fit, Order, Ordered};
 use super::{Layout, Planned, Planner, Rewrites, Sampled, Sizes, filtered};
 use crate::bind::rewrite;
 use crate::expr::implied::{Implied, implied};
 use crate::expr::{CompareOp, Expr, Test};
-use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan, SortKey};
+use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 
 /// What finding a key costs, in rows looked at.
 pub(super) const SEEK_COST: f64 = 4.0;
@@ -39,15 +40,6 @@ pub(super) const SORT_COST: f64 = 0.3;
 /// How many times as far as on average a scan in order is taken to go until it has found enough
 /// rows.
 const LATE: f64 = 5.0;
-/// The same where it can be given up.
-const LATE_GIVEN_UP: f64 = 1.5;
-/// A scan in order is followed for at least so many rows before it is given up.
-const TRIED_MIN: f64 = 64.0;
-/// The same in tests, whose tables are small.
-const TRIED_ALWAYS: u64 = 3;
-/// Whoever wants more rows than these does not have them kept back until it is known whether they
-/// come late.
-const KEPT_BACK_MAX: f64 = 10_000.0;
 /// Where every way to a table's rows costs that much, some rows are looked at to judge conditions.
 const SAMPLED_COST_MIN: f64 = 5_000.0;
 /// What part of the rows a condition leaves that no key helps with.
@@ -138,17 +130,8 @@ pub(super) struct Cheapest {
     pub(super) direction: Direction,
     /// About how many rows it is followed for, where a limit ends it.
     pub(super) taken: Option<f64>,
-    /// What is done if the rows that are wanted come late.
+    /// What is read if the rows that are wanted come late.
     pub(super) instead: Option<Instead>,
-}
-
-/// The way that is taken when another one, in the order that is wanted, was followed in vain.
-#[derive(Debug)]
-pub(super) struct Instead {
-    pub(super) path: Path,
-    pub(super) direction: Direction,
-    /// After so many rows of the first way.
-    pub(super) after: u64,
 }
 
 /// What is asked of a table.
@@ -789,8 +772,7 @@ impl Planner<'_> {
         let matching = |path: &Path| path.rows * self.left_of(wanted, path);
         let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let rewrites = self.sizes.rewrites();
-        let can_give_up =
-            order.can_give_up && rewrites != Rewrites::None && limit.is_some_and(|limit| limit <= KEPT_BACK_MAX);
+        let can_give_up = rewrites != Rewrites::None && first_rows::can_give_up(order, limit);
         let mut best: Option<Cheapest> = None;
         // What may be followed for too long, and with what this costs at the worst.
         let mut tried: Option<(Cheapest, f64)> = None;
@@ -820,7 +802,7 @@ impl Planner<'_> {
             let late = match (may_be_late, can_give_up) {
                 (false, _) => 1.0,
                 (true, false) => LATE,
-                (true, true) => LATE_GIVEN_UP,
+                (true, true) => first_rows::LATE,
             };
             // The first rows come when all keys are there.
             if order.is_any() && !path.gathered.is_empty() && limit.is_some_and(|limit| limit < found) {
@@ -857,22 +839,7 @@ impl Planner<'_> {
                 best = Some(found);
             }
         }
-        match (best, tried) {
-            (Some(best), Some((tried, _))) if rewrites == Rewrites::All => {
-                let instead = Instead { path: best.path, direction: best.direction, after: TRIED_ALWAYS };
-                Cheapest { instead: Some(instead), ..tried }
-            }
-            (Some(best), Some((tried, _))) if best.cost <= tried.cost => best,
-            // All of it costs little more than what there is instead.
-            (Some(best), Some((tried, all))) if all <= 2.0 * best.cost => tried,
-            (Some(best), Some((tried, all))) => {
-                let after = (best.cost / all * tried.path.rows).max(TRIED_MIN).ceil() as u64;
-                let instead = Instead { path: best.path, direction: best.direction, after };
-                Cheapest { instead: Some(instead), ..tried }
-            }
-            (Some(best), None) | (None, Some((best, _))) => best,
-            (None, None) => unreachable!("the primary key's path is always there"),
-        }
+        first_rows::chosen(best, tried, rewrites)
     }
 
     /// Judges the rows that a way finds which skips columns by looking at some rows: what it asks of
@@ -1015,44 +982,6 @@ impl Planner<'_> {
         };
         Planned { node: filtered(Node::Scan(Arc::new(scan)), impure), layout, rows, order }
     }
-
-    /// Reads in an order, which is given up for another way and a sort when it takes too long. `top`:
-    /// how many rows are wanted.
-    pub(super) fn first_rows(
-        &self,
-        wanted: &Wanted<'_>,
-        order: &Order<'_>,
-        (in_order, instead): (Planned, Instead),
-        top: &Expr,
-    ) -> Planned {
-        let mut columns: Vec<usize> = wanted.columns.iter().map(|column| wanted.base + column).collect();
-        columns.sort_unstable();
-        let layout = Layout(columns);
-        let over_wide: Vec<Ordered> =
-            order.columns.iter().map(|ordered| Ordered { column: wanted.base + ordered.column, ..*ordered }).collect();
-        let key = |ordered: &Ordered| {
-            let expr = Expr::Column(layout.place(ordered.column)?);
-            Some(SortKey { expr, descending: ordered.descending, nulls_first: ordered.nulls_first })
-        };
-        let Some(keys) = over_wide.iter().map(key).collect::<Option<Vec<_>>>() else { return in_order };
-        let Instead { path, direction, after } = instead;
-        let found = self.scan(wanted, path, direction, &|expr| expr);
-        let input = Box::new(projected(found, &layout));
-        let sorted = Node::Sort { input, keys: keys.into(), top: Some(top.clone()), presorted: 0 };
-        let rows = in_order.rows;
-        let in_order = Box::new(projected(in_order, &layout));
-        let node = Node::FirstRows { after, top: top.clone(), in_order, sorted: Box::new(sorted) };
-        Planned { node, layout, rows, order: over_wide }
-    }
-}
-
-/// The rows with the columns of a layout, which they have among others.
-fn projected(planned: Planned, layout: &Layout) -> Node {
-    if planned.layout.0 == layout.0 {
-        return planned.node;
-    }
-    let exprs = layout.0.iter().map(|&column| planned.layout.bind(Expr::Column(column))).collect::<Vec<_>>();
-    Node::Project { input: Box::new(planned.node), exprs: exprs.into() }
 }
 
 /// An expression over a table's columns as one over the wide row.

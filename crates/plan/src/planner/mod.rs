@@ -19,6 +19,7 @@ mod cost;
 mod decorrelate;
 mod distinct_values;
 mod estimate;
+mod first_rows;
 mod group_keys;
 mod group_scan;
 mod join_order;
