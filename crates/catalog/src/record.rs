@@ -21,7 +21,7 @@ use colibri_types::{Datum, Error, Result, SqlState, Type, key};
 use smallvec::SmallVec;
 
 use crate::objects::{Index, Table, TableLayout};
-use crate::row::RowFormat;
+use crate::row::{Peeked, RowFormat};
 
 /// The longest key: what a page of 4 KiB takes.
 pub const KEY_BYTES_MAX: usize = 960;
@@ -282,6 +282,38 @@ impl RowReader {
             (Some(plan), Some(format)) => Ok((plan, format)),
             _ => Err(damaged("it has a generation that its table does not know")),
         }
+    }
+}
+
+/// Where a column is in the values of a table's rows, for looking at it in place.
+#[derive(Debug)]
+pub struct InRow {
+    layout: Arc<TableLayout>,
+    generation: u16,
+    place: usize,
+}
+
+impl InRow {
+    /// Of a column that rows of the newest generation hold.
+    pub fn new(table: &Table, column: usize) -> Option<Self> {
+        let layout = table.layout.as_ref()?;
+        if is_in_key(table, column) || table.columns.get(column)?.dropped {
+            return None;
+        }
+        let place = layout.stored.last()?.iter().position(|&stored| stored == column)?;
+        Some(Self { layout: Arc::clone(layout), generation: (layout.stored.len() - 1) as u16, place })
+    }
+
+    /// The column's value in a row; `None` if that is of an older generation.
+    ///
+    /// # Errors
+    /// The row is damaged.
+    #[inline]
+    pub fn peek<'row>(&self, value: &'row [u8]) -> Result<Option<Peeked<'row>>> {
+        if RowFormat::generation_of(value)? != self.generation {
+            return Ok(None);
+        }
+        self.layout.formats[usize::from(self.generation)].peek(value, self.place).map(Some)
     }
 }
 

@@ -111,6 +111,20 @@ fn malformed(what: &str) -> Error {
     Error::new(SqlState::DATA_CORRUPTED, format!("malformed row: {what}"))
 }
 
+/// A column's value where it lies in a row. No memory is taken for it, and a text is not checked.
+#[derive(Debug)]
+pub enum Peeked<'row> {
+    Null,
+    Bool(bool),
+    /// Of an integer, an object number, a date, a time or a timestamp: what its [`Datum`] holds.
+    Int(i64),
+    Numeric(Numeric),
+    /// Of a text, a bytea or a uuid.
+    Bytes(&'row [u8]),
+    /// Of another type.
+    Other,
+}
+
 /// A row's parts, found and checked once.
 #[derive(Clone, Copy)]
 struct Parts<'row> {
@@ -281,6 +295,28 @@ impl RowFormat {
         assert!(slot.form == Form::Text, "a column of text");
         let bytes = self.varying_bytes(parts, slot.place as usize)?;
         utf8(bytes).map(Some)
+    }
+
+    /// One column's value in place.
+    #[inline]
+    pub fn peek<'row>(&self, row: &'row [u8], column: usize) -> Result<Peeked<'row>> {
+        let parts = self.parts(row)?;
+        let slot = self.slots[column];
+        let at = slot.place as usize;
+        if is_null_at(row, column) {
+            return Ok(Peeked::Null);
+        }
+        Ok(match slot.form {
+            Form::Text | Form::Bytes => Peeked::Bytes(self.varying_bytes(parts, at)?),
+            Form::Int4 | Form::Date => Peeked::Int(i64::from(i32::from_le_bytes(fixed(row, at)?))),
+            Form::Int8 | Form::Timestamp | Form::Time => Peeked::Int(i64::from_le_bytes(fixed(row, at)?)),
+            Form::Int2 => Peeked::Int(i64::from(i16::from_le_bytes(fixed(row, at)?))),
+            Form::Oid => Peeked::Int(i64::from(u32::from_le_bytes(fixed(row, at)?))),
+            Form::Uuid => Peeked::Bytes(row.get(at..at + 16).ok_or_else(|| malformed("too short"))?),
+            Form::Bool => Peeked::Bool(fixed::<1>(row, at)?[0] != 0),
+            Form::Numeric => Peeked::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
+            Form::Float4 | Form::Float8 | Form::Interval | Form::Array(_) | Form::Jsonb => Peeked::Other,
+        })
     }
 
     /// Overwrites a value. A text goes into the memory of the one that was there, if that is about

@@ -2,13 +2,17 @@
 //!
 //! A condition that most rows fail is looked at before the columns that only the others need are
 //! read: of a row of twenty columns that fails a comparison of a date, the date is all that is
-//! decoded.
+//! decoded. Where many rows are read, a condition that bytes can answer is looked at before anything
+//! is decoded at all: see [`Test`].
 //!
 //! Invariants: conditions are looked at in their order, and a row is given up at the first one that
 //! is not true, as in PostgreSQL. All columns of a row that is kept have been read.
 
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+
 use colibri_catalog::{Table, record::RowReader};
-use colibri_types::Result;
+use colibri_types::{Datum, Result};
 use smallvec::SmallVec;
 
 use super::operator::Beyond;
@@ -17,16 +21,25 @@ use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::expr::walk;
 use crate::fixed_parts::Conditions;
+use crate::in_place::Test;
 
 /// More stages cost more than they spare: the last one has all further conditions.
 const STAGES_MAX: usize = 3;
+/// Rows of a run that are evaluated before tests are made of conditions: few rows cost less than
+/// the tests do. Tests have them from the second row on.
+const ROWS_BEFORE_TESTS: u32 = if cfg!(test) { 1 } else { 64 };
 
 /// Reads rows, and keeps those that fulfil a filter.
 pub(super) struct FilteredRows {
+    table: Arc<Table>,
+    /// The columns of the rows.
+    columns: Box<[usize]>,
     stages: SmallVec<[Stage; STAGES_MAX]>,
+    /// Rows looked at in this run, up to [`ROWS_BEFORE_TESTS`].
+    seen: Cell<u32>,
     /// The columns that no condition looks at.
     rest: RowReader,
-    /// Rows that nobody wants although they fulfil the filter, and what reads the column that tells.
+    /// Rows that nobody wants although they fulfil the filter, and what reads the columns that tell.
     beyond: Option<(RowReader, Beyond)>,
 }
 
@@ -34,11 +47,43 @@ pub(super) struct FilteredRows {
 struct Stage {
     columns: RowReader,
     conditions: Conditions,
+    /// Of the first conditions of this run, as many as have one in a row.
+    tests: OnceCell<Box<[Test]>>,
+    /// Conditions of later stages look at its columns too.
+    is_read_again: bool,
+}
+
+impl Stage {
+    /// Whether a row fulfils the stage's conditions; its columns are in the row then, if they are
+    /// `wanted`.
+    #[inline]
+    fn holds(&self, key: &[u8], value: &[u8], wanted: bool, scope: &mut Scope<'_>, row: &mut [Datum]) -> Result<bool> {
+        let tests = self.tests.get().map_or(&[][..], |tests| tests);
+        let mut answered = 0;
+        for test in tests {
+            match test.holds(value)? {
+                Some(true) => answered += 1,
+                Some(false) => return Ok(false),
+                None => break,
+            }
+        }
+        let conditions = &self.conditions.get()[answered..];
+        if conditions.is_empty() && !wanted {
+            return Ok(true);
+        }
+        self.columns.read(key, value, row)?;
+        for condition in conditions {
+            if !condition.eval_condition(scope, row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 impl FilteredRows {
     /// A reader of some columns of a table, for rows that fulfil a filter over these.
-    pub(super) fn new(table: &Table, columns: &[usize], filter: Option<&Expr>) -> Self {
+    pub(super) fn new(table: &Arc<Table>, columns: &[usize], filter: Option<&Expr>) -> Self {
         let conditions = match filter {
             Some(Expr::And(all)) => &all[..],
             Some(one) => std::slice::from_ref(one),
@@ -58,9 +103,16 @@ impl FilteredRows {
             }
             is_read.iter_mut().zip(&is_new).for_each(|(is_read, is_new)| *is_read |= is_new);
             let columns = RowReader::of_places(table, columns, &|place| is_new[place]);
-            stages.push(Stage { columns, conditions: Conditions::new(stage) });
+            let is_read_again = conditions.clone().any(|later| {
+                let mut is_read_again = false;
+                walk::for_each_column(later, &mut |place| is_read_again |= is_new[place]);
+                is_read_again
+            });
+            let conditions = Conditions::new(stage);
+            stages.push(Stage { columns, conditions, tests: OnceCell::new(), is_read_again });
         }
-        Self { stages, rest: RowReader::of_places(table, columns, &|place| !is_read[place]), beyond: None }
+        let rest = RowReader::of_places(table, columns, &|place| !is_read[place]);
+        Self { table: Arc::clone(table), columns: columns.into(), stages, seen: Cell::new(0), rest, beyond: None }
     }
 
     /// Computes what is the same for all rows of a run.
@@ -71,7 +123,11 @@ impl FilteredRows {
 
     /// Another run begins.
     pub(super) fn reset(&mut self) {
-        self.stages.iter_mut().for_each(|stage| stage.conditions.reset());
+        for stage in &mut self.stages {
+            stage.conditions.reset();
+            stage.tests.take();
+        }
+        self.seen.set(0);
     }
 
     /// Whether it leaves out rows that fulfil the filter.
@@ -82,8 +138,8 @@ impl FilteredRows {
     /// Leaves out rows from now on; `None`: none any more.
     pub(super) fn leave_out(&mut self, table: &Table, columns: &[usize], beyond: Option<Beyond>) {
         let with_reader = |beyond: Beyond| {
-            let own = beyond.key.place;
-            (RowReader::of_places(table, columns, &|place| place == own), beyond)
+            let is_key = |place| beyond.last.iter().any(|(key, _)| key.place == place);
+            (RowReader::of_places(table, columns, &is_key), beyond)
         };
         self.beyond = beyond.map(with_reader);
     }
@@ -97,13 +153,14 @@ impl FilteredRows {
     pub(super) fn read(&self, key: &[u8], value: &[u8], scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
         let counts_only = out.counts_only();
         let row = out.push();
+        if !self.stages.is_empty() && self.seen.get() < ROWS_BEFORE_TESTS {
+            self.count_row();
+        }
         for stage in &self.stages {
-            stage.columns.read(key, value, row)?;
-            for condition in stage.conditions.get() {
-                if !condition.eval_condition(scope, row)? {
-                    out.pop();
-                    return Ok(());
-                }
+            let wanted = !counts_only || stage.is_read_again;
+            if !stage.holds(key, value, wanted, scope, row)? {
+                out.pop();
+                return Ok(());
             }
         }
         if counts_only {
@@ -111,12 +168,25 @@ impl FilteredRows {
         }
         if let Some((reader, beyond)) = &self.beyond {
             reader.read(key, value, row)?;
-            if beyond.has(&row[beyond.key.place]) {
+            if beyond.has(row) {
                 out.pop();
                 return Ok(());
             }
         }
         self.rest.read(key, value, row)
+    }
+
+    /// Counts a row, and makes tests of conditions once there are enough.
+    #[cold]
+    fn count_row(&self) {
+        self.seen.set(self.seen.get() + 1);
+        if self.seen.get() == ROWS_BEFORE_TESTS {
+            for stage in &self.stages {
+                let tests = stage.conditions.get().iter().map_while(|one| Test::new(one, &self.table, &self.columns));
+                let tests = tests.collect();
+                stage.tests.get_or_init(|| tests);
+            }
+        }
     }
 }
 

@@ -150,12 +150,61 @@ fn key_of<'e>(table: &Table, index: Option<&Index>, entry: &'e [u8]) -> Result<&
 /// Keys of rows. As long as they are short, each is a number: its bytes, and how many these are. The
 /// order of the numbers is that of the keys, and they are sorted in a fraction of the time.
 enum Keys {
+    /// Integers, dates, and pairs of small ones.
     Short(Vec<u128>),
+    /// UUIDs.
+    Middle(Vec<[u64; 3]>),
     Any(Vec<Key>),
 }
 
-/// The longest key that is a number.
-const SHORT_BYTES: usize = 15;
+/// A key as a number.
+trait Packed: Ord + Copy + Default {
+    /// `None` if the key is too long.
+    fn pack(key: &[u8]) -> Option<Self>;
+    fn unpack(self) -> Key;
+}
+
+impl Packed for u128 {
+    fn pack(key: &[u8]) -> Option<Self> {
+        packed::<16>(key).map(Self::from_be_bytes)
+    }
+
+    fn unpack(self) -> Key {
+        unpacked(&self.to_be_bytes())
+    }
+}
+
+impl Packed for [u64; 3] {
+    fn pack(key: &[u8]) -> Option<Self> {
+        let bytes: [u8; 24] = packed(key)?;
+        let mut words = [0; 3];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_be_bytes(*bytes);
+        }
+        Some(words)
+    }
+
+    fn unpack(self) -> Key {
+        let mut bytes = [0; 24];
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(self) {
+            *bytes = word.to_be_bytes();
+        }
+        unpacked(&bytes)
+    }
+}
+
+/// A key, and its length in the last byte.
+fn packed<const BYTES: usize>(key: &[u8]) -> Option<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    bytes.get_mut(..key.len()).filter(|_| key.len() < BYTES)?.copy_from_slice(key);
+    bytes[BYTES - 1] = key.len() as u8;
+    Some(bytes)
+}
+
+fn unpacked(bytes: &[u8]) -> Key {
+    let length = bytes.last().map_or(0, |&length| usize::from(length));
+    Key::from_slice(&bytes[..length])
+}
 
 impl Default for Keys {
     fn default() -> Self {
@@ -163,42 +212,41 @@ impl Default for Keys {
     }
 }
 
-fn packed(key: &[u8]) -> Option<u128> {
-    let mut bytes = [0; SHORT_BYTES + 1];
-    bytes.get_mut(..key.len()).filter(|_| key.len() <= SHORT_BYTES)?.copy_from_slice(key);
-    bytes[SHORT_BYTES] = key.len() as u8;
-    Some(u128::from_be_bytes(bytes))
-}
-
-fn unpacked(key: u128) -> Key {
-    let bytes = key.to_be_bytes();
-    Key::from_slice(&bytes[..usize::from(bytes[SHORT_BYTES])])
-}
-
 impl Keys {
-    fn is_empty(&self) -> bool {
+    fn len(&self) -> usize {
         match self {
-            Self::Short(keys) => keys.is_empty(),
-            Self::Any(keys) => keys.is_empty(),
+            Self::Short(keys) => keys.len(),
+            Self::Middle(keys) => keys.len(),
+            Self::Any(keys) => keys.len(),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     fn bytes(&self) -> usize {
-        match self {
-            // They become keys in the end.
-            Self::Short(keys) => keys.len() * (size_of::<u128>() + size_of::<Key>()),
-            Self::Any(keys) => keys.len() * size_of::<Key>(),
-        }
+        // They become keys in the end.
+        let packed = match self {
+            Self::Short(_) => size_of::<u128>(),
+            Self::Middle(_) => size_of::<[u64; 3]>(),
+            Self::Any(_) => 0,
+        };
+        self.len() * (packed + size_of::<Key>())
     }
 
     fn push(&mut self, key: &[u8]) {
-        match (&mut *self, packed(key)) {
-            (Self::Short(keys), Some(key)) => keys.push(key),
-            (Self::Any(keys), _) => keys.push(Key::from_slice(key)),
-            (Self::Short(keys), None) => {
-                let mut keys: Vec<Key> = keys.iter().map(|&key| unpacked(key)).collect();
-                keys.push(Key::from_slice(key));
-                *self = Self::Any(keys);
+        loop {
+            match self {
+                Self::Short(keys) => match Packed::pack(key) {
+                    Some(key) => return keys.push(key),
+                    None => *self = Self::Middle(keys.iter().filter_map(|key| Packed::pack(&key.unpack())).collect()),
+                },
+                Self::Middle(keys) => match Packed::pack(key) {
+                    Some(key) => return keys.push(key),
+                    None => *self = Self::Any(keys.iter().map(|key| key.unpack()).collect()),
+                },
+                Self::Any(keys) => return keys.push(Key::from_slice(key)),
             }
         }
     }
@@ -206,14 +254,9 @@ impl Keys {
     /// In order, each once.
     fn sorted(mut self) -> Result<Self> {
         match &mut self {
-            Self::Short(keys) => {
-                merge_sort::sort(keys, merge_sort::PIECE, Ord::cmp)?;
-                keys.dedup();
-            }
-            Self::Any(keys) => {
-                merge_sort::sort(keys, merge_sort::PIECE, Ord::cmp)?;
-                keys.dedup();
-            }
+            Self::Short(keys) => sort(keys)?,
+            Self::Middle(keys) => sort(keys)?,
+            Self::Any(keys) => sort(keys)?,
         }
         Ok(self)
     }
@@ -222,16 +265,25 @@ impl Keys {
     fn common(self, other: Self) -> Self {
         match (self, other) {
             (Self::Short(keys), Self::Short(other)) => Self::Short(common(keys, &other)),
+            (Self::Middle(keys), Self::Middle(other)) => Self::Middle(common(keys, &other)),
             (keys, other) => Self::Any(common(keys.unpacked().into_vec(), &other.unpacked())),
         }
     }
 
     fn unpacked(self) -> SmallVec<[Key; 1]> {
         match self {
-            Self::Short(keys) => keys.into_iter().map(unpacked).collect(),
+            Self::Short(keys) => keys.into_iter().map(Packed::unpack).collect(),
+            Self::Middle(keys) => keys.into_iter().map(Packed::unpack).collect(),
             Self::Any(keys) => keys.into(),
         }
     }
+}
+
+/// Sorts keys, and leaves each of them once.
+fn sort<T: Ord + Default>(keys: &mut Vec<T>) -> Result<()> {
+    merge_sort::sort(keys, merge_sort::PIECE, |one, other| one.cmp(other))?;
+    keys.dedup();
+    Ok(())
 }
 
 fn common<T: Ord>(mut keys: Vec<T>, other: &[T]) -> Vec<T> {
@@ -251,9 +303,20 @@ mod tests {
 
     #[test]
     fn keys_of_all_lengths_keep_their_order() {
-        let texts: &[&[u8]] =
-            &[b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0b", b"ab", b"0123456789abcde", b"0123456789abcdef"];
-        for longest in 0..=16 {
+        let texts: &[&[u8]] = &[
+            b"",
+            b"\0",
+            b"\0\0",
+            b"a",
+            b"a\0",
+            b"a\0b",
+            b"ab",
+            b"0123456789abcde",
+            b"0123456789abcdef",
+            b"0123456789abcdef0123456",
+            b"0123456789abcdef01234567",
+        ];
+        for longest in 0..=24 {
             let mut keys = Keys::default();
             let mut expected: Vec<Key> = Vec::new();
             for text in texts.iter().filter(|text| text.len() <= longest).chain([&&b"a"[..]]) {
@@ -263,6 +326,7 @@ mod tests {
             expected.sort();
             expected.dedup();
             assert_eq!(matches!(keys, Keys::Short(_)), longest < 16);
+            assert_eq!(matches!(keys, Keys::Any(_)), longest == 24);
             let mut others = Keys::default();
             expected.iter().step_by(2).for_each(|key| others.push(key));
             let sorted = keys.sorted().unwrap();

@@ -79,6 +79,7 @@ mod gather;
 mod group;
 mod group_scan;
 mod hash_join;
+mod in_place;
 mod insert;
 mod join;
 mod key_set;
@@ -133,6 +134,7 @@ pub use memory::{EngineMemory, MemoryLimits, SessionMemory};
 pub use memory::{MemoryTotal, TempFileCounts};
 pub use needs::expressions_deep;
 pub use ranges::{Ranges, key_ranges};
+pub use skip_scan::under;
 pub use spill::KeptRows;
 
 /// What the session does for expressions.

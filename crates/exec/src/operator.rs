@@ -13,6 +13,7 @@
 use std::time::Instant;
 
 use colibri_types::{Datum, Result};
+use smallvec::SmallVec;
 
 use super::keyed::Prepared;
 use super::sorter::KeyOrder;
@@ -64,21 +65,24 @@ pub(super) trait Operator: Send {
     }
 }
 
-/// Rows that come too late in an order: those with a value behind `last` in a column.
+/// Rows that come too late in an order: those behind a row that has `last` in the first columns of
+/// the order.
 pub(super) struct Beyond {
-    /// The column's place in the row, and its order.
-    pub(super) key: KeyOrder,
-    pub(super) last: Datum,
-    /// Those with the same value come too late as well.
+    /// The columns' places in the row, their order, and the values of the last row.
+    pub(super) last: SmallVec<[(KeyOrder, Datum); 2]>,
+    /// Those with the same values come too late as well.
     pub(super) or_equal: bool,
 }
 
 impl Beyond {
-    /// Whether a value is that of a row that comes too late.
+    /// Whether a row comes too late. No columns but those of the order are looked at.
     #[inline]
-    pub(super) fn has(&self, value: &Datum) -> bool {
-        let order = self.key.compare(value, &self.last);
-        order.is_gt() || self.or_equal && order.is_eq()
+    pub(super) fn has(&self, row: &[Datum]) -> bool {
+        let mut orders = self.last.iter().map(|(key, last)| key.compare(&row[key.place], last));
+        match orders.find(|order| !order.is_eq()) {
+            Some(order) => order.is_gt(),
+            None => self.or_equal,
+        }
     }
 }
 

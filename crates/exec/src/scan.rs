@@ -110,7 +110,7 @@ impl Entries {
 }
 
 impl Reader {
-    fn new(table: &Table, access: &Access, columns: &[usize], filter: Option<&Expr>) -> Self {
+    fn new(table: &Arc<Table>, access: &Access, columns: &[usize], filter: Option<&Expr>) -> Self {
         let rows = || FilteredRows::new(table, columns, filter);
         match access {
             Access::Key { .. } | Access::Gathered { .. } => Self::Table { space: table.space(), rows: rows() },
@@ -544,7 +544,7 @@ pub(super) struct Lookup {
 
 impl Lookup {
     /// `slots` are what the access' and the filter's slots hold.
-    pub(crate) fn new(table: &Table, access: &Access, filter: Option<&Expr>, slots: Vec<Datum>) -> Self {
+    pub(crate) fn new(table: &Arc<Table>, access: &Access, filter: Option<&Expr>, slots: Vec<Datum>) -> Self {
         let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
         let reader = Reader::new(table, access, &columns, filter);
         Self { reader, run: ScanRun::new(), width: columns.len(), is_filtered: filter.is_some(), slots }

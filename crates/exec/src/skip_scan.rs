@@ -90,7 +90,7 @@ impl SkipScan {
 }
 
 /// A range of what follows a value, as a range of whole keys.
-fn under(value: &Key, range: &KeyRange) -> KeyRange {
+pub fn under(value: &Key, range: &KeyRange) -> KeyRange {
     let join = |bytes: &Key| {
         let mut joined = value.clone();
         joined.extend_from_slice(bytes);

@@ -353,12 +353,12 @@ impl SortRun {
     /// Tells the input which rows come too late to be among the first `top`.
     fn leave_out(&mut self, by: &SortBy) {
         // Keys that are computed have their effects for each row.
-        if let (Some(worst), Some(Expr::Column(place)), 0) =
-            (self.worst, by.keys.first().map(|key| &key.expr), by.presorted)
+        if let (Some(worst), 0) = (self.worst, by.presorted)
             && self.kept_width == self.width
         {
-            let (key, last) = (KeyOrder::new(*place, &by.keys[0]), self.sorter.row(worst)[*place].clone());
-            self.input.leave_out(Beyond { key, last, or_equal: by.keys.len() == 1 });
+            let worst = self.sorter.row(worst);
+            let last = self.sorter.keys().iter().map(|key| (*key, worst[key.place].clone()));
+            self.input.leave_out(Beyond { last: last.collect(), or_equal: true });
         }
     }
 

@@ -162,6 +162,11 @@ struct Source {
 }
 
 impl Sorter {
+    /// What it sorts by.
+    pub(super) fn keys(&self) -> &[KeyOrder] {
+        &self.order
+    }
+
     /// Without rows; those to come have `width` values.
     pub(super) fn new(width: usize, order: Vec<KeyOrder>) -> Self {
         Self {

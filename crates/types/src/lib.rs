@@ -31,7 +31,7 @@ mod jsonpath;
 pub mod key;
 pub mod keywords;
 pub mod letters;
-mod like;
+pub mod like;
 pub mod numeric;
 pub mod operators;
 pub mod pieces;

@@ -845,23 +845,28 @@ impl Planner<'_> {
     /// Judges the rows that a way finds which skips columns by looking at some rows: what it asks of
     /// the columns behind them was guessed as if all values came up alike often.
     fn judge_skipping(&self, wanted: &Wanted<'_>, path: &mut Path) {
-        let (mut fulfil, mut rows) = (u128::MAX, 0);
-        for &at in &path.counted {
-            let Some(sampled) = self.sampled(wanted, &wanted.conditions[at]) else { return };
-            fulfil &= sampled.fulfil;
-            rows = sampled.rows;
-        }
-        if rows == 0 {
-            return;
-        }
-        let of_all = self.sizes.rows(wanted.table) / f64::from(rows);
-        let found = match fulfil.count_ones() {
-            0 => path.rows.min(of_all / 2.0),
-            fulfil => f64::from(fulfil) * of_all,
-        };
+        let by_ranges = self.sizes.rows_behind(wanted.table, path.index.as_ref(), &path.ranges);
+        let Some(found) = by_ranges.or_else(|| self.sampled_of(wanted, path)) else { return };
+        let found = found.max(0.5);
         let each = cost_of_entry(path.index.is_some(), path.covering);
         path.cost += (found - path.rows) * each;
         path.rows = found;
+    }
+
+    /// How many rows fulfil all that a path says, by looking at some.
+    fn sampled_of(&self, wanted: &Wanted<'_>, path: &Path) -> Option<f64> {
+        let (mut fulfil, mut rows) = (u128::MAX, 0);
+        for &at in &path.counted {
+            let sampled = self.sampled(wanted, &wanted.conditions[at])?;
+            fulfil &= sampled.fulfil;
+            rows = sampled.rows;
+        }
+        let of_all = self.sizes.rows(wanted.table) / f64::from(rows);
+        match fulfil.count_ones() {
+            _ if rows == 0 => None,
+            0 => Some(path.rows.min(of_all / 2.0)),
+            fulfil => Some(f64::from(fulfil) * of_all),
+        }
     }
 
     /// What part of the rows that a way finds the other conditions leave: those that can be judged

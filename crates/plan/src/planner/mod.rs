@@ -110,6 +110,10 @@ pub trait Sizes {
     /// that they are made of are known while the plan is made, and else what was `guessed`.
     fn rows_in(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges, guessed: f64) -> f64;
 
+    /// About how many rows some ranges hold whose first columns may have any value: counted for some
+    /// values of these; `None` as with [`Sizes::rows_in`].
+    fn rows_behind(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges) -> Option<f64>;
+
     /// How many entries an index has.
     fn entries(&self, index: &Index) -> f64;
 

@@ -77,16 +77,23 @@ impl Guess {
         env: &Env,
         params: &[Datum],
     ) -> Option<f64> {
-        if self.takes_params && params.is_empty() {
-            return None;
-        }
-        let spans = match key_ranges(&self.table, &self.access, &mut Scope::pure(env, params, &[])).ok()? {
+        let spans = match self.ranges(env, params)? {
             Ranges::Points(keys) => return Some(keys.len() as f64),
-            Ranges::Spans(spans) if spans.len() <= SPANS_MAX => spans,
-            Ranges::Spans(_) => return None,
+            Ranges::Spans(spans) => spans,
         };
         let space = self.access.space(&self.table);
         spans.iter().map(|span| count(&space, span)).sum::<Option<u64>>().map(|rows| rows as f64)
+    }
+
+    /// The ranges, if their values are known and they are not too many to be counted.
+    pub(super) fn ranges(&self, env: &Env, params: &[Datum]) -> Option<Ranges> {
+        if self.takes_params && params.is_empty() {
+            return None;
+        }
+        match key_ranges(&self.table, &self.access, &mut Scope::pure(env, params, &[])).ok()? {
+            Ranges::Spans(spans) if spans.len() > SPANS_MAX => None,
+            ranges => Some(ranges),
+        }
     }
 
     /// Whether it is about the same ranges of the same key.

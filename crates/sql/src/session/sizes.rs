@@ -15,6 +15,7 @@ use super::Session;
 use super::guesses::{Guess, Guesses, ROWS_SMALL};
 use super::samples::Samples;
 use crate::bind::{Binder, rewrite};
+use crate::exec::{Ranges, under};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::KeyRanges;
 use crate::planner::{Alike, Rewrites, Sampled, Sizes};
@@ -195,6 +196,27 @@ impl Sizes for TxnSizes<'_> {
         }
         rows
     }
+
+    fn rows_behind(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges) -> Option<f64> {
+        if !self.counts {
+            return None;
+        }
+        let guess = Guess::new(table, index, ranges, 0.0)?;
+        let Ranges::Spans(spans) = guess.ranges(self.env, self.params)? else { return Some(0.0) };
+        let (index, space) = (index.map(|index| &**index), index.map_or_else(|| table.space(), |index| index.space()));
+        // A value comes up as often as it has rows, so each share counts alike.
+        let share = |key: &Key| {
+            let mut value = key.clone();
+            value.truncate(record::prefix_bytes(table, index, ranges.skipped, key).ok()?);
+            let found = spans.iter().map(|span| estimate_now(self.txn, &space, &under(&value, span)));
+            let found = found.sum::<Option<u64>>()? as f64;
+            let all = estimate_now(self.txn, &space, &record::prefix_range(value))? as f64;
+            Some(found / all.max(1.0))
+        };
+        let shares: Vec<f64> = sample(self.txn, &space)?.iter().filter_map(share).collect();
+        let rows = estimate_now(self.txn, &space, &record::whole_range())? as f64;
+        (!shares.is_empty()).then(|| rows * shares.iter().sum::<f64>() / shares.len() as f64)
+    }
 }
 
 /// What an equality compares with a value that is the same for all rows.
@@ -207,6 +229,17 @@ fn compared_with_unknown(condition: &Expr) -> Option<&Expr> {
     }
 }
 
+/// Some keys of a space, evenly spread.
+fn sample(txn: &dyn Transaction, space: &Space) -> Option<Vec<Key>> {
+    let mut keys: Vec<Key> = Vec::new();
+    store_error::fetched_now(|| {
+        keys.clear();
+        txn.sample(space, SAMPLE_KEYS, &mut |key, _| keys.push(Key::from_slice(key))).in_sql()
+    })
+    .ok()?;
+    Some(keys)
+}
+
 /// How many keys of a space have the same beginning as one of them, over a sample of them all. Those
 /// with a NULL there are left out if there are others: nothing is equal to them.
 fn rows_alike(
@@ -214,12 +247,7 @@ fn rows_alike(
     space: &Space,
     prefix_of: impl Fn(&[u8]) -> Option<record::Prefix>,
 ) -> Option<Known> {
-    let mut keys: Vec<Key> = Vec::new();
-    store_error::fetched_now(|| {
-        keys.clear();
-        txn.sample(space, SAMPLE_KEYS, &mut |key, _| keys.push(Key::from_slice(key))).in_sql()
-    })
-    .ok()?;
+    let keys = sample(txn, space)?;
     let prefixes: Vec<(&Key, record::Prefix)> =
         keys.iter().filter_map(|key| prefix_of(key).map(|prefix| (key, prefix))).collect();
     let have_values = prefixes.iter().any(|(_, prefix)| !prefix.has_null);

@@ -256,6 +256,10 @@ impl Sizes for NoSizes {
         None
     }
 
+    fn rows_behind(&self, _: &Arc<Table>, _: Option<&Arc<Index>>, _: &KeyRanges) -> Option<f64> {
+        None
+    }
+
     fn rows_in(&self, _: &Arc<Table>, _: Option<&Arc<Index>>, _: &KeyRanges, guessed: f64) -> f64 {
         guessed
     }

@@ -140,7 +140,9 @@ enum Part {
 
 /// The keyword that a picture begins with, and its case.
 fn leading_keyword(text: &str) -> Option<(&'static Keyword, Case)> {
-    KEYWORDS.iter().find_map(|keyword| {
+    let first = text.bytes().next()?.to_ascii_uppercase();
+    // Most keywords begin with another letter.
+    KEYWORDS.iter().filter(|keyword| keyword.name.as_bytes()[0] == first).find_map(|keyword| {
         let written = text.get(..keyword.name.len())?;
         if written == keyword.name {
             return Some((keyword, Case::Upper));
