@@ -114,10 +114,13 @@ fn malformed(what: &str) -> Error {
 /// A column's value where it lies in a row. No memory is taken for it, and a text is not checked.
 #[derive(Debug)]
 pub enum Peeked<'row> {
+    /// NULL.
     Null,
+    /// A boolean.
     Bool(bool),
     /// Of an integer, an object number, a date, a time or a timestamp: what its [`Datum`] holds.
     Int(i64),
+    /// A numeric.
     Numeric(Numeric),
     /// Of a text, a bytea or a uuid.
     Bytes(&'row [u8]),

@@ -36,7 +36,7 @@ use super::spill::Leftover;
 use super::{Batch, Exec, Scope, Statement, Step, datum_bytes, row_bytes};
 use crate::eval::Evaluate as _;
 use crate::explain::{Spilled, Usage};
-use crate::expr::Expr;
+use crate::expr::{Expr, walk};
 use crate::plan::{AggregateCall, Exprs};
 
 /// An estimate of a state's bytes, with what it may hold elsewhere.
@@ -171,9 +171,19 @@ impl Aggregate {
         if presorted.is_empty() && calls.iter().all(is_free) {
             input.forget_order();
         }
+        let mut looked_at = Vec::new();
+        for expr in keys.iter().chain(calls.iter().flat_map(exprs_of)) {
+            walk::for_each_column(expr, &mut |column| looked_at.push(column));
+        }
+        input.look_at(&looked_at);
         let by = GroupBy { keys: Arc::clone(keys), calls: Arc::clone(calls), presorted: Arc::clone(presorted) };
         Self { by, run: AggregateRun::new(input) }
     }
+}
+
+/// The expressions of a call.
+fn exprs_of(call: &AggregateCall) -> impl Iterator<Item = &Expr> {
+    call.args.iter().chain(&call.filter).chain(call.order.iter().map(|key| &key.expr))
 }
 
 impl Operator for Aggregate {

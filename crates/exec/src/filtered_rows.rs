@@ -49,8 +49,12 @@ struct Stage {
     conditions: Conditions,
     /// Of the first conditions of this run, as many as have one in a row.
     tests: OnceCell<Box<[Test]>>,
+    /// The places of its columns.
+    places: SmallVec<[usize; 2]>,
     /// Conditions of later stages look at its columns too.
     is_read_again: bool,
+    /// So does who reads the rows.
+    is_wanted: bool,
 }
 
 impl Stage {
@@ -109,7 +113,9 @@ impl FilteredRows {
                 is_read_again
             });
             let conditions = Conditions::new(stage);
-            stages.push(Stage { columns, conditions, tests: OnceCell::new(), is_read_again });
+            let places = (0..is_new.len()).filter(|&place| is_new[place]).collect();
+            let tests = OnceCell::new();
+            stages.push(Stage { columns, conditions, tests, places, is_read_again, is_wanted: true });
         }
         let rest = RowReader::of_places(table, columns, &|place| !is_read[place]);
         Self { table: Arc::clone(table), columns: columns.into(), stages, seen: Cell::new(0), rest, beyond: None }
@@ -119,6 +125,13 @@ impl FilteredRows {
     #[inline]
     pub(super) fn settle(&mut self, scope: &mut Scope<'_>) {
         self.stages.iter_mut().for_each(|stage| stage.conditions.settle(scope));
+    }
+
+    /// See [`super::operator::Operator::look_at`].
+    pub(super) fn look_at(&mut self, places: &[usize]) {
+        for stage in &mut self.stages {
+            stage.is_wanted = stage.places.iter().any(|place| places.contains(place));
+        }
     }
 
     /// Another run begins.
@@ -157,7 +170,7 @@ impl FilteredRows {
             self.count_row();
         }
         for stage in &self.stages {
-            let wanted = !counts_only || stage.is_read_again;
+            let wanted = stage.is_wanted && !counts_only || stage.is_read_again;
             if !stage.holds(key, value, wanted, scope, row)? {
                 out.pop();
                 return Ok(());

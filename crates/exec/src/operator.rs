@@ -38,6 +38,10 @@ pub(super) trait Operator: Send {
     /// The order of its rows does not matter. To be called before it is run.
     fn forget_order(&mut self) {}
 
+    /// Says which columns of its rows the reader looks at: the others may have any values. To be
+    /// called before it is run.
+    fn look_at(&mut self, _columns: &[usize]) {}
+
     /// Says that the reader ignores the rows in `Beyond` until the operator is rewound. The operator
     /// may leave them out.
     fn leave_out(&mut self, _: Beyond) {}
@@ -177,6 +181,11 @@ impl Run {
     /// See [`Operator::give_back`].
     pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         self.operator.give_back(ex);
+    }
+
+    /// See [`Operator::look_at`].
+    pub(super) fn look_at(&mut self, columns: &[usize]) {
+        self.operator.look_at(columns);
     }
 
     /// See [`Operator::forget_order`].

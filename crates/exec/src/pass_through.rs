@@ -160,7 +160,12 @@ fn only_moves(exprs: &[Expr]) -> bool {
 }
 
 impl ProjectRun {
-    pub(super) fn new(input: Run, exprs: &Exprs) -> Self {
+    pub(super) fn new(mut input: Run, exprs: &Exprs) -> Self {
+        let mut looked_at = Vec::new();
+        for expr in exprs.iter() {
+            walk::for_each_column(expr, &mut |column| looked_at.push(column));
+        }
+        input.look_at(&looked_at);
         let moves = only_moves(exprs);
         Self { input, exprs: Arc::clone(exprs), rows: Batch::new(), at: 0, begun: Vec::new(), moves }
     }

@@ -173,6 +173,12 @@ impl Operator for ScanOperator {
         self.reader.leave_out(&self.scan, None);
     }
 
+    fn look_at(&mut self, columns: &[usize]) {
+        if let Reader::Table { rows, .. } | Reader::Index { rows, .. } = &mut self.reader {
+            rows.look_at(columns);
+        }
+    }
+
     fn leave_out(&mut self, beyond: Beyond) {
         self.reader.leave_out(&self.scan, Some(beyond));
     }

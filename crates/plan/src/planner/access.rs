@@ -8,7 +8,7 @@ use colibri_types::{Datum, Type, prefix::PatternKind};
 
 use super::first_rows::{self, Instead};
 use super::order::{self, Fit, Order, Ordered};
-use super::{Layout, Planned, Planner, Rewrites, Sampled, Sizes, filtered};
+use super::{Layout, Planned, Planner, Rewrites, Sizes, filtered};
 use crate::bind::rewrite;
 use crate::expr::implied::{Implied, implied};
 use crate::expr::{CompareOp, Expr, Test};
@@ -42,8 +42,6 @@ pub(super) const SORT_COST: f64 = 0.3;
 const LATE: f64 = 5.0;
 /// Where every way to a table's rows costs that much, some rows are looked at to judge conditions.
 const SAMPLED_COST_MIN: f64 = 5_000.0;
-/// What part of the rows a condition leaves that no key helps with.
-const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
 const RANGE_SELECTIVITY: f64 = 0.3;
 /// Of one that begins or ends at values of other rows: half of all, on average over these.
@@ -696,7 +694,7 @@ impl Wanted<'_> {
 }
 
 /// What reading an entry and its row costs.
-fn cost_of_entry(is_index: bool, covering: bool) -> f64 {
+pub(super) fn cost_of_entry(is_index: bool, covering: bool) -> f64 {
     match (is_index, covering) {
         (_, true) => COVERED_COST,
         (false, false) => 1.0,
@@ -740,23 +738,6 @@ fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
     }
 }
 
-/// How many conditions a condition counts as: alternatives that ask for several things each leave
-/// less than one condition does.
-pub(super) fn weight(condition: &Expr) -> usize {
-    match condition {
-        Expr::Or(any) => {
-            let of = |part: &Expr| if let Expr::And(all) = part { all.len() } else { 1 };
-            if any.iter().all(|part| of(part) > 2) { 2 } else { 1 }
-        }
-        _ => 1,
-    }
-}
-
-/// The share of rows that a number of conditions leave, none of which a key helps with.
-pub(super) fn left_by(conditions: usize) -> f64 {
-    FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
-}
-
 impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at
     /// most.
@@ -767,10 +748,7 @@ impl Planner<'_> {
         }
         paths.iter_mut().filter(|path| path.ranges.skipped > 0).for_each(|path| self.judge_skipping(wanted, path));
         paths.extend(wanted.paths_gathered(&paths, self.sizes));
-        // All ways lead to the same rows. How many there are is known best to the one that says the
-        // least.
-        let matching = |path: &Path| path.rows * self.left_of(wanted, path);
-        let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
+        let found = self.rows_of_all(wanted, &paths);
         let rewrites = self.sizes.rewrites();
         let can_give_up = rewrites != Rewrites::None && first_rows::can_give_up(order, limit);
         let mut best: Option<Cheapest> = None;
@@ -840,72 +818,6 @@ impl Planner<'_> {
             }
         }
         first_rows::chosen(best, tried, rewrites)
-    }
-
-    /// Judges the rows that a way finds which skips columns by looking at some rows: what it asks of
-    /// the columns behind them was guessed as if all values came up alike often.
-    fn judge_skipping(&self, wanted: &Wanted<'_>, path: &mut Path) {
-        let by_ranges = self.sizes.rows_behind(wanted.table, path.index.as_ref(), &path.ranges);
-        let Some(found) = by_ranges.or_else(|| self.sampled_of(wanted, path)) else { return };
-        let found = found.max(0.5);
-        let each = cost_of_entry(path.index.is_some(), path.covering);
-        path.cost += (found - path.rows) * each;
-        path.rows = found;
-    }
-
-    /// How many rows fulfil all that a path says, by looking at some.
-    fn sampled_of(&self, wanted: &Wanted<'_>, path: &Path) -> Option<f64> {
-        let (mut fulfil, mut rows) = (u128::MAX, 0);
-        for &at in &path.counted {
-            let sampled = self.sampled(wanted, &wanted.conditions[at])?;
-            fulfil &= sampled.fulfil;
-            rows = sampled.rows;
-        }
-        let of_all = self.sizes.rows(wanted.table) / f64::from(rows);
-        match fulfil.count_ones() {
-            _ if rows == 0 => None,
-            0 => Some(path.rows.min(of_all / 2.0)),
-            fulfil => Some(f64::from(fulfil) * of_all),
-        }
-    }
-
-    /// What part of the rows that a way finds the other conditions leave: those that can be judged
-    /// together by looking at some rows, and a guess for the rest.
-    pub(super) fn left_of(&self, wanted: &Wanted<'_>, path: &Path) -> f64 {
-        let (mut fulfil, mut rows, mut guessed) = (u128::MAX, 0, 0);
-        for (at, condition) in wanted.conditions.iter().enumerate() {
-            if path.counted.contains(&at) {
-                continue;
-            }
-            match self.sampled(wanted, condition) {
-                Some(sampled) => {
-                    fulfil &= sampled.fulfil;
-                    rows = sampled.rows;
-                }
-                None => guessed += weight(condition),
-            }
-        }
-        // Those of which no row was met are taken to be half as many as would have been met once.
-        let judged = if rows == 0 { 1.0 } else { f64::from(fulfil.count_ones()).max(0.5) / f64::from(rows) };
-        judged * left_by(guessed)
-    }
-
-    fn sampled(&self, wanted: &Wanted<'_>, condition: &Expr) -> Option<Sampled> {
-        let Wanted { table, base, .. } = *wanted;
-        if !self.samples.get() || !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
-            return None;
-        }
-        let (mut of_table, mut is_own) = (false, true);
-        rewrite::for_each_column(condition, &mut |place| {
-            let is_of_it = place.checked_sub(base).is_some_and(|column| column < table.columns.len());
-            (of_table, is_own) = (of_table || is_of_it, is_own && is_of_it);
-        });
-        if !of_table || !is_own {
-            return None;
-        }
-        let mut own = condition.clone();
-        rewrite::map_columns(&mut own, &|place| place - base);
-        self.sizes.sampled(table, &own)
     }
 
     /// A scan of a table with its conditions. `bind` turns values over known columns into what the

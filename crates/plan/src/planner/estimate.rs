@@ -101,7 +101,7 @@ impl Planner<'_> {
             }
             _ => self.all_rows_of(relation),
         };
-        (rows * super::access::left_by(conditions.len())).max(1.0)
+        (rows * super::judge::left_by(conditions.len())).max(1.0)
     }
 
     /// About how many rows a relation has without any condition.
@@ -147,7 +147,7 @@ impl Planner<'_> {
             Node::Rest { rows, .. } => (*rows, 0.0),
             Node::Filter { input, .. } => {
                 let (rows, work) = self.work(input);
-                ((rows * super::access::left_by(1)).max(1.0), work + rows)
+                ((rows * super::judge::left_by(1)).max(1.0), work + rows)
             }
             Node::NestedLoop { outer, inner, kind, .. } => {
                 let ((outer, outer_work), (inner, inner_work)) = (self.work(outer), self.work(inner));

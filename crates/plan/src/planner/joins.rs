@@ -13,12 +13,13 @@ use colibri_catalog::Table;
 use colibri_txn::Direction;
 use colibri_types::{Error, Result, SqlState, pulse};
 
-use super::access::{LOOKUP_COST, Path, SEEK_COST, Wanted};
+use super::access::{LOOKUP_COST, Path, SEEK_COST, SORT_COST, Wanted};
 use super::cost::ordered;
 use super::join_order::values_of;
 use super::lateral::{OuterValues, rows_of_calls};
 use super::order::{Fit, Order};
 use super::relation::{SYSTEM_ROWS, gated, is_constant};
+use super::sorted_first::Costed;
 use super::values_first::{FEW_ROWS, Leads, order_of_values};
 use super::{Planned, Planner, Sizes, filtered};
 use crate::bind::rewrite;
@@ -279,19 +280,25 @@ impl Planner<'_> {
             order => order,
         };
         let order = order.unwrap_or_else(|| vec![first]);
-        let Some(in_order) = in_order else {
-            return Ok(self.one_after_another(&order, items, &estimates, across, tables)?.1);
-        };
-        let (items_again, across_again) = (items.clone(), across.clone());
-        let first = order[0];
-        let smallest_first = self.in_two_ways(|planner| {
-            planner.one_after_another(&order, items, &estimates, across, &Tables { limit: None, ..*tables })
-        })?;
-        if first == in_order && tables.order.fit(&smallest_first.1.order) != Fit::No {
-            let planned = self.one_after_another(&[first], items_again, &estimates, across_again, tables)?;
-            return Ok(planned.1);
+        if in_order.is_none() && (tables.limit.is_none() || tables.order.columns.is_empty()) {
+            return Ok(self.one_after_another(&order, false, items, &estimates, across, tables)?.1);
         }
-        self.cheaper_in_order(smallest_first, in_order, items_again, &estimates, across_again, tables)
+        let again = || (items.clone(), across.clone());
+        let (items_again, across_again) = again();
+        let smallest_first = self.in_two_ways(|planner| {
+            let tables = Tables { limit: None, ..*tables };
+            planner.one_after_another(&order, false, items_again, &estimates, across_again, &tables)
+        })?;
+        if in_order == Some(order[0]) && tables.order.fit(&smallest_first.1.order) != Fit::No {
+            return Ok(self.one_after_another(&order[..1], false, items, &estimates, across, tables)?.1);
+        }
+        let (cost, all) = smallest_first;
+        let mut best = (cost + tables.order.sort_cost(all.rows, all.rows), all);
+        if let Some(in_order) = in_order {
+            let (items, across) = again();
+            best = self.or_in_order(best, in_order, items, &estimates, across, tables)?;
+        }
+        Ok(self.or_sorted_first(best, items, &estimates, across, tables)?.1)
     }
 
     /// The part whose table has an order that spares the sort in front of a LIMIT.
@@ -333,29 +340,30 @@ impl Planner<'_> {
     /// The cheaper one of two ways to the first rows in an order: all rows are joined, the smallest
     /// part first, and then sorted; or the part that has the order comes first, and no more of it
     /// is read than gives as many rows as are wanted.
-    fn cheaper_in_order(
+    fn or_in_order(
         &mut self,
-        (all_cost, all): (f64, Planned),
+        (all_cost, all): Costed,
         in_order: usize,
         items: Vec<Item<'_>>,
         estimates: &[f64],
         across: Vec<Expr>,
         tables: &Tables<'_>,
-    ) -> Result<Planned> {
-        let Some(limit) = tables.limit else { return Ok(all) };
+    ) -> Result<Costed> {
+        let Some(limit) = tables.limit else { return Ok((all_cost, all)) };
         let per_row = (estimates[in_order] / all.rows.max(1.0)).max(1.0);
         let tables = &Tables { limit: Some(limit * per_row), ..*tables };
-        let (cost, planned) =
-            self.in_two_ways(|planner| planner.one_after_another(&[in_order], items, estimates, across, tables))?;
+        let (cost, planned) = self
+            .in_two_ways(|planner| planner.one_after_another(&[in_order], false, items, estimates, across, tables))?;
         let is_in_order = tables.order.fit(&planned.order) != Fit::No;
-        Ok(if is_in_order && cost < all_cost + tables.order.sort_cost(all.rows, all.rows) { planned } else { all })
+        Ok(if is_in_order && cost < all_cost { (cost, planned) } else { (all_cost, all) })
     }
 
     /// Joins the parts: first those in the order given, one at least, then each time the one that
-    /// is cheapest to join; and what all that costs.
-    fn one_after_another(
+    /// is cheapest to join; and what all that costs. The first one may be sorted before.
+    pub(super) fn one_after_another(
         &mut self,
         order: &[usize],
+        sorts_first: bool,
         mut items: Vec<Item<'_>>,
         estimates: &[f64],
         mut across: Vec<Expr>,
@@ -367,8 +375,14 @@ impl Planner<'_> {
         let mut order = order.iter().copied();
         let mut left: Vec<usize> = (0..items.len()).filter(|&item| item != first).collect();
         // Only the first one's order can last to the end.
-        let (mut all_cost, taken_alone) = self.alone(&items[first], estimates[first], tables);
-        let mut planned = self.part(&items[first], tables)?;
+        let of_first = if sorts_first { &single } else { tables };
+        let (mut all_cost, mut taken_alone) = self.alone(&items[first], estimates[first], of_first);
+        let mut planned = self.part(&items[first], of_first)?;
+        if sorts_first {
+            planned = self.sorted(planned, &items[first], tables);
+            all_cost += estimates[first] * estimates[first].max(2.0).log2() * SORT_COST;
+            taken_alone = tables.limit;
+        }
         let mut columns = items[first].columns.clone();
         // A LIMIT ends the join as soon as it has enough, if nothing has to be sorted before.
         let is_limited = tables.order.fit(&planned.order) != Fit::No;

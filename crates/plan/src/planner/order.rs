@@ -7,7 +7,8 @@ use colibri_catalog::{Index, Table};
 use colibri_txn::Direction;
 
 use super::Sizes;
-use super::access::{SORT_COST, left_by};
+use super::access::SORT_COST;
+use super::judge::left_by;
 use super::query::constant_limit;
 use crate::expr::{CompareOp, Expr, walk};
 use crate::logical::{Distinct, From, Group, Join, Query, Relation, Select, Source};

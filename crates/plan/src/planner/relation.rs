@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use colibri_types::{Error, Result};
 
-use super::access::{Cheapest, Wanted, left_by};
+use super::access::{Cheapest, Wanted};
 use super::cost::ordered;
 use super::joins::Tables;
+use super::judge::left_by;
 use super::lateral::rows_of_calls;
 use super::order::Order;
 use super::{Layout, Planned, Planner, filtered};
