@@ -8,8 +8,8 @@
 //! that bytes can answer. A test says whether its condition is true: in a filter false and NULL are
 //! the same.
 //!
-//! Invariants: a test answers as evaluating the condition would, errors included, or does not
-//! answer at all; then the condition is evaluated.
+//! Invariants: a test answers as evaluating the condition would, or does not answer at all; then the
+//! condition is evaluated. Conditions that may fail have no test.
 
 use colibri_catalog::Table;
 use colibri_catalog::record::InRow;
@@ -113,7 +113,13 @@ impl Test {
                     true => return None,
                     false => Pattern::new(pattern),
                 };
-                of(input, &|ty| is_text(ty).then(|| Is::Like { case, pattern: Box::new(pattern.clone()), negated }))
+                of(input, &|ty| {
+                    (is_text(ty) && pattern.is_sound()).then(|| Is::Like {
+                        case,
+                        pattern: Box::new(pattern.clone()),
+                        negated,
+                    })
+                })
             }
             _ => None,
         }
@@ -122,7 +128,7 @@ impl Test {
     /// Whether the condition is true for a row, given its value; `None`: the bytes do not tell.
     ///
     /// # Errors
-    /// As evaluating the condition.
+    /// The row is damaged, or the statement was cancelled.
     #[inline]
     pub(super) fn holds(&self, value: &[u8]) -> Result<Option<bool>> {
         match self {
@@ -251,4 +257,166 @@ fn without_casts(mut expr: &Expr) -> &Expr {
         expr = input;
     }
     expr
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use colibri_catalog::record;
+    use colibri_types::cast::CastContext;
+    use colibri_types::functions::ON_VALUES;
+    use colibri_types::{ColumnType, Env};
+
+    use super::*;
+    use crate::Scope;
+    use crate::eval::Evaluate as _;
+    use crate::expr::ListId;
+    use crate::test_bed;
+
+    const TYPES: [Type; 12] = [
+        Type::Int8, // the key
+        Type::Int4,
+        Type::Int2,
+        Type::Text,
+        Type::Varchar,
+        Type::Bool,
+        Type::Numeric,
+        Type::Timestamp,
+        Type::Date,
+        Type::Uuid,
+        Type::Bytea,
+        Type::Float8,
+    ];
+
+    fn table() -> Table {
+        let mut table = test_bed::table(1, "t", TYPES.len(), 1);
+        for (column, ty) in table.columns.iter_mut().zip(TYPES) {
+            column.ty = ty.into();
+        }
+        table.generations.clear();
+        table.renew_generation();
+        table
+    }
+
+    fn value(random: &mut fastrand::Rng, ty: Type) -> Datum {
+        let small = random.i64(-2..3);
+        match ty {
+            Type::Int2 | Type::Int4 | Type::Int8 => Datum::Int(small),
+            Type::Text | Type::Varchar => Datum::text(&some_text(random, &["a", "b", "A", "\u{e9}", "%", "_"], 4)),
+            Type::Bool => Datum::Bool(random.bool()),
+            Type::Numeric => {
+                Datum::Numeric(Numeric::parse(random.choice(["1", "1.0", "-1", "0.5", "20"]).unwrap()).unwrap())
+            }
+            Type::Timestamp => Datum::Timestamp(small),
+            Type::Date => Datum::Date(small as i32),
+            Type::Uuid => Datum::Uuid([random.u8(0..2); 16]),
+            Type::Bytea => Datum::Bytes((0..random.u8(0..3)).collect()),
+            _ => Datum::Float(small as f64),
+        }
+    }
+
+    fn some_text(random: &mut fastrand::Rng, of: &[&str], length_max: usize) -> String {
+        (0..random.usize(0..=length_max)).map(|_| *random.choice(of).unwrap()).collect()
+    }
+
+    fn constant(random: &mut fastrand::Rng, ty: Type) -> Expr {
+        Expr::Const(if random.u8(0..8) == 0 { Datum::Null } else { value(random, ty) })
+    }
+
+    fn condition(random: &mut fastrand::Rng, depth: usize) -> Expr {
+        let place = random.usize(0..TYPES.len());
+        let ty = TYPES[place];
+        let column = Expr::Column(place);
+        let as_text = |input: Expr| {
+            let to = ColumnType::from(Type::Text);
+            Expr::Cast { input: Box::new(input), from: Type::Varchar, to, context: CastContext::Implicit }
+        };
+        let column = if ty == Type::Varchar { as_text(column) } else { column };
+        match random.u8(0..if depth == 0 { 7 } else { 9 }) {
+            0 => Expr::IsNull { input: Box::new(column), negated: random.bool() },
+            1 if ty == Type::Bool => column,
+            1 => Expr::Not(Box::new(Expr::Column(5))),
+            2 => {
+                let list = (0..random.usize(1..4)).map(|_| constant(random, ty)).collect();
+                Expr::InList { input: Box::new(column), list, negated: random.bool(), id: ListId::new() }
+            }
+            3 => {
+                let (left, right) = (Box::new(column), Box::new(constant(random, ty)));
+                Expr::Distinct { left, right, negated: random.bool() }
+            }
+            4 | 5 if matches!(ty, Type::Text | Type::Varchar) => {
+                let name = *random.choice(&["~~", "!~~", "~~*", "!~~*"]).unwrap();
+                let function = ON_VALUES.operator(name, Some(Type::Text), Type::Text).unwrap();
+                let column = match *random.choice(&["", "", "lower", "upper"]).unwrap() {
+                    "" => column,
+                    name => {
+                        let function = ON_VALUES.function(name, &[Type::Text]).unwrap();
+                        Expr::Call { function, args: vec![column] }
+                    }
+                };
+                let pattern = some_text(random, &["a", "B", "%", "%", "_", "\\", "\u{e9}"], 4);
+                Expr::Call { function, args: vec![column, Expr::Const(Datum::text(&pattern))] }
+            }
+            7 => Expr::And(vec![condition(random, depth - 1), condition(random, depth - 1)]),
+            8 => Expr::Or(vec![condition(random, depth - 1), condition(random, depth - 1)]),
+            _ => {
+                let ops = [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+                let (op, with) = (*random.choice(&ops).unwrap(), constant(random, ty));
+                let (left, right) = if random.bool() { (column, with) } else { (with, column) };
+                test_bed::compare(op, left, right)
+            }
+        }
+    }
+
+    #[test]
+    fn tests_of_random_conditions_say_what_evaluating_them_does() {
+        let table = Arc::new(table());
+        let columns: Vec<usize> = (0..TYPES.len()).collect();
+        let env = Env::default();
+        let mut random = fastrand::Rng::with_seed(1);
+        let (mut told, mut not_told, mut tests) = ([0; 2], 0, 0);
+        for _ in 0..20_000 {
+            let condition = condition(&mut random, 2);
+            let Some(test) = Test::new(&condition, &table, &columns) else { continue };
+            tests += 1;
+            for _ in 0..4 {
+                let row: Vec<Datum> = TYPES
+                    .iter()
+                    .enumerate()
+                    .map(|(at, &ty)| if at > 0 && random.u8(0..4) == 0 { Datum::Null } else { value(&mut random, ty) })
+                    .collect();
+                let mut bytes = Vec::new();
+                record::encode_row(&table, &row, &mut bytes).unwrap();
+                let expected = condition.eval_condition(&mut Scope::pure(&env, &[], &[]), &row);
+                match (test.holds(&bytes), expected) {
+                    (Ok(Some(holds)), Ok(expected)) => {
+                        assert_eq!(holds, expected, "{condition:?} of {row:?}");
+                        told[usize::from(holds)] += 1;
+                    }
+                    (Ok(None), _) => not_told += 1,
+                    (told, expected) => panic!("{told:?}, not {expected:?}: {condition:?} of {row:?}"),
+                }
+            }
+        }
+        assert!(tests > 5_000 && told.iter().all(|&count| count > 3_000), "{tests} {told:?}");
+        assert!(not_told > 50, "{not_told}");
+    }
+
+    #[test]
+    fn rows_of_an_older_layout_are_not_told_about() {
+        let mut table = table();
+        let row: Vec<Datum> =
+            TYPES.iter().map(|_| Datum::Int(1)).take(1).chain(TYPES[1..].iter().map(|_| Datum::Null)).collect();
+        let mut bytes = Vec::new();
+        record::encode_row(&table, &row, &mut bytes).unwrap();
+        let is_null = Expr::IsNull { input: Box::new(Expr::Column(1)), negated: false };
+        let columns: Vec<usize> = (0..TYPES.len()).collect();
+        assert_eq!(Test::new(&is_null, &table, &columns).unwrap().holds(&bytes).unwrap(), Some(true));
+        table.columns[11].dropped = true;
+        table.renew_generation();
+        assert_eq!(Test::new(&is_null, &table, &columns).unwrap().holds(&bytes).unwrap(), None);
+        let in_key = Expr::IsNull { input: Box::new(Expr::Column(0)), negated: false };
+        assert!(Test::new(&in_key, &table, &columns).is_none());
+    }
 }

@@ -67,6 +67,14 @@ impl Pattern {
         Self { form, pattern: pattern.into() }
     }
 
+    /// Whether no text makes it fail: it does not end with a backslash that makes nothing stand for
+    /// itself.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let backslashes = self.pattern.bytes().rev().take_while(|&byte| byte == b'\\').count();
+        backslashes.is_multiple_of(2)
+    }
+
     /// Whether a text matches as a whole. The text is UTF-8.
     ///
     /// # Errors
