@@ -10,13 +10,17 @@
 //! joined by looking up its rows keeps the order of the first part, and the LIMIT ends it. With more
 //! keys in the order than the part has, the rows are sorted part by part behind the join.
 
+use std::sync::Arc;
+
+use colibri_catalog::{Index, Table};
+use colibri_types::Result;
+
 use super::joins::{Item, Tables};
 use super::order::{Fit, Ordered};
 use super::{Planned, Planner, Rewrites};
 use crate::expr::Expr;
 use crate::logical::{From, Source};
 use crate::plan::{Node, SortKey};
-use colibri_types::Result;
 
 /// A part is sorted first only if so many times as many rows as are wanted would be joined.
 const PAYS_ABOVE: f64 = 4.0;
@@ -71,10 +75,27 @@ impl Planner<'_> {
 fn leads(item: &Item<'_>, tables: &Tables<'_>) -> Option<Vec<Ordered>> {
     let From::Relation(index) = item.from else { return None };
     let relation = &tables.relations[*index];
-    if !item.is_inner() || !item.keys.is_empty() || !matches!(relation.source, Source::Table(_)) {
+    let Source::Table(table) = &relation.source else { return None };
+    if !item.is_inner() || !item.keys.is_empty() {
         return None;
     }
     let own = tables.order.of_relation(relation);
+    // Of rows that are equal in these columns alone, all would be joined before the first is known.
+    let is_whole = own.len() == tables.order.columns.len() && !tables.order.goes_on;
+    if !is_whole && !is_unique(table, &own) {
+        return None;
+    }
     let over_wide = own.iter().map(|ordered| Ordered { column: relation.base + ordered.column, ..*ordered });
     (!own.is_empty()).then(|| over_wide.collect())
+}
+
+/// Whether no two rows of a table are equal in some columns.
+fn is_unique(table: &Table, columns: &[Ordered]) -> bool {
+    let has = |column: usize| columns.iter().any(|ordered| ordered.column == column);
+    let by_key = table.primary_key.as_ref().is_some_and(|key| key.columns.iter().all(|&column| has(column)));
+    let by_index = |index: &Arc<Index>| {
+        let is_own = |column: usize| has(column) && table.columns[column].not_null;
+        index.unique && index.predicate.is_none() && index.columns.iter().all(|part| is_own(part.column))
+    };
+    by_key || table.indexes.iter().any(by_index)
 }
