@@ -66,6 +66,8 @@ struct GroupBy {
     calls: Arc<[AggregateCall]>,
     /// Which of the keys rows come in the order of.
     presorted: Arc<[usize]>,
+    /// Keys of groups that are there for no input as well.
+    always: Arc<[Vec<Datum>]>,
 }
 
 /// Grouping at work.
@@ -165,7 +167,13 @@ impl Extra {
 }
 
 impl Aggregate {
-    pub(super) fn new(mut input: Run, keys: &Exprs, calls: &Arc<[AggregateCall]>, presorted: &Arc<[usize]>) -> Self {
+    pub(super) fn new(
+        mut input: Run,
+        keys: &Exprs,
+        calls: &Arc<[AggregateCall]>,
+        presorted: &Arc<[usize]>,
+        always: &Arc<[Vec<Datum>]>,
+    ) -> Self {
         // An array is made in the order in which rows come.
         let is_free = |call: &AggregateCall| !call.order.is_empty() || call.distinct || !Extra::new(call).grows;
         if presorted.is_empty() && calls.iter().all(is_free) {
@@ -176,7 +184,12 @@ impl Aggregate {
             walk::for_each_column(expr, &mut |column| looked_at.push(column));
         }
         input.look_at(&looked_at);
-        let by = GroupBy { keys: Arc::clone(keys), calls: Arc::clone(calls), presorted: Arc::clone(presorted) };
+        let by = GroupBy {
+            keys: Arc::clone(keys),
+            calls: Arc::clone(calls),
+            presorted: Arc::clone(presorted),
+            always: Arc::clone(always),
+        };
         Self { by, run: AggregateRun::new(input) }
     }
 }
@@ -262,6 +275,9 @@ impl AggregateRun {
             self.phase = match self.phase {
                 Phase::Start => {
                     self.begin_pass(keys, calls);
+                    for key in by.always.iter() {
+                        self.add_group(key, calls);
+                    }
                     Phase::Input
                 }
                 Phase::Input if self.taken < self.fresh.rows() => {
@@ -510,6 +526,13 @@ impl AggregateRun {
             self.numbers.push(number as u32);
         }
         Ok(())
+    }
+
+    /// A group that is there before any row is.
+    fn add_group(&mut self, key: &[Datum], calls: &[AggregateCall]) {
+        if self.groups.find_or_add(key).1 {
+            self.states.push(calls.iter().map(|call| (call.aggregate.start)()));
+        }
     }
 
     /// Hands the batch to one call.

@@ -42,7 +42,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
+operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin GroupingSets Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn series_from(start: i64, stop: i64) -> Node {
@@ -213,13 +213,16 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             keys: [Expr::Column(0)].into(),
             calls: [].into(),
             presorted: [].into(),
+            always: [].into(),
         },
         none(Node::Aggregate {
             input: boxed(series(ROWS)),
             keys: [Expr::Column(0)].into(),
             calls: [count].into(),
             presorted: [].into(),
+            always: [].into(),
         }),
+        none(Node::GroupingSets { input: boxed(series(ROWS)), sets: [[true].into(), [false].into()].into() }),
         Node::Distinct { input: boxed(none(series(ROWS))), columns: 1, sorted: false },
         none(Node::Distinct { input: boxed(series(ROWS)), columns: 1, sorted: false }),
         none(Node::Distinct { input: boxed(series(ROWS)), columns: 1, sorted: true }),
@@ -236,6 +239,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             keys: [Expr::Column(0)].into(),
             calls: [].into(),
             presorted: [0].into(),
+            always: [].into(),
         }),
         Node::Limit { input: boxed(series(ROWS)), limit: None, offset: Some(int(ROWS)) },
         Node::Append { inputs: (0..ROWS).map(|_| values(&[])).collect() },

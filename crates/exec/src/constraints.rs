@@ -287,6 +287,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         Node::Choice { few, many, .. } => all(&[few, many]),
         Node::AdaptiveJoin { outer, few, many, .. } => all(&[outer, few, many]),
         Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, once, seen),
+        Node::GroupingSets { input, .. } => reads(input, table, once, seen),
         Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, once, seen)),
         Node::SetOp { left, right, .. } => all(&[left, right]),
         Node::Recursive { first, again, .. } => all(&[first, again]),

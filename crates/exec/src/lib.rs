@@ -78,6 +78,7 @@ mod fixed_parts;
 mod gather;
 mod group;
 mod group_scan;
+mod grouping_sets;
 mod hash_join;
 mod in_place;
 mod insert;

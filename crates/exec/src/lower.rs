@@ -13,6 +13,7 @@ use super::constraints::has_query;
 use super::delete::DeleteRun;
 use super::first_rows::FirstRowsRun;
 use super::group_scan::GroupScanRun;
+use super::grouping_sets::GroupingSetsRun;
 use super::hash_join::{HashJoin, HashJoinRun};
 use super::insert::InsertRun;
 use super::join::{NestedLoop, NestedLoopRun};
@@ -103,6 +104,7 @@ impl Lowering {
             | Node::Window { input, .. }
             | Node::Filter { input, .. }
             | Node::Project { input, .. }
+            | Node::GroupingSets { input, .. }
             | Node::Aggregate { input, .. }
             | Node::Distinct { input, .. }
             | Node::Sort { input, .. }
@@ -246,8 +248,9 @@ fn over_one(number: usize, node: &Node, input: Run) -> Run {
         Node::Window { partition, order, calls, .. } => Run::new(number, Window::new(input, partition, order, calls)),
         Node::Filter { condition, .. } => Run::new(number, FilterRun::new(input, condition)),
         Node::Project { exprs, .. } => Run::new(number, ProjectRun::new(input, exprs)),
-        Node::Aggregate { keys, calls, presorted, .. } => {
-            Run::new(number, Aggregate::new(input, keys, calls, presorted))
+        Node::GroupingSets { sets, .. } => Run::new(number, GroupingSetsRun::new(input, sets)),
+        Node::Aggregate { keys, calls, presorted, always, .. } => {
+            Run::new(number, Aggregate::new(input, keys, calls, presorted, always))
         }
         Node::Distinct { columns, sorted, .. } => Run::new(number, DistinctRun::new(input, *columns, *sorted)),
         Node::Sort { keys, top, presorted, .. } => Run::new(number, Sort::new(input, keys, top.as_ref(), *presorted)),

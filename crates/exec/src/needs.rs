@@ -199,6 +199,7 @@ impl Search {
                 self.exprs(limit.iter().chain(offset), filled);
                 self.node(input, filled);
             }
+            Node::GroupingSets { input, .. } => self.node(input, filled),
             Node::Append { inputs } => inputs.iter().for_each(|input| self.node(input, filled)),
             Node::SetOp { left, right, .. } => {
                 self.node(left, filled);

@@ -270,8 +270,13 @@ fn grouping_on_disk_gives_every_group_once_with_all_of_its_rows() {
                     calls.iter().map(|call| call.aggregate.name).collect::<Vec<_>>()
                 );
                 let input = Box::new(rows(random, &pool, 4_000));
-                let node =
-                    Node::Aggregate { input, keys: keys.clone().into(), calls: calls.into(), presorted: [].into() };
+                let node = Node::Aggregate {
+                    input,
+                    keys: keys.clone().into(),
+                    calls: calls.into(),
+                    presorted: [].into(),
+                    always: [].into(),
+                };
                 // Whether few groups outgrow their memory depends on what is collected in them.
                 match are_few {
                     true => drop(compare_with_much(&name, node, width, false, random)),
@@ -321,7 +326,8 @@ fn groups_of_rows_that_come_in_the_order_of_a_key_are_given_in_that_order() {
             let calls = calls(random);
             let width = 2 + calls.len();
             let keys = columns(&[2, 0]).into();
-            let grouped = Node::Aggregate { input, keys, calls: calls.into(), presorted: [1].into() };
+            let grouped =
+                Node::Aggregate { input, keys, calls: calls.into(), presorted: [1].into(), always: [].into() };
             let name = format!("groups in the order of {different} keys");
             check(&name, sort(grouped, &[key(1), key(0)], 1), width, true, random);
         }
@@ -430,6 +436,7 @@ fn plans() -> Vec<(&'static str, Node, usize)> {
                 keys: columns(&[2]).into(),
                 calls: [ordered].into(),
                 presorted: [].into(),
+                always: [].into(),
             },
             2,
         ),

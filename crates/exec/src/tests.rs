@@ -125,16 +125,23 @@ fn groups_take_null_for_a_value_and_no_input_for_one_group() {
         keys: [Expr::Column(0)].into(),
         calls: calls().into(),
         presorted: [].into(),
+        always: [].into(),
     };
     assert_eq!(rows_of(grouped, 4), [[1, 2, 2, 1], [NULL, 2, 2, 2], [2, 1, 0, 0]]);
-    let empty =
-        Node::Aggregate { input: Box::new(values(&[])), keys: [].into(), calls: calls().into(), presorted: [].into() };
+    let empty = Node::Aggregate {
+        input: Box::new(values(&[])),
+        keys: [].into(),
+        calls: calls().into(),
+        presorted: [].into(),
+        always: [].into(),
+    };
     assert_eq!(rows_of(empty, 3), [[0, 0, 0]]);
     let none = Node::Aggregate {
         input: Box::new(values(&[])),
         keys: [Expr::Column(0)].into(),
         calls: calls().into(),
         presorted: [].into(),
+        always: [].into(),
     };
     assert!(rows_of(none, 4).is_empty());
 }
@@ -243,6 +250,7 @@ fn a_canceled_statement_ends() {
         keys: [].into(),
         calls: [call("count", Vec::new(), false)].into(),
         presorted: [].into(),
+        always: [].into(),
     };
     let cancel = AtomicBool::new(true);
     let how = How { cancel: &cancel, ..How::default() };
@@ -489,12 +497,13 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             }
             joined
         }
-        Node::Aggregate { input, keys, calls, .. } => {
+        Node::Aggregate { input, keys, calls, always, .. } => {
             let rows = model(input, tables, slots);
             let mut groups: Vec<(Vec<Datum>, Vec<Vec<Datum>>)> = Vec::new();
             if keys.is_empty() {
                 groups.push((Vec::new(), Vec::new()));
             }
+            groups.extend(always.iter().map(|key| (key.clone(), Vec::new())));
             for row in rows {
                 let key: Vec<Datum> = keys.iter().map(|key| eval(key, &row, slots)).collect();
                 match groups.iter_mut().find(|(other, _)| equal_keys(other, &key)) {
@@ -795,7 +804,13 @@ impl Maker {
                 let presorted = if self.random.bool() { &[0][..] } else { &[] };
                 let input = Box::new(self.presorted(depth - 1, filled, &order[..presorted.len()]));
                 let keys = [Expr::Column(0)].into();
-                Node::Aggregate { input, keys, calls: [call].into(), presorted: presorted.into() }
+                let always = if presorted.is_empty() && self.random.bool() {
+                    vec![vec![Datum::Null], vec![Datum::Int(self.random.i64(0..9))]]
+                } else {
+                    Vec::new()
+                };
+                let (calls, presorted, always) = ([call].into(), presorted.into(), always.into());
+                Node::Aggregate { input, keys, calls, presorted, always }
             }
             7 => Node::Distinct {
                 input: Box::new(self.node(depth - 1, filled)),

@@ -159,6 +159,7 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::Expand { input, .. } | Node::Window { input, .. } => vec![&**input],
         Node::Filter { input, .. }
         | Node::Project { input, .. }
+        | Node::GroupingSets { input, .. }
         | Node::Aggregate { input, .. }
         | Node::Distinct { input, .. }
         | Node::Sort { input, .. }
@@ -442,6 +443,11 @@ impl Writer<'_> {
                 let keys = keys.iter().map(|key| expr_text(key, names));
                 keys.chain(calls.iter().map(|call| call_text(call, names))).map(shortened).collect()
             }
+            Node::GroupingSets { input, .. } => {
+                let mut names = self.names(input, slots);
+                names.push("set".to_owned());
+                names
+            }
             Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
             Node::SetOp { left, .. } => self.names(left, slots),
             Node::Recursive { first, .. } => self.names(first, slots),
@@ -673,7 +679,18 @@ impl Writer<'_> {
                 self.usage(node, hash, true);
                 self.node(right, slots, hash.below());
             }
-            Node::Aggregate { input, keys, calls, presorted } => {
+            Node::GroupingSets { input, sets } => {
+                let columns = self.names(input, slots);
+                self.head(node, place, "Grouping Sets");
+                let of_set = |set: &[bool]| {
+                    let names = columns.iter().zip(set).filter(|(_, is_in_set)| **is_in_set);
+                    let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+                    format!("({})", names.join(", "))
+                };
+                self.list(place, "Sets", sets.iter().map(|set| of_set(set)).collect());
+                self.node(input, slots, place.below());
+            }
+            Node::Aggregate { input, keys, calls, presorted, .. } => {
                 let columns = self.names(input, slots);
                 let names = Names { columns: &columns, slots };
                 let name = match (keys.is_empty(), presorted.is_empty()) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use colibri_catalog::{Table, View, system_tables::SystemTable};
-use colibri_types::ColumnType;
+use colibri_types::{ColumnType, Datum};
 use compact_str::CompactString;
 
 use crate::expr::Expr;
@@ -75,6 +75,16 @@ pub enum Body {
         right: Box<Query>,
     },
     Recursive(Box<Recursive>),
+    GroupingSets(Box<GroupingSets>),
+}
+
+/// The rows of a query, each once for each set of keys: with NULL in the keys that are not in the
+/// set, and the set's number behind. The keys are the query's first columns.
+#[derive(Debug, Clone)]
+pub struct GroupingSets {
+    pub input: Query,
+    /// For each set, which of the keys are in it.
+    pub sets: Vec<Box<[bool]>>,
 }
 
 /// A WITH query that refers to itself: what the first term gives, then what the other one makes of
@@ -173,6 +183,8 @@ pub struct Group {
     pub keys: Vec<Expr>,
     /// Over the wide row.
     pub calls: Vec<AggregateCall>,
+    /// Values of the keys of groups that are there even if there are no rows.
+    pub always: Vec<Vec<Datum>>,
     /// Over the group's row.
     pub having: Option<Expr>,
 }

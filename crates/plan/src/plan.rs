@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_catalog::{Index, ObjectId, ReferenceAction, Table, Timing, system_tables::SystemTable};
 use colibri_txn::{ColumnSet, Direction, Space};
-use colibri_types::{ColumnType, Error, aggregates::Aggregate, functions::JsonRows, prefix::PatternKind};
+use colibri_types::{ColumnType, Datum, Error, aggregates::Aggregate, functions::JsonRows, prefix::PatternKind};
 use compact_str::CompactString;
 
 use crate::expr::Expr;
@@ -131,10 +131,20 @@ pub enum Node {
         on: Option<Arc<Expr>>,
         right_width: usize,
     },
+    /// Gives each row once for each set: with NULL in those of the first columns that are not in it,
+    /// and the set's number behind. For each set, which of these columns are in it.
+    GroupingSets { input: Box<Node>, sets: Arc<[Box<[bool]>]> },
     /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no
     /// input. Rows that are equal in the `presorted` ones of the keys, if there are any, come side
-    /// by side, and their groups are given in that order.
-    Aggregate { input: Box<Node>, keys: Exprs, calls: Arc<[AggregateCall]>, presorted: Arc<[usize]> },
+    /// by side, and their groups are given in that order. There is a group of each of the keys' values
+    /// in `always`, even for no input; nothing is presorted then.
+    Aggregate {
+        input: Box<Node>,
+        keys: Exprs,
+        calls: Arc<[AggregateCall]>,
+        presorted: Arc<[usize]>,
+        always: Arc<[Vec<Datum>]>,
+    },
     /// One row of those that are equal in the first `columns` columns. With `sorted` they come side
     /// by side, and the first one stays (DISTINCT ON).
     Distinct { input: Box<Node>, columns: usize, sorted: bool },

@@ -630,7 +630,7 @@ impl Binder<'_> {
             }
             "current_time" => return Err(self.place(span, Error::unsupported("type time with time zone"))),
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
-            "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),
+            "grouping" => self.grouping(&args.exprs, span)?,
             _ => match session_value(name) {
                 Some(name) if args.exprs.is_empty() => {
                     let ty = if name == "version" { Type::Text } else { Type::Name };

@@ -1,6 +1,7 @@
 //! Binding queries: VALUES, set operations, ORDER BY, LIMIT and FOR UPDATE; below it what a SELECT
 //! has of its own.
 
+mod grouping_sets;
 mod locks;
 mod names;
 mod select;

@@ -162,6 +162,7 @@ pub fn gives_volatile(query: &Query) -> bool {
         Body::Values(rows) => rows.iter().flatten().any(is_volatile),
         Body::Set { left, right, .. } => gives_volatile(left) || gives_volatile(right),
         Body::Recursive(terms) => gives_volatile(&terms.first) || gives_volatile(&terms.again),
+        Body::GroupingSets(grouping) => gives_volatile(&grouping.input),
         Body::Select(select) => {
             let inner = |relation: &super::logical::Relation| match &relation.source {
                 Source::Query(query) | Source::Lateral { query, .. } | Source::Keyed { query, .. } => {
@@ -184,6 +185,7 @@ pub fn query_uses_args(query: &Query) -> bool {
         Body::Values(rows) => rows.iter().flatten().any(uses),
         Body::Set { left, right, .. } => query_uses_args(left) || query_uses_args(right),
         Body::Recursive(terms) => query_uses_args(&terms.first) || query_uses_args(&terms.again),
+        Body::GroupingSets(grouping) => query_uses_args(&grouping.input),
         Body::Select(select) => {
             let group = select.group.iter().any(|group| {
                 group.keys.iter().any(uses)
@@ -241,6 +243,7 @@ pub fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
             fill_slots(&mut terms.first, with);
             return fill_slots(&mut terms.again, with);
         }
+        Body::GroupingSets(grouping) => return fill_slots(&mut grouping.input, with),
         Body::Select(select) => select,
     };
     if let Some(group) = &mut select.group {

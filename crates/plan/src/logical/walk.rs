@@ -30,6 +30,7 @@ impl Query {
                 terms.first.for_each_expr(visit);
                 terms.again.for_each_expr(visit);
             }
+            Body::GroupingSets(grouping) => grouping.input.for_each_expr(visit),
             Body::Select(select) => {
                 select.for_each_expr(visit);
                 select.relations.iter().for_each(|relation| relation.source.for_each_expr_inside(visit));
@@ -58,6 +59,7 @@ impl Query {
                 Body::Values(_) => false,
                 Body::Set { left, right, .. } => left.has_locks(seen) || right.has_locks(seen),
                 Body::Recursive(terms) => terms.first.has_locks(seen) || terms.again.has_locks(seen),
+                Body::GroupingSets(grouping) => grouping.input.has_locks(seen),
                 Body::Select(select) => select.relations.iter().any(|relation| match &relation.source {
                     Source::Shared { uses_args: false, .. } => false,
                     Source::Shared { id, query, .. } => {
@@ -78,6 +80,7 @@ impl Query {
             Body::Values(_) => false,
             Body::Set { left, right, .. } => left.reads_working() || right.reads_working(),
             Body::Recursive(terms) => terms.first.reads_working() || terms.again.reads_working(),
+            Body::GroupingSets(grouping) => grouping.input.reads_working(),
             Body::Select(select) => select.relations.iter().any(|relation| {
                 matches!(relation.source, Source::Working { .. })
                     || relation.source.own_query().is_some_and(Self::reads_working)

@@ -60,6 +60,7 @@ impl Node {
             Self::Merge(merge) => merge.for_each_expr(visit),
             Self::System { .. }
             | Self::Distinct { .. }
+            | Self::GroupingSets { .. }
             | Self::Append { .. }
             | Self::SetOp { .. }
             | Self::Shared { .. }
@@ -89,6 +90,7 @@ impl Node {
             | Self::Window { input, .. }
             | Self::Filter { input, .. }
             | Self::Project { input, .. }
+            | Self::GroupingSets { input, .. }
             | Self::Aggregate { input, .. }
             | Self::Distinct { input, .. }
             | Self::Sort { input, .. }

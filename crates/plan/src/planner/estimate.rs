@@ -40,6 +40,7 @@ impl Planner<'_> {
         match &query.body {
             Body::Values(rows) => rows.len() as f64,
             Body::Recursive(_) => UNKNOWN_ROWS,
+            Body::GroupingSets(sets) => self.rows_of_query(&sets.input) * sets.sets.len() as f64,
             Body::Set { op, left, right, .. } => {
                 let (left, right) = (self.rows_of_query(left), self.rows_of_query(right));
                 match op {
@@ -182,6 +183,10 @@ impl Planner<'_> {
                     }
                     _ => (rows, work),
                 }
+            }
+            Node::GroupingSets { input, sets } => {
+                let (rows, work) = self.work(input);
+                (rows * sets.len() as f64, work + rows * sets.len() as f64)
             }
             Node::Append { inputs } => {
                 inputs.iter().map(|input| self.work(input)).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1))

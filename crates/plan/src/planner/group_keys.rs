@@ -29,7 +29,8 @@ const KEYS_MAX: usize = 64;
 pub(super) fn shorten_group_keys(planner: &mut Planner<'_>, select: &mut Select, _asked: &Asked<'_>) -> Result<()> {
     let Some(group) = &select.group else { return Ok(()) };
     let is_short = !(2..=KEYS_MAX).contains(&group.keys.len());
-    if is_short || !select.grouped_rows.is_empty() || planner.sizes.rewrites() == Rewrites::None {
+    let is_fixed = !select.grouped_rows.is_empty() || !group.always.is_empty();
+    if is_short || is_fixed || planner.sizes.rewrites() == Rewrites::None {
         return Ok(());
     }
     let following = following(group, &Known::of(select));

@@ -83,7 +83,7 @@ impl Planner<'_> {
             order: Vec::new(),
         };
         let calls = group.calls.iter().map(plain).collect();
-        Some(Node::Aggregate { input, keys: [].into(), calls, presorted: [].into() })
+        Some(Node::Aggregate { input, keys: [].into(), calls, presorted: [].into(), always: [].into() })
     }
 
     /// Groups by columns of a table, places in the wide row, in the order asked for; and what they

@@ -49,7 +49,7 @@ pub(super) fn query_by_key(query: &Query, depth: usize) -> Option<Query> {
             let right = sides.1.map_or_else(|| right.clone(), Box::new);
             Body::Set { op: *op, all: *all, left, right }
         }
-        Body::Values(_) | Body::Recursive(_) => return None,
+        Body::Values(_) | Body::Recursive(_) | Body::GroupingSets(_) => return None,
     };
     Some(Query { body, ..query.clone() })
 }

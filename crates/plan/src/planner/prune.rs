@@ -170,7 +170,7 @@ fn forget_unused(query: &mut Query, mut used: Vec<bool>) {
                 }
             }
         }
-        Body::Set { .. } | Body::Recursive(_) => {}
+        Body::Set { .. } | Body::Recursive(_) | Body::GroupingSets(_) => {}
     }
 }
 

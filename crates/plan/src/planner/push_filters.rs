@@ -102,7 +102,8 @@ fn is_inner(from: &From) -> bool {
 /// HAVING on what a group has in common is asked of the rows.
 pub(super) fn having_to_where(select: &mut Select) {
     let Some(group) = &mut select.group else { return };
-    if group.keys.is_empty() {
+    // Groups that are there without rows are asked by nobody else.
+    if group.keys.is_empty() || !group.always.is_empty() {
         return;
     }
     let keys = &group.keys;
@@ -417,7 +418,9 @@ fn push_into_query(query: &mut Query, condition: &Expr) -> bool {
             let asked = push_into_query(left, condition);
             push_into_query(right, condition) && asked
         }
-        Body::Set { op: SetOperation::Except, .. } | Body::Values(_) | Body::Recursive(_) => false,
+        Body::Set { op: SetOperation::Except, .. } | Body::Values(_) | Body::Recursive(_) | Body::GroupingSets(_) => {
+            false
+        }
     }
 }
 

@@ -121,6 +121,10 @@ impl Planner<'_> {
             }
             Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, 0),
             Body::Recursive(terms) => (self.recursive(terms)?, 0),
+            Body::GroupingSets(grouping) => {
+                let (input, sets) = (Box::new(self.query(&grouping.input)?), grouping.sets.clone().into());
+                (Node::GroupingSets { input, sets }, 0)
+            }
             Body::Select(select) => {
                 // Its wide row is another one.
                 let provided = std::mem::take(&mut self.provided);
@@ -386,7 +390,7 @@ impl Planner<'_> {
             None => scanned,
         };
         let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
-        let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
+        let group = Group { keys: Vec::new(), calls: vec![call.clone()], always: Vec::new(), having: None };
         Some(grouped(&group, (one, Places::of_rows(&scanned.layout)), &[]))
     }
 }
@@ -473,7 +477,8 @@ fn grouped(group: &Group, (input, places): (Node, Places), presorted: &[usize]) 
     };
     let (keys, calls) = (bind(&group.keys), group.calls.iter().map(call).collect());
     let (input, keys, presorted) = (Box::new(input), keys.into(), presorted.into());
-    filtered(Node::Aggregate { input, keys, calls, presorted }, having(group))
+    let always = group.always.clone().into();
+    filtered(Node::Aggregate { input, keys, calls, presorted, always }, having(group))
 }
 
 /// HAVING over the group's row.

@@ -98,7 +98,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin Aggregate Distinct
+operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin GroupingSets Aggregate Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
@@ -113,6 +113,7 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         | Node::Window { input, .. }
         | Node::Filter { input, .. }
         | Node::Project { input, .. }
+        | Node::GroupingSets { input, .. }
         | Node::Aggregate { input, .. }
         | Node::Distinct { input, .. }
         | Node::Sort { input, .. }

@@ -1,6 +1,6 @@
 //! SELECT: the list, GROUP BY, HAVING, WINDOW.
 
-use colibri_types::{Error, Result};
+use colibri_types::Result;
 use sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
 
 use crate::keyword::Keyword as K;
@@ -163,25 +163,25 @@ impl Parser<'_> {
             Kind::Key(K::Grouping) if behind == Kind::Key(K::Sets) => {
                 self.next();
                 self.next();
-                Ok(Expr::GroupingSets(self.in_parens(Self::grouped)?))
+                Ok(Expr::GroupingSets(self.in_parens(Self::grouping_set)?))
             }
             _ => self.expr(),
         }
     }
 
-    /// One of the sets of CUBE and its like.
+    /// An element of CUBE or ROLLUP.
     fn grouped(&mut self) -> Result<Vec<Expr>> {
-        let token = self.peek();
-        let expr = match self.group_item()? {
-            set @ (Expr::Cube(_) | Expr::Rollup(_) | Expr::GroupingSets(_)) => {
-                let error = Error::unsupported("a grouping set inside another one");
-                let error = self.error_at(token, error);
-                self.note_error(error);
-                set
-            }
-            expr => expr,
-        };
-        Ok(match expr {
+        match self.kind() {
+            Kind::Key(K::Grouping) if self.kind_behind(1) == Kind::Key(K::Sets) => Err(self.wrong()),
+            // Here these are names of functions.
+            Kind::Key(K::Cube | K::Rollup) => Ok(vec![self.expr()?]),
+            _ => self.grouping_set(),
+        }
+    }
+
+    /// An element of GROUPING SETS.
+    fn grouping_set(&mut self) -> Result<Vec<Expr>> {
+        Ok(match self.nested(Self::group_item)? {
             Expr::Tuple(exprs) => exprs,
             Expr::Nested(inner) => vec![*inner],
             other => vec![other],

@@ -314,7 +314,7 @@ fn forget_output(query: &mut logical::Query) {
             }
             return;
         }
-        logical::Body::Set { .. } | logical::Body::Recursive(_) => return,
+        logical::Body::Set { .. } | logical::Body::Recursive(_) | logical::Body::GroupingSets(_) => return,
     };
     let asks_nothing = |group: &logical::Group| {
         !group.keys.is_empty() && group.calls.is_empty() && group.having.is_none() && select.grouped_rows.is_empty()

@@ -114,6 +114,7 @@ fn check(query: &Query, mode: RowLock) -> Result<()> {
     let select = match &query.body {
         Body::Set { .. } | Body::Recursive(_) => return not_with("UNION/INTERSECT/EXCEPT"),
         Body::Values(_) => return Err(refuse(mode, "cannot be applied to VALUES")),
+        Body::GroupingSets(_) => return not_with("GROUP BY clause"),
         Body::Select(select) => select,
     };
     if select.distinct != Distinct::No {

@@ -10,6 +10,7 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
 use super::super::collation::Collation;
+use super::grouping_sets::GroupBy;
 use super::names::{UNNAMED, name_of};
 use super::{OUTPUT_MAX, at_ordinal, ordinal, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
@@ -20,7 +21,7 @@ use crate::expr::Expr;
 use crate::plan::SortKey;
 
 /// An item of a SELECT list.
-struct Item {
+pub(super) struct Item {
     bound: Bound,
     name: CompactString,
     origin: Option<(u32, i16)>,
@@ -109,7 +110,10 @@ impl Binder<'_> {
                 self.at(item.span, expect_comparable(item.bound.ty.ty, false))?;
             }
         }
-        let keys = self.group_keys(&select.group_by, &items[..width])?;
+        let (keys, sets) = match self.group_keys(&select.group_by, &items[..width])? {
+            Some(GroupBy { keys, sets }) => (Some(keys), sets),
+            None => (None, None),
+        };
         for item in &mut items[..width] {
             let is_key = |keys: &Vec<Expr>| keys.iter().any(|key| rewrite::same(key, &item.bound.expr));
             if keys.as_ref().is_some_and(is_key) {
@@ -143,12 +147,14 @@ impl Binder<'_> {
             let message = "aggregate functions are not allowed in a recursive query's recursive term";
             return Err(Error::new(SqlState::BAD_RECURSION, message));
         }
-        let grouped = !calls.is_empty() || having.is_some() || keys.is_some();
+        let has_groupings = !self.scope().groupings.is_empty();
+        let grouped = !calls.is_empty() || having.is_some() || keys.is_some() || has_groupings;
         let mut grouped_rows = Vec::new();
+        let mut having = having;
         let group = if grouped {
             let mut keys = keys.unwrap_or_default();
             grouped_rows = take_grouped_rows(&mut extras, &mut output, &keys);
-            if !keys.is_empty() {
+            if !keys.is_empty() && sets.is_none() {
                 let of_extras = extras.iter().flat_map(Extra::exprs);
                 let exprs: Vec<&Expr> = output.iter().chain(&having).chain(of_extras).collect();
                 self.add_dependent_keys(&mut keys, &relations, &exprs);
@@ -157,11 +163,16 @@ impl Binder<'_> {
             for expr in output.iter_mut().chain(extras.iter_mut().flat_map(Extra::exprs_mut)) {
                 rewriter.rewrite(expr)?;
             }
-            let mut having = having;
             if let Some(having) = &mut having {
                 rewriter.rewrite(having)?;
             }
-            Some(Group { keys, calls, having })
+            if has_groupings {
+                let of_extras = extras.iter_mut().flat_map(Extra::exprs_mut);
+                for expr in output.iter_mut().chain(&mut having).chain(of_extras) {
+                    self.resolve_groupings(&keys, sets.as_deref(), expr)?;
+                }
+            }
+            Some(Group { keys, calls, always: Vec::new(), having })
         } else {
             None
         };
@@ -170,7 +181,13 @@ impl Binder<'_> {
             Some(ast::Distinct::On(_)) => Distinct::On(on),
             _ => Distinct::No,
         };
-        let select = Select { relations, from, filter, group, grouped_rows, extras, output, distinct };
+        let select = match (group, sets) {
+            (Some(Group { keys, calls, having, .. }), Some(sets)) => {
+                let grouped = self.grouped_by_sets((relations, from, filter), (keys, &sets), calls, having)?;
+                Select { extras, output, distinct, ..grouped }
+            }
+            (group, _) => Select { relations, from, filter, group, grouped_rows, extras, output, distinct },
+        };
         let mut query = Query::plain(Body::Select(Box::new(select)), columns);
         query.order = order;
         Ok(if is_ordered { rows_behind_distinct_on(query) } else { query })
@@ -259,7 +276,7 @@ impl Binder<'_> {
         bound
     }
 
-    fn group_keys(&mut self, group_by: &ast::GroupByExpr, items: &[Item]) -> Result<Option<Vec<Expr>>> {
+    fn group_keys(&mut self, group_by: &ast::GroupByExpr, items: &[Item]) -> Result<Option<GroupBy>> {
         let ast::GroupByExpr::Expressions(exprs, modifiers) = group_by else {
             return Err(Error::unsupported("GROUP BY ALL"));
         };
@@ -272,61 +289,55 @@ impl Binder<'_> {
         // Functions that give rows may stand here: their rows are grouped.
         let calls = self.scope().calls.take();
         self.scope().no_calls = "GROUP BY";
-        let keys = self.group_keys_inner(exprs, items);
+        let keys = self.grouping_sets(exprs, items);
         self.scope().calls = calls;
         keys.map(Some)
     }
 
-    fn group_keys_inner(&mut self, exprs: &[ast::Expr], items: &[Item]) -> Result<Vec<Expr>> {
-        let mut keys: Vec<Expr> = Vec::with_capacity(exprs.len());
-        for expr in exprs {
-            if let ast::Expr::Tuple(inner) = expr {
-                keys.extend(self.group_keys_inner(inner, items)?);
-                continue;
-            }
-            let span = expr.span();
-            if is_useless_key(expr) {
-                let error = Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in GROUP BY");
-                return Err(self.place(span, error));
-            }
-            let chosen = if let Some(number) = ordinal(expr) {
-                Some(self.at(span, at_ordinal(number, items.len(), "GROUP BY"))?)
-            } else if let ast::Expr::Identifier(ident) = expr {
-                // A column of the input goes before a name of the output.
-                let name = fold(ident);
-                let is_column = self.scope().has_column(&name);
-                if is_column { None } else { items.iter().position(|item| item.name == name) }
-            } else {
-                None
-            };
-            let key = match chosen {
-                Some(item) => {
-                    let key = items[item].bound.clone();
-                    if rewrite::has_aggregates(&key.expr) {
-                        let error =
-                            Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
-                        return Err(self.place(items[item].span, error));
-                    }
-                    self.at(span, items[item].collation.expect_one())?;
-                    key
-                }
-                None => {
-                    self.ended_with = Collation::Default;
-                    let key = self.expr(expr)?;
-                    let collation = self.take_collation();
-                    self.at(span, collation.expect_one())?;
-                    key
-                }
-            };
-            self.check_extras_of_key(&key.expr, span)?;
-            let ty = known(key.ty.ty);
-            self.at(span, expect_comparable(ty, false))?;
-            let key = self.coerce(key, ty.into(), CastContext::Implicit, span)?;
-            if !keys.iter().any(|other| rewrite::same(other, &key)) {
-                keys.push(key);
-            }
+    /// The place of a key of GROUP BY among those that were met: it is added if it is new.
+    pub(super) fn group_key(&mut self, expr: &ast::Expr, items: &[Item], keys: &mut Vec<Expr>) -> Result<usize> {
+        let span = expr.span();
+        if is_useless_key(expr) {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in GROUP BY");
+            return Err(self.place(span, error));
         }
-        Ok(keys)
+        let chosen = if let Some(number) = ordinal(expr) {
+            Some(self.at(span, at_ordinal(number, items.len(), "GROUP BY"))?)
+        } else if let ast::Expr::Identifier(ident) = expr {
+            // A column of the input goes before a name of the output.
+            let name = fold(ident);
+            let is_column = self.scope().has_column(&name);
+            if is_column { None } else { items.iter().position(|item| item.name == name) }
+        } else {
+            None
+        };
+        let key = match chosen {
+            Some(item) => {
+                let key = items[item].bound.clone();
+                if rewrite::has_aggregates(&key.expr) {
+                    let error = Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
+                    return Err(self.place(items[item].span, error));
+                }
+                self.at(span, items[item].collation.expect_one())?;
+                key
+            }
+            None => {
+                self.ended_with = Collation::Default;
+                let key = self.expr(expr)?;
+                let collation = self.take_collation();
+                self.at(span, collation.expect_one())?;
+                key
+            }
+        };
+        self.check_extras_of_key(&key.expr, span)?;
+        let ty = known(key.ty.ty);
+        self.at(span, expect_comparable(ty, false))?;
+        let key = self.coerce(key, ty.into(), CastContext::Implicit, span)?;
+        if let Some(known) = keys.iter().position(|other| rewrite::same(other, &key)) {
+            return Ok(known);
+        }
+        keys.push(key);
+        Ok(keys.len() - 1)
     }
 
     /// Rows are grouped before there are windows and aggregates.
