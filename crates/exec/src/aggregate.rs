@@ -142,7 +142,12 @@ impl Extra {
     fn new(call: &AggregateCall) -> Self {
         let grows = matches!(
             (call.aggregate.start)(),
-            State::Text(_) | State::Bytes(_) | State::Array(_) | State::Json(..) | State::Jsonb(..)
+            State::Text(_)
+                | State::Bytes(_)
+                | State::Array(_)
+                | State::Percentile(..)
+                | State::Json(..)
+                | State::Jsonb(..)
         );
         let seen = call.distinct.then(|| Groups::new(1 + call.args.len()));
         Self { seen, later: None, grows, last: Values::new() }

@@ -5,6 +5,8 @@
 //! before the result does.
 
 mod moving;
+pub mod ordered;
+mod pairs;
 
 use std::cmp::Ordering;
 
@@ -22,6 +24,7 @@ use crate::types::Type;
 use crate::value::Datum;
 
 pub use moving::Moving;
+pub use pairs::Figure;
 
 /// An aggregate function.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +93,14 @@ pub enum State {
     Bytes(Option<Vec<u8>>),
     /// `array_agg`, NULLs among the values.
     Array(Option<Vec<Datum>>),
+    /// `percentile_cont` (true), `percentile_disc`
+    Percentile(bool, Box<ordered::Percentile>),
+    /// `mode`
+    Mode(Box<ordered::Mode>),
+    /// `rank` and its kin of a hypothetical row.
+    Hypothetical(Box<ordered::Hypothetical>),
+    /// `regr_slope`, `corr` and their kin.
+    Pairs(Figure, Box<pairs::Sums>),
     /// `json_agg`, `json_object_agg`
     Json(JsonForm, Option<String>),
     /// `jsonb_agg`, `jsonb_object_agg`: the values, and the keys in front of them.
@@ -202,6 +213,10 @@ impl State {
                 return Ok(());
             }
             (Self::Json(form, out), _) => return add_json(*form, out, args, env),
+            (Self::Percentile(_, percentile), _) => return percentile.add(args),
+            (Self::Hypothetical(row), _) => return row.add(args),
+            (Self::Pairs(_, sums), [Datum::Float(y), Datum::Float(x)]) => return sums.add(*y, *x),
+            (Self::Pairs(..), _) => return Ok(()),
             (Self::Jsonb(form, values), _) => return add_jsonb(*form, values, args, env),
             (_, [value, ..]) if !value.is_null() => *value,
             _ => return Ok(()),
@@ -289,6 +304,7 @@ impl State {
                 *sum = sum.add(*value)?;
                 *count += 1;
             }
+            (Self::Mode(mode), value) => mode.add(value),
             (Self::BitAnd(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(-1) & value),
             (Self::BitOr(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) | value),
             (Self::BitXor(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) ^ value),
@@ -341,6 +357,10 @@ impl State {
             Self::SumNumeric(sum, Some(scale)) => Datum::Numeric(sum.with_zeros(*scale)?),
             Self::AvgNumeric(sum, scale, count) => Datum::Numeric(sum.with_zeros(*scale)?.div(Numeric::from(*count))?),
             Self::SumFloat(sum) => sum.map_or(Datum::Null, Datum::Float),
+            Self::Percentile(is_continuous, percentile) => percentile.finish(*is_continuous)?,
+            Self::Mode(mode) => mode.finish(),
+            Self::Hypothetical(row) => row.finish(),
+            Self::Pairs(figure, sums) => sums.finish(*figure),
             Self::SumReal(sum) => sum.map_or(Datum::Null, |sum| Datum::Float(f64::from(sum))),
             Self::Floats(spread, moments) => moments.finish(*spread),
             Self::Ints(spread, sums) => {
@@ -390,6 +410,10 @@ impl State {
                 values.capacity() * size_of::<(Option<String>, Datum)>() + values.iter().map(bytes).sum::<usize>()
             }
             Self::Array(Some(values)) => values.capacity() * size_of::<Datum>(),
+            Self::Percentile(_, percentile) => percentile.heap_bytes(),
+            Self::Mode(_) => size_of::<ordered::Mode>(),
+            Self::Hypothetical(_) => size_of::<ordered::Hypothetical>(),
+            Self::Pairs(..) => size_of::<pairs::Sums>(),
             Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
                 Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
                 Datum::Bytes(bytes) => bytes.len(),
@@ -519,6 +543,16 @@ macro_rules! spread {
     };
 }
 
+macro_rules! of_pairs {
+    ($name:literal, $result:ident, $figure:ident) => {
+        const {
+            &[a($name, &[Type::Float8, Type::Float8], Type::$result, || {
+                State::Pairs(Figure::$figure, Box::default())
+            })]
+        }
+    };
+}
+
 macro_rules! ordered {
     ($name:literal, $variant:ident, $($ty:ident)*) => {
         &[$(a($name, &[Type::$ty], Type::$ty, || State::$variant(Datum::Null))),*]
@@ -544,7 +578,10 @@ pub const NAMES: &[&str] = &[
     "bit_xor",
     "bool_and",
     "bool_or",
+    "corr",
     "count",
+    "covar_pop",
+    "covar_samp",
     "every",
     "json_agg",
     "json_object_agg",
@@ -552,6 +589,15 @@ pub const NAMES: &[&str] = &[
     "jsonb_object_agg",
     "max",
     "min",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
     "stddev",
     "stddev_pop",
     "stddev_samp",
@@ -644,6 +690,18 @@ pub fn named(name: &str) -> &'static [Aggregate] {
         "stddev_pop" => const { spread!("stddev_pop", PopulationDeviation) },
         "stddev_samp" => const { spread!("stddev_samp", SampleDeviation) },
         "stddev" => const { spread!("stddev", SampleDeviation) },
+        "corr" => of_pairs!("corr", Float8, Correlation),
+        "covar_pop" => of_pairs!("covar_pop", Float8, PopulationCovariance),
+        "covar_samp" => of_pairs!("covar_samp", Float8, SampleCovariance),
+        "regr_avgx" => of_pairs!("regr_avgx", Float8, MeanOfX),
+        "regr_avgy" => of_pairs!("regr_avgy", Float8, MeanOfY),
+        "regr_count" => of_pairs!("regr_count", Int8, Count),
+        "regr_intercept" => of_pairs!("regr_intercept", Float8, Intercept),
+        "regr_r2" => of_pairs!("regr_r2", Float8, Determination),
+        "regr_slope" => of_pairs!("regr_slope", Float8, Slope),
+        "regr_sxx" => of_pairs!("regr_sxx", Float8, SquaresOfX),
+        "regr_sxy" => of_pairs!("regr_sxy", Float8, Products),
+        "regr_syy" => of_pairs!("regr_syy", Float8, SquaresOfY),
         _ => &[],
     }
 }

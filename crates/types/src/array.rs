@@ -287,7 +287,7 @@ impl Array {
     }
 
     /// With other values, of another type, in the same dimensions.
-    fn with_values(&self, element: Type, values: Vec<Datum>) -> Self {
+    pub fn with_values(&self, element: Type, values: Vec<Datum>) -> Self {
         Self { element, dimensions: self.dimensions.clone(), values }
     }
 

@@ -2,6 +2,7 @@
 
 mod aggregates;
 pub(super) mod json;
+mod ordered_sets;
 mod windows;
 
 use std::sync::Arc;
@@ -167,7 +168,7 @@ impl Binder<'_> {
             return self.array_of_query(query, span);
         }
         if !function.within_group.is_empty() {
-            return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
+            return self.within_group(&name, function, span);
         }
         let args = self.at(span, args(function))?;
         // `current_timestamp(3)` and the like have a precision; `current_schema()` is a function as

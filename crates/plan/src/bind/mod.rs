@@ -208,6 +208,8 @@ struct Scope {
     width: usize,
     /// Aggregates found in the expressions being bound; `None` where there may be none.
     calls: Option<Vec<crate::plan::AggregateCall>>,
+    /// Direct arguments of aggregates with WITHIN GROUP, and where they stand.
+    direct_args: Vec<(Expr, Span)>,
     /// The arguments of each GROUPING, and where it stands.
     groupings: Vec<(Vec<Expr>, Span)>,
     /// What was found of functions that give rows, and of window functions; `None` where there may

@@ -25,6 +25,17 @@ impl Binder<'_> {
         filter: Option<&ast::Expr>,
         span: Span,
     ) -> Result<Bound> {
+        self.aggregate_of(name, span, |binder| binder.aggregate_call(name, args, filter, span))
+    }
+
+    /// The same for a call that `bind` makes: with what it is called on first, and whether its
+    /// collation is open.
+    pub(super) fn aggregate_of(
+        &mut self,
+        name: &str,
+        span: Span,
+        bind: impl FnOnce(&mut Self) -> Result<(AggregateCall, Option<ColumnType>, bool)>,
+    ) -> Result<Bound> {
         if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
             let message = "aggregate functions are not allowed here";
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
@@ -35,7 +46,7 @@ impl Binder<'_> {
         let args_before: Vec<usize> = self.frames.iter().map(|frame| frame.args.len()).collect();
         let rows_calls = self.rows_calls();
         self.scope().in_call = true;
-        let bound = self.aggregate_call(name, args, filter, span);
+        let bound = bind(self);
         self.scope().in_call = false;
         let (mut call, first, is_open) = bound?;
         let message = "aggregate function calls cannot contain set-returning function calls";
@@ -147,6 +158,15 @@ impl Binder<'_> {
         expr
     }
 
+    /// FILTER of a call.
+    pub(super) fn call_filter(&mut self, filter: &ast::Expr) -> Result<Expr> {
+        let extras = self.scope().extras.take();
+        let no_calls = std::mem::replace(&mut self.scope().no_calls, "FILTER");
+        let bound = self.condition(filter, "FILTER");
+        (self.scope().extras, self.scope().no_calls) = (extras, no_calls);
+        bound
+    }
+
     pub(super) fn aggregate_call(
         &mut self,
         name: &str,
@@ -211,16 +231,7 @@ impl Binder<'_> {
                 typed.push(Expr::Const(Datum::Int(known(ty).code().into())));
             }
         }
-        let filter = match filter {
-            Some(filter) => {
-                let extras = self.scope().extras.take();
-                let no_calls = std::mem::replace(&mut self.scope().no_calls, "FILTER");
-                let bound = self.condition(filter, "FILTER");
-                (self.scope().extras, self.scope().no_calls) = (extras, no_calls);
-                Some(bound?)
-            }
-            None => None,
-        };
+        let filter = filter.map(|filter| self.call_filter(filter)).transpose()?;
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
             let bound = self.ordered_by(&key.expr)?;

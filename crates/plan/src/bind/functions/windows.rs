@@ -58,7 +58,7 @@ impl Binder<'_> {
             return Err(self.place(span, Error::new(WINDOWING_ERROR, "window functions are not allowed here")));
         }
         if !function.within_group.is_empty() {
-            return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
+            return Err(self.no_within_group_over(name, span));
         }
         let args = self.at(span, args(function))?;
         let is_aggregate = resolve::resolve_aggregate(name, &[]).is_some();

@@ -166,6 +166,12 @@ impl Binder<'_> {
             if let Some(having) = &mut having {
                 rewriter.rewrite(having)?;
             }
+            let direct_args = self.frames.last().and_then(|frame| frame.scopes.last()).map(|scope| &scope.direct_args);
+            for (arg, _) in direct_args.into_iter().flatten() {
+                rewriter.rewrite(&mut arg.clone()).map_err(|error| {
+                    error.detail("Direct arguments of an ordered-set aggregate must use only grouped columns.")
+                })?;
+            }
             if has_groupings {
                 let of_extras = extras.iter_mut().flat_map(Extra::exprs_mut);
                 for expr in output.iter_mut().chain(&mut having).chain(of_extras) {
