@@ -649,3 +649,58 @@ fn with_queries_that_are_read_twice_are_planned_once() {
         client.ok("DELETE FROM t WHERE a > 1");
     }
 }
+
+/// Bug: windows that are ordered by something of their own are computed above each other, and how
+/// many was not counted. Consequence: 950 of them overflowed the stack, which ends the server. Fix:
+/// they count as levels of the query.
+#[test]
+fn windows_above_each_other_are_computed_or_refused_however_many_there_are() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1), (2)");
+        let mut client = db.client();
+        let calls = |first: usize, count: usize| {
+            let call = |at: usize| format!("sum(a) OVER (ORDER BY a * {at})");
+            (first..first + count).map(call).collect::<Vec<_>>().join(" + ")
+        };
+        let (mut computed, mut refused) = (0, 0);
+        for count in [1, 30, 100, 200, 390, 500, 950, 1600, 5000] {
+            let text = format!("SELECT {} AS b FROM t", calls(2, count));
+            let nested = format!(
+                "SELECT {} AS c FROM (SELECT a, {} FROM t) x",
+                calls(2, count.div_ceil(2)),
+                calls(2, count.div_ceil(2))
+            );
+            for text in [text.clone(), format!("EXPLAIN {text}"), format!("WITH x AS ({text}) SELECT b FROM x"), nested]
+            {
+                match client.send(&text) {
+                    Reply::Done(..) => computed += 1,
+                    reply => {
+                        assert!(count > 100, "{count}");
+                        assert_eq!(reply.code(&text), "54001", "{count}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(computed >= 15 && refused >= 16, "{computed} computed, {refused} refused");
+        // Calls over the same window are computed together.
+        let many = (0..1_500).map(|at| format!("sum(a + {at}) OVER (ORDER BY a)")).collect::<Vec<_>>().join(", ");
+        client.ok(&format!("SELECT {many} FROM t"));
+    });
+}
+
+/// Bug: what a window of WINDOW takes from others was looked for anew at each mention, through all
+/// of them. Consequence: a chain of 8,000 ended the server, and a shorter one took minutes. Fix:
+/// each is looked at once.
+#[test]
+fn windows_made_of_windows_are_looked_at_once() {
+    with_small_stack(|| {
+        const COUNT: usize = 20_000;
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (3), (4)");
+        let mut client = db.client();
+        let chain = (1..COUNT).map(|at| format!(", w{at} AS (w{})", at - 1)).collect::<String>();
+        let text = format!("SELECT row_number() OVER w{} FROM t WINDOW w0 AS (ORDER BY a){chain}", COUNT - 1);
+        assert_eq!(client.ok(&text), ["1", "2"]);
+        assert_eq!(client.fails(&format!("{text}, w5 AS (w4)")), "42P20");
+    });
+}

@@ -518,11 +518,11 @@ fn exact_spread(spread: Spread, count: i64, sum: Numeric, squares: Numeric) -> R
 /// becomes of a key of groups in which all rows have the same value.
 pub static FIRST: Aggregate = a("first", &[Type::AnyElement], Type::AnyElement, || State::First(Datum::Null));
 
-/// `min` of an enum.
-pub static MIN_OF_ENUM: Aggregate = a("min", &[Type::Void], Type::AnyElement, || State::Min(Datum::Null));
+/// `min` of values that have the type of the argument: enums and arrays.
+pub static MIN_OF_ANY: Aggregate = a("min", &[Type::Void], Type::AnyElement, || State::Min(Datum::Null));
 
-/// `max` of an enum.
-pub static MAX_OF_ENUM: Aggregate = a("max", &[Type::Void], Type::AnyElement, || State::Max(Datum::Null));
+/// `max` of the same.
+pub static MAX_OF_ANY: Aggregate = a("max", &[Type::Void], Type::AnyElement, || State::Max(Datum::Null));
 
 const fn a(name: &'static str, args: &'static [Type], result: Type, start: fn() -> State) -> Aggregate {
     Aggregate { name, args, result, start }

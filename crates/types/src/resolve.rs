@@ -301,8 +301,8 @@ pub fn resolve_aggregate(name: &str, args: &[Type]) -> Option<Result<&'static Ag
         return None;
     }
     match (name, args) {
-        ("min", [Type::Enum(_)]) => return Some(Ok(&aggregates::MIN_OF_ENUM)),
-        ("max", [Type::Enum(_)]) => return Some(Ok(&aggregates::MAX_OF_ENUM)),
+        ("min", [Type::Enum(_) | Type::Array(_)]) => return Some(Ok(&aggregates::MIN_OF_ANY)),
+        ("max", [Type::Enum(_) | Type::Array(_)]) => return Some(Ok(&aggregates::MAX_OF_ANY)),
         _ => {}
     }
     Some(match choose(candidates.iter(), args) {

@@ -18,6 +18,7 @@ use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
+pub(super) use self::windows::{NamedWindows, WINDOWS_PER_LEVEL};
 use super::collation;
 use super::expr::Bound;
 use super::{Binder, fold, logical, name_parts, rewrite, whole};
@@ -119,6 +120,18 @@ struct Args<'a> {
     order: &'a [ast::OrderByExpr],
 }
 
+impl Args<'_> {
+    /// Takes VARIADIC away, which says nothing of an aggregate: none takes a list of arguments.
+    fn forget_variadic(&mut self) {
+        if let Some(last) = self.exprs.last_mut()
+            && let ast::Expr::Prefixed { prefix, value } = *last
+            && prefix.value == colibri_syntax::VARIADIC_MARK
+        {
+            *last = value;
+        }
+    }
+}
+
 fn args(function: &ast::Function) -> Result<Args<'_>> {
     let mut args = Args { exprs: Vec::new(), star: false, distinct: false, order: &[] };
     let list = match &function.args {
@@ -170,7 +183,11 @@ impl Binder<'_> {
         if !function.within_group.is_empty() {
             return self.within_group(&name, function, span);
         }
-        let args = self.at(span, args(function))?;
+        let mut args = self.at(span, args(function))?;
+        let is_aggregate = resolve::resolve_aggregate(&name, &[]).is_some();
+        if is_aggregate {
+            args.forget_variadic();
+        }
         // `current_timestamp(3)` and the like have a precision; `current_schema()` is a function as
         // well.
         let is_value =
@@ -178,7 +195,7 @@ impl Binder<'_> {
         if is_value && matches!(function.args, ast::FunctionArguments::List(_)) {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"")));
         }
-        if let Some(bound) = self.variadic(&name, function, &args, span)? {
+        if !is_aggregate && let Some(bound) = self.variadic(&name, function, &args, span)? {
             return Ok(bound);
         }
         if let Some(bound) = self.special(&name, &args, span)? {
@@ -192,7 +209,7 @@ impl Binder<'_> {
         let mut types = Vec::with_capacity(args.exprs.len());
         // Whether it is an aggregate is asked by name first: its arguments are bound under other
         // rules.
-        if resolve::resolve_aggregate(&name, &[]).is_some() {
+        if is_aggregate {
             return self.aggregate(&name, &args, function.filter.as_deref(), span);
         }
         if args.star || args.distinct || function.filter.is_some() || !args.order.is_empty() {

@@ -224,7 +224,9 @@ struct Scope {
     /// Inside a call over a window: why there may be no other one here. Empty outside.
     in_window: &'static str,
     /// The windows that WINDOW names.
-    windows: std::sync::Arc<[sqlparser::ast::NamedWindowDefinition]>,
+    windows: Arc<functions::NamedWindows>,
+    /// The windows that are computed: what each is partitioned and ordered by.
+    computed_windows: Vec<(Vec<Expr>, Vec<crate::plan::SortKey>)>,
     /// Columns that were named outside of aggregates, and where: for what is said of those that are
     /// not grouped by.
     references: Vec<(usize, Span)>,

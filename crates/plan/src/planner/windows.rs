@@ -208,7 +208,7 @@ fn sorted_by(partition: &[usize], order: &[SortKey], numbered: &mut Vec<usize>) 
 fn compare(a: &Group, b: &Group) -> Ordering {
     for ((a_number, a), (b_number, b)) in a.sorted_by.iter().zip(&b.sorted_by) {
         let order = b_number.cmp(a_number);
-        let order = order.then(a.descending.cmp(&b.descending)).then(b.nulls_first.cmp(&a.nulls_first));
+        let order = order.then(b.descending.cmp(&a.descending)).then(b.nulls_first.cmp(&a.nulls_first));
         if order.is_ne() {
             return order;
         }

@@ -41,7 +41,11 @@ impl Binder<'_> {
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
         }
         if self.scope().in_call {
-            return Err(self.place(span, nested_aggregate()));
+            let error = match self.scope().no_calls {
+                "FILTER" => not_allowed_in("FILTER"),
+                _ => nested_aggregate(),
+            };
+            return Err(self.place(span, error));
         }
         let args_before: Vec<usize> = self.frames.iter().map(|frame| frame.args.len()).collect();
         let rows_calls = self.rows_calls();
@@ -67,11 +71,11 @@ impl Binder<'_> {
         let no_calls = scope.no_calls;
         let aggregate = call.aggregate;
         let Some(calls) = &mut scope.calls else {
-            let message = match no_calls {
-                "FROM" => "aggregate functions are not allowed in FROM clause of their own query level".to_owned(),
-                place => format!("aggregate functions are not allowed in {place}"),
+            let error = match no_calls {
+                "FROM" => not_allowed_in("FROM clause of their own query level"),
+                place => not_allowed_in(place),
             };
-            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+            return Err(self.place(span, error));
         };
         let mut place = |call: AggregateCall| {
             let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
@@ -113,7 +117,7 @@ impl Binder<'_> {
             }
             // The blanks of character(n) are told by the length.
             (Type::Char, "min" | "max", Some(first)) => Ok(Bound::new(value, first)),
-            (Type::AnyElement, _, Some(first)) => Ok(Bound::new(value, first)),
+            (Type::AnyElement, _, Some(first)) => Ok(Bound::new(value, first.ty)),
             (result, ..) => Ok(Bound::new(value, result)),
         }
     }
@@ -160,10 +164,14 @@ impl Binder<'_> {
 
     /// FILTER of a call.
     pub(super) fn call_filter(&mut self, filter: &ast::Expr) -> Result<Expr> {
-        let extras = self.scope().extras.take();
-        let no_calls = std::mem::replace(&mut self.scope().no_calls, "FILTER");
+        let scope = self.scope();
+        let (extras, calls) = (scope.extras.take(), scope.calls.take());
+        let no_calls = std::mem::replace(&mut scope.no_calls, "FILTER");
+        let in_window = std::mem::take(&mut scope.in_window);
         let bound = self.condition(filter, "FILTER");
-        (self.scope().extras, self.scope().no_calls) = (extras, no_calls);
+        let scope = self.scope();
+        (scope.extras, scope.calls) = (extras, calls);
+        (scope.no_calls, scope.in_window) = (no_calls, in_window);
         bound
     }
 
@@ -214,6 +222,12 @@ impl Binder<'_> {
             return Err(self.place(span, no_such_function(name)));
         };
         let aggregate = self.at(span, found)?;
+        if let ("min" | "max", [ty @ Type::Array(_)]) = (name, &types[..])
+            && let Some(element @ (Type::Json | Type::JsonPath)) = ty.element()
+        {
+            let message = format!("could not identify a comparison function for type {element}");
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+        }
         let first = bounds.first().map(|bound| bound.ty);
         let mut typed = Vec::with_capacity(bounds.len());
         for (bound, &ty) in bounds.into_iter().zip(aggregate.args) {
@@ -264,6 +278,10 @@ impl Binder<'_> {
         }
         Ok((AggregateCall { aggregate, args: typed, distinct: args.distinct, filter, order }, first, is_open))
     }
+}
+
+fn not_allowed_in(place: &str) -> Error {
+    Error::new(SqlState::GROUPING_ERROR, format!("aggregate functions are not allowed in {place}"))
 }
 
 fn nested_aggregate() -> Error {

@@ -1,7 +1,11 @@
 //! Calls with OVER: functions of windows and aggregates over one, and what a window is, by itself or
 //! by the names of WINDOW.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use colibri_types::{ColumnType, Error, Result, SqlState, Type, cast, cast::CastContext, resolve};
+use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -14,6 +18,8 @@ use crate::bind::{Binder, collation, fold, rewrite};
 use crate::expr::Expr;
 use crate::plan::{Exclude, Frame, FrameBound, FrameUnits, RangeOffset, SortKey, WindowCall, WindowFunction};
 
+/// Windows that count as one level of a query.
+pub(in crate::bind) const WINDOWS_PER_LEVEL: usize = 2;
 /// What is wrong with a window or a frame.
 const WINDOWING_ERROR: SqlState = SqlState("42P20");
 /// Calls of window functions inside of such.
@@ -28,6 +34,121 @@ struct Written<'a> {
     order: &'a [ast::OrderByExpr],
     frame: Option<&'a ast::WindowFrame>,
     exclude: Exclude,
+}
+
+/// The windows that WINDOW names. Each takes parts of one before it at the most, so all of them are
+/// known after one look at each in their order.
+#[derive(Default)]
+pub(in crate::bind) struct NamedWindows {
+    definitions: Vec<ast::NamedWindowDefinition>,
+    /// The first definition of each name.
+    by_name: HashMap<CompactString, usize>,
+    /// For each definition, where its parts are written, or what is wrong with it.
+    parts: Vec<Result<Parts>>,
+}
+
+/// The definitions that say what a window is partitioned and ordered by.
+#[derive(Clone, Copy)]
+struct Parts {
+    partition: usize,
+    order: usize,
+}
+
+impl NamedWindows {
+    pub(in crate::bind) fn new(definitions: &[ast::NamedWindowDefinition]) -> Self {
+        let mut named = Self { definitions: definitions.to_vec(), ..Self::default() };
+        for (at, ast::NamedWindowDefinition(ident, expr)) in definitions.iter().enumerate() {
+            let parts = match expr {
+                ast::NamedWindowExpr::WindowSpec(spec) => named.parts_of(at, spec),
+                ast::NamedWindowExpr::NamedWindow(_) => Err(no_such_window(&fold(ident))),
+            };
+            named.parts.push(parts);
+            named.by_name.entry(fold(ident)).or_insert(at);
+        }
+        named
+    }
+
+    /// The parts of a definition. Those before it are known, and it may name one of these.
+    fn parts_of(&self, at: usize, spec: &ast::WindowSpec) -> Result<Parts> {
+        self.written(spec, false)?;
+        let from = spec.window_name.as_ref().map(|ident| self.parts_named(&fold(ident))).transpose()?;
+        Ok(Parts {
+            partition: from.map_or(at, |from| from.partition),
+            order: from.filter(|_| spec.order_by.is_empty()).map_or(at, |from| from.order),
+        })
+    }
+
+    fn parts_named(&self, name: &str) -> Result<Parts> {
+        match self.by_name.get(name) {
+            Some(&at) => self.parts[at].clone(),
+            None => Err(no_such_window(name)),
+        }
+    }
+
+    /// What a name stands for.
+    fn window(&self, ident: &ast::Ident) -> Result<Written<'_>> {
+        let name = fold(ident);
+        match self.by_name.get(&name) {
+            Some(&at) => self.at(at),
+            None => Err(no_such_window(&name)),
+        }
+    }
+
+    /// What a definition stands for.
+    fn at(&self, at: usize) -> Result<Written<'_>> {
+        let parts = self.parts[at].clone()?;
+        let own = |at: usize| match &self.definitions[at].1 {
+            ast::NamedWindowExpr::WindowSpec(spec) => Written::own(spec),
+            ast::NamedWindowExpr::NamedWindow(_) => Written::default(),
+        };
+        Ok(Written { partition: own(parts.partition).partition, order: own(parts.order).order, ..own(at) })
+    }
+
+    /// What a window says, and what it takes from the one that it begins with the name of.
+    fn written<'a>(&'a self, spec: &'a ast::WindowSpec, is_over: bool) -> Result<Written<'a>> {
+        let own = Written::own(spec);
+        let Some(ident) = &spec.window_name else { return Ok(own) };
+        let from = self.window(ident)?;
+        let name = fold(ident);
+        let wrong = |message: String| Err(Error::new(WINDOWING_ERROR, message));
+        if !own.partition.is_empty() {
+            return wrong(format!("cannot override PARTITION BY clause of window \"{name}\""));
+        }
+        if !own.order.is_empty() && !from.order.is_empty() {
+            return wrong(format!("cannot override ORDER BY clause of window \"{name}\""));
+        }
+        if from.frame.is_some() {
+            let message = format!("cannot copy window \"{name}\" because it has a frame clause");
+            let error = Error::new(WINDOWING_ERROR, message);
+            let is_bare = is_over && own.order.is_empty() && own.frame.is_none();
+            return Err(if is_bare { error.hint("Omit the parentheses in this OVER clause.") } else { error });
+        }
+        let order = if own.order.is_empty() { from.order } else { own.order };
+        Ok(Written { partition: from.partition, order, ..own })
+    }
+}
+
+impl<'a> Written<'a> {
+    /// What a window says itself.
+    fn own(spec: &'a ast::WindowSpec) -> Self {
+        let mark = |expr: &ast::Expr| match expr {
+            ast::Expr::Identifier(ident) => match ident.value.strip_prefix(colibri_syntax::EXCLUDE_MARK)? {
+                "current row" => Some(Exclude::CurrentRow),
+                "group" => Some(Exclude::Group),
+                _ => Some(Exclude::Ties),
+            },
+            _ => None,
+        };
+        let (partition, exclude) = match spec.partition_by.split_last() {
+            Some((last, others)) if mark(last).is_some() => (others, mark(last).unwrap_or_default()),
+            _ => (&spec.partition_by[..], Exclude::NoOthers),
+        };
+        Self { partition, order: &spec.order_by, frame: spec.window_frame.as_ref(), exclude }
+    }
+}
+
+fn no_such_window(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("window \"{name}\" does not exist"))
 }
 
 /// What a call gives.
@@ -60,8 +181,11 @@ impl Binder<'_> {
         if !function.within_group.is_empty() {
             return Err(self.no_within_group_over(name, span));
         }
-        let args = self.at(span, args(function))?;
+        let mut args = self.at(span, args(function))?;
         let is_aggregate = resolve::resolve_aggregate(name, &[]).is_some();
+        if is_aggregate {
+            args.forget_variadic();
+        }
         let refusal = match (is_aggregate, WindowFunction::named(name)) {
             (false, None) => {
                 self.expect_function(name, &args, span)?;
@@ -92,6 +216,7 @@ impl Binder<'_> {
         (scope.extras, scope.in_window) = (Some(extras), "");
         let (call, window, given) = bound?;
         let (partition, order) = (window.partition, window.order);
+        self.note_window(&partition, &order)?;
         let extra = |call| Extra::Window(Box::new(Window { call, partition: partition.clone(), order: order.clone() }));
         let (first, is_open) = match given {
             Given::Value(ty) => return self.extra(extra(call), ty, "window functions", span),
@@ -116,6 +241,9 @@ impl Binder<'_> {
 
     /// Refuses the name of a function that there is not.
     fn expect_function(&mut self, name: &str, args: &Args<'_>, span: Span) -> Result<()> {
+        if crate::bind::series::gives_rows(name) {
+            return Ok(());
+        }
         let mut types = Vec::with_capacity(args.exprs.len());
         for expr in &args.exprs {
             types.push(self.expr(expr)?.ty.ty);
@@ -197,7 +325,9 @@ impl Binder<'_> {
             (_, [one]) => Some(known(*one)),
             (_, values) => Some(resolve::common_type(values).ok_or_else(|| no_such(self))?),
         };
-        let modified = bounds.first().map(|(bound, _)| bound.ty).filter(|ty| types.len() < 3 && Some(ty.ty) == value);
+        // The blanks of character(n) are told by the length.
+        let padded =
+            bounds.first().map(|(bound, _)| bound.ty).filter(|ty| ty.ty == Type::Char && value == Some(Type::Char));
         let mut typed = Vec::with_capacity(bounds.len());
         for (at, (bound, span)) in bounds.into_iter().enumerate() {
             let to = if at == count_at { Type::Int4 } else { value.unwrap_or(Type::Int4) };
@@ -206,36 +336,36 @@ impl Binder<'_> {
         let result = match function {
             Ntile => Type::Int4.into(),
             PercentRank | CumeDist => Type::Float8.into(),
-            _ => modified.or(value.map(Into::into)).unwrap_or(Type::Int8.into()),
+            // Without the modifier of the argument.
+            _ => padded.unwrap_or(value.unwrap_or(Type::Int8).into()),
         };
         Ok((typed, result))
     }
 
     /// The window behind OVER.
     fn over(&mut self, over: &ast::WindowType, span: Span) -> Result<Resolved> {
-        let named = self.scope().windows.clone();
+        let named = Arc::clone(&self.scope().windows);
         let written = match over {
             ast::WindowType::NamedWindow(ident) => {
-                self.named_window(&named, ident).map_err(|error| self.place(ident.span, error))?
+                named.window(ident).map_err(|error| self.place(ident.span, error))?
             }
-            ast::WindowType::WindowSpec(spec) => {
-                self.written(&named, spec, true).map_err(|error| self.place(span, error))?
-            }
+            ast::WindowType::WindowSpec(spec) => named.written(spec, true).map_err(|error| self.place(span, error))?,
         };
         self.resolved(written, span)
     }
 
     /// The windows that WINDOW names: none twice, and all of them right, whether they are used or
     /// not.
-    pub(in crate::bind) fn named_windows(&mut self, named: &[ast::NamedWindowDefinition]) -> Result<()> {
-        for (at, ast::NamedWindowDefinition(ident, expr)) in named.iter().enumerate() {
+    pub(in crate::bind) fn named_windows(&mut self) -> Result<()> {
+        let named = Arc::clone(&self.scope().windows);
+        for (at, ast::NamedWindowDefinition(ident, expr)) in named.definitions.iter().enumerate() {
             let name = fold(ident);
-            if named[..at].iter().any(|ast::NamedWindowDefinition(other, _)| fold(other) == name) {
+            if named.by_name.get(&name) != Some(&at) {
                 let error = Error::new(WINDOWING_ERROR, format!("window \"{name}\" is already defined"));
                 return Err(self.place(ident.span, error));
             }
-            let ast::NamedWindowExpr::WindowSpec(spec) = expr else { continue };
-            let written = self.written(&named[..at], spec, false).map_err(|error| self.place(ident.span, error))?;
+            let ast::NamedWindowExpr::WindowSpec(_) = expr else { continue };
+            let written = named.at(at).map_err(|error| self.place(ident.span, error))?;
             let extras = self.scope().extras.take();
             let resolved = self.resolved(written, ident.span);
             let scope = self.scope();
@@ -245,56 +375,21 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// What a name of WINDOW stands for.
-    fn named_window<'a>(&self, named: &'a [ast::NamedWindowDefinition], ident: &ast::Ident) -> Result<Written<'a>> {
-        let name = fold(ident);
-        let at = named.iter().position(|ast::NamedWindowDefinition(other, _)| fold(other) == name);
-        match at.map(|at| (at, &named[at])) {
-            Some((at, ast::NamedWindowDefinition(_, ast::NamedWindowExpr::WindowSpec(spec)))) => {
-                self.written(&named[..at], spec, false)
-            }
-            _ => Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("window \"{name}\" does not exist"))),
-        }
-    }
-
-    /// What a window says, and what it takes from the one that it begins with the name of.
-    fn written<'a>(
-        &self,
-        named: &'a [ast::NamedWindowDefinition],
-        spec: &'a ast::WindowSpec,
-        is_over: bool,
-    ) -> Result<Written<'a>> {
-        let mark = |expr: &ast::Expr| match expr {
-            ast::Expr::Identifier(ident) => match ident.value.strip_prefix(colibri_syntax::EXCLUDE_MARK)? {
-                "current row" => Some(Exclude::CurrentRow),
-                "group" => Some(Exclude::Group),
-                _ => Some(Exclude::Ties),
-            },
-            _ => None,
+    /// Notes a window that is computed. Each one may become two operators inside each other, so
+    /// windows count as levels of the query.
+    fn note_window(&mut self, partition: &[Expr], order: &[SortKey]) -> Result<()> {
+        let most = self.queries_max * WINDOWS_PER_LEVEL;
+        let computed = &mut self.scope().computed_windows;
+        let same = |(other, other_order): &(Vec<Expr>, Vec<SortKey>)| {
+            other.len() == partition.len()
+                && other.iter().zip(partition).all(|(a, b)| rewrite::same(a, b))
+                && rewrite::same_order(other_order, order)
         };
-        let (partition, exclude) = match spec.partition_by.split_last() {
-            Some((last, others)) if mark(last).is_some() => (others, mark(last).unwrap_or_default()),
-            _ => (&spec.partition_by[..], Exclude::NoOthers),
-        };
-        let own = Written { partition, order: &spec.order_by, frame: spec.window_frame.as_ref(), exclude };
-        let Some(ident) = &spec.window_name else { return Ok(own) };
-        let from = self.named_window(named, ident)?;
-        let name = fold(ident);
-        let wrong = |message: String| Err(Error::new(WINDOWING_ERROR, message));
-        if !own.partition.is_empty() {
-            return wrong(format!("cannot override PARTITION BY clause of window \"{name}\""));
+        if computed.iter().any(same) {
+            return Ok(());
         }
-        if !own.order.is_empty() && !from.order.is_empty() {
-            return wrong(format!("cannot override ORDER BY clause of window \"{name}\""));
-        }
-        if from.frame.is_some() {
-            let message = format!("cannot copy window \"{name}\" because it has a frame clause");
-            let error = Error::new(WINDOWING_ERROR, message);
-            let is_bare = is_over && own.order.is_empty() && own.frame.is_none();
-            return Err(if is_bare { error.hint("Omit the parentheses in this OVER clause.") } else { error });
-        }
-        let order = if own.order.is_empty() { from.order } else { own.order };
-        Ok(Written { partition: from.partition, order, ..own })
+        computed.push((partition.to_vec(), order.to_vec()));
+        if computed.len() > most { Err(colibri_syntax::too_deep()) } else { Ok(()) }
     }
 
     fn resolved(&mut self, written: Written<'_>, span: Span) -> Result<Resolved> {

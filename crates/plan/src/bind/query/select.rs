@@ -14,6 +14,7 @@ use super::grouping_sets::GroupBy;
 use super::names::{UNNAMED, name_of};
 use super::{OUTPUT_MAX, at_ordinal, ordinal, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
+use crate::bind::functions::{NamedWindows, WINDOWS_PER_LEVEL};
 use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
 use crate::bind::types::expect_comparable;
 use crate::bind::{Binder, Scope, fold, in_database, rewrite, whole};
@@ -33,9 +34,16 @@ impl Binder<'_> {
     pub(super) fn select(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
         whole::select(select)?;
         self.frame().scopes.push(Scope { no_calls: "FROM", ..Scope::default() });
-        let bound = self.select_in_scope(select, order);
-        self.frame().scopes.pop();
-        bound
+        let measured = self.measured(|binder| binder.select_in_scope(select, order));
+        let scope = self.frame().scopes.pop();
+        let (bound, levels) = measured?;
+        // Windows are computed above all that the query reads from.
+        let windows = scope.map_or(0, |scope| scope.computed_windows.len()).div_ceil(WINDOWS_PER_LEVEL);
+        match windows {
+            0 => self.deepest = self.deepest.max(self.at.with(levels.all, levels.queries)),
+            _ => self.deepens(levels.with(windows, windows))?,
+        }
+        Ok(bound)
     }
 
     /// Columns of a table whose primary key is among the keys depend on it: they become keys too,
@@ -67,7 +75,7 @@ impl Binder<'_> {
         self.scope().calls = Some(Vec::new());
         self.scope().extras = Some(Vec::new());
         if !select.named_window.is_empty() {
-            self.scope().windows = select.named_window.as_slice().into();
+            self.scope().windows = NamedWindows::new(&select.named_window).into();
         }
         // The clauses are bound in PostgreSQL's order: the first place of a parameter tells its
         // type, and of two errors the first is reported.
@@ -130,7 +138,7 @@ impl Binder<'_> {
         if !on.is_empty() {
             order = order_for_distinct_on(order, &on)?;
         }
-        self.named_windows(&select.named_window)?;
+        self.named_windows()?;
         let calls = self.scope().calls.take().unwrap_or_default();
         let mut extras = self.scope().extras.take().unwrap_or_default();
         let mut output = Vec::with_capacity(items.len());
