@@ -29,11 +29,15 @@ use super::batch::BATCH_ROWS_MAX;
 use super::group::equal_key;
 use super::memory::Reservation;
 use super::operator::{Operator, Run};
-use super::{Batch, Exec, Statement, Step};
+use super::{Batch, Exec, Statement, Step, row_bytes};
 use crate::eval::Evaluate as _;
 use crate::explain::{Spilled, Usage};
 use crate::expr::Expr;
 use crate::plan::{SortKey, WindowCall};
+
+/// Bytes of values in a batch after which no row is added to it: the arrays and texts that
+/// aggregates give may be as large as their partition, for each of its rows.
+const GIVEN_BYTES_MAX: usize = 256 << 10;
 
 /// Functions over a window.
 pub(super) struct Window {
@@ -70,6 +74,8 @@ struct WindowRun {
     last: Vec<Datum>,
     last_group: i64,
     row: Vec<Datum>,
+    /// Bytes of the values that the batch at hand was given.
+    given_bytes: usize,
     memory: Reservation,
 }
 
@@ -153,6 +159,7 @@ impl WindowRun {
             last: Vec::new(),
             last_group: 0,
             row: Vec::new(),
+            given_bytes: 0,
             memory: Reservation::default(),
         }
     }
@@ -185,15 +192,22 @@ impl WindowRun {
 
     /// Each row as it comes.
     fn stream(&mut self, by: &WindowBy, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        self.fresh.want(out.rows_max());
-        match self.input.step(ex, &mut self.fresh)? {
-            Step::Rows => {}
-            other => return Ok(other),
+        if self.taken == self.fresh.rows() {
+            self.taken = 0;
+            self.fresh.want(out.rows_max());
+            match self.input.step(ex, &mut self.fresh)? {
+                Step::Rows => {}
+                other => {
+                    self.fresh.reset(0);
+                    return Ok(other);
+                }
+            }
         }
         let width = self.fresh.width();
         out.reset(width + self.calls.len());
-        for index in 0..self.fresh.rows() {
-            let row = self.fresh.row(index);
+        self.given_bytes = 0;
+        while self.taken < self.fresh.rows() && !self.is_filled(out) {
+            let row = self.fresh.row(self.taken);
             let (begins_partition, begins_group) = match self.place.len {
                 0 => (true, true),
                 _ => by.begins(&self.last, row),
@@ -213,9 +227,16 @@ impl WindowRun {
                 *value = call.next(&self.place, row, ex.cx.env)?;
             }
             new[..width].clone_from_slice(row);
+            self.given_bytes += row_bytes(new);
+            self.taken += 1;
         }
         self.hold(ex)?;
         Ok(Step::Rows)
+    }
+
+    /// Whether a batch is to be handed on before it gets another row.
+    fn is_filled(&self, out: &Batch) -> bool {
+        out.is_full() || self.given_bytes >= GIVEN_BYTES_MAX
     }
 
     /// Partition by partition.
@@ -226,8 +247,8 @@ impl WindowRun {
             }
             if self.is_whole {
                 self.give(by, ex, out)?;
-                if out.is_full() {
-                    self.hold(ex)?;
+                self.hold(ex)?;
+                if self.is_filled(out) {
                     return Ok(Step::Rows);
                 }
             } else if self.taken < self.fresh.rows() {
@@ -285,9 +306,10 @@ impl WindowRun {
         let width = self.rows.width() - 1;
         if out.is_empty() {
             out.reset(width + self.calls.len());
+            self.given_bytes = 0;
         }
         let (before, len) = (out.rows(), self.rows.len());
-        while self.place.at < len && !out.is_full() {
+        while self.place.at < len && !self.is_filled(out) {
             let new = out.push();
             let row = self.rows.row(Rows::AT_HAND, self.place.at)?;
             new[..width].clone_from_slice(&row[..width]);
@@ -300,6 +322,7 @@ impl WindowRun {
             for (at, call) in self.calls.iter_mut().enumerate() {
                 new[width + at] = call.value(&mut self.place, &mut self.rows, &new[..width], ex.cx.env)?;
             }
+            self.given_bytes += row_bytes(new);
             self.place.at += 1;
         }
         ex.spend(out.rows() - before);
@@ -311,9 +334,9 @@ impl WindowRun {
         Ok(())
     }
 
-    /// Tells how much the aggregates keep.
+    /// Tells how much the aggregates keep, and the batch at hand.
     fn hold(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
-        let bytes = self.calls.iter().map(Call::heap_bytes).sum();
-        self.memory.hold_all(ex.cx.memory, bytes)
+        let kept: usize = self.calls.iter().map(Call::heap_bytes).sum();
+        self.memory.hold_all(ex.cx.memory, kept + self.given_bytes)
     }
 }

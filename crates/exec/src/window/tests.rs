@@ -3,11 +3,12 @@
 
 use std::sync::atomic::Ordering;
 
-use colibri_types::{Array, Datum, Numeric, Type, resolve};
+use colibri_types::{Array, Datum, Env, Numeric, Type, resolve};
 
 use super::super::memory::MemoryLimits;
 use super::super::scratch::MemoryScratch;
 use super::super::test_bed::*;
+use super::super::{Batch, Context, Execution, Outcome, row_bytes};
 use crate::expr::Expr;
 use crate::plan::*;
 
@@ -265,4 +266,50 @@ fn what_only_looks_back_keeps_no_rows() {
         assert_eq!(row[WIDTH..], wanted.map(|number| Datum::Int(number as i64)), "row {at}");
     }
     assert_eq!(scratch.0.writes.load(Ordering::Relaxed), 0);
+}
+
+/// Bug: a batch had 1,024 rows however large they were. Consequence: a running `array_agg` of a
+/// large partition took gigabytes, whatever `work_mem` said. Fix: a batch ends by bytes, too.
+#[test]
+fn a_batch_of_large_values_ends_early() {
+    const ROWS: usize = 3_000;
+    for units in [FrameUnits::Rows, FrameUnits::Range(None)] {
+        let running = Frame { units, ..Frame::default() };
+        let function = aggregate("array_agg", &[Type::Int4]);
+        let call = WindowCall { function, args: vec![Expr::Column(0)], filter: None, frame: running };
+        let rows: Vec<Vec<Expr>> = (0..ROWS).map(|at| vec![int(at as i64)]).collect();
+        let order = [SortKey { expr: Expr::Column(0), descending: false, nulls_first: false }];
+        let input = Box::new(Node::Values { rows: rows.into() });
+        let node = Node::Window { input, partition: [].into(), order: order.into(), calls: [call].into() };
+        let how = How::default();
+        let mut execution = Execution::new(&fragment(node, 2, 0));
+        let (env, mut session, mut out) = (Env::default(), NoSession::default(), Batch::new());
+        let (mut seen, mut most, mut reserved) = (0, 0, 0);
+        loop {
+            let mut cx = Context {
+                env: &env,
+                params: &[],
+                session: &mut session,
+                cancel: how.cancel,
+                memory: &how.memory,
+                budget_rows: i64::MAX,
+            };
+            match execution.step(&mut MemoryTxn::default(), &mut cx, &mut out).unwrap() {
+                Outcome::Rows => {
+                    for row in out.iter() {
+                        let Datum::Array(array) = &row[1] else { panic!("{row:?}") };
+                        seen += 1;
+                        assert_eq!(array.values().len(), seen);
+                    }
+                    most = most.max(out.iter().map(row_bytes).sum());
+                    reserved = reserved.max(how.memory.kept());
+                }
+                Outcome::Done => break,
+                _ => {}
+            }
+        }
+        assert_eq!(seen, ROWS);
+        assert!(most < 1 << 20, "{most} bytes in a batch");
+        assert!(reserved >= 128 << 10, "{reserved} bytes are counted");
+    }
 }
