@@ -66,9 +66,19 @@ const fn name_space(number: u8) -> Datum {
     Datum::Uuid(bytes)
 }
 
+/// The name of an algorithm, of those that it has.
+fn hash_name(algorithm: &str) -> String {
+    let name = algorithm.to_ascii_lowercase();
+    match name.strip_prefix("sha-").or_else(|| name.strip_prefix("sha2-")) {
+        Some("1") if name.starts_with("sha2") => name,
+        Some(bits) => format!("sha{bits}"),
+        None => name,
+    }
+}
+
 /// Hashes with the algorithm of a name; `None` if there is none.
 fn digest(algorithm: &str, data: &[u8]) -> Result<Option<Vec<u8>>> {
-    Ok(Some(match algorithm.to_ascii_lowercase().as_str() {
+    Ok(Some(match hash_name(algorithm).as_str() {
         "md5" => hashed::<Md5>(data)?.to_vec(),
         "sha1" => hashed::<Sha1>(data)?.to_vec(),
         "sha224" => hashed::<Sha224>(data)?.to_vec(),
@@ -95,7 +105,7 @@ fn digested(data: &[u8], algorithm: &Datum) -> Result<Datum> {
 fn keyed(data: &[u8], key: &[u8], algorithm: &Datum) -> Result<Datum> {
     let algorithm = text(algorithm)?;
     let hash = |data: &[u8]| digest(algorithm, data)?.ok_or_else(|| no_such_hash(algorithm));
-    let block = if matches!(algorithm.to_ascii_lowercase().as_str(), "sha384" | "sha512") { 128 } else { 64 };
+    let block = if matches!(hash_name(algorithm).as_str(), "sha384" | "sha512") { 128 } else { 64 };
     let mut key = if key.len() > block { hash(key)? } else { key.to_vec() };
     key.resize(block, 0);
     let padded = |padding: u8, data: &[u8]| {
