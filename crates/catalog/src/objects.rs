@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, RowLayout, Space, SpaceId};
-use colibri_types::{ColumnType, Datum, Env, Type, text_io};
+use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, Type, text_io};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -299,7 +299,8 @@ pub struct TableLayout {
     /// For each generation, which of the table's columns the format's columns are.
     pub stored: Vec<Vec<usize>>,
     /// What each column has in rows that were written before it was added.
-    pub missing: Vec<Datum>,
+    /// An error for a value that cannot be read.
+    pub missing: Vec<Result<Datum>>,
 }
 
 /// A sequence.
@@ -505,12 +506,18 @@ impl Table {
             RowFormat::new(generation as u16, &types)
         });
         let formats = formats.collect();
-        // Texts that were written by this program for values of the column's type; NULL is what a
-        // damaged one is read as.
+        // Texts that were written by this program for values of the column's type. One that cannot
+        // be read is said when a row needs it.
         let env = Env::default();
         let missing = self.columns.iter().map(|column| match &column.missing {
-            Some(text) => text_io::parse(column.ty.ty, column.ty.modifier, text, &env).unwrap_or_default(),
-            None => Datum::Null,
+            Some(text) if !column.dropped => {
+                text_io::parse(column.ty.ty, column.ty.modifier, text, &env).map_err(|error| {
+                    let (table, column) = (&self.name, &column.name);
+                    let message = format!("the value that rows of {table} have in column {column} cannot be read");
+                    Error::new(SqlState::DATA_CORRUPTED, message).detail(error.report().message.clone())
+                })
+            }
+            _ => Ok(Datum::Null),
         });
         let missing = missing.collect();
         self.layout = Some(Arc::new(TableLayout { formats, stored: self.generations.clone(), missing }));

@@ -147,6 +147,8 @@ struct ValuePlan {
     runs: SmallVec<[(usize, SmallVec<[usize; 8]>); 2]>,
     /// Places of the row read that have the same value in all rows.
     fixed: Vec<(usize, Datum)>,
+    /// Why such a value is not known.
+    unreadable: Option<Error>,
 }
 
 /// Where columns are in a key.
@@ -267,7 +269,10 @@ impl RowReader {
         for (place, value) in &plan.fixed {
             out[*place] = value.clone();
         }
-        Ok(())
+        match &plan.unreadable {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
     }
 
     #[cold]
@@ -322,7 +327,7 @@ const ELSEWHERE: usize = usize::MAX;
 /// A place that is always NULL.
 const DROPPED: usize = usize::MAX - 1;
 
-fn plan_values(missing: &[Datum], stored: &[usize], columns: &[usize]) -> ValuePlan {
+fn plan_values(missing: &[Result<Datum>], stored: &[usize], columns: &[usize]) -> ValuePlan {
     let mut plan = ValuePlan::default();
     for (out, &column) in columns.iter().enumerate() {
         match (column, stored.iter().position(|&stored| stored == column)) {
@@ -332,7 +337,11 @@ fn plan_values(missing: &[Datum], stored: &[usize], columns: &[usize]) -> ValueP
                 Some((start, places)) if *start + places.len() == out => places.push(place),
                 _ => plan.runs.push((out, SmallVec::from_slice(&[place]))),
             },
-            (_, None) => plan.fixed.push((out, missing.get(column).cloned().unwrap_or_default())),
+            (_, None) => match missing.get(column) {
+                Some(Ok(value)) => plan.fixed.push((out, value.clone())),
+                Some(Err(error)) => plan.unreadable = Some(error.clone()),
+                None => plan.fixed.push((out, Datum::Null)),
+            },
         }
     }
     plan

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use colibri_catalog::Table;
+use colibri_catalog::{Table, record};
 use colibri_txn::{ColumnSet, Direction};
 use colibri_types::{Datum, SqlState, Type, functions::ON_VALUES, operators, resolve};
 
@@ -919,5 +919,27 @@ fn depends_on_order(node: &Node) -> bool {
         Node::FirstRows { sorted, .. } => depends_on_order(sorted),
         Node::Append { inputs } => inputs.iter().any(depends_on_order),
         _ => false,
+    }
+}
+
+/// Bug: a value for rows that are older than their column was NULL where its text could not be read.
+/// Consequence: NULLs, also in NOT NULL columns. Fix: what needs the value fails.
+#[test]
+fn a_value_of_older_rows_that_cannot_be_read_is_an_error() {
+    let mut of = table(300, "t", 3, 1);
+    of.generations = vec![vec![1], vec![1, 2]];
+    let row = [Datum::Int(7), Datum::Int(8), Datum::Null, Datum::Int(0)];
+    for (missing, wanted) in [("9", Ok(Datum::Int(9))), ("nine", Err("XX001"))] {
+        of.columns[2].missing = Some(missing.into());
+        of.renew_layout();
+        let (key, mut value) = (record::row_key(&of, &row).unwrap(), Vec::new());
+        let layout = of.layout();
+        record::encode_with(&layout.formats[0], &layout.stored[0], &row, &mut value).unwrap();
+        let read = |columns: &[usize]| {
+            let mut out = vec![Datum::Null; columns.len()];
+            record::read_row(&of, &key, &value, columns, &mut out).map(|()| out).map_err(|error| error.state().0)
+        };
+        assert_eq!(read(&[0, 1]).unwrap(), row[..2]);
+        assert_eq!(read(&[1, 2]).map(|row| row[1].clone()), wanted);
     }
 }

@@ -4,6 +4,7 @@
 //! place in the row that the operator holding the expression works on; an argument is a slot that
 //! an operator further up fills (see [`crate::plan::Fragment`]).
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,8 +101,15 @@ impl Expr {
 
 /// Numbers lists of `IN`, by which an execution finds what it has made of them. No two lists of a
 /// process have the same number: a copy has one of its own.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 pub struct ListId(u64);
+
+/// Without the number, so that expressions that mean the same read the same.
+impl fmt::Debug for ListId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ListId")
+    }
+}
 
 impl ListId {
     #[expect(clippy::new_without_default, reason = "no two are the same")]
@@ -182,7 +190,7 @@ impl CompareOp {
 }
 
 /// A query inside an expression.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Subquery {
     /// Numbers the subqueries of a statement: where the execution keeps what this one gave, if it
     /// does not depend on the outer row.
@@ -195,6 +203,19 @@ pub struct Subquery {
     pub kind: SubqueryKind,
     /// How it was written: two queries at one place that were written alike are the same.
     pub text: Box<str>,
+}
+
+/// Without its text, so that expressions that mean the same read the same.
+impl fmt::Debug for Subquery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, query, args, kind, text: _ } = self;
+        f.debug_struct("Subquery")
+            .field("id", id)
+            .field("query", query)
+            .field("args", args)
+            .field("kind", kind)
+            .finish()
+    }
 }
 
 /// The query that an expression holds.

@@ -218,3 +218,104 @@ fn a_gap_that_is_full_is_told_and_loses_nothing() {
     assert_eq!(rows(&mut session, "SELECT count(*) FROM pg_enum"), ["46"]);
     session.run("ALTER TYPE m ADD VALUE 'behind' AFTER 'last'").unwrap();
 }
+
+/// Bug: rows were written with the columns that were known when the statement was prepared.
+/// Consequence: a label that was added since was shown as a number, and nothing in binary form. Fix:
+/// rows are written with the labels that the session sees.
+#[test]
+fn rows_of_prepared_statements_and_cursors_have_the_newest_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let (mut one, mut two) = (session(&engine), session(&engine));
+    one.run("CREATE TYPE m AS ENUM ('a', 'c'); CREATE TABLE t (x m, y m[]); INSERT INTO t VALUES ('a', '{c}')")
+        .unwrap();
+    let prepared = one.prepare("SELECT x, y FROM t ORDER BY x", &[]).unwrap();
+    let returning = one.prepare("INSERT INTO t VALUES ($1, ARRAY[$1]) RETURNING x, y", &[]).unwrap();
+    one.run("PREPARE p AS SELECT x, y FROM t ORDER BY x").unwrap();
+    let execute = one.prepare("EXECUTE p", &[]).unwrap();
+    let shown = |session: &mut Session, prepared, params| {
+        let answer = session.execute(prepared, params).unwrap();
+        let rows = answer.text_rows(session);
+        rows.into_iter()
+            .map(|row| row.into_iter().map(Option::unwrap).collect::<Vec<_>>().join("|"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&mut one, &prepared, vec![]), ["a|{c}"]);
+    two.run("ALTER TYPE m ADD VALUE 'b' BEFORE 'c'; INSERT INTO t VALUES ('b', '{b,a}')").unwrap();
+    assert_eq!(shown(&mut one, &prepared, vec![]), ["a|{c}", "b|{b,a}"]);
+    assert_eq!(shown(&mut one, &execute, vec![]), ["a|{c}", "b|{b,a}"]);
+    two.run("ALTER TYPE m RENAME VALUE 'b' TO 'bee'").unwrap();
+    assert_eq!(shown(&mut one, &prepared, vec![]), ["a|{c}", "bee|{bee,a}"]);
+    assert_eq!(shown(&mut one, &execute, vec![]), ["a|{c}", "bee|{bee,a}"]);
+    two.run("ALTER TYPE m ADD VALUE 'd'").unwrap();
+    let types = one.current_types(returning.params()).unwrap().into_owned();
+    let Type::Enum(of) = types[0] else { panic!("{types:?}") };
+    let last = Datum::Int(of.place_of("d").unwrap());
+    assert_eq!(shown(&mut one, &returning, vec![last]), ["d|{d}"]);
+    // In the block that changes the type.
+    one.run("BEGIN; DECLARE c CURSOR FOR SELECT x FROM t ORDER BY x").unwrap();
+    let fetch = one.prepare("FETCH 2 FROM c", &[]).unwrap();
+    assert_eq!(shown(&mut one, &fetch, vec![]), ["a", "bee"]);
+    one.run("ALTER TYPE m RENAME VALUE 'd' TO 'end'").unwrap();
+    assert_eq!(shown(&mut one, &fetch, vec![]), ["end"]);
+    assert_eq!(shown(&mut one, &prepared, vec![])[2], "end|{end}");
+    one.run("ROLLBACK").unwrap();
+    assert_eq!(shown(&mut one, &prepared, vec![])[2], "d|{d}");
+}
+
+#[test]
+fn types_that_others_have_made_are_found_by_their_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let (mut one, mut two) = (session(&engine), session(&engine));
+    assert_eq!(rows(&mut one, "SELECT 1"), ["1"]);
+    two.run("CREATE TYPE m AS ENUM ('a')").unwrap();
+    let number = |session: &mut Session, text: &str| rows(session, text)[0].parse::<u32>().unwrap();
+    let ty = number(&mut two, "SELECT oid FROM pg_type WHERE typname = 'm'");
+    let array = number(&mut two, "SELECT typarray FROM pg_type WHERE typname = 'm'");
+    assert!(matches!(one.type_numbered(ty).unwrap(), Some(Type::Enum(_))));
+    two.run("CREATE TYPE n AS ENUM ('a')").unwrap();
+    assert!(one.type_numbered(array).unwrap().is_some_and(|ty| ty.is_array()));
+    assert_eq!(one.type_numbered(array + 1000).unwrap(), None);
+    assert_eq!(one.type_numbered(9).unwrap(), None);
+}
+
+/// Bug: each label of a new type was compared with all before it, without a look at the time.
+/// Consequence: a type of many labels held the catalogue's lock for minutes, past
+/// `statement_timeout`. Fix: labels are found by hashes.
+#[test]
+fn a_type_of_many_labels_is_made_in_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let mut session = session(&engine);
+    let labels =
+        (0..60_000).map(|at| format!("'a label that begins as others do {at}'")).collect::<Vec<_>>().join(", ");
+    let began = std::time::Instant::now();
+    session.run(&format!("CREATE TYPE m AS ENUM ({labels})")).unwrap();
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM pg_enum"), ["60000"]);
+    assert_eq!(
+        code(&mut session, &format!("CREATE TYPE n AS ENUM ({labels}, 'a label that begins as others do 7')")),
+        "23505"
+    );
+}
+
+#[test]
+fn labels_are_renamed_in_views_over_views_and_with_quotes() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let mut session = session(&engine);
+    session
+        .run(
+            "CREATE TYPE m AS ENUM ('a', 'b'); CREATE TABLE t (x m CHECK (x IN ('a', 'b')), y text);
+             INSERT INTO t VALUES ('a', 'a');
+             CREATE VIEW v AS SELECT x, y FROM t WHERE x IN (SELECT x FROM t WHERE x = 'a') AND y = 'a';
+             CREATE VIEW w AS SELECT * FROM v WHERE x = ANY ('{a}')",
+        )
+        .unwrap();
+    session.run("ALTER TYPE m RENAME VALUE 'a' TO 'it''s \"1\"'").unwrap();
+    assert_eq!(rows(&mut session, "SELECT * FROM w"), ["it's \"1\"|a"]);
+    session.run("INSERT INTO t VALUES ('it''s \"1\"', 'b')").unwrap();
+    session.run("ALTER TYPE m RENAME VALUE 'it''s \"1\"' TO 'a'").unwrap();
+    assert_eq!(rows(&mut session, "SELECT * FROM w"), ["a|a"]);
+}

@@ -83,10 +83,11 @@ impl Parser<'_> {
             self.expect_all(&[K::In, K::Schema])?;
             return Ok(On::AllIn { schemas: self.list(Self::folded)?, sequences });
         }
-        let kind = match self.eat_any(&[K::Table, K::Sequence, K::Database, K::Schema]) {
+        let kind = match self.eat_any(&[K::Table, K::Sequence, K::Database, K::Schema, K::Type]) {
             Some(1) => ObjectKind::Sequence,
             Some(2) => ObjectKind::Database,
             Some(3) => ObjectKind::Schema,
+            Some(4) => ObjectKind::Type,
             Some(_) => ObjectKind::Relation,
             None => {
                 let next = self.peek();
@@ -97,7 +98,6 @@ impl Parser<'_> {
                             | K::Procedure
                             | K::Routine
                             | K::Language
-                            | K::Type
                             | K::Domain
                             | K::Tablespace
                             | K::Foreign

@@ -314,10 +314,12 @@ impl Binder<'_> {
         let with = std::mem::take(&mut self.with);
         let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
         let text = std::mem::take(&mut self.text);
+        let is_stored = std::mem::replace(&mut self.is_stored, true);
         let by = self.by.replace(view.owner);
         self.views.push(view.id);
         let bound = self.deeper(|binder| binder.query(&statement));
         self.views.pop();
+        self.is_stored = is_stored;
         self.by = by;
         self.meanings = meanings;
         self.search_path = search_path;

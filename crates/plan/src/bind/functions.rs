@@ -75,6 +75,30 @@ pub const COMPATIBLE_FUNCTIONS: [&str; 8] = [
     "width_bucket",
 ];
 
+/// What looks like a call of one argument and has rules of its own: see [`Binder::special`].
+const WORDS: [&str; 20] = [
+    "array",
+    "cast",
+    "coalesce",
+    "enum_first",
+    "enum_last",
+    "enum_range",
+    "extract",
+    "greatest",
+    "grouping",
+    "json_build_array",
+    "json_build_object",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "least",
+    "nullif",
+    "pg_typeof",
+    "position",
+    "row",
+    "to_json",
+    "to_jsonb",
+];
+
 /// What advisory locks are named by.
 const BY_ONE: &[Type] = &[Type::Int8];
 const BY_TWO: &[Type] = &[Type::Int4, Type::Int4];
@@ -164,6 +188,11 @@ impl Binder<'_> {
         self.at(span, whole::function(function))?;
         let parts = name_parts(&function.name)?;
         self.at(span, self.expect_here(&function.name, 3))?;
+        if let [schema, name] = parts[parts.len().saturating_sub(2)..]
+            && let Some(bound) = self.cast_as_call(&fold(schema), &fold(name), function, span)?
+        {
+            return Ok(bound);
+        }
         let name = match parts[parts.len().saturating_sub(2)..] {
             [name] => fold(name),
             [schema, name] if colibri_catalog::system_tables::is_system_schema(&fold(schema)) => fold(name),
@@ -248,6 +277,53 @@ impl Binder<'_> {
         self.call(&name, bounds, span)
     }
 
+    /// `schema.type(value)`: a cast to a type that a user has defined.
+    fn cast_as_call(
+        &mut self,
+        schema: &str,
+        name: &str,
+        function: &ast::Function,
+        span: Span,
+    ) -> Result<Option<Bound>> {
+        let Some((found, is_array)) = super::types::find_user_type(self.catalog, Some(schema), name, &[]) else {
+            return Ok(None);
+        };
+        let to = if is_array { found.array_ty() } else { found.ty() };
+        let args = self.at(span, args(function))?;
+        let [arg] = args.exprs[..] else { return Ok(None) };
+        if args.star || args.distinct || function.over.is_some() || function.filter.is_some() {
+            return Ok(None);
+        }
+        let bound = self.expr(arg)?;
+        let expr = self.coerce(bound, to.into(), CastContext::Explicit, arg.span())?;
+        Ok(Some(Bound::new(expr, to)))
+    }
+
+    /// The type that a call without a schema is a cast to, if no function has that name.
+    fn type_of_call(&self, name: &str) -> Option<Type> {
+        if let Ok(ty) = type_by_name(name) {
+            return Some(ty);
+        }
+        if self.is_function(name) {
+            return None;
+        }
+        let (found, is_array) = super::types::find_user_type(self.catalog, None, name, self.types_path())?;
+        Some(if is_array { found.array_ty() } else { found.ty() })
+    }
+
+    /// Whether a function that the database has is called so.
+    pub(super) fn is_function(&self, name: &str) -> bool {
+        !self.builtin.functions.named(name).is_empty()
+            || resolve::resolve_aggregate(name, &[]).is_some()
+            || WindowFunction::named(name).is_some()
+            || super::series::gives_rows(name)
+            || SESSION_FUNCTIONS.iter().any(|found| found.0 == name)
+            || is_value(name)
+            || session_value(name).is_some()
+            || WORDS.contains(&name)
+            || json::is_record(name)
+    }
+
     /// A call whose last argument is an array of the others: `VARIADIC array`.
     fn variadic(&mut self, name: &str, function: &ast::Function, args: &Args<'_>, span: Span) -> Result<Option<Bound>> {
         if name == "pg_collation_for"
@@ -327,7 +403,7 @@ impl Binder<'_> {
     pub(super) fn call(&mut self, name: &str, args: Vec<Bound>, span: Span) -> Result<Bound> {
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
         // `text('x')`, `float8(1)`: a cast written as a call.
-        if let ([from], Ok(to)) = (&types[..], type_by_name(name))
+        if let ([from], Some(to)) = (&types[..], self.type_of_call(name))
             && self.builtin.functions.function(name, &types).is_err()
             && colibri_types::cast::cast_context(*from, to).is_some_and(|_| true)
         {

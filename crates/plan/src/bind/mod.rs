@@ -122,6 +122,8 @@ pub struct Binder<'a> {
     pub needs: Vec<Need>,
     /// What names mean, while something is bound that is to be stored.
     meanings: Option<Box<stored::Meanings>>,
+    /// A text of the catalogue is being bound.
+    is_stored: bool,
     /// Views whose queries are being bound, from the outermost inwards.
     views: Vec<u32>,
     /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
@@ -500,6 +502,7 @@ impl<'a> Binder<'a> {
             used: Vec::new(),
             needs: Vec::new(),
             meanings: None,
+            is_stored: false,
             views: Vec::new(),
             by: None,
             has_side_effects: false,
@@ -605,9 +608,21 @@ impl<'a> Binder<'a> {
 
     /// A type by its name.
     pub fn type_named(&self, data_type: &ast::DataType) -> Result<colibri_types::ColumnType> {
-        let names =
-            types::TypeNames { database: &self.env.database, catalog: self.catalog, search_path: self.search_path };
-        names.find(data_type)
+        let search_path = self.types_path();
+        types::TypeNames { database: &self.env.database, catalog: self.catalog, search_path }.find(data_type)
+    }
+
+    /// The schemas that types are looked for in: a stored text means the same for everybody.
+    fn types_path(&self) -> &[CompactString] {
+        if self.is_stored { &stored::SEARCH_PATH } else { self.search_path }
+    }
+
+    /// Binds a text that the catalogue holds.
+    fn stored<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let around = std::mem::replace(&mut self.is_stored, true);
+        let bound = bind(self);
+        self.is_stored = around;
+        bound
     }
 
     /// The relation of the system that a name means, if it means no other one.

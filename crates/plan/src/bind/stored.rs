@@ -25,7 +25,7 @@ use crate::expr::Expr;
 
 /// Where the names of a stored query are looked up. They have schemas; those of views that were
 /// stored before they had are at least nothing that the user decides on.
-pub(super) static SEARCH_PATH: [CompactString; 1] = [CompactString::const_new("public")];
+pub(super) static SEARCH_PATH: [CompactString; 1] = [CompactString::const_new(UNSAID_SCHEMA)];
 
 /// Functions whose first argument names a sequence.
 pub(super) const SEQUENCE_FUNCTIONS: [&str; 3] = ["nextval", "currval", "setval"];
@@ -69,7 +69,7 @@ impl Binder<'_> {
     /// Binds a column's default that is to be stored; and its text.
     pub fn stored_default(&mut self, expr: &ast::Expr, column: &str, ty: ColumnType) -> Result<(Expr, String)> {
         let text = expr.to_string();
-        let (bound, meanings) = self.noting(|binder| binder.default_expr(&text, column, ty))?;
+        let (bound, meanings) = self.noting(|binder| binder.new_default(&text, column, ty))?;
         let mut written = colibri_syntax::parse_expr(&text)?;
         let _ = VisitMut::visit(&mut written, &mut Writer { meanings });
         self.qualify_types(&mut written);
@@ -339,77 +339,89 @@ fn is_star(item: &ast::SelectItem) -> bool {
     matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
 }
 
-/// Calls something with each type in a tree that is named without being one of the grammar's own:
-/// with its schema, if that is said, and its name. It gives the names to write instead. Says whether
-/// any was written.
-pub fn rename_types(
-    tree: &mut impl VisitMut,
-    name: &mut impl FnMut(Option<&str>, &str) -> Option<(Option<CompactString>, CompactString)>,
-) -> bool {
+/// How a tree names a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedAs {
+    /// As a type.
+    Type,
+    /// As a function: a cast written as a call.
+    Call,
+}
+
+/// Gives the name to write instead of a type's, of which it is told the schema, if that is said,
+/// and the name.
+type Renaming<'r> = &'r mut dyn FnMut(Option<&str>, &str, NamedAs) -> Option<(Option<CompactString>, CompactString)>;
+
+/// Calls something with each type in a tree that is named without being one of the grammar's own,
+/// and with each function of one argument, which may be a type. Says whether any name was written.
+pub fn rename_types(tree: &mut impl VisitMut, name: Renaming<'_>) -> bool {
     let mut renamed = false;
     _ = ast::visit_expressions_mut(tree, |expr| {
-        let data_type = match expr {
-            ast::Expr::Cast { data_type, .. } => Some(data_type),
-            ast::Expr::TypedString(typed) => Some(&mut typed.data_type),
-            _ => None,
-        };
-        if let Some(data_type) = data_type {
-            renamed |= rename_type(data_type, name);
+        match expr {
+            ast::Expr::Cast { data_type, .. } => renamed |= rename_type(data_type, name),
+            ast::Expr::TypedString(typed) => renamed |= rename_type(&mut typed.data_type, name),
+            ast::Expr::Function(function) if takes_one_value(function) => {
+                renamed |= rename_object(&mut function.name, NamedAs::Call, name);
+            }
+            _ => {}
         }
         ControlFlow::<()>::Continue(())
     });
     renamed
 }
 
-fn rename_type(
-    data_type: &mut ast::DataType,
-    name: &mut impl FnMut(Option<&str>, &str) -> Option<(Option<CompactString>, CompactString)>,
-) -> bool {
+/// Whether a call may be a cast.
+fn takes_one_value(function: &ast::Function) -> bool {
+    let ast::FunctionArguments::List(list) = &function.args else { return false };
+    matches!(list.args[..], [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(_))]) && function.over.is_none()
+}
+
+fn rename_type(data_type: &mut ast::DataType, name: Renaming<'_>) -> bool {
     match data_type {
         ast::DataType::Array(
             ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::Qualified(element, _),
         ) => rename_type(element, name),
-        ast::DataType::Custom(object, modifiers) if modifiers.is_empty() => {
-            let Ok((schema, named)) = super::qualified(object) else { return false };
-            let Some((schema, named)) = name(schema.as_deref(), &named) else { return false };
-            let parts = schema.iter().chain([&named]).map(|part| ident(part)).collect::<Vec<_>>();
-            *object = ast::ObjectName::from(parts);
-            true
-        }
+        ast::DataType::Custom(object, modifiers) if modifiers.is_empty() => rename_object(object, NamedAs::Type, name),
         _ => false,
     }
 }
 
+fn rename_object(object: &mut ast::ObjectName, named_as: NamedAs, name: Renaming<'_>) -> bool {
+    let Ok((schema, named)) = super::qualified(object) else { return false };
+    let Some((schema, named)) = name(schema.as_deref(), &named, named_as) else { return false };
+    let parts = schema.iter().chain([&named]).map(|part| ident(part)).collect::<Vec<_>>();
+    *object = ast::ObjectName::from(parts);
+    true
+}
+
 impl Binder<'_> {
     /// Writes the schemas of types that users have defined into a tree that is to be stored, but
-    /// for the schema that stored texts look in.
+    /// for the schema that stored texts look in. A cast that is written as a call has a schema
+    /// always: without one it is a function.
     pub fn qualify_types(&self, tree: &mut impl VisitMut) {
         if self.catalog.types().next().is_none() {
             return;
         }
-        rename_types(tree, &mut |schema, name| {
-            let data_type = ast::DataType::Custom(ast::ObjectName::from(vec![ident(name)]), Vec::new());
-            if schema.is_some() || super::bind_type(&data_type).is_ok() {
+        rename_types(tree, &mut |schema, name, named_as| {
+            let is_known = || match named_as {
+                NamedAs::Call => self.is_function(name),
+                NamedAs::Type => {
+                    let data_type = ast::DataType::Custom(ast::ObjectName::from(vec![ident(name)]), Vec::new());
+                    super::bind_type(&data_type).is_ok()
+                }
+            };
+            if schema.is_some() || is_known() {
                 return None;
             }
-            let found = self.catalog.find_type(None, name, self.search_path)?;
-            (found.schema != SEARCH_PATH[0]).then(|| (Some(found.schema.clone()), name.into()))
-        });
-    }
-
-    /// Writes the schema that stored texts look in before the types of such a text that would not
-    /// be found without.
-    pub(super) fn find_stored_types(&self, tree: &mut impl VisitMut) {
-        if self.catalog.types().next().is_none() {
-            return;
-        }
-        rename_types(tree, &mut |schema, name| {
-            let is_missing = schema.is_none() && self.catalog.find_type(None, name, self.search_path).is_none();
-            let is_stored = is_missing && self.catalog.type_named(&SEARCH_PATH[0], name).is_some();
-            is_stored.then(|| (Some(SEARCH_PATH[0].clone()), name.into()))
+            let (found, _) = super::types::find_user_type(self.catalog, None, name, self.search_path)?;
+            let says_schema = named_as == NamedAs::Call || found.schema != SEARCH_PATH[0];
+            says_schema.then(|| (Some(found.schema.clone()), name.into()))
         });
     }
 }
+
+/// The schema that a type of a stored text is in, if the text does not say it.
+pub const UNSAID_SCHEMA: &str = colibri_catalog::PUBLIC;
 
 /// Whether a stored default takes its numbers from a sequence.
 pub fn uses_sequence(default: &str, sequence: &Sequence) -> bool {

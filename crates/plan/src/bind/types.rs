@@ -1,6 +1,8 @@
 //! Names of types.
 
-use colibri_catalog::Catalog;
+use std::sync::Arc;
+
+use colibri_catalog::{Catalog, UserType};
 use colibri_types::{ColumnType, Error, Modifier, Result, SqlState, Type, interval::IntervalFields};
 use compact_str::CompactString;
 use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
@@ -224,19 +226,28 @@ impl TypeNames<'_> {
     }
 
     fn user_type(&self, schema: Option<&str>, name: &str, is_array: bool) -> Option<ColumnType> {
-        if let Some(found) = self.catalog.find_type(schema, name, self.search_path) {
-            return Some(if is_array { found.array_ty() } else { found.ty() }.into());
-        }
-        // An array by the name that the catalogue has for it.
-        let of_array = |ty: &&std::sync::Arc<colibri_catalog::UserType>| {
-            let in_sight = match schema {
-                Some(schema) => ty.schema == schema,
-                None => self.search_path.contains(&ty.schema),
-            };
-            in_sight && ty.array_name() == name
-        };
-        name.strip_prefix('_')?;
-        self.catalog.types().find(of_array).map(|ty| ty.array_ty().into())
+        let (found, of_arrays) = find_user_type(self.catalog, schema, name, self.search_path)?;
+        Some(if is_array || of_arrays { found.array_ty() } else { found.ty() }.into())
+    }
+}
+
+/// The type that a user has defined with a name, or whose arrays have that name in the catalogue:
+/// then the second is `true`.
+pub(super) fn find_user_type<'c>(
+    catalog: &'c Catalog,
+    schema: Option<&str>,
+    name: &str,
+    search_path: &[CompactString],
+) -> Option<(&'c Arc<UserType>, bool)> {
+    if let Some(found) = catalog.find_type(schema, name, search_path) {
+        return Some((found, false));
+    }
+    name.strip_prefix('_')?;
+    let of_schema =
+        |schema: &str| catalog.types().find(|ty| ty.schema == schema && ty.array_name() == name).map(|ty| (ty, true));
+    match schema {
+        Some(schema) => of_schema(schema),
+        None => search_path.iter().find_map(|schema| of_schema(schema)),
     }
 }
 

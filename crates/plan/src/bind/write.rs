@@ -96,16 +96,20 @@ impl Binder<'_> {
         if let Some(table) = table {
             self.scope_for_table(table, &table.name.clone(), false);
         }
-        let bound = self.expr(&parsed);
+        let bound = self.stored(|binder| binder.expr(&parsed));
         self.frame().scopes.pop();
         self.text = old_text;
         self.coerce(bound?, ty, CastContext::Assignment, Span::empty())
     }
 
-    /// A column's default, as it is about to be stored.
+    /// A column's default, as it is stored.
     pub fn default_expr(&mut self, text: &str, column: &str, ty: colibri_types::ColumnType) -> Result<Expr> {
-        let mut parsed = colibri_syntax::parse_expr(text)?;
-        self.find_stored_types(&mut parsed);
+        self.stored(|binder| binder.new_default(text, column, ty))
+    }
+
+    /// A column's default, as it was written.
+    pub(super) fn new_default(&mut self, text: &str, column: &str, ty: colibri_types::ColumnType) -> Result<Expr> {
+        let parsed = colibri_syntax::parse_expr(text)?;
         self.frame().scopes.push(Scope { no_calls: "DEFAULT expressions", ..Scope::default() });
         let bound = self.expr(&parsed);
         self.frame().scopes.pop();
@@ -137,8 +141,7 @@ impl Binder<'_> {
         place: &'static str,
         bind: impl FnOnce(&mut Self, &ast::Expr) -> Result<T>,
     ) -> Result<T> {
-        let mut parsed = colibri_syntax::parse_expr(text)?;
-        self.find_stored_types(&mut parsed);
+        let parsed = colibri_syntax::parse_expr(text)?;
         self.frame().scopes.push(Scope { no_calls: place, ..Scope::default() });
         self.scope_for_table(table, &table.name.clone(), false);
         let bound = bind(self, &parsed);
@@ -148,7 +151,9 @@ impl Binder<'_> {
 
     /// A CHECK condition over a table's rows.
     pub fn check_expr(&mut self, text: &str, table: &Table) -> Result<Expr> {
-        let bound = self.over_rows(text, table, "check constraints", |binder, expr| binder.condition(expr, "CHECK"));
+        let bound = self.stored(|binder| {
+            binder.over_rows(text, table, "check constraints", |binder, expr| binder.condition(expr, "CHECK"))
+        });
         Ok(self.without_queries(Bound::new(bound?, Type::Bool), "check constraint")?.expr)
     }
 
@@ -158,6 +163,11 @@ impl Binder<'_> {
     /// # Errors
     /// 42P17 if it does not, and what else may be wrong with it.
     pub fn index_expr(&mut self, text: &str, table: &Table) -> Result<Bound> {
+        self.stored(|binder| binder.new_index_expr(text, table))
+    }
+
+    /// The same of what a statement says.
+    fn new_index_expr(&mut self, text: &str, table: &Table) -> Result<Bound> {
         let bound = self.over_rows(text, table, "index expressions", Self::expr);
         let bound = self.of_index(bound?, "index expression")?;
         match bound.ty.ty {
@@ -174,7 +184,7 @@ impl Binder<'_> {
     /// # Errors
     /// 42P17 if it is not the same for the same row always, or looks at a generated column.
     pub fn generated_expr(&mut self, text: &str, table: &Table, column: usize) -> Result<Expr> {
-        let bound = self.over_rows(text, table, "column generation expressions", Self::expr);
+        let bound = self.stored(|binder| binder.over_rows(text, table, "column generation expressions", Self::expr));
         let bound = self.without_queries(bound?, "column generation expression")?;
         let wrong = |message: String| Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
         let mut other = None;
@@ -197,6 +207,11 @@ impl Binder<'_> {
     /// # Errors
     /// As [`Binder::index_expr`].
     pub fn index_predicate(&mut self, text: &str, table: &Table) -> Result<Expr> {
+        self.stored(|binder| binder.new_index_predicate(text, table))
+    }
+
+    /// The same of what a statement says.
+    fn new_index_predicate(&mut self, text: &str, table: &Table) -> Result<Expr> {
         let bound = self.over_rows(text, table, "index predicates", |binder, expr| binder.condition(expr, "WHERE"));
         Ok(self.of_index(Bound::new(bound?, Type::Bool), "index predicate")?.expr)
     }
@@ -647,7 +662,7 @@ impl Binder<'_> {
         for column in columns {
             match column.quote_style {
                 Some(colibri_syntax::CONFLICT_EXPRESSION) => {
-                    let expr = self.index_expr(&column.value, table)?.expr;
+                    let expr = self.new_index_expr(&column.value, table)?.expr;
                     let mut found = None;
                     for &(place, text) in &stored {
                         if rewrite::same(&self.index_expr(text, table)?.expr, &expr) {
@@ -658,7 +673,7 @@ impl Binder<'_> {
                     places.push(found);
                 }
                 Some(colibri_syntax::CONFLICT_CONDITION) => {
-                    given = rewrite::conjuncts(self.index_predicate(&column.value, table)?);
+                    given = rewrite::conjuncts(self.new_index_predicate(&column.value, table)?);
                 }
                 _ => places.push(self.target_column(table, column)?),
             }

@@ -324,6 +324,11 @@ impl Session {
         {
             return self.grant_on_databases(granting, objects, to);
         }
+        if let On::Objects(objects) = on
+            && objects.iter().any(|object| object.kind == Kind::Type)
+        {
+            return self.grant_on_types(granting, objects, to);
+        }
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let objects = self.all_of(on)?;
         let grantees = self.grantees(to)?;
@@ -397,6 +402,17 @@ impl Session {
             self.change_database_list(granting, &name, &grantees, wanted)?;
         }
         Ok(())
+    }
+
+    /// Checks a statement about types, which has no effect: everybody may use them all.
+    fn grant_on_types(&mut self, granting: &Granting, objects: &[Object], to: &[Option<RoleName>]) -> Result<()> {
+        for object in objects {
+            self.expect_type(&object.name)?;
+        }
+        self.grantees(to)?;
+        let wanted = granting.privileges.as_deref().map_or(Ok(Privileges::USAGE), named)?;
+        let invalid_ones = wanted.without(Privileges::USAGE);
+        if invalid_ones.is_empty() { Ok(()) } else { Err(invalid(invalid_ones, "type")) }
     }
 
     fn change_database_list(

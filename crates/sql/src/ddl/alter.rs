@@ -571,6 +571,18 @@ impl Session {
             self.notice_skipped(&error.report().message);
             return Ok(());
         };
+        let mut generated = self.generated_of(&table, place)?;
+        if cascade.allows() && !generated.is_empty() {
+            for name in generated.drain(..) {
+                cascade.takes(format!(
+                    "column {} of {}",
+                    crate::system::names::quoted(&name),
+                    self.described_table(&table)
+                ));
+                self.drop_column(id, &name, true, cascade)?;
+            }
+        }
+        let table = self.current(*id)?;
         // A view that does not use the column is unaffected, unless it reads a view that does.
         let mut taken = HashSet::new();
         let mut views = Vec::new();
@@ -604,10 +616,7 @@ impl Session {
             let on = other.map_or_else(|| on.clone(), |(other, _)| self.described_view(other));
             details.push(format!("{} depends on {on}", self.described_view(view)));
         }
-        if let Some(generated) = self.generated_of(&table, place)? {
-            if cascade.allows() {
-                return Err(Error::unsupported("dropping a column together with one that is generated of it"));
-            }
+        for generated in generated {
             details.push(format!("column {generated} of {} depends on {on}", self.described_table(&table)));
         }
         let views: Vec<_> = views.into_iter().map(|(view, _)| view).collect();
@@ -681,18 +690,19 @@ impl Session {
         self.change(changes)
     }
 
-    /// The name of a column that is computed of another one.
-    fn generated_of(&self, table: &Table, place: usize) -> Result<Option<compact_str::CompactString>> {
+    /// The names of the columns that are computed of another one.
+    fn generated_of(&self, table: &Table, place: usize) -> Result<Vec<compact_str::CompactString>> {
+        let mut found = Vec::new();
         for (at, column) in table.live_columns() {
             let Some(text) = &column.generated else { continue };
             let bound = self.with_binder("", |binder| binder.generated_expr(text, table, at))?;
             let mut is_used = false;
             bind::rewrite::for_each_column(&bound, &mut |other| is_used = is_used || other == place);
             if is_used {
-                return Ok(Some(column.name.clone()));
+                found.push(column.name.clone());
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// Views store their queries as texts, so columns that these name must keep their names and
@@ -828,7 +838,7 @@ impl Session {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .detail(format!("rule _RETURN on {on} depends on column \"{}\"", column.name)));
         }
-        if let Some(generated) = self.generated_of(table, place)? {
+        if let Some(generated) = self.generated_of(table, place)?.first() {
             let message = "cannot alter type of a column used by a generated column";
             let detail = format!("Column \"{}\" is used by generated column \"{generated}\".", column.name);
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));

@@ -6,22 +6,29 @@
 //!
 //! Invariant: a type is dropped only together with the columns of it, and with what else names it.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog, Change, Label, NAME_BYTES_MAX, Relation, Table, UserType, UserTypeKind, View, cluster::RoleId,
+    Catalog, Change, Index, Label, NAME_BYTES_MAX, Relation, Table, UserType, UserTypeKind, View, cluster::RoleId,
+    store_error,
 };
 use colibri_syntax::tree::{LabelPlace, TypeChange};
-use colibri_types::{Error, Result, SqlState, Type, enums::place_between, text_io};
+use colibri_types::enums::{array_name, place_between};
+use colibri_types::{Array, Datum, Env, Error, Modifier, Result, SqlState, Type, pulse, text_io};
 use compact_str::CompactString;
 use sqlparser::ast::{self, VisitMut};
 
 use super::drop::Cascade;
 use super::{Session, drop::depended_on};
-use crate::bind::{TypeNames, stored};
+use crate::bind::stored::NamedAs;
+use crate::bind::{Binder, Query, TypeNames, stored};
 use crate::session::Severity;
 use crate::system::names::quoted;
+
+/// What looking at a label takes, in units of [`pulse::work`].
+const UNITS_PER_LABEL: usize = 20;
 
 /// A name as the trees of relations have it.
 fn object_name(name: &[CompactString]) -> ast::ObjectName {
@@ -58,6 +65,7 @@ enum Dependent {
     Column { table: Arc<Table>, place: usize },
     Default { table: Arc<Table>, place: usize },
     Constraint { table: Arc<Table>, name: CompactString },
+    Index { table: Arc<Table>, index: Arc<Index> },
     View(Arc<View>),
 }
 
@@ -69,9 +77,11 @@ impl Session {
         let (_, txn) = self.catalog_and_txn()?;
         let first = Catalog::new_ids(txn, 2 + labels.len() as u32)?;
         let mut known: Vec<Label> = Vec::with_capacity(labels.len());
+        let mut texts = HashSet::with_capacity(labels.len());
         for (at, text) in labels.iter().enumerate() {
+            pulse::work(UNITS_PER_LABEL)?;
             expect_label(text)?;
-            if known.iter().any(|label| label.text == *text) {
+            if !texts.insert(text) {
                 let message = "duplicate key value violates unique constraint \"pg_enum_typid_label_index\"";
                 let detail = format!("Key (enumtypid, enumlabel)=({first}, {text}) already exists.");
                 return Err(Error::new(SqlState::UNIQUE_VIOLATION, message).detail(detail).about(
@@ -137,6 +147,11 @@ impl Session {
             Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED && name.len() == 1 => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Any type of a name.
+    pub(crate) fn expect_type(&self, name: &[CompactString]) -> Result<()> {
+        self.type_named(&ast::DataType::Custom(object_name(name), Vec::new())).map(drop)
     }
 
     pub(crate) fn expect_user_type(&self, name: &[CompactString]) -> Result<Arc<UserType>> {
@@ -219,89 +234,153 @@ impl Session {
             return Err(Error::new(SqlState::DUPLICATE_OBJECT, duplicate_label(to)));
         }
         labels[at].text = to.into();
-        let string = ast::Value::SingleQuotedString(from.to_owned()).to_string();
-        if let Some(view) = self.catalog().views().find(|view| view.query.contains(&string)) {
-            let error = Error::unsupported(format_args!("renaming the label \"{from}\", which a view has as a text"));
-            return Err(error.detail(format!("View {} has it.", view.name)));
-        }
-        let before = self.meanings_of_texts(&[from, to])?;
-        let tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
+        let mut renamed = UserType { kind: UserTypeKind::Enum(labels.clone()), ..old.clone() };
+        renamed.renew_handle();
+        // What texts mean is asked while the label has both names.
+        let both = Label { text: from.into(), ..labels[at].clone() };
+        labels.insert(at, both);
         self.change(vec![Change::PutType(UserType { kind: UserTypeKind::Enum(labels), ..old.clone() })])?;
+        let of = LabelTexts { old, renamed: &renamed, from, to };
+        let tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
         let mut changes = Vec::new();
         for table in tables {
-            let Some(current) = self.catalog().table(table.id) else { continue };
-            let mut changed = (**current).clone();
-            let mut is_changed = false;
+            let mut changed = (*table).clone();
+            let mut is_changed = self.rename_label_in(&mut changed, &table, &of)?;
             // What rows have that were written before a column was added.
-            for (column, value) in changed.columns.iter_mut().zip(&table.layout().missing) {
-                if column.missing.is_some() && column.ty.ty.enum_within().is_some_and(|of| of.oid() == old.id) {
-                    let mut text = String::new();
-                    text_io::write(column.ty.ty, value, self.env(), &mut text);
-                    column.missing = Some(text);
+            for column in &mut changed.columns {
+                if column.ty.ty.enum_within().is_none_or(|of| of.oid() != old.id) {
+                    continue;
+                }
+                column.ty.ty = if column.ty.ty.is_array() { renamed.array_ty() } else { renamed.ty() };
+                if let Some(missing) = &mut column.missing {
+                    *missing = of.value(missing, column.ty.ty.is_array())?;
                     is_changed = true;
                 }
             }
-            is_changed |= for_each_text(&mut changed, |text| with_string(text, from, to));
             if is_changed {
                 changed.renew_layout();
                 changes.push(Change::PutTable(changed));
             }
         }
-        self.change(changes)?;
-        if self.meanings_of_texts(&[from, to])? == before {
-            return Ok(());
+        let views: Vec<Arc<View>> = self.catalog().views().cloned().collect();
+        for view in views {
+            let query = crate::statement::parse_query(&view.query)?;
+            let meaning = |query: &ast::Query| {
+                let view = View { query: query.to_string(), ..(*view).clone() };
+                self.with_binder("", |binder| {
+                    let bound = binder.view(&view);
+                    // Nothing is read.
+                    binder.needs.clear();
+                    Ok(format!("{:?}", Query { view: None, ..bound? }))
+                })
+            };
+            if let Some(query) = of.renamed_in(query, meaning)? {
+                changes.push(Change::PutView(View { query: query.to_string(), ..(*view).clone() }));
+            }
         }
-        Err(Error::unsupported(format_args!("renaming the label \"{from}\", which a stored expression has as a text")))
+        // Tables have the renamed type, so the type finds nothing to renew in what they keep of it.
+        changes.push(Change::PutType(renamed.clone()));
+        self.change(changes)?;
+        self.expect_texts_without(from)
     }
 
-    /// What stored texts with one of these strings in them mean, so that another label in its place can be told
-    /// from another text.
-    fn meanings_of_texts(&self, labels: &[&str]) -> Result<Vec<String>> {
-        let strings: Vec<String> =
-            labels.iter().map(|label| ast::Value::SingleQuotedString((*label).to_owned()).to_string()).collect();
-        let has = |text: &str| strings.iter().any(|string| text.contains(string));
-        let mut tables: Vec<&Arc<Table>> = self.catalog().tables().collect();
-        tables.sort_by_key(|table| table.id);
-        let mut found = Vec::new();
-        for table in tables {
-            for (place, column) in table.live_columns() {
-                if let Some(text) = column.default.as_ref().filter(|text| has(text)) {
-                    let bound = self.with_binder("", |binder| binder.default_expr(text, &column.name, column.ty))?;
-                    found.push(format!("{} {place} {bound:?}", table.id));
-                }
-                if let Some(text) = column.generated.as_ref().filter(|text| has(text)) {
-                    let bound = self.with_binder("", |binder| binder.generated_expr(text, table, place))?;
-                    found.push(format!("{} {place} {bound:?}", table.id));
-                }
+    /// 0A000 if something that the catalogue keeps as SQL with a text in it cannot be bound any more.
+    fn expect_texts_without(&self, text: &str) -> Result<()> {
+        let refuse = |error: Error| match error.state() {
+            SqlState::BAD_TEXT => {
+                Error::unsupported(format_args!("renaming the label \"{text}\", which a stored expression has"))
+                    .detail(error.report().message.clone())
             }
-            for check in table.checks.iter().filter(|check| has(&check.condition)) {
-                let bound = self.with_binder("", |binder| binder.check_expr(&check.condition, table))?;
-                found.push(format!("{} {} {bound:?}", table.id, check.name));
-            }
-            for (place, text) in table.expressions().filter(|(_, text)| has(text)) {
-                let bound = self.with_binder("", |binder| binder.index_expr(text, table))?;
-                found.push(format!("{} {place} {:?}", table.id, bound.expr));
+            _ => error,
+        };
+        for view in self.catalog().views().filter(|view| view.query.contains(text)) {
+            self.with_binder("", |binder| {
+                let bound = binder.view(view);
+                binder.needs.clear();
+                bound.map(drop)
+            })
+            .map_err(refuse)?;
+        }
+        for table in self.catalog().tables() {
+            let columns = table.columns.iter();
+            let of_columns = columns.flat_map(|column| [&column.default, &column.generated, &column.expression]);
+            let mut texts = of_columns.flatten().chain(table.checks.iter().map(|check| &check.condition));
+            if texts.any(|known| known.contains(text)) {
+                let bind = |binder: &mut Binder<'_>| {
+                    for place in 0..table.columns.len() {
+                        binder.column_default(table, place)?;
+                    }
+                    binder.needs.clear();
+                    binder.rules(table).map(drop)
+                };
+                self.with_binder("", bind).map_err(refuse)?;
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// Renames a label in the expressions that a table keeps as SQL. Whether any has it.
+    fn rename_label_in(&self, changed: &mut Table, table: &Table, of: &LabelTexts<'_>) -> Result<bool> {
+        let rename = |text: &mut String, bind: &dyn Fn(&mut Binder<'_>, &str) -> Result<String>| -> Result<bool> {
+            // A constant of an enum is a string.
+            if !text.contains('\'') {
+                return Ok(false);
+            }
+            let meaning = |expr: &ast::Expr| self.with_binder("", |binder| bind(binder, &expr.to_string()));
+            let renamed = of.renamed_in(crate::statement::parse_expr(text)?, meaning)?;
+            Ok(renamed.is_some_and(|expr| {
+                *text = expr.to_string();
+                true
+            }))
+        };
+        let mut is_changed = false;
+        for (place, column) in changed.columns.iter_mut().enumerate().filter(|(_, column)| !column.dropped) {
+            let (name, ty) = (column.name.clone(), table.columns[place].ty);
+            if let Some(text) = &mut column.default {
+                is_changed |= rename(text, &|binder, text| {
+                    binder.default_expr(text, &name, ty).map(|bound| format!("{bound:?}"))
+                })?;
+            }
+            if let Some(text) = &mut column.generated {
+                is_changed |= rename(text, &|binder, text| {
+                    binder.generated_expr(text, table, place).map(|bound| format!("{bound:?}"))
+                })?;
+            }
+        }
+        for (place, column) in changed.columns.iter_mut().enumerate() {
+            let is_condition = table.indexes.iter().any(|index| index.predicate == Some(place));
+            if let Some(text) = &mut column.expression {
+                is_changed |= rename(text, &|binder, text| match is_condition {
+                    true => binder.index_predicate(text, table).map(|bound| format!("{bound:?}")),
+                    false => binder.index_expr(text, table).map(|bound| format!("{:?}", bound.expr)),
+                })?;
+            }
+        }
+        for check in &mut changed.checks {
+            is_changed |= rename(&mut check.condition, &|binder, text| {
+                binder.check_expr(text, table).map(|bound| format!("{bound:?}"))
+            })?;
+        }
+        Ok(is_changed)
     }
 
     fn rename_type(&mut self, old: &UserType, schema: &str, name: &str) -> Result<()> {
         let mut renamed = old.clone();
         (renamed.schema, renamed.name) = (schema.into(), name.into());
+        let (names, to) = (self.names_of(old), (schema, name));
         let mut changes = vec![Change::PutType(renamed)];
         let mut tables: Vec<Table> = self.catalog().tables().map(|table| (**table).clone()).collect();
         for table in &mut tables {
-            if for_each_text(table, |text| with_type_renamed(text, old, schema, name)) {
+            if for_each_text(table, |text| names.renamed_in(text, to)) {
                 changes.push(Change::PutTable(table.clone()));
             }
         }
         for view in self.catalog().views() {
-            if !mentions(&view.query, &old.name) {
+            if !names.may_be_in(&view.query) {
                 continue;
             }
             let mut query = crate::statement::parse_query(&view.query)?;
-            if rename_types(&mut query, old, schema, name) {
+            if names.rename(&mut query, to) {
                 changes.push(Change::PutView(View { query: query.to_string(), ..(**view).clone() }));
             }
         }
@@ -310,14 +389,22 @@ impl Session {
         self.change(changes)
     }
 
+    fn names_of(&self, ty: &UserType) -> TypeNamesInTexts {
+        let array_name = ty.array_name();
+        let is_taken = self.catalog().type_named(&ty.schema, &array_name).is_some();
+        TypeNamesInTexts {
+            schema: ty.schema.clone(),
+            name: ty.name.clone(),
+            array_name: (!is_taken).then_some(array_name),
+        }
+    }
+
     /// What names a type, in the order of the messages.
     fn dependents_of_type(&self, ty: &UserType) -> Vec<Dependent> {
         let mut tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
         tables.sort_by_key(|table| table.id);
-        let names = |text: &str| {
-            mentions(text, &ty.name)
-                && crate::statement::parse_expr(text).is_ok_and(|mut expr| rename_types(&mut expr, ty, "", ""))
-        };
+        let of_type = self.names_of(ty);
+        let names = |text: &str| of_type.renamed_in(text, ("", "")).is_some();
         let mut found = Vec::new();
         for table in tables {
             for (place, column) in table.live_columns() {
@@ -332,11 +419,17 @@ impl Session {
             for check in table.checks.iter().filter(|check| names(&check.condition)) {
                 found.push(Dependent::Constraint { table: Arc::clone(&table), name: check.name.clone() });
             }
+            for index in &table.indexes {
+                let places = index.columns.iter().map(|part| part.column).chain(index.predicate);
+                if places.filter_map(|place| table.columns[place].expression.as_deref()).any(names) {
+                    found.push(Dependent::Index { table: Arc::clone(&table), index: Arc::clone(index) });
+                }
+            }
         }
         let mut views: Vec<&Arc<View>> = self.catalog().views().collect();
         views.sort_by_key(|view| view.id);
-        for view in views.into_iter().filter(|view| mentions(&view.query, &ty.name)) {
-            if crate::statement::parse_query(&view.query).is_ok_and(|mut query| rename_types(&mut query, ty, "", "")) {
+        for view in views.into_iter().filter(|view| of_type.may_be_in(&view.query)) {
+            if crate::statement::parse_query(&view.query).is_ok_and(|mut query| of_type.rename(&mut query, ("", ""))) {
                 found.push(Dependent::View(Arc::clone(view)));
             }
         }
@@ -352,6 +445,7 @@ impl Session {
                 format!("default value for column {} of {}", table.columns[*place].name, self.described_table(table))
             }
             Dependent::Constraint { table, name } => self.described_constraint(name, table),
+            Dependent::Index { table, index } => self.described(&Relation::Index(table.id, Arc::clone(index))),
             Dependent::View(view) => self.described(&Relation::View(Arc::clone(view))),
         }
     }
@@ -438,6 +532,14 @@ impl Session {
                         self.drop_constraint(&current, &name, cascade)?;
                     }
                 }
+                Dependent::Index { table, index } => {
+                    let Some(current) = self.catalog().table(table.id).cloned() else { continue };
+                    if current.indexes.iter().any(|other| other.id == index.id) {
+                        cascade.takes(described);
+                        self.lock_table(&current)?;
+                        self.drop_index_of(table.id, &index.name)?;
+                    }
+                }
                 Dependent::View(view) => {
                     if self.catalog().view(view.id).is_some() {
                         cascade.takes(described);
@@ -475,44 +577,150 @@ fn for_each_text(table: &mut Table, mut change: impl FnMut(&str) -> Option<Strin
     changed
 }
 
-/// An expression with another string in the place of one; `None` if that is not in it.
-fn with_string(text: &str, from: &str, to: &str) -> Option<String> {
-    let mut expr = crate::statement::parse_expr(text).ok()?;
-    replace_strings(&mut expr, from, to).then(|| expr.to_string())
+/// The name of a label in texts, and that it gets.
+struct LabelTexts<'a> {
+    old: &'a UserType,
+    renamed: &'a UserType,
+    from: &'a str,
+    to: &'a str,
 }
 
-fn replace_strings(tree: &mut impl VisitMut, from: &str, to: &str) -> bool {
-    let mut replaced = false;
+impl LabelTexts<'_> {
+    /// A tree with the label's new name in constants of the enum and of its arrays, if there is one
+    /// of the label. A string is such a constant if the tree means the same with the new name in its
+    /// place: a text would be another one.
+    fn renamed_in<T: VisitMut + Clone>(&self, tree: T, meaning: impl Fn(&T) -> Result<String>) -> Result<Option<T>> {
+        let mut tree = tree;
+        let mut found = Vec::new();
+        for_each_string(&mut tree, &mut |at, value| {
+            if let Some(new) = self.constant(value) {
+                found.push((at, new));
+            }
+        });
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let before = meaning(&tree)?;
+        let mut is_changed = false;
+        for (place, new) in found {
+            let mut tried = tree.clone();
+            for_each_string(&mut tried, &mut |at, value| {
+                if at == place {
+                    *value = ast::Value::SingleQuotedString(new.clone());
+                }
+            });
+            pulse::check()?;
+            match meaning(&tried) {
+                Ok(after) if after == before => (tree, is_changed) = (tried, true),
+                // It is not known yet.
+                Err(error) if store_error::pause(&error).is_some() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(is_changed.then_some(tree))
+    }
+
+    /// What a string is with the new name, if it may be a constant with the label in it.
+    fn constant(&self, value: &ast::Value) -> Option<String> {
+        let text = string_of(value)?;
+        if text == self.from {
+            return Some(self.to.to_owned());
+        }
+        // Texts of arrays have labels in a form of their own.
+        let new = text.contains('{').then(|| self.value(text, true).ok())??;
+        (new != *text).then_some(new)
+    }
+
+    /// The text of a value of the enum, or of its arrays, with the new name.
+    fn value(&self, text: &str, is_array: bool) -> Result<String> {
+        let (from, to) = match is_array {
+            true => (self.old.array_ty(), self.renamed.array_ty()),
+            false => (self.old.ty(), self.renamed.ty()),
+        };
+        let env = Env::default();
+        let value = match text_io::parse(from, Modifier::NONE, text, &env)? {
+            Datum::Array(array) => {
+                let values = array.values().to_vec();
+                let array = Array::of_parts(self.renamed.ty(), array.dimensions(), values);
+                Datum::Array(Arc::new(array.ok_or_else(|| Error::internal("an array lost its dimensions"))?))
+            }
+            value => value,
+        };
+        let mut written = String::new();
+        text_io::write(to, &value, &env, &mut written);
+        Ok(written)
+    }
+}
+
+/// The text of a string constant.
+fn string_of(value: &ast::Value) -> Option<&String> {
+    match value {
+        ast::Value::SingleQuotedString(text)
+        | ast::Value::EscapedStringLiteral(text)
+        | ast::Value::UnicodeStringLiteral(text)
+        | ast::Value::NationalStringLiteral(text) => Some(text),
+        ast::Value::DollarQuotedString(text) => Some(&text.value),
+        _ => None,
+    }
+}
+
+/// Calls something with each string constant of a tree, and with its number among them.
+fn for_each_string(tree: &mut impl VisitMut, visit: &mut dyn FnMut(usize, &mut ast::Value)) {
+    let mut at = 0;
     _ = ast::visit_expressions_mut(tree, |expr| {
         let value = match expr {
-            ast::Expr::Value(value) => Some(&mut value.value),
-            ast::Expr::TypedString(typed) => Some(&mut typed.value.value),
-            _ => None,
+            ast::Expr::Value(value) => &mut value.value,
+            ast::Expr::TypedString(typed) => &mut typed.value.value,
+            _ => return ControlFlow::<()>::Continue(()),
         };
-        if let Some(ast::Value::SingleQuotedString(text)) = value
-            && text == from
-        {
-            to.clone_into(text);
-            replaced = true;
+        if string_of(value).is_some() {
+            visit(at, value);
+            at += 1;
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
-    replaced
 }
 
-fn with_type_renamed(text: &str, old: &UserType, schema: &str, name: &str) -> Option<String> {
-    if !mentions(text, &old.name) {
-        return None;
+/// How stored texts name a type.
+struct TypeNamesInTexts {
+    schema: CompactString,
+    name: CompactString,
+    /// The name of its arrays, if that is no other type's.
+    array_name: Option<CompactString>,
+}
+
+impl TypeNamesInTexts {
+    /// Whether a text may name the type. It may answer yes for one that does not.
+    fn may_be_in(&self, text: &str) -> bool {
+        mentions(text, &self.name) || self.array_name.as_ref().is_some_and(|name| mentions(text, name))
     }
-    let mut expr = crate::statement::parse_expr(text).ok()?;
-    rename_types(&mut expr, old, schema, name).then(|| expr.to_string())
-}
 
-/// Writes another name in the place of a type's, wherever it stands in a tree; says whether it did.
-fn rename_types(tree: &mut impl VisitMut, old: &UserType, schema: &str, name: &str) -> bool {
-    stored::rename_types(tree, &mut |named_in, named| {
-        let is_it = named == old.name && named_in.is_none_or(|named_in| named_in == old.schema);
-        let to_schema = named_in.map_or(schema != old.schema, |_| true);
-        is_it.then(|| (to_schema.then(|| schema.into()), name.into()))
-    })
+    /// An expression with another schema and name in the place of the type's; `None` if it does not
+    /// name the type.
+    fn renamed_in(&self, text: &str, to: (&str, &str)) -> Option<String> {
+        if !self.may_be_in(text) {
+            return None;
+        }
+        let mut expr = crate::statement::parse_expr(text).ok()?;
+        self.rename(&mut expr, to).then(|| expr.to_string())
+    }
+
+    /// Writes another schema and name in the place of the type's, wherever it stands in a tree; says
+    /// whether it did.
+    fn rename(&self, tree: &mut impl VisitMut, (schema, name): (&str, &str)) -> bool {
+        stored::rename_types(tree, &mut |named_in, named, named_as| {
+            // A call without a schema is one of a function.
+            let is_type = named_in.is_some() || named_as == NamedAs::Type;
+            if !is_type || named_in.unwrap_or(stored::UNSAID_SCHEMA) != self.schema {
+                return None;
+            }
+            let new_name: CompactString = match named {
+                _ if *named == *self.name => name.into(),
+                _ if self.array_name.as_deref() == Some(named) => array_name(name).into(),
+                _ => return None,
+            };
+            let says_schema = named_in.is_some() || *schema != *self.schema;
+            Some((says_schema.then(|| schema.into()), new_name))
+        })
+    }
 }
