@@ -346,7 +346,7 @@ impl Shell {
         printed: &mut usize,
         is_end: bool,
     ) -> io::Result<()> {
-        let columns = prepared.columns().unwrap_or_default();
+        let columns = &*self.connection.session().columns_now(prepared).unwrap_or_default();
         let answer = Answer { columns: columns.to_vec(), rows: std::mem::take(rows), tag: String::new().into() };
         let cells = answer.text_rows(self.connection.session());
         let out = &mut self.out;
@@ -373,7 +373,7 @@ impl Shell {
         if self.format != Format::Table {
             return Ok(());
         }
-        let Some(columns) = prepared.columns() else {
+        let Some(columns) = self.connection.session().columns_now(prepared) else {
             return if tag.is_empty() { Ok(()) } else { writeln!(self.out, "{tag}") };
         };
         let headings: Vec<Heading> = columns

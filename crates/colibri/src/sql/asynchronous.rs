@@ -213,12 +213,13 @@ impl AsyncConnection {
         let params = bind(&params, &types, self.connection.session.env())?;
         let running = self.connection.session.start(&statement.prepared, params)?;
         let mut work = AtWork { connection: &mut self.connection, running };
-        let columns = super::row::columns_of(&statement.prepared);
+        let mut columns = super::row::columns_of(&statement.prepared);
         loop {
             let mut rows = colibri_sql::Rows::default();
             let advanced = work.advance(&mut rows).await;
             let tag = work.connection.noted(advanced)?;
             if !rows.is_empty() {
+                super::row::renew_columns(&mut columns, &work.connection.session);
                 let block = Arc::new(Block { columns: Arc::clone(&columns), rows });
                 (0..block.rows.len()).try_for_each(|index| take(Row::new(&block, index)))?;
             }

@@ -9,7 +9,7 @@ use colibri_sql::{CompactString, Copy, CopyFrom, Cursor, Prepared, Session, SqlS
 use parking_lot::Mutex;
 
 use super::database::Shared;
-use super::row::{Block, Column, Row, columns_of};
+use super::row::{Block, Column, Row, columns_of, renew_columns};
 use super::value::{Params, bind};
 use super::{Error, Result};
 
@@ -414,6 +414,7 @@ impl Rows<'_> {
         if rows.is_empty() {
             return Ok(!self.is_over);
         }
+        renew_columns(&mut self.columns, &self.connection.session);
         self.block = Some(Arc::new(Block { columns: Arc::clone(&self.columns), rows }));
         Ok(true)
     }

@@ -1,9 +1,10 @@
 //! Rows: values by the place or the name of their column.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use colibri_sql::{Prepared, ResultColumn, SqlState};
+use colibri_sql::{Prepared, ResultColumn, Session, SqlState};
 
 use super::value::{FromSql, Value};
 use super::{Error, Result};
@@ -38,14 +39,20 @@ impl Column {
 
 /// The columns of a statement, none if it gives no rows.
 pub(crate) fn columns_of(prepared: &Prepared) -> Arc<[Column]> {
-    let columns = prepared.columns().unwrap_or_default().iter();
-    columns
-        .map(|column| Column {
-            name: column.name.to_string(),
-            type_name: column.ty.to_string(),
-            column: column.clone(),
-        })
-        .collect()
+    prepared.columns().unwrap_or_default().iter().map(column).collect()
+}
+
+/// The columns as rows of them are to be read now: types that users have defined may have changed
+/// since the statement was prepared.
+pub(crate) fn renew_columns(columns: &mut Arc<[Column]>, session: &Session) {
+    let known: Vec<ResultColumn> = columns.iter().map(|column| column.column.clone()).collect();
+    if let Cow::Owned(renewed) = session.renewed_columns(&known) {
+        *columns = renewed.iter().map(column).collect();
+    }
+}
+
+fn column(column: &ResultColumn) -> Column {
+    Column { name: column.name.to_string(), type_name: column.ty.to_string(), column: column.clone() }
 }
 
 /// Rows that came together.

@@ -320,8 +320,12 @@ fn no_such_portal(name: &str) -> Error {
 }
 
 /// The type of a parameter that the client names; 0 leaves it to be found.
-fn type_of(oid: u32, session: &Session) -> Result<Option<Type>, Error> {
-    match Type::from_oid(oid).or_else(|| session.catalog().type_numbered(oid)) {
+fn type_of(oid: u32, session: &mut Session) -> Result<Option<Type>, Error> {
+    let known = match Type::from_oid(oid) {
+        None => session.type_numbered(oid)?,
+        known => known,
+    };
+    match known {
         _ if oid == 0 => Ok(None),
         Some(Type::Unknown | Type::Void) => Ok(None),
         Some(ty) => Ok(Some(ty)),
@@ -779,11 +783,12 @@ impl Client {
         loop {
             // What was said while rows were made comes in front of them.
             self.tell_notices();
+            let columns = self.session().columns_now(prepared).unwrap_or_default();
             while work.next < work.rows.len() {
                 if given == rows_max {
                     return Ok((false, given));
                 }
-                self.send_row(work.rows.row(work.next), prepared, formats);
+                self.send_row(work.rows.row(work.next), &columns, formats);
                 work.next += 1;
                 given += 1;
                 if self.link.out.len() >= OUT_BYTES {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_sql::wire::Format;
-use colibri_sql::{Datum, Error, Prepared, Rows, TransactionState};
+use colibri_sql::{Datum, Error, Prepared, ResultColumn, Rows, TransactionState};
 
 use super::repeat::Unit;
 use super::replica::reads;
@@ -186,8 +186,9 @@ impl Client {
     pub(super) async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
         // Notices that came while the rows were made are sent before them.
         self.tell_notices();
+        let columns = self.session().columns_now(prepared).unwrap_or_default();
         for row in rows.iter() {
-            self.send_row(row, prepared, formats);
+            self.send_row(row, &columns, formats);
             if self.link.out.len() >= OUT_BYTES {
                 self.flush().await?;
             }
@@ -195,10 +196,9 @@ impl Client {
         Ok(())
     }
 
-    pub(super) fn send_row(&mut self, row: &[Datum], prepared: &Prepared, formats: &Formats) {
+    pub(super) fn send_row(&mut self, row: &[Datum], columns: &[ResultColumn], formats: &Formats) {
         let Self { link, session, scratch, .. } = self;
         let session = session.as_ref().expect("it is away only while its task waits for it");
-        let columns = prepared.columns().unwrap_or_default();
         backend::data_row(&mut link.out, row, columns, formats, session.env(), scratch);
     }
 

@@ -398,3 +398,51 @@ fn a_statement_began_when_it_was_its_turn_however_its_messages_come() {
     wire.answer().unwrap();
     is_soon(wire.answer().unwrap());
 }
+
+/// Binds to what has no parameters, and asks for rows in binary form.
+fn bind_binary(wire: &mut Wire, statement: &str) {
+    let mut body = format!("\0{statement}\0").into_bytes();
+    body.extend_from_slice(&[0, 0, 0, 0, 0, 1, 0, 1]);
+    wire.put(b'B', &body);
+}
+
+#[test]
+fn prepared_statements_give_labels_that_were_added_since() {
+    let (_dir, server) = server();
+    let (mut one, mut two) = (server.connect(), server.connect());
+    one.run("CREATE TYPE m AS ENUM ('a', 'c'); CREATE TABLE t (x m); INSERT INTO t VALUES ('a')");
+    one.parse("s", "SELECT x FROM t ORDER BY x").sync().flush().answer().unwrap();
+    let both = |one: &mut Wire| {
+        let text = one.bind("", "s", &[]).execute("", 0).sync().flush().answer().unwrap().rows;
+        bind_binary(one, "s");
+        assert_eq!(one.execute("", 0).sync().flush().answer().unwrap().rows, text);
+        text.into_iter().map(|row| row[0].clone().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(both(&mut one), ["a"]);
+    two.run("ALTER TYPE m ADD VALUE 'b' BEFORE 'c'; INSERT INTO t VALUES ('b'), ('c')");
+    assert_eq!(both(&mut one), ["a", "b", "c"]);
+    two.run("ALTER TYPE m RENAME VALUE 'b' TO 'bee'");
+    assert_eq!(both(&mut one), ["a", "bee", "c"]);
+    // Row by row, and by the statements of SQL.
+    one.run("BEGIN");
+    one.bind("p", "s", &[]).execute("p", 1).sync().flush().answer().unwrap();
+    one.run("ALTER TYPE m RENAME VALUE 'bee' TO 'be'");
+    let rest = one.execute("p", 0).sync().flush().answer().unwrap().rows;
+    assert_eq!(rest, [[Some("be".to_owned())], [Some("c".to_owned())]]);
+    one.run("COMMIT; PREPARE q AS SELECT max(x) FROM t");
+    two.run("ALTER TYPE m ADD VALUE 'd'; INSERT INTO t VALUES ('d')");
+    assert_eq!(one.value("EXECUTE q"), "d");
+}
+
+#[test]
+fn parameters_may_have_types_that_another_session_has_just_made() {
+    let (_dir, server) = server();
+    let (mut one, mut two) = (server.connect(), server.connect());
+    assert_eq!(one.value("SELECT 1"), "1");
+    two.run("CREATE TYPE m AS ENUM ('a', 'b')");
+    let number: u32 = two.value("SELECT 'm'::regtype::oid").parse().unwrap();
+    let mut body = b"\0SELECT $1\0\0\x01".to_vec();
+    body.extend_from_slice(&number.to_be_bytes());
+    one.put(b'P', &body);
+    assert_eq!(one.bind("", "", &["b"]).execute("", 0).sync().flush().answer().unwrap().rows, [[Some("b".to_owned())]]);
+}

@@ -85,7 +85,7 @@ impl Session {
                     if let Some(ticket) = completion.ticket {
                         self.seen = self.seen.max(ticket.wait().in_sql()?);
                     }
-                    return Ok((running.prepared.columns.clone(), completion.tag));
+                    return Ok((self.renewed_columns(&running.prepared.columns).into_owned(), completion.tag));
                 }
             }
         }

@@ -675,6 +675,28 @@ impl Session {
         Ok(Some(renewed))
     }
 
+    /// The columns of a statement's rows, as values of them are to be written: with the labels that
+    /// the session sees now. A type may have got other labels since the statement was prepared, or
+    /// since a cursor was opened.
+    #[must_use]
+    pub fn columns_now<'p>(&self, prepared: &'p Prepared) -> Option<Cow<'p, [ResultColumn]>> {
+        prepared.columns().map(|columns| self.renewed_columns(columns))
+    }
+
+    /// As [`Session::columns_now`], for columns that are known.
+    #[must_use]
+    pub fn renewed_columns<'p>(&self, columns: &'p [ResultColumn]) -> Cow<'p, [ResultColumn]> {
+        if columns.iter().all(|column| column.ty.ty.enum_within().is_none()) {
+            return Cow::Borrowed(columns);
+        }
+        let mut columns = columns.to_vec();
+        for column in &mut columns {
+            let ty = &mut column.ty.ty;
+            *ty = crate::bind::types::current_type(&self.own.catalog, *ty).unwrap_or(*ty);
+        }
+        Cow::Owned(columns)
+    }
+
     /// The types of parameters as the newest catalogue has them: an enum may have got labels since
     /// the statement was prepared.
     ///
@@ -690,6 +712,22 @@ impl Session {
         let current = types.iter().map(current).collect::<Result<Vec<_>>>();
         self.end_preparing(preparing);
         current.map(Cow::Owned)
+    }
+
+    /// The type that a user has defined with a number. Another session may have made it a moment
+    /// ago, so one that is not known is looked for in the newest catalogue.
+    ///
+    /// # Errors
+    /// What reading the catalogue fails with.
+    pub fn type_numbered(&mut self, oid: u32) -> Result<Option<Type>> {
+        let known = self.own.catalog.type_numbered(oid);
+        if known.is_some() || oid < colibri_catalog::FIRST_USER_OBJECT || self.state == TransactionState::Failed {
+            return Ok(known);
+        }
+        let preparing = self.begin_preparing()?;
+        let found = self.own.catalog.type_numbered(oid);
+        self.end_preparing(preparing);
+        Ok(found)
     }
 
     /// Makes a plan for the values that a statement is run with.
