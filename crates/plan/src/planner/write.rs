@@ -14,6 +14,7 @@ use crate::bind::{
     BoundAction, BoundChange, BoundDelete, BoundInsert, BoundMerge, BoundUpdate, BoundValue, BoundWhat, Part, rewrite,
 };
 use crate::expr::Expr;
+use crate::expr::walk::for_each_subquery;
 use crate::logical::{self, Distinct, Query, Relation, Select};
 use crate::plan::{
     Access, AssignedValue, Assignment, ConflictAction, Delete, Fragment, Insert, Merge, MergeAction, MergeWhat, Node,
@@ -48,8 +49,8 @@ pub fn plan_statement(
         Main::Query(query) => (planner.query(&query)?, Some(query.columns)),
         Main::Change(change, rules) => planner.change(change, rules)?,
     };
-    // What MERGE looks at beside its source is not to see its own changes either.
-    let root = match planned.is_empty() && !matches!(main, Node::Merge(_)) {
+    // What a statement looks at while it writes is not to see its own changes either.
+    let root = match planned.is_empty() && !reads_while_it_writes(&main) {
         true => main,
         false => Node::Parts { main: Box::new(main), parts: planned },
     };
@@ -123,6 +124,44 @@ impl Planner<'_> {
         let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
         Ok((Node::Insert(Arc::new(insert)), columns))
     }
+}
+
+/// Whether queries of a statement beside its source, which run while it writes, may read what it
+/// writes: those of MERGE may, and so may queries in RETURNING and in ON CONFLICT.
+fn reads_while_it_writes(node: &Node) -> bool {
+    let (table, mut exprs): (_, Vec<&Expr>) = match node {
+        Node::Merge(_) => return true,
+        Node::Insert(insert) => (&insert.table, insert.returning.iter().flatten().collect()),
+        Node::Update(update) => (&update.table, update.returning.iter().flatten().collect()),
+        Node::Delete(delete) => (&delete.table, delete.returning.iter().flatten().collect()),
+        _ => return false,
+    };
+    if let Node::Insert(insert) = node
+        && let Some(OnConflict { action: ConflictAction::Update { assignments, condition }, .. }) = &insert.on_conflict
+    {
+        exprs.extend(condition);
+        exprs.extend(assignments.iter().map(|assignment| match &assignment.value {
+            AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. } => {
+                expr
+            }
+        }));
+    }
+    let mut reads = false;
+    for expr in exprs {
+        for_each_subquery(expr, &mut |query| {
+            let Ok(fragment) = query.fragment() else { return };
+            fragment.root.for_each_operator(&mut |node| {
+                let read = match node {
+                    Node::Scan(scan) => scan.table.id,
+                    Node::CountRange { table, .. } => table.id,
+                    Node::GroupScan(scan) => scan.table.id,
+                    _ => return,
+                };
+                reads |= read == table.id;
+            });
+        });
+    }
+    reads
 }
 
 /// What columns become that are computed of some others.

@@ -34,20 +34,18 @@ impl Session {
                 return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
             }
         };
-        if matches!(
-            &*create_query.body,
-            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)
-        ) {
+        if changes_rows(create_query) {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a view is a query"));
+        }
+        let with = create_query.with.iter().flat_map(|with| &with.cte_tables);
+        if with.into_iter().any(|part| changes_rows(&part.query)) {
+            let message = "views must not contain data-modifying statements in WITH";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         let (columns, query, reads) = self.with_binder("", |binder| {
             let (query, text) = binder.stored_query(create_query)?;
             if !binder.params.is_empty() {
                 return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
-            }
-            if !binder.parts.is_empty() {
-                let message = "views must not contain data-modifying statements in WITH";
-                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             Ok((query.columns, text, std::mem::take(&mut binder.used)))
         })?;
@@ -123,4 +121,12 @@ fn recursive_query(create: &ast::CreateView) -> Result<ast::Query> {
     crate::statement::parse_query(&format!(
         "WITH RECURSIVE {ident} ({columns}) AS ({query}) SELECT {columns} FROM {ident}"
     ))
+}
+
+/// Whether INSERT, UPDATE, DELETE or MERGE stands where a query does.
+fn changes_rows(query: &ast::Query) -> bool {
+    matches!(
+        &*query.body,
+        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)
+    )
 }
