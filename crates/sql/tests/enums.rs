@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use colibri_sql::wire::{self, Format};
-use colibri_sql::{Datum, Engine, Env, Session, Type};
+use colibri_sql::{Copy, Datum, Engine, Env, Session, Type};
 use colibri_storage::{Database, Durability, Options};
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -261,6 +261,25 @@ fn rows_of_prepared_statements_and_cursors_have_the_newest_labels() {
     assert_eq!(shown(&mut one, &prepared, vec![])[2], "end|{end}");
     one.run("ROLLBACK").unwrap();
     assert_eq!(shown(&mut one, &prepared, vec![])[2], "d|{d}");
+}
+
+#[test]
+fn copy_gives_labels_that_were_added_since_it_was_planned() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let (mut one, mut two) = (session(&engine), session(&engine));
+    one.run("CREATE TYPE m AS ENUM ('a', 'b'); CREATE TABLE t (x m)").unwrap();
+    let Copy::To(mut copy) = one.copy("COPY (SELECT x, ARRAY[x] FROM t ORDER BY x) TO STDOUT").unwrap() else {
+        panic!("COPY TO")
+    };
+    two.run("ALTER TYPE m ADD VALUE 'c' BEFORE 'b'; INSERT INTO t VALUES ('c'), ('b')").unwrap();
+    let mut out = Vec::new();
+    one.copy_drive(&mut copy, &mut |bytes| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(String::from_utf8_lossy(&out), "c\t{c}\nb\t{b}\n");
 }
 
 #[test]

@@ -22,6 +22,11 @@ impl CopyOut {
         Self { options, columns, text: String::new() }
     }
 
+    /// Calls something with the type of each column, which it may change.
+    pub(crate) fn for_each_type(&mut self, change: impl FnMut(&mut Type)) {
+        self.columns.iter_mut().map(|column| &mut column.ty.ty).for_each(change);
+    }
+
     /// Writes the header.
     pub(crate) fn start(&self, out: &mut Vec<u8>) {
         match self.options.format {

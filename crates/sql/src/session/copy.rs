@@ -504,6 +504,10 @@ impl Session {
                 ends.push(out.len());
             }
         }
+        if !copy.rows.is_empty() {
+            // A type may have got labels since the query was prepared.
+            copy.out.for_each_type(|ty| *ty = self.current_type(*ty));
+        }
         for row in copy.rows.iter() {
             copy.out.write_row(row, &self.env, out);
             if row.iter().any(text_io::is_long)

@@ -691,10 +691,14 @@ impl Session {
         }
         let mut columns = columns.to_vec();
         for column in &mut columns {
-            let ty = &mut column.ty.ty;
-            *ty = crate::bind::types::current_type(&self.own.catalog, *ty).unwrap_or(*ty);
+            column.ty.ty = self.current_type(column.ty.ty);
         }
         Cow::Owned(columns)
+    }
+
+    /// A type as the session sees it now.
+    pub(super) fn current_type(&self, ty: Type) -> Type {
+        crate::bind::types::current_type(&self.own.catalog, ty).unwrap_or(ty)
     }
 
     /// The types of parameters as the newest catalogue has them: an enum may have got labels since
