@@ -322,6 +322,65 @@ impl InRow {
     }
 }
 
+/// Where a column of an index is in its entries, for looking at it in place.
+#[derive(Debug)]
+pub struct InEntry {
+    before: SmallVec<[KeyStep; 2]>,
+    step: KeyStep,
+}
+
+impl InEntry {
+    /// Of a column of the index; a text in descending order is not looked at in place.
+    pub fn new(table: &Table, index: &Index, column: usize) -> Option<Self> {
+        let place = index.columns.iter().position(|part| part.column == column)?;
+        let mut steps = index.columns[..=place].iter().map(|part| KeyStep {
+            ty: table.columns[part.column].ty.ty,
+            descending: part.descending,
+            nulls_first: part.nulls_first,
+            not_null: false,
+            out: None,
+        });
+        let step = steps.next_back()?;
+        let is_bytes = is_text(step.ty);
+        let is_looked_at = is_bytes && !step.descending || !is_bytes && key::is_exact(step.ty);
+        is_looked_at.then(|| Self { before: steps.collect(), step })
+    }
+
+    /// The column's value in an entry; `None` if its bytes are not as they are in the value.
+    ///
+    /// # Errors
+    /// The entry is damaged.
+    #[inline]
+    pub fn peek<'entry>(&self, entry: &'entry [u8]) -> Result<Option<Peeked<'entry>>> {
+        let mut rest = entry;
+        for step in &self.before {
+            step.take(&mut rest, &mut [])?;
+        }
+        let KeyStep { ty, descending, nulls_first, .. } = self.step;
+        if !is_text(ty) {
+            return Ok(match key::decode(ty, descending, nulls_first, false, &mut rest)? {
+                Datum::Null => Some(Peeked::Null),
+                Datum::Bool(value) => Some(Peeked::Bool(value)),
+                Datum::Int(value) | Datum::Time(value) | Datum::Timestamp(value) => Some(Peeked::Int(value)),
+                Datum::Date(value) => Some(Peeked::Int(value.into())),
+                Datum::Numeric(value) => Some(Peeked::Numeric(value)),
+                _ => None,
+            });
+        }
+        let (&marker, bytes) = rest.split_first().ok_or_else(|| damaged("a key is too short"))?;
+        if marker != NOT_NULL {
+            return Ok(Some(Peeked::Null));
+        }
+        // What is below 2 ends the text, or begins a byte that is written as two.
+        let end = bytes.iter().position(|&byte| byte < 2).ok_or_else(|| damaged("a key's text has no end"))?;
+        Ok((bytes[end] == 0).then(|| Peeked::Bytes(&bytes[..end])))
+    }
+}
+
+fn is_text(ty: Type) -> bool {
+    matches!(ty, Type::Text | Type::Varchar | Type::Char | Type::Name)
+}
+
 /// A place of the row read that is not the value's business.
 const ELSEWHERE: usize = usize::MAX;
 /// A place that is always NULL.

@@ -241,7 +241,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             presorted: [0].into(),
             always: [].into(),
         }),
-        Node::Limit { input: boxed(series(ROWS)), limit: None, offset: Some(int(ROWS)) },
+        Node::Limit { input: boxed(series(ROWS)), limit: None, offset: Some(int(ROWS)), ties: [].into() },
         Node::Append { inputs: (0..ROWS).map(|_| values(&[])).collect() },
         set_op(SetOp::Except, series(ROWS), series(ROWS)),
         set_op(SetOp::Intersect, series(ROWS), series_from(-ROWS, -1)),

@@ -3,15 +3,15 @@
 //! A condition that most rows fail is looked at before the columns that only the others need are
 //! read: of a row of twenty columns that fails a comparison of a date, the date is all that is
 //! decoded. Where many rows are read, a condition that bytes can answer is looked at before anything
-//! is decoded at all: see [`Test`].
+//! is decoded at all: see [`Tests`].
 //!
 //! Invariants: conditions are looked at in their order, and a row is given up at the first one that
 //! is not true, as in PostgreSQL. All columns of a row that is kept have been read.
 
-use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-use colibri_catalog::{Table, record::RowReader};
+use colibri_catalog::Table;
+use colibri_catalog::record::{InRow, RowReader};
 use colibri_types::{Datum, Result};
 use smallvec::SmallVec;
 
@@ -21,13 +21,10 @@ use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::expr::walk;
 use crate::fixed_parts::Conditions;
-use crate::in_place::Test;
+use crate::in_place::{Seen, Tests, in_rows};
 
 /// More stages cost more than they spare: the last one has all further conditions.
 const STAGES_MAX: usize = 3;
-/// Rows of a run that are evaluated before tests are made of conditions: few rows cost less than
-/// the tests do. Tests have them from the second row on.
-const ROWS_BEFORE_TESTS: u32 = if cfg!(test) { 1 } else { 64 };
 
 /// Reads rows, and keeps those that fulfil a filter.
 pub(super) struct FilteredRows {
@@ -35,8 +32,7 @@ pub(super) struct FilteredRows {
     /// The columns of the rows.
     columns: Box<[usize]>,
     stages: SmallVec<[Stage; STAGES_MAX]>,
-    /// Rows looked at in this run, up to [`ROWS_BEFORE_TESTS`].
-    seen: Cell<u32>,
+    seen: Seen,
     /// The columns that no condition looks at.
     rest: RowReader,
     /// Rows that nobody wants although they fulfil the filter, and what reads the columns that tell.
@@ -47,8 +43,7 @@ pub(super) struct FilteredRows {
 struct Stage {
     columns: RowReader,
     conditions: Conditions,
-    /// Of the first conditions of this run, as many as have one in a row.
-    tests: OnceCell<Box<[Test]>>,
+    tests: Tests<InRow>,
     /// The places of its columns.
     places: SmallVec<[usize; 2]>,
     /// Conditions of later stages look at its columns too.
@@ -62,15 +57,7 @@ impl Stage {
     /// `wanted`.
     #[inline]
     fn holds(&self, key: &[u8], value: &[u8], wanted: bool, scope: &mut Scope<'_>, row: &mut [Datum]) -> Result<bool> {
-        let tests = self.tests.get().map_or(&[][..], |tests| tests);
-        let mut answered = 0;
-        for test in tests {
-            match test.holds(value)? {
-                Some(true) => answered += 1,
-                Some(false) => return Ok(false),
-                None => break,
-            }
-        }
+        let Some(answered) = self.tests.answered(value)? else { return Ok(false) };
         let conditions = &self.conditions.get()[answered..];
         if conditions.is_empty() && !wanted {
             return Ok(true);
@@ -114,11 +101,11 @@ impl FilteredRows {
             });
             let conditions = Conditions::new(stage);
             let places = (0..is_new.len()).filter(|&place| is_new[place]).collect();
-            let tests = OnceCell::new();
+            let tests = Tests::none();
             stages.push(Stage { columns, conditions, tests, places, is_read_again, is_wanted: true });
         }
         let rest = RowReader::of_places(table, columns, &|place| !is_read[place]);
-        Self { table: Arc::clone(table), columns: columns.into(), stages, seen: Cell::new(0), rest, beyond: None }
+        Self { table: Arc::clone(table), columns: columns.into(), stages, seen: Seen::default(), rest, beyond: None }
     }
 
     /// Computes what is the same for all rows of a run.
@@ -138,9 +125,9 @@ impl FilteredRows {
     pub(super) fn reset(&mut self) {
         for stage in &mut self.stages {
             stage.conditions.reset();
-            stage.tests.take();
+            stage.tests.forget();
         }
-        self.seen.set(0);
+        self.seen.reset();
     }
 
     /// Whether it leaves out rows that fulfil the filter.
@@ -166,8 +153,8 @@ impl FilteredRows {
     pub(super) fn read(&self, key: &[u8], value: &[u8], scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
         let counts_only = out.counts_only();
         let row = out.push();
-        if !self.stages.is_empty() && self.seen.get() < ROWS_BEFORE_TESTS {
-            self.count_row();
+        if !self.stages.is_empty() && self.seen.is_time() {
+            self.make_tests();
         }
         for stage in &self.stages {
             let wanted = stage.is_wanted && !counts_only || stage.is_read_again;
@@ -189,16 +176,10 @@ impl FilteredRows {
         self.rest.read(key, value, row)
     }
 
-    /// Counts a row, and makes tests of conditions once there are enough.
     #[cold]
-    fn count_row(&self) {
-        self.seen.set(self.seen.get() + 1);
-        if self.seen.get() == ROWS_BEFORE_TESTS {
-            for stage in &self.stages {
-                let tests = stage.conditions.get().iter().map_while(|one| Test::new(one, &self.table, &self.columns));
-                let tests = tests.collect();
-                stage.tests.get_or_init(|| tests);
-            }
+    fn make_tests(&self) {
+        for stage in &self.stages {
+            stage.tests.make(stage.conditions.get(), &in_rows(&self.table, &self.columns));
         }
     }
 }

@@ -11,8 +11,10 @@
 //! Invariants: a test answers as evaluating the condition would, or does not answer at all; then the
 //! condition is evaluated. Conditions that may fail have no test.
 
+use std::cell::{Cell, OnceCell};
+
 use colibri_catalog::Table;
-use colibri_catalog::record::InRow;
+use colibri_catalog::record::{InEntry, InRow};
 use colibri_catalog::row::Peeked;
 use colibri_types::like::Pattern;
 use colibri_types::{Datum, Numeric, Result, Type, cast};
@@ -24,9 +26,105 @@ const LIST_MAX: usize = 16;
 /// Texts up to this length are folded to one case in place.
 const FOLDED_BYTES_MAX: usize = 256;
 
-/// A condition that is looked at in a row's bytes.
-pub(super) enum Test {
-    Of(InRow, Is),
+/// Rows of a run that are evaluated before tests are made of conditions: few rows cost less than
+/// the tests do. Tests have them from the second row on.
+const ROWS_BEFORE_TESTS: u32 = if cfg!(test) { 1 } else { 64 };
+
+/// Counts the rows of a run until tests pay.
+#[derive(Default)]
+pub(super) struct Seen(Cell<u32>);
+
+impl Seen {
+    /// Whether the row at hand is the one from which on tests pay.
+    #[inline]
+    pub(super) fn is_time(&self) -> bool {
+        let seen = self.0.get();
+        if seen < ROWS_BEFORE_TESTS {
+            self.0.set(seen + 1);
+        }
+        seen + 1 == ROWS_BEFORE_TESTS
+    }
+
+    /// Another run begins.
+    pub(super) fn reset(&self) {
+        self.0.set(0);
+    }
+}
+
+/// Tests of the first conditions of a list, as many as have one in a row; none before they are made.
+pub(super) struct Tests<C>(OnceCell<Box<[Test<C>]>>);
+
+impl<C: Peek> Tests<C> {
+    pub(super) fn none() -> Self {
+        Self(OnceCell::new())
+    }
+
+    /// Makes them. `find` is where a place of the row is in the bytes.
+    pub(super) fn make(&self, conditions: &[Expr], find: &Find<'_, C>) {
+        self.0.get_or_init(|| conditions.iter().map_while(|one| Test::new(one, find)).collect());
+    }
+
+    /// Another run begins, with other constants.
+    pub(super) fn forget(&mut self) {
+        self.0.take();
+    }
+
+    /// How many of the conditions are true by their tests, one after the other; `None` if one is not.
+    ///
+    /// # Errors
+    /// As [`Test::holds`].
+    #[inline]
+    pub(super) fn answered(&self, bytes: &[u8]) -> Result<Option<usize>> {
+        let tests = self.0.get().map_or(&[][..], |tests| tests);
+        let mut answered = 0;
+        for test in tests {
+            match test.holds(bytes)? {
+                Some(true) => answered += 1,
+                Some(false) => return Ok(None),
+                None => break,
+            }
+        }
+        Ok(Some(answered))
+    }
+}
+
+/// A column that is looked at in place.
+pub(super) trait Peek {
+    /// Its value; `None`: the bytes do not tell.
+    ///
+    /// # Errors
+    /// The bytes are damaged.
+    fn peek<'b>(&self, bytes: &'b [u8]) -> Result<Option<Peeked<'b>>>;
+}
+
+impl Peek for InRow {
+    #[inline]
+    fn peek<'b>(&self, bytes: &'b [u8]) -> Result<Option<Peeked<'b>>> {
+        self.peek(bytes)
+    }
+}
+
+impl Peek for InEntry {
+    #[inline]
+    fn peek<'b>(&self, bytes: &'b [u8]) -> Result<Option<Peeked<'b>>> {
+        self.peek(bytes)
+    }
+}
+
+/// The column in a place of a row, and its type.
+pub(super) type Find<'f, C> = dyn Fn(usize) -> Option<(C, Type)> + 'f;
+
+/// Where the columns of a table's rows are, by their places.
+pub(super) fn in_rows<'f>(table: &'f Table, columns: &'f [usize]) -> impl Fn(usize) -> Option<(InRow, Type)> + 'f {
+    |place| {
+        let column = *columns.get(place)?;
+        Some((InRow::new(table, column)?, table.columns.get(column)?.ty.ty))
+    }
+}
+
+/// A condition that is looked at in the bytes of a row, or of an entry.
+pub(super) enum Test<C> {
+    Of(C, Is),
     All(Box<[Self]>),
     Any(Box<[Self]>),
 }
@@ -52,17 +150,15 @@ pub(super) enum Case {
     Upper,
 }
 
-impl Test {
-    /// The test of a condition over a row of these columns of a table.
-    pub(super) fn new(condition: &Expr, table: &Table, columns: &[usize]) -> Option<Self> {
-        let all = |conditions: &[Expr]| {
-            conditions.iter().map(|one| Self::new(one, table, columns)).collect::<Option<Box<[Self]>>>()
-        };
+impl<C: Peek> Test<C> {
+    /// The test of a condition.
+    pub(super) fn new(condition: &Expr, find: &Find<'_, C>) -> Option<Self> {
+        let all =
+            |conditions: &[Expr]| conditions.iter().map(|one| Self::new(one, find)).collect::<Option<Box<[Self]>>>();
         let of = |input: &Expr, is: &dyn Fn(Type) -> Option<Is>| {
             let Expr::Column(place) = without_casts(input) else { return None };
-            let &column = columns.get(*place)?;
-            let ty = table.columns.get(column)?.ty.ty;
-            Some(Self::Of(InRow::new(table, column)?, is(ty)?))
+            let (column, ty) = find(*place)?;
+            Some(Self::Of(column, is(ty)?))
         };
         match condition {
             Expr::And(conditions) => Some(Self::All(all(conditions)?)),
@@ -125,27 +221,27 @@ impl Test {
         }
     }
 
-    /// Whether the condition is true for a row, given its value; `None`: the bytes do not tell.
+    /// Whether the condition is true, given the bytes; `None`: these do not tell.
     ///
     /// # Errors
-    /// The row is damaged, or the statement was cancelled.
+    /// The bytes are damaged, or the statement was cancelled.
     #[inline]
-    pub(super) fn holds(&self, value: &[u8]) -> Result<Option<bool>> {
+    pub(super) fn holds(&self, bytes: &[u8]) -> Result<Option<bool>> {
         match self {
-            Self::Of(column, is) => match column.peek(value)? {
+            Self::Of(column, is) => match column.peek(bytes)? {
                 Some(peeked) => is.true_of(peeked),
                 None => Ok(None),
             },
-            Self::All(tests) => each(tests, value, false),
-            Self::Any(tests) => each(tests, value, true),
+            Self::All(tests) => each(tests, bytes, false),
+            Self::Any(tests) => each(tests, bytes, true),
         }
     }
 }
 
 /// Asks one test after the other until one gives `decisive`.
-fn each(tests: &[Test], value: &[u8], decisive: bool) -> Result<Option<bool>> {
+fn each<C: Peek>(tests: &[Test<C>], bytes: &[u8], decisive: bool) -> Result<Option<bool>> {
     for test in tests {
-        match test.holds(value)? {
+        match test.holds(bytes)? {
             Some(holds) if holds != decisive => {}
             told => return Ok(told),
         }
@@ -261,8 +357,6 @@ fn without_casts(mut expr: &Expr) -> &Expr {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use colibri_catalog::record;
     use colibri_types::cast::CastContext;
     use colibri_types::functions::ON_VALUES;
@@ -303,7 +397,9 @@ mod tests {
         let small = random.i64(-2..3);
         match ty {
             Type::Int2 | Type::Int4 | Type::Int8 => Datum::Int(small),
-            Type::Text | Type::Varchar => Datum::text(&some_text(random, &["a", "b", "A", "\u{e9}", "%", "_"], 4)),
+            Type::Text | Type::Varchar => {
+                Datum::text(&some_text(random, &["a", "b", "A", "\u{e9}", "%", "_", "\u{1}"], 4))
+            }
             Type::Bool => Datum::Bool(random.bool()),
             Type::Numeric => {
                 Datum::Numeric(Numeric::parse(random.choice(["1", "1.0", "-1", "0.5", "20"]).unwrap()).unwrap())
@@ -371,15 +467,25 @@ mod tests {
 
     #[test]
     fn tests_of_random_conditions_say_what_evaluating_them_does() {
-        let table = Arc::new(table());
+        let mut table = table();
+        // Every type is in an index, alone or behind another column.
+        let index = |table: &mut Table, columns: &[usize]| {
+            let columns: Vec<(usize, bool, bool)> =
+                columns.iter().map(|&column| (column, column == 7, column == 8)).collect();
+            test_bed::index(table, &columns)
+        };
+        let indexes = [index(&mut table, &[3, 1, 4]), index(&mut table, &[2, 5, 7]), index(&mut table, &[8, 9, 10])];
         let columns: Vec<usize> = (0..TYPES.len()).collect();
         let env = Env::default();
         let mut random = fastrand::Rng::with_seed(1);
-        let (mut told, mut not_told, mut tests) = ([0; 2], 0, 0);
-        for _ in 0..20_000 {
+        let (mut told, mut not_told, mut tests) = ([[0; 2]; 2], [0; 2], [0; 2]);
+        for _ in 0..40_000 {
             let condition = condition(&mut random, 2);
-            let Some(test) = Test::new(&condition, &table, &columns) else { continue };
-            tests += 1;
+            let of_row = Test::new(&condition, &in_rows(&table, &columns));
+            let index = random.choice(&indexes).unwrap();
+            let of_entry = Test::new(&condition, &|place| Some((InEntry::new(&table, index, place)?, TYPES[place])));
+            tests[0] += usize::from(of_row.is_some());
+            tests[1] += usize::from(of_entry.is_some());
             for _ in 0..4 {
                 let row: Vec<Datum> = TYPES
                     .iter()
@@ -388,19 +494,27 @@ mod tests {
                     .collect();
                 let mut bytes = Vec::new();
                 record::encode_row(&table, &row, &mut bytes).unwrap();
-                let expected = condition.eval_condition(&mut Scope::pure(&env, &[], &[]), &row);
-                match (test.holds(&bytes), expected) {
-                    (Ok(Some(holds)), Ok(expected)) => {
-                        assert_eq!(holds, expected, "{condition:?} of {row:?}");
-                        told[usize::from(holds)] += 1;
-                    }
-                    (Ok(None), _) => not_told += 1,
-                    (told, expected) => panic!("{told:?}, not {expected:?}: {condition:?} of {row:?}"),
+                let key = record::row_key(&table, &row).unwrap();
+                let entry = record::index_entry(&table, index, &row, &key).unwrap();
+                let answers =
+                    [of_row.as_ref().map(|test| test.holds(&bytes)), of_entry.as_ref().map(|test| test.holds(&entry))];
+                for (kind, answer) in answers.into_iter().enumerate() {
+                    let Some(answer) = answer else { continue };
+                    let Some(holds) = answer.unwrap() else {
+                        not_told[kind] += 1;
+                        continue;
+                    };
+                    let expected = condition.eval_condition(&mut Scope::pure(&env, &[], &[]), &row).unwrap();
+                    assert_eq!(holds, expected, "{condition:?} of {row:?}");
+                    told[kind][usize::from(holds)] += 1;
                 }
             }
         }
-        assert!(tests > 5_000 && told.iter().all(|&count| count > 3_000), "{tests} {told:?}");
-        assert!(not_told > 50, "{not_told}");
+        assert!(tests.iter().all(|&count| count > 1_000), "{tests:?}");
+        assert!(
+            told.iter().flatten().all(|&count| count > 1_000) && not_told.iter().all(|&count| count > 50),
+            "{told:?} {not_told:?}"
+        );
     }
 
     #[test]
@@ -412,11 +526,11 @@ mod tests {
         record::encode_row(&table, &row, &mut bytes).unwrap();
         let is_null = Expr::IsNull { input: Box::new(Expr::Column(1)), negated: false };
         let columns: Vec<usize> = (0..TYPES.len()).collect();
-        assert_eq!(Test::new(&is_null, &table, &columns).unwrap().holds(&bytes).unwrap(), Some(true));
+        assert_eq!(Test::new(&is_null, &in_rows(&table, &columns)).unwrap().holds(&bytes).unwrap(), Some(true));
         table.columns[11].dropped = true;
         table.renew_generation();
-        assert_eq!(Test::new(&is_null, &table, &columns).unwrap().holds(&bytes).unwrap(), None);
+        assert_eq!(Test::new(&is_null, &in_rows(&table, &columns)).unwrap().holds(&bytes).unwrap(), None);
         let in_key = Expr::IsNull { input: Box::new(Expr::Column(0)), negated: false };
-        assert!(Test::new(&in_key, &table, &columns).is_none());
+        assert!(Test::new(&in_key, &in_rows(&table, &columns)).is_none());
     }
 }

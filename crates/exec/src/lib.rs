@@ -72,6 +72,7 @@ pub mod constraints;
 mod delete;
 mod disk_rows;
 mod eval;
+mod filtered_entries;
 mod filtered_rows;
 mod first_rows;
 mod fixed_parts;

@@ -254,8 +254,8 @@ fn over_one(number: usize, node: &Node, input: Run) -> Run {
         }
         Node::Distinct { columns, sorted, .. } => Run::new(number, DistinctRun::new(input, *columns, *sorted)),
         Node::Sort { keys, top, presorted, .. } => Run::new(number, Sort::new(input, keys, top.as_ref(), *presorted)),
-        Node::Limit { limit, offset, input: of } => {
-            Run::new(number, LimitRun::new(input, limit.as_ref(), offset.as_ref(), only_moves_rows(of)))
+        Node::Limit { limit, offset, input: of, ties } => {
+            Run::new(number, LimitRun::new(input, (limit.as_ref(), offset.as_ref()), ties, only_moves_rows(of)))
         }
         Node::LockRows { targets, mode, if_locked, .. } => {
             Run::new(number, LockRowsRun::new(input, targets, *mode, *if_locked))

@@ -195,7 +195,7 @@ impl Search {
                 self.exprs(keys.iter().map(|key| &key.expr).chain(top), filled);
                 self.node(input, filled);
             }
-            Node::Limit { input, limit, offset } => {
+            Node::Limit { input, limit, offset, .. } => {
                 self.exprs(limit.iter().chain(offset), filled);
                 self.node(input, filled);
             }

@@ -12,6 +12,7 @@ use smallvec::smallvec;
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::fixed_parts::Conditions;
 use super::operator::{Operator, Run};
+use super::sorter::KeyOrder;
 use super::{Batch, Exec, Scope, Step};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
@@ -282,23 +283,53 @@ pub(super) struct LimitRun {
     left: Option<(u64, u64)>,
     /// Nobody between here and what reads a table looks at values.
     may_count: bool,
+    /// Columns in which rows behind the limit are equal to the last one, and what that has in them
+    /// once it has been given.
+    ties: Arc<[usize]>,
+    last: Vec<Datum>,
 }
 
 impl LimitRun {
-    pub(super) fn new(input: Run, limit: Option<&Expr>, offset: Option<&Expr>, may_count: bool) -> Self {
-        Self { input, limit: limit.cloned(), offset: offset.cloned(), left: None, may_count }
+    pub(super) fn new(
+        input: Run,
+        (limit, offset): (Option<&Expr>, Option<&Expr>),
+        ties: &Arc<[usize]>,
+        may_count: bool,
+    ) -> Self {
+        let (limit, offset, ties) = (limit.cloned(), offset.cloned(), Arc::clone(ties));
+        Self { input, limit, offset, left: None, may_count, ties, last: Vec::new() }
+    }
+
+    /// Rows behind the limit, as long as they are equal to its last one.
+    fn step_ties(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let step = self.input.step(ex, out)?;
+        if step != Step::Rows {
+            return Ok(step);
+        }
+        let by = KeyOrder::ascending(0);
+        let is_tie = |row: &[Datum]| {
+            self.ties.iter().zip(&self.last).all(|(&column, last)| by.compare(&row[column], last).is_eq())
+        };
+        let ties = (0..out.rows()).take_while(|&at| is_tie(out.row(at))).count();
+        if ties < out.rows() {
+            out.truncate(ties);
+            self.last.clear();
+        }
+        Ok(if ties == 0 { Step::Done } else { Step::Rows })
     }
 }
 
 impl Operator for LimitRun {
     fn reset(&mut self) {
         self.left = None;
+        self.last = Vec::new();
         self.input.reset();
     }
 
     fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
         self.input.rewind(ex);
         self.left = None;
+        self.last.clear();
     }
 
     fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
@@ -321,7 +352,7 @@ impl Operator for LimitRun {
         let is_first = self.left.is_none();
         self.left = Some((skip, left));
         if left == 0 {
-            return Ok(Step::Done);
+            return if self.last.is_empty() { Ok(Step::Done) } else { self.step_ties(ex, out) };
         }
         if is_first && skip > 0 && self.may_count {
             match self.input.skip(skip, ex) {
@@ -354,6 +385,10 @@ impl Operator for LimitRun {
         let step = step?;
         left -= if step == Step::Rows { out.rows() as u64 } else { 0 };
         self.left = Some((0, left));
+        if left == 0 && step == Step::Rows {
+            let last = out.row(out.rows() - 1);
+            self.last = self.ties.iter().map(|&column| last[column].clone()).collect();
+        }
         Ok(step)
     }
 }

@@ -166,8 +166,8 @@ fn over_one(input: fn() -> Node) -> Vec<Node> {
             presorted: [1].into(),
             always: [].into(),
         },
-        Node::Limit { input: boxed(input), limit: Some(Expr::Arg(0)), offset: Some(int(1)) },
-        Node::Limit { input: boxed(input), limit: None, offset: Some(Expr::Arg(0)) },
+        Node::Limit { input: boxed(input), limit: Some(Expr::Arg(0)), offset: Some(int(1)), ties: [].into() },
+        Node::Limit { input: boxed(input), limit: None, offset: Some(Expr::Arg(0)), ties: [].into() },
     ]
 }
 

@@ -14,9 +14,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Index, Table, record,
-    record::IndexReader,
-    store_error,
+    Index, Table, record, store_error,
     store_error::{InSql as _, Pause},
 };
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Skipped, Space, Transaction};
@@ -24,14 +22,13 @@ use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use smallvec::SmallVec;
 
 use super::batch::BATCH_ROWS_MAX;
+use super::filtered_entries::FilteredEntries;
 use super::filtered_rows::FilteredRows;
-use super::fixed_parts::Conditions;
 use super::gather::{Gather, VISITED_MAX};
 use super::operator::{Beyond, Operator};
 use super::ranges::{Ranges, key_ranges, rest};
 use super::skip_scan::SkipScan;
 use super::{Batch, Exec, Scope, Step, operator_cache};
-use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
@@ -69,7 +66,7 @@ pub(super) struct ScanRun {
 /// Where rows are, and how they are read: the same in all runs of a plan.
 pub(super) enum Reader {
     Table { space: Space, rows: FilteredRows },
-    Covering { space: Space, entries: IndexReader, filter: Conditions },
+    Covering { space: Space, rows: FilteredEntries },
     Index { space: Space, table_space: Space, rows: FilteredRows },
 }
 
@@ -114,11 +111,8 @@ impl Reader {
         let rows = || FilteredRows::new(table, columns, filter);
         match access {
             Access::Key { .. } | Access::Gathered { .. } => Self::Table { space: table.space(), rows: rows() },
-            Access::Index { index, covering, .. } => match IndexReader::new(table, index, columns) {
-                Some(entries) if *covering => {
-                    let filter = Conditions::new(filter.cloned().into_iter().collect());
-                    Self::Covering { space: index.space(), entries, filter }
-                }
+            Access::Index { index, covering, .. } => match FilteredEntries::new(table, index, columns, filter) {
+                Some(rows) if *covering => Self::Covering { space: index.space(), rows },
                 _ => Self::Index { space: index.space(), table_space: table.space(), rows: rows() },
             },
         }
@@ -131,7 +125,7 @@ impl Reader {
     fn settle(&mut self, ex: &mut Exec<'_, '_>) {
         match self {
             Self::Table { rows, .. } | Self::Index { rows, .. } => rows.settle(&mut ex.scope()),
-            Self::Covering { filter, .. } => filter.settle(&mut ex.scope()),
+            Self::Covering { rows, .. } => rows.settle(&mut ex.scope()),
         }
     }
 
@@ -139,7 +133,7 @@ impl Reader {
     fn reset(&mut self) {
         match self {
             Self::Table { rows, .. } | Self::Index { rows, .. } => rows.reset(),
-            Self::Covering { filter, .. } => filter.reset(),
+            Self::Covering { rows, .. } => rows.reset(),
         }
     }
 
@@ -174,8 +168,9 @@ impl Operator for ScanOperator {
     }
 
     fn look_at(&mut self, columns: &[usize]) {
-        if let Reader::Table { rows, .. } | Reader::Index { rows, .. } = &mut self.reader {
-            rows.look_at(columns);
+        match &mut self.reader {
+            Reader::Table { rows, .. } | Reader::Index { rows, .. } => rows.look_at(columns),
+            Reader::Covering { rows, .. } => rows.look_at(columns),
         }
     }
 
@@ -342,17 +337,14 @@ impl ScanRun {
                     out,
                     |key, value, out| rows.read(key, value, &mut scope, out),
                 ),
-                (Reader::Covering { space, entries, filter }, Ranges::Spans(spans)) => visit(
+                (Reader::Covering { space, rows }, Ranges::Spans(spans)) => visit(
                     ex.txn,
                     (space, ColumnSet::NONE),
                     &spans[index],
                     &mut self.last,
                     (wanted.direction, visited_max),
                     out,
-                    |key, _, out| {
-                        entries.read(key, out.push())?;
-                        keep(filter.get(), &mut scope, out)
-                    },
+                    |key, _, out| rows.read(key, &mut scope, out),
                 ),
                 (Reader::Index { space, table_space, rows }, Ranges::Spans(spans)) => {
                     let room = out.rows_max() - out.rows();
@@ -388,18 +380,6 @@ impl ScanRun {
         }
         Ok(if out.is_empty() { Step::Done } else { Step::Rows })
     }
-}
-
-/// Takes the newest row back unless the filter is true for it.
-#[inline]
-fn keep(filter: &[Expr], scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
-    for condition in filter {
-        if !condition.eval_condition(scope, out.row(out.rows() - 1))? {
-            out.pop();
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Hands entries of a range to `take` until the batch is full or `visited_max` are done. Gives how

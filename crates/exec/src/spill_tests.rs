@@ -203,7 +203,7 @@ fn sorting_on_disk_is_stable_however_many_runs_there_are() {
             check("sort of parts", sort(sorted, 1, None), WIDTH, true, random);
             let top = random.i64(0..4_000);
             let first = sort(sort(rows(random, &pool, 3_000), 0, None), 1, Some(top));
-            let limit = Node::Limit { input: Box::new(first), limit: Some(int(top)), offset: None };
+            let limit = Node::Limit { input: Box::new(first), limit: Some(int(top)), offset: None, ties: [].into() };
             check("sort of the first parts", limit, WIDTH, true, random);
         }
         // The first rows are too much for memory.
@@ -211,7 +211,7 @@ fn sorting_on_disk_is_stable_however_many_runs_there_are() {
         let input = Box::new(rows(random, &pool, 3_000));
         let keys = vec![key(Expr::Column(0), random), key(Expr::Column(2), random)];
         let sort = Node::Sort { input, keys: keys.into(), top: Some(int(2_000)), presorted: 0 };
-        let limit = Node::Limit { input: Box::new(sort), limit: Some(int(2_000)), offset: None };
+        let limit = Node::Limit { input: Box::new(sort), limit: Some(int(2_000)), offset: None, ties: [].into() };
         check("sort of the first", limit, WIDTH, true, random);
     });
 }

@@ -42,7 +42,7 @@ fn add(left: Expr, right: Expr) -> Expr {
 }
 
 fn limit(input: Node, limit: Option<Expr>, offset: Option<Expr>) -> Node {
-    Node::Limit { input: Box::new(input), limit, offset }
+    Node::Limit { input: Box::new(input), limit, offset, ties: [].into() }
 }
 
 fn hash_join(kind: JoinKind, left: Node, right: Node, on: Option<Expr>) -> Node {
@@ -559,7 +559,7 @@ fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<D
             }
             rows
         }
-        Node::Limit { input, limit, offset } => {
+        Node::Limit { input, limit, offset, .. } => {
             let count = |expr: &Option<Expr>, none: usize| match expr {
                 Some(Expr::Const(Datum::Int(count))) => *count as usize,
                 _ => none,

@@ -29,6 +29,8 @@ pub struct Query {
     /// Over the body's columns.
     pub order: Vec<SortKey>,
     pub limit: Option<Expr>,
+    /// Rows that are equal in the order to the last one of the limit are given too.
+    pub with_ties: bool,
     pub offset: Option<Expr>,
     pub locks: Vec<Lock>,
     /// Its rows come with the keys of the rows of its tables behind them.
@@ -45,6 +47,7 @@ impl Query {
             columns,
             order: Vec::new(),
             limit: None,
+            with_ties: false,
             offset: None,
             locks: Vec::new(),
             is_marked: false,

@@ -151,8 +151,9 @@ pub enum Node {
     /// In order. With `top` (a LIMIT above, its OFFSET added) only the first `top` rows are kept. The
     /// input comes in the order of the first `presorted` keys, which are columns.
     Sort { input: Box<Node>, keys: Arc<[SortKey]>, top: Option<Expr>, presorted: usize },
-    /// `OFFSET`, `LIMIT`.
-    Limit { input: Box<Node>, limit: Option<Expr>, offset: Option<Expr> },
+    /// `OFFSET`, `LIMIT`. Behind the limit come the rows that are equal to the last one in the columns
+    /// `ties`, if there are any.
+    Limit { input: Box<Node>, limit: Option<Expr>, offset: Option<Expr>, ties: Arc<[usize]> },
     /// `UNION ALL`: one after the other.
     Append { inputs: Vec<Node> },
     /// `INTERSECT [ALL]`, `EXCEPT [ALL]`. (`UNION` is a `Distinct` over an `Append`.)

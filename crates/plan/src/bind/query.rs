@@ -165,15 +165,28 @@ impl Binder<'_> {
         };
         let fetched = match &query.fetch {
             None => None,
-            Some(ast::Fetch { with_ties: false, percent: false, quantity }) => Some(quantity.as_ref()),
             Some(ast::Fetch { with_ties: true, .. }) if limit.is_some() || bound.order.is_empty() => {
                 let message = "WITH TIES cannot be specified without ORDER BY clause";
                 return Err(Error::new(SqlState::SYNTAX_ERROR, message));
             }
-            Some(_) => return Err(Error::unsupported("FETCH FIRST WITH TIES")),
+            Some(ast::Fetch { with_ties: true, .. })
+                if query.locks.iter().any(|lock| matches!(lock.nonblock, Some(ast::NonBlock::SkipLocked))) =>
+            {
+                let message = "SKIP LOCKED and WITH TIES options cannot be used together";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
+            Some(ast::Fetch { with_ties, quantity, .. }) => {
+                bound.with_ties = *with_ties;
+                Some(quantity.as_ref())
+            }
         };
         if let Some(limit) = limit.or(fetched.flatten()) {
-            bound.limit = Some(self.count_of_rows(limit, "LIMIT")?);
+            let limit = self.count_of_rows(limit, "LIMIT")?;
+            if bound.with_ties && matches!(limit, Expr::Const(Datum::Null)) {
+                let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+                return Err(Error::new(SqlState::BAD_LIMIT, message));
+            }
+            bound.limit = Some(limit);
         } else if fetched.is_some() {
             bound.limit = Some(Expr::Const(Datum::Int(1)));
         }

@@ -83,7 +83,7 @@ pub(super) fn constant_limit(query: &Query) -> Option<f64> {
         Some(Expr::Const(Datum::Int(value))) => Some(*value as f64),
         Some(_) => None,
     };
-    query.limit.as_ref()?;
+    query.limit.as_ref().filter(|_| !query.with_ties)?;
     // A parameter is most often small.
     Some(value(&query.limit).unwrap_or(100.0) + value(&query.offset).unwrap_or(100.0))
 }
@@ -142,6 +142,7 @@ impl Planner<'_> {
         let sorts = presorted < query.order.len();
         let (mut node, late) = match &query.body {
             Body::Select(select) => match &select.distinct {
+                _ if query.with_ties => (node, None),
                 Distinct::No if sorts => put_off(node, query, &[]),
                 Distinct::On(places) if !query.order.is_empty() => put_off(node, query, places),
                 _ => (node, None),
@@ -158,7 +159,7 @@ impl Planner<'_> {
             // A row that another transaction has locked may be skipped, and DISTINCT ON leaves rows
             // out: then more are needed than LIMIT says.
             let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
-            let top = if query.locks.is_empty() && !leaves_out { top } else { None };
+            let top = if query.locks.is_empty() && !leaves_out && !query.with_ties { top } else { None };
             node = Node::Sort { input: Box::new(node), keys: query.order.clone().into(), top, presorted };
         }
         if let Body::Select(select) = &query.body
@@ -173,7 +174,12 @@ impl Planner<'_> {
             node = self.locks(query, select, node);
         }
         if limit.is_some() || offset.is_some() {
-            node = Node::Limit { input: Box::new(node), limit, offset };
+            let ties = query.order.iter().filter(|_| query.with_ties).filter_map(|key| match key.expr {
+                Expr::Column(column) => Some(column),
+                _ => None,
+            });
+            let ties = ties.collect();
+            node = Node::Limit { input: Box::new(node), limit, offset, ties };
         }
         Ok(node)
     }
@@ -181,7 +187,7 @@ impl Planner<'_> {
     /// How many rows a query wants, if it takes each that FROM gives.
     fn rows_wanted(&mut self, query: &Query, select: &Select) -> Result<Option<Expr>> {
         let takes_each = matches!(select.distinct, Distinct::No) && select.group.is_none() && select.extras.is_empty();
-        if !takes_each || !query.locks.is_empty() || query.order.is_empty() {
+        if !takes_each || !query.locks.is_empty() || query.order.is_empty() || query.with_ties {
             return Ok(None);
         }
         let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
@@ -389,7 +395,12 @@ impl Planner<'_> {
             Some(instead) => self.first_rows(&wanted, &order, (scanned, instead), &top),
             None => scanned,
         };
-        let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
+        let one = Node::Limit {
+            input: Box::new(scanned.node),
+            limit: Some(Expr::Const(Datum::Int(1))),
+            offset: None,
+            ties: [].into(),
+        };
         let group = Group { keys: Vec::new(), calls: vec![call.clone()], always: Vec::new(), having: None };
         Some(grouped(&group, (one, Places::of_rows(&scanned.layout)), &[]))
     }

@@ -580,9 +580,9 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     {
         return query;
     }
-    let Query { body, columns, order, limit, offset, locks, is_marked, view } = query;
+    let Query { body, columns, order, limit, with_ties, offset, locks, is_marked, view } = query;
     let Body::Select(mut inner) = body else {
-        return Query { body, columns, order, limit, offset, locks, is_marked, view };
+        return Query { body, columns, order, limit, with_ties, offset, locks, is_marked, view };
     };
     let width = inner.output.len();
     let mut extras = std::mem::take(&mut inner.extras);
