@@ -329,3 +329,31 @@ fn a_chain_of_with_queries_that_depend_on_an_outer_query_is_bounded() {
     // What depends on nothing is planned once, however often it is read.
     assert_eq!(ints(&mut session, &format!("SELECT {}", chain(60, ""))), [2]);
 }
+
+/// Bug: EXPLAIN had no parameters of its own. Consequence: drivers that send the values of a query
+/// apart from its text could run the query, and not ask for its plan. Fix: the parameters of EXPLAIN
+/// are those of the statement that it is asked about, and the plan is the one for their values.
+#[test]
+fn explain_takes_the_parameters_of_what_it_explains() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&open(dir.path()), "u");
+    session.run("CREATE TABLE t (id int PRIMARY KEY, s text); INSERT INTO t VALUES (1, 'a'), (2, 'b')").unwrap();
+    let lines = |session: &mut Session, text: &str, params: &[Datum]| {
+        let prepared = session.prepare(text, &[]).unwrap();
+        let given = prepared.params().len();
+        let rows = session.execute(&prepared, params.to_vec()).unwrap().rows;
+        (given, rows.iter().map(|row| format!("{:?}", row[0])).collect::<Vec<_>>().join("\n"))
+    };
+    let (given, plan) =
+        lines(&mut session, "EXPLAIN SELECT * FROM t WHERE id = $1 AND s < $2", &[Datum::Int(1), Datum::text("x")]);
+    assert!(given == 2 && plan.contains("Index Scan using t_pkey"), "{given} {plan}");
+    let (_, plan) = lines(&mut session, "EXPLAIN ANALYZE SELECT * FROM t WHERE id = $1", &[Datum::Int(2)]);
+    assert!(plan.contains("rows=1 loops=1"), "{plan}");
+    // The values of one run are no other one's.
+    let (given, plan) = lines(&mut session, "EXPLAIN ANALYZE DELETE FROM t WHERE id = $1", &[Datum::Int(9)]);
+    assert!(given == 1 && plan.contains("rows=0 loops=1"), "{plan}");
+    assert_eq!(ints(&mut session, "SELECT id FROM t ORDER BY id"), [1, 2]);
+    // Without values it is the plan for any; to run it, they are needed.
+    assert!(session.run("EXPLAIN SELECT * FROM t WHERE id = $1").is_ok());
+    assert_eq!(session.run("EXPLAIN ANALYZE SELECT * FROM t WHERE id = $1").unwrap_err().state().0, "42P02");
+}

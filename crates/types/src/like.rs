@@ -42,7 +42,7 @@ enum Form {
     /// `%text`
     End,
     /// `%text%`
-    Within(memchr::memmem::Finder<'static>),
+    Within(Box<memchr::memmem::Finder<'static>>),
     Other,
 }
 
@@ -58,7 +58,7 @@ impl Pattern {
         let form = match bytes {
             text if is_plain(text) => Form::Whole,
             [b'%', text @ .., b'%'] if is_plain(text) && text.len() <= IN_ONE_GO => {
-                Form::Within(memchr::memmem::Finder::new(text).into_owned())
+                Form::Within(Box::new(memchr::memmem::Finder::new(text).into_owned()))
             }
             [text @ .., b'%'] if is_plain(text) => Form::Start,
             [b'%', text @ ..] if is_plain(text) => Form::End,

@@ -350,14 +350,14 @@ impl Session {
 
     pub(super) fn utility(
         &mut self,
-        text: &str,
+        prepared: &Prepared,
         statement: &Statement,
         params: &[Datum],
     ) -> Result<(Rows, CompactString)> {
         match statement {
-            Statement::Explain(explain) => self.explain(text, explain, params),
+            Statement::Explain(explain) => self.explain(prepared, explain, params),
             Statement::Prepare(prepare) => {
-                self.prepare_named(text, prepare)?;
+                self.prepare_named(&prepared.text, prepare)?;
                 Ok((Rows::default(), "PREPARE".into()))
             }
             Statement::Relational(statement) => {
@@ -488,7 +488,12 @@ impl Session {
         Ok(execution.affected().unwrap_or(0))
     }
 
-    fn explain(&mut self, text: &str, explain: &tree::Explain, params: &[Datum]) -> Result<(Rows, CompactString)> {
+    fn explain(
+        &mut self,
+        explaining: &Prepared,
+        explain: &tree::Explain,
+        params: &[Datum],
+    ) -> Result<(Rows, CompactString)> {
         if let Statement::Relational(inner) = &explain.statement
             && ddl::is_ddl(inner)
             && !matches!(&**inner, ast::Statement::CreateTable(create) if create.query.is_some())
@@ -497,7 +502,8 @@ impl Session {
         }
         let Explained { show, analyze, summary, is_json } =
             Explained::of(explain.analyze, explain.verbose, &explain.options)?;
-        let (mut executed, mut types, mut given) = (None, Vec::new(), None);
+        let mut types: Vec<Option<Type>> = explaining.params().iter().copied().map(Some).collect();
+        let (mut executed, mut given) = (None, None);
         if let Statement::Execute(execute) = &explain.statement {
             let prepared = self.named_statement(&execute.name)?;
             given = Some(self.execute_params(execute, &prepared)?);
@@ -510,11 +516,14 @@ impl Session {
         }
         let (text, statement) = match &executed {
             Some((statement, prepared)) => (prepared.text(), statement),
-            None => (text, &explain.statement),
+            None => (explaining.text(), &explain.statement),
         };
         let Statement::Relational(statement) = statement else {
             return Err(Error::unsupported("EXPLAIN of a statement that reads and changes no rows"));
         };
+        if given.is_none() {
+            self.plans.for_params = params.to_vec();
+        }
         let began = std::time::Instant::now();
         let planned = self.plan_inner(text, statement, &types);
         self.plans.for_params = Vec::new();

@@ -204,6 +204,12 @@ impl Recipe {
 }
 
 impl Prepared {
+    /// Whether it is an EXPLAIN that does not run what it is asked about.
+    pub(super) fn only_explains(&self) -> bool {
+        matches!(&self.command, Command::Utility(statement)
+            if matches!(&**statement, Statement::Explain(_)) && !control::may_lock(statement))
+    }
+
     /// The statement.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -779,10 +785,24 @@ impl Session {
                 recipe.writes = control::writes(&statement);
                 recipe.locks = control::may_lock(&statement);
                 recipe.columns = self.utility_columns(&statement)?;
+                recipe.params = self.params_of_explained(text, &statement, types)?;
                 recipe.command = Command::Utility(Box::new(statement));
                 recipe
             }
         })
+    }
+
+    /// The types of the parameters that a statement has which EXPLAIN is asked about.
+    fn params_of_explained(&self, text: &str, statement: &Statement, types: &[Option<Type>]) -> Result<Vec<Type>> {
+        match statement {
+            Statement::Explain(explain) if text.contains('$') => match &explain.statement {
+                Statement::Relational(inner) if !crate::ddl::is_ddl(inner) => {
+                    self.plan_inner(text, inner, types).map(|planned| planned.params)
+                }
+                _ => Ok(Vec::new()),
+            },
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Plans a statement that reads or changes rows. It stands in a text, which may be its own or

@@ -218,6 +218,10 @@ impl Session {
     pub fn start_at(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>, came_us: i64) -> Result<Running> {
         self.begins_at(prepared, came_us)?;
         if params.is_empty() && !prepared.params.is_empty() {
+            // Without values, the plan for any values is told.
+            if prepared.only_explains() {
+                return Ok(self.at_start(prepared, params));
+            }
             return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
         }
         if params.len() != prepared.params.len() {
@@ -752,7 +756,7 @@ impl Session {
                 Ok(())
             }
             Command::Utility(statement) => {
-                let (rows, tag) = self.utility(&prepared.text, statement, &running.params)?;
+                let (rows, tag) = self.utility(&prepared, statement, &running.params)?;
                 running.kept = rows;
                 running.rows = 0;
                 running.stage = Stage::Committing { what: Ends::Statement, tag };
