@@ -1,6 +1,6 @@
 //! SELECT: the list, GROUP BY, HAVING, WINDOW.
 
-use colibri_types::Result;
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
 
 use crate::keyword::Keyword as K;
@@ -163,7 +163,17 @@ impl Parser<'_> {
             Kind::Key(K::Grouping) if behind == Kind::Key(K::Sets) => {
                 self.next();
                 self.next();
-                Ok(Expr::GroupingSets(self.in_parens(Self::grouping_set)?))
+                let token = self.peek();
+                let parts = self.in_parens(|parser| parser.nested(Self::group_item))?;
+                let mut sets = Vec::new();
+                for part in parts {
+                    sets.extend(sets_of(part));
+                    if sets.len() > SETS_MAX {
+                        let message = format!("too many grouping sets present (maximum {SETS_MAX})");
+                        return Err(self.error_at(token, Error::new(SqlState::TOO_COMPLEX, message)));
+                    }
+                }
+                Ok(Expr::GroupingSets(sets))
             }
             _ => self.expr(),
         }
@@ -175,17 +185,40 @@ impl Parser<'_> {
             Kind::Key(K::Grouping) if self.kind_behind(1) == Kind::Key(K::Sets) => Err(self.wrong()),
             // Here these are names of functions.
             Kind::Key(K::Cube | K::Rollup) => Ok(vec![self.expr()?]),
-            _ => self.grouping_set(),
+            _ => Ok(plain_set(self.nested(Self::group_item)?)),
         }
     }
+}
 
-    /// An element of GROUPING SETS.
-    fn grouping_set(&mut self) -> Result<Vec<Expr>> {
-        Ok(match self.nested(Self::group_item)? {
-            Expr::Tuple(exprs) => exprs,
-            Expr::Nested(inner) => vec![*inner],
-            other => vec![other],
-        })
+/// The most sets of GROUPING SETS, as in PostgreSQL.
+const SETS_MAX: usize = 4096;
+/// The most elements of a CUBE whose sets are written out.
+const CUBE_MAX: usize = 12;
+
+/// The sets that an element of GROUPING SETS stands for: those of ROLLUP and CUBE are written out.
+fn sets_of(part: Expr) -> Vec<Vec<Expr>> {
+    let of = |parts: &[&Vec<Expr>]| parts.iter().copied().flatten().cloned().collect::<Vec<Expr>>();
+    match part {
+        Expr::GroupingSets(sets) => sets,
+        Expr::Rollup(parts) => {
+            let parts: Vec<&Vec<Expr>> = parts.iter().collect();
+            (0..=parts.len()).rev().map(|end| of(&parts[..end])).collect()
+        }
+        Expr::Cube(parts) if parts.len() <= CUBE_MAX => {
+            let has = |set: usize, at: usize| set >> (parts.len() - 1 - at) & 1 == 1;
+            let in_set = |set| parts.iter().enumerate().filter(move |(at, _)| has(set, *at)).map(|(_, part)| part);
+            (0..1 << parts.len()).rev().map(|set| of(&in_set(set).collect::<Vec<_>>())).collect()
+        }
+        part => vec![plain_set(part)],
+    }
+}
+
+/// A set that is written as one.
+fn plain_set(expr: Expr) -> Vec<Expr> {
+    match expr {
+        Expr::Tuple(exprs) => exprs,
+        Expr::Nested(inner) => vec![*inner],
+        other => vec![other],
     }
 }
 

@@ -87,19 +87,11 @@ impl Binder<'_> {
                 let of_set = |set| joined((0..of.len()).filter(|&at| has(set, at)).flat_map(|at| &of[at]));
                 Ok((0..1 << of.len()).rev().map(of_set).collect())
             }
-            ast::Expr::GroupingSets(of) => {
-                let mut sets = Vec::new();
-                for part in of {
-                    match &part[..] {
-                        [inner @ (ast::Expr::Rollup(_) | ast::Expr::Cube(_) | ast::Expr::GroupingSets(_))] => {
-                            sets.extend(self.sets_of(inner, items, keys)?);
-                        }
-                        part => sets.push(self.set_of(part, items, keys)?),
-                    }
-                    self.check_count(sets.len(), expr.span())?;
-                }
-                Ok(sets)
-            }
+            // Sets inside of sets have been written out. What is left is a CUBE of too many elements.
+            ast::Expr::GroupingSets(of) => match of.iter().flatten().find(|part| matches!(part, ast::Expr::Cube(_))) {
+                Some(cube) => self.sets_of(cube, items, keys),
+                None => parts(self, of),
+            },
             expr => Ok(vec![self.set_of(std::slice::from_ref(expr), items, keys)?]),
         }
     }
