@@ -756,7 +756,7 @@ impl Session {
                 Ok(())
             }
             Command::Utility(statement) => {
-                let (rows, tag) = self.utility(&prepared, statement, &running.params)?;
+                let (rows, tag) = self.utility(prepared, statement, &running.params)?;
                 running.kept = rows;
                 running.rows = 0;
                 running.stage = Stage::Committing { what: Ends::Statement, tag };
