@@ -212,8 +212,8 @@ struct Scope {
     calls: Option<Vec<crate::plan::AggregateCall>>,
     /// Direct arguments of aggregates with WITHIN GROUP, and where they stand.
     direct_args: Vec<(Expr, Span)>,
-    /// The arguments of each GROUPING, and where it stands.
-    groupings: Vec<(Vec<Expr>, Span)>,
+    /// There is a GROUPING in it.
+    has_groupings: bool,
     /// What was found of functions that give rows, and of window functions; `None` where there may
     /// be none.
     extras: Option<Vec<logical::Extra>>,

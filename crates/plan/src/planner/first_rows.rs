@@ -14,12 +14,12 @@ use colibri_txn::Direction;
 
 /// How many times as far as on average a scan in order is taken to go that can be given up.
 pub(super) const LATE: f64 = 1.5;
-/// The run does not change over before the first way has looked at so many rows.
+/// The first way looks at this many rows at least before the run changes over.
 const TRIED_MIN: f64 = 64.0;
 /// The same in tests, whose tables are small.
 const TRIED_ALWAYS: u64 = 3;
-/// The first way can be given up if at most so many rows are wanted: they are kept in memory until
-/// it is known that they need not be given up.
+/// The most rows that a query may want if its first way can be given up: all of them are kept in
+/// memory until that is certain.
 const KEPT_BACK_MAX: f64 = 10_000.0;
 
 /// The second way.
@@ -27,7 +27,7 @@ const KEPT_BACK_MAX: f64 = 10_000.0;
 pub(super) struct Instead {
     path: Path,
     direction: Direction,
-    /// The run changes over when the first way has looked at so many rows.
+    /// How many rows the first way looks at before the run changes over.
     after: u64,
 }
 

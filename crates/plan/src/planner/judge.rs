@@ -8,8 +8,8 @@ use crate::expr::Expr;
 
 /// What part of the rows a condition leaves that no key helps with.
 const FILTER_SELECTIVITY: f64 = 0.3;
-/// Rows of which none was met among those looked at are no more than so many times as many as they
-/// are taken to be: it would be one chance in twenty to miss more.
+/// A sample that meets no matching row gives a guess. The true number is at most this many times the
+/// guess, with one chance in twenty to be wrong.
 const UNMET_AT_MOST: f64 = 6.0;
 
 /// What conditions leave of the rows that a way finds.

@@ -22,7 +22,7 @@ use crate::expr::Expr;
 use crate::logical::{From, Source};
 use crate::plan::{Node, SortKey};
 
-/// A part is sorted first only if so many times as many rows as are wanted would be joined.
+/// A part is sorted first only if it has more than this many times the rows that are wanted of it.
 const PAYS_ABOVE: f64 = 4.0;
 
 /// A plan and what it costs.

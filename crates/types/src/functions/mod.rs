@@ -82,6 +82,10 @@ pub const fn f(name: &'static str, args: &'static [Type], result: Type, eval: Ev
     Function { name, args, variadic: false, result, strict: true, volatility: Volatility::Immutable, eval }
 }
 
+/// What `GROUPING (…)` is until the keys of the groups are known. It is never called.
+pub static GROUPING: Function =
+    f("grouping", &[], Type::Int4, |_, _| Err(Error::internal("GROUPING has no value outside of groups")));
+
 impl Function {
     /// Which is stable.
     #[must_use]

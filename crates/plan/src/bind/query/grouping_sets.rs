@@ -11,6 +11,7 @@
 //! aggregates look at. Each of its rows comes once for each set, and these are grouped by the keys
 //! and by the set's number.
 
+use colibri_types::functions::GROUPING;
 use colibri_types::{Datum, Error, Result, SqlState, Type};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -29,8 +30,6 @@ const SETS_MAX: usize = 4096;
 const CUBE_MAX: usize = 12;
 /// The most arguments of GROUPING: a bit for each.
 const GROUPING_ARGS_MAX: usize = 31;
-/// Until the keys are known, a GROUPING stands among the aggregates: by its place, from here on.
-const GROUPINGS: usize = usize::MAX / 2;
 
 /// What GROUP BY says.
 pub(super) struct GroupBy {
@@ -126,48 +125,8 @@ impl Binder<'_> {
         for arg in args {
             exprs.push(self.expr(arg)?.expr);
         }
-        let groupings = &mut self.scope().groupings;
-        groupings.push((exprs, span));
-        Ok(Bound::new(Expr::Aggregate(GROUPINGS + groupings.len() - 1), Type::Int4))
-    }
-
-    /// Puts what GROUPING gives in its place, now that the keys are known.
-    pub(super) fn resolve_groupings(
-        &mut self,
-        keys: &[Expr],
-        sets: Option<&[Vec<usize>]>,
-        expr: &mut Expr,
-    ) -> Result<()> {
-        let Expr::Aggregate(number) = expr else {
-            let mut result = Ok(());
-            rewrite::for_each_child_mut(expr, &mut |child| {
-                if result.is_ok() {
-                    result = self.resolve_groupings(keys, sets, child);
-                }
-            });
-            return result;
-        };
-        let Some(at) = number.checked_sub(GROUPINGS) else { return Ok(()) };
-        let (args, span) = self.scope().groupings[at].clone();
-        let place = |arg: &Expr| keys.iter().position(|key| rewrite::same(key, arg));
-        let Some(places) = args.iter().map(place).collect::<Option<Vec<usize>>>() else {
-            let message = "arguments to GROUPING must be grouping expressions of the associated query level";
-            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
-        };
-        let mask = |set: &[usize]| {
-            let left_out = places.iter().map(|place| i64::from(!set.contains(place)));
-            Expr::Const(Datum::Int(left_out.fold(0, |mask, bit| mask << 1 | bit)))
-        };
-        *expr = match sets {
-            None => Expr::Const(Datum::Int(0)),
-            Some(sets) => {
-                let is_set =
-                    |number: usize| Expr::equals(Expr::Column(keys.len()), Expr::Const(Datum::Int(number as i64)));
-                let arms = sets.iter().enumerate().map(|(number, set)| (is_set(number), mask(set))).collect();
-                Expr::Case { arms, otherwise: Box::new(Expr::Const(Datum::Null)) }
-            }
-        };
-        Ok(())
+        self.scope().has_groupings = true;
+        Ok(Bound::new(Expr::Call { function: &GROUPING, args: exprs }, Type::Int4))
     }
 
     /// Rows of FROM and WHERE for each set of keys, and the groups of these. `calls` are over the wide
@@ -253,6 +212,40 @@ impl Binder<'_> {
             |table: &crate::bind::ScopeTable| table.columns.get(place.checked_sub(table.base)?).map(|one| one.ty);
         self.scope().tables.iter().find_map(of_table).unwrap_or_else(|| Type::Unknown.into())
     }
+}
+
+/// Puts what each GROUPING gives in its place, in an expression over the group's row of so many keys.
+pub(super) fn resolve_groupings(keys: usize, sets: Option<&[Vec<usize>]>, expr: &mut Expr) -> Result<()> {
+    let args = match expr {
+        Expr::Call { function, args } if std::ptr::eq(*function, &GROUPING) => args,
+        _ => {
+            let mut result = Ok(());
+            rewrite::for_each_child_mut(expr, &mut |child| {
+                if result.is_ok() {
+                    result = resolve_groupings(keys, sets, child);
+                }
+            });
+            return result;
+        }
+    };
+    let place = |arg: &Expr| if let Expr::Column(key) = arg { Some(*key) } else { None };
+    let Some(places) = args.iter().map(place).collect::<Option<Vec<usize>>>() else {
+        let message = "arguments to GROUPING must be grouping expressions of the associated query level";
+        return Err(Error::new(SqlState::GROUPING_ERROR, message));
+    };
+    let mask = |set: &[usize]| {
+        let left_out = places.iter().map(|place| i64::from(!set.contains(place)));
+        Expr::Const(Datum::Int(left_out.fold(0, |mask, bit| mask << 1 | bit)))
+    };
+    *expr = match sets {
+        None => Expr::Const(Datum::Int(0)),
+        Some(sets) => {
+            let is_set = |number: usize| Expr::equals(Expr::Column(keys), Expr::Const(Datum::Int(number as i64)));
+            let arms = sets.iter().enumerate().map(|(number, set)| (is_set(number), mask(set))).collect();
+            Expr::Case { arms, otherwise: Box::new(Expr::Const(Datum::Null)) }
+        }
+    };
+    Ok(())
 }
 
 /// Keys in order, each once.

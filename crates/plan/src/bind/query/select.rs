@@ -10,7 +10,7 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
 use super::super::collation::Collation;
-use super::grouping_sets::GroupBy;
+use super::grouping_sets::{GroupBy, resolve_groupings};
 use super::names::{UNNAMED, name_of};
 use super::{OUTPUT_MAX, at_ordinal, ordinal, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
@@ -155,7 +155,7 @@ impl Binder<'_> {
             let message = "aggregate functions are not allowed in a recursive query's recursive term";
             return Err(Error::new(SqlState::BAD_RECURSION, message));
         }
-        let has_groupings = !self.scope().groupings.is_empty();
+        let has_groupings = self.scope().has_groupings;
         let grouped = !calls.is_empty() || having.is_some() || keys.is_some() || has_groupings;
         let mut grouped_rows = Vec::new();
         let mut having = having;
@@ -183,7 +183,7 @@ impl Binder<'_> {
             if has_groupings {
                 let of_extras = extras.iter_mut().flat_map(Extra::exprs_mut);
                 for expr in output.iter_mut().chain(&mut having).chain(of_extras) {
-                    self.resolve_groupings(&keys, sets.as_deref(), expr)?;
+                    resolve_groupings(keys.len(), sets.as_deref(), expr)?;
                 }
             }
             Some(Group { keys, calls, always: Vec::new(), having })
