@@ -168,10 +168,10 @@ impl Operator for RestRun {
         let step = match outer.left {
             0 => Ok(Step::Done),
             left => {
-                let rows_max = out.rows_max();
-                out.want(rows_max.min(usize::try_from(left).unwrap_or(usize::MAX)));
+                let wanted = out.wanted();
+                out.want(wanted.min(usize::try_from(left).unwrap_or(usize::MAX)));
                 let step = outer.run.step(ex, out);
-                out.want(rows_max);
+                out.want(wanted);
                 step
             }
         };

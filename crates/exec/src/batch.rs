@@ -2,8 +2,9 @@
 //!
 //! Invariants: `cells` holds at least `rows * width` values; those behind are left over from
 //! earlier rows, to be overwritten, so that a batch used again and again allocates nothing. Nobody
-//! puts more than `rows_max` rows into a batch. An operator that gave more would lock rows that were
-//! not asked for, or make the transaction depend on them.
+//! puts more rows into a batch than its reader wants. An operator that gave more would lock rows that
+//! were not asked for, or make the transaction depend on them. Batches of wide rows end earlier, so
+//! that the values are still in the processor's cache when they are read.
 
 use colibri_types::Datum;
 
@@ -11,6 +12,10 @@ use super::operator_cache::{KEPT_CELLS_MAX, KEPT_TEXT_BYTES_MAX};
 
 /// The most rows that operators put into a batch.
 pub(crate) const BATCH_ROWS_MAX: usize = 1024;
+/// The most values in a batch, 128 KiB, unless its rows are very wide.
+const BATCH_CELLS_MAX: usize = 4096;
+/// So many rows are in a batch however wide they are.
+const BATCH_ROWS_LEAST: usize = 32;
 /// How many rows an operator that reads ahead begins with; it doubles from batch to batch.
 pub(crate) const BATCH_ROWS_FIRST: usize = 16;
 
@@ -20,7 +25,10 @@ pub struct Batch {
     cells: Vec<Datum>,
     width: usize,
     rows: usize,
+    /// What the reader wants, and what there is to be of it in rows of this width.
+    wanted: usize,
     rows_max: usize,
+    /// All rows are in the place of the first one, for nobody looks at them.
     counts_only: bool,
     /// Cells behind these are as they were when the batch was emptied.
     touched: usize,
@@ -35,7 +43,8 @@ impl Default for Batch {
 impl Batch {
     /// Without rows.
     pub fn new() -> Self {
-        Self { cells: Vec::new(), width: 0, rows: 0, rows_max: BATCH_ROWS_MAX, counts_only: false, touched: 0 }
+        let (wanted, rows_max) = (BATCH_ROWS_MAX, BATCH_ROWS_MAX);
+        Self { cells: Vec::new(), width: 0, rows: 0, wanted, rows_max, counts_only: false, touched: 0 }
     }
 
     /// Takes all rows out; the next ones will have `width` columns.
@@ -43,6 +52,16 @@ impl Batch {
     pub fn reset(&mut self, width: usize) {
         self.width = width;
         self.rows = 0;
+        self.limit();
+    }
+
+    #[inline]
+    fn limit(&mut self) {
+        self.rows_max = if self.wanted * self.width <= BATCH_CELLS_MAX {
+            self.wanted
+        } else {
+            self.wanted.min((BATCH_CELLS_MAX / self.width).max(BATCH_ROWS_LEAST))
+        };
     }
 
     /// Columns of a row.
@@ -63,20 +82,27 @@ impl Batch {
         self.rows == 0
     }
 
-    /// The most rows that the reader of this batch wants.
+    /// The most rows that are to be put into this batch.
     #[inline]
     pub fn rows_max(&self) -> usize {
         self.rows_max
     }
 
+    /// The most rows that the reader of this batch wants, whatever their width.
+    #[inline]
+    pub(super) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
     /// Says how many rows are wanted: at least one, at most `BATCH_ROWS_MAX`.
     #[inline]
     pub fn want(&mut self, rows: usize) {
-        self.rows_max = rows.clamp(1, BATCH_ROWS_MAX);
+        self.wanted = rows.clamp(1, BATCH_ROWS_MAX);
+        self.limit();
     }
 
     /// Says whether the reader of this batch only counts its rows. Then a scan reads no column but
-    /// those of its conditions.
+    /// those of its conditions, and all rows share the place of the first one.
     #[inline]
     pub(super) fn want_count_only(&mut self, counts_only: bool) {
         self.counts_only = counts_only;
@@ -88,7 +114,7 @@ impl Batch {
         self.counts_only
     }
 
-    /// Whether it has as many rows as are wanted.
+    /// Whether no more rows are to be put into it.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.rows >= self.rows_max
@@ -116,14 +142,14 @@ impl Batch {
     /// A row.
     #[inline]
     pub fn row(&self, index: usize) -> &[Datum] {
-        debug_assert!(index < self.rows);
+        debug_assert!(index < self.rows && (index == 0 || !self.counts_only));
         &self.cells[index * self.width..(index + 1) * self.width]
     }
 
     /// A row, to be changed or moved out of.
     #[inline]
     pub fn row_mut(&mut self, index: usize) -> &mut [Datum] {
-        debug_assert!(index < self.rows);
+        debug_assert!(index < self.rows && (index == 0 || !self.counts_only));
         &mut self.cells[index * self.width..(index + 1) * self.width]
     }
 
@@ -137,7 +163,7 @@ impl Batch {
     /// back.
     #[inline]
     pub fn push(&mut self) -> &mut [Datum] {
-        let start = self.rows * self.width;
+        let start = if self.counts_only { 0 } else { self.rows * self.width };
         let end = start + self.width;
         if end > self.cells.len() {
             self.grow(end);

@@ -161,7 +161,7 @@ impl Run {
         out.reset(0);
         let step = self.operator.step(ex, out)?;
         debug_assert_eq!(step == Step::Rows, !out.is_empty());
-        debug_assert!(out.rows() <= out.rows_max());
+        debug_assert!(out.rows() <= out.wanted());
         Ok(step)
     }
 

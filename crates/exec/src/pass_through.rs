@@ -215,6 +215,10 @@ impl Operator for ProjectRun {
         }
         out.reset(self.exprs.len());
         let mut scope = ex.scope();
+        if self.rows.counts_only() {
+            (self.at..self.rows.rows()).for_each(|_| _ = out.push());
+            self.at = self.rows.rows();
+        }
         while self.at < self.rows.rows() && !out.is_full() {
             let row = self.rows.row_mut(self.at);
             let values = out.push();
@@ -364,7 +368,7 @@ impl Operator for LimitRun {
             }
             self.left = Some((skip, left));
         }
-        let wanted = out.rows_max();
+        let wanted = out.wanted();
         while skip > 0 {
             out.want(skip.min(BATCH_ROWS_MAX as u64) as usize);
             out.want_count_only(self.may_count);

@@ -12,6 +12,7 @@ use std::fmt::Write;
 
 use crate::error::{Error, Result, SqlState};
 use crate::interval::DAY_US;
+use crate::text_io::push_ascii;
 
 mod arithmetic;
 mod fields;
@@ -221,7 +222,7 @@ fn write_day(days: i64, out: &mut String) -> bool {
     if year < 10_000 {
         let (century, rest, month, day) = (digits(year / 100), digits(year % 100), digits(month), digits(day));
         let text = [century[0], century[1], rest[0], rest[1], b'-', month[0], month[1], b'-', day[0], day[1]];
-        out.extend(text.iter().map(|&byte| char::from(byte)));
+        push_ascii(&text, out);
     } else {
         // Writing to a string cannot fail.
         let _ = write!(out, "{year:04}-{month:02}-{day:02}");
@@ -231,23 +232,29 @@ fn write_day(days: i64, out: &mut String) -> bool {
 
 /// Appends `HH:MM:SS` and the fraction without zeros at its end. The hours may be more than 24.
 pub fn write_clock(us: i64, out: &mut String) {
-    let (seconds, fraction) = (us / 1_000_000, us % 1_000_000);
+    let (seconds, mut fraction) = (us / 1_000_000, us % 1_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let digits = |value: i64| [char::from(b'0' + (value / 10 % 10) as u8), char::from(b'0' + (value % 10) as u8)];
-    if hours < 100 {
-        out.extend(digits(hours));
-    } else {
+    let digits = |value: i64| [b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8];
+    if hours >= 100 {
         // Writing to a string cannot fail.
-        let _ = write!(out, "{hours}");
+        let _ = write!(out, "{}", hours / 100);
     }
-    out.push(':');
-    out.extend(digits(minutes));
-    out.push(':');
-    out.extend(digits(seconds));
+    let (hours, minutes, seconds) = (digits(hours), digits(minutes), digits(seconds));
+    let mut text = *b"00:00:00.000000";
+    (text[0], text[1], text[3], text[4]) = (hours[0], hours[1], minutes[0], minutes[1]);
+    (text[6], text[7]) = (seconds[0], seconds[1]);
+    let mut end = "00:00:00".len();
     if fraction != 0 {
-        let _ = write!(out, ".{fraction:06}");
-        out.truncate(out.trim_end_matches('0').len());
+        end = text.len();
+        for place in text[9..].iter_mut().rev() {
+            *place = b'0' + (fraction % 10) as u8;
+            fraction /= 10;
+        }
+        while text[end - 1] == b'0' {
+            end -= 1;
+        }
     }
+    push_ascii(&text[..end], out);
 }
 
 /// Appends a date: `YYYY-MM-DD`.
@@ -308,10 +315,14 @@ pub fn write_timestamptz(instant: i64, zone: &Zone, out: &mut String) {
 
 /// Appends an offset as PostgreSQL shows it: `+00`, `-05:30`.
 pub fn write_offset(seconds: i32, out: &mut String) {
-    let (sign, rest) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs());
+    let (sign, rest) = (if seconds < 0 { b'-' } else { b'+' }, seconds.unsigned_abs());
     let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
-    // Writing to a string cannot fail.
-    let _ = write!(out, "{sign}{hours:02}");
+    if hours < 100 {
+        push_ascii(&[sign, b'0' + (hours / 10) as u8, b'0' + (hours % 10) as u8], out);
+    } else {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{}{hours}", char::from(sign));
+    }
     if minutes != 0 || seconds != 0 {
         let _ = write!(out, ":{minutes:02}");
     }

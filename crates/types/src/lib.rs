@@ -23,6 +23,7 @@ pub mod datetime;
 pub mod enums;
 pub mod env;
 pub mod error;
+mod float_text;
 pub mod functions;
 pub mod interval;
 mod json_text;

@@ -1,13 +1,12 @@
 //! Values as text: what PostgreSQL's input and output functions read and write.
 
-use std::fmt::Write;
-
 use compact_str::CompactString;
 
 use crate::cast::{self, CastContext};
 use crate::datetime;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::float_text::{write_float4, write_float8};
 use crate::interval::Interval;
 use crate::letters::trim;
 use crate::numeric::Numeric;
@@ -351,8 +350,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
                 out.push_str(label);
                 return;
             }
-            // Writing to a string cannot fail.
-            let _ = write!(out, "{value}");
+            out.push_str(itoa::Buffer::new().format(*value));
         }
         Datum::Float(value) if ty == Type::Float4 => write_float4(*value as f32, env.extra_float_digits, out),
         Datum::Float(value) => write_float8(*value, env.extra_float_digits, out),
@@ -376,181 +374,46 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
             let _ = crate::jsonb::write(crate::jsonb::JsonbRef::new(bytes), out);
         }
         Datum::Uuid(uuid) => {
-            for (index, byte) in uuid.iter().enumerate() {
-                if matches!(index, 4 | 6 | 8 | 10) {
-                    out.push('-');
-                }
-                write_hex(&[*byte], out);
+            let mut text = [b'-'; 36];
+            let mut at = 0;
+            for (index, &byte) in uuid.iter().enumerate() {
+                at += usize::from(matches!(index, 4 | 6 | 8 | 10));
+                text[at..at + 2].copy_from_slice(&hex(byte));
+                at += 2;
             }
+            push_ascii(&text, out);
         }
     }
+}
+
+/// Appends bytes that are ASCII.
+pub(crate) fn push_ascii(text: &[u8], out: &mut String) {
+    debug_assert!(text.is_ascii());
+    out.push_str(std::str::from_utf8(text).unwrap_or_default());
+}
+
+/// A byte's lower-case hexadecimal digits.
+fn hex(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
 /// Appends lower-case hexadecimal digits. Ends early if the statement was cancelled: see
 /// [`pulse::note`].
 pub fn write_hex(bytes: &[u8], out: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     const AT_ONCE: usize = 8 << 10;
+    const CHUNK: usize = 64;
     out.reserve(bytes.len() * 2);
     for piece in bytes.chunks(AT_ONCE) {
-        for byte in piece {
-            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        for chunk in piece.chunks(CHUNK) {
+            let mut text = [[0; 2]; CHUNK];
+            for (digits, &byte) in text.iter_mut().zip(chunk) {
+                *digits = hex(byte);
+            }
+            push_ascii(text[..chunk.len()].as_flattened(), out);
         }
         if piece.len() == AT_ONCE && pulse::note(AT_ONCE / 2) {
             return;
         }
-    }
-}
-
-/// Appends a double: its shortest digits, or `15 + extra_float_digits` significant ones if that
-/// setting is not above 0.
-pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut String) {
-    if write_special_float(value, out) {
-        return;
-    }
-    if extra_float_digits > 0 {
-        let above = f64::from_bits(value.abs().to_bits() + 1);
-        write_shortest(
-            &shortest(value, above - value.abs(), format!("{value:e}"), |text| text.parse() == Ok(value)),
-            15,
-            out,
-        );
-    } else {
-        write_general(value, (15 + extra_float_digits).max(1) as usize, out);
-    }
-}
-
-/// Appends a real.
-pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut String) {
-    if write_special_float(f64::from(value), out) {
-        return;
-    }
-    if extra_float_digits > 0 {
-        let above = f64::from(f32::from_bits(value.abs().to_bits() + 1));
-        let wide = f64::from(value);
-        write_shortest(
-            &shortest(wide, above - wide.abs(), format!("{value:e}"), |text| text.parse() == Ok(value)),
-            6,
-            out,
-        );
-    } else {
-        write_general(f64::from(value), (6 + extra_float_digits).max(1) as usize, out);
-    }
-}
-
-fn write_special_float(value: f64, out: &mut String) -> bool {
-    let name = match value {
-        _ if value.is_nan() => "NaN",
-        f64::INFINITY => "Infinity",
-        f64::NEG_INFINITY => "-Infinity",
-        _ => return false,
-    };
-    out.push_str(name);
-    true
-}
-
-/// The shortest digits as PostgreSQL finds them: rounded half to even, and never exactly halfway to
-/// a neighbour, which other algorithms allow. `unit` is the distance to the next float. `is_value`
-/// says whether digits are read as the value.
-fn shortest(value: f64, unit: f64, digits: String, is_value: impl Fn(&str) -> bool) -> String {
-    // Only numbers with few or no bits after the point have decimals of so few digits halfway to a
-    // neighbour.
-    if !(unit.is_finite() && unit >= 1.0 / 512.0 && value.abs() < 1e30) {
-        return digits;
-    }
-    let count = digits.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit).count();
-    for places in count - 1..17 {
-        let mut candidate = format!("{value:.places$e}");
-        // Bug: the nearest decimal with the digits asked for was taken without a look at what it is
-        // read as. Consequence: a power of two, whose lower neighbour is nearer than its upper one,
-        // was written as that neighbour. Fix: then it is not it.
-        if !is_value(&candidate) {
-            candidate.clone_from(&digits);
-        }
-        if !is_halfway(&candidate, value.abs(), unit) {
-            return candidate;
-        }
-    }
-    digits
-}
-
-/// Whether a decimal is exactly halfway between a float and a neighbour; all are below 10^30.
-fn is_halfway(decimal: &str, value: f64, unit: f64) -> bool {
-    let (mantissa, exponent) = decimal.split_once('e').unwrap_or((decimal, "0"));
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let places = digits.len() as i32 - 1;
-    let exponent = exponent.parse::<i32>().unwrap_or(0) - places;
-    let Ok(digits) = digits.parse::<u128>() else { return false };
-    // All in units of 2^-10, in which values, distances and halves of distances are whole here.
-    let (scaled, divisor) = match exponent {
-        0..=29 => (digits.checked_mul(10u128.pow(exponent as u32)).and_then(|wide| wide.checked_mul(1024)), 1),
-        -20..0 => (digits.checked_mul(1024), 10u128.pow(exponent.unsigned_abs())),
-        _ => return false,
-    };
-    let Some(scaled) = scaled.filter(|scaled| scaled % divisor == 0).map(|scaled| scaled / divisor) else {
-        return false;
-    };
-    let (value, half) = ((value * 1024.0) as u128, (unit * 512.0) as u128);
-    scaled.abs_diff(value) == half
-}
-
-/// Appends `%.{digits}g`.
-fn write_general(value: f64, digits: usize, out: &mut String) {
-    let scientific = format!("{value:.*e}", digits - 1);
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
-    write_shortest(&format!("{mantissa}e{exponent}"), digits as i32, out);
-}
-
-/// Appends a number given as `d.ddde±x`: with an exponent if that is below -4 or at least
-/// `exponent_end`.
-fn write_shortest(scientific: &str, exponent_end: i32, out: &mut String) {
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    out.push_str(sign);
-    if exponent < -4 || exponent >= exponent_end {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs());
-        return;
-    }
-    let digits: CompactString = mantissa.chars().filter(|&c| c != '.').collect();
-    if exponent < 0 {
-        out.push_str("0.");
-        out.extend(std::iter::repeat_n('0', exponent.unsigned_abs() as usize - 1));
-        out.push_str(&digits);
-        return;
-    }
-    let whole = exponent as usize + 1;
-    if digits.len() <= whole {
-        out.push_str(&digits);
-        out.extend(std::iter::repeat_n('0', whole - digits.len()));
-    } else {
-        out.push_str(&digits[..whole]);
-        out.push('.');
-        out.push_str(&digits[whole..]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn powers_of_two_are_read_as_what_they_were() {
-        for exponent in -20..100 {
-            for sign in [1.0, -1.0] {
-                let (real, double) = (sign as f32 * 2_f32.powi(exponent), sign * 2_f64.powi(exponent));
-                let (mut of_real, mut of_double) = (String::new(), String::new());
-                write_float4(real, 1, &mut of_real);
-                write_float8(double, 1, &mut of_double);
-                assert_eq!(of_real.parse(), Ok(real), "{exponent}");
-                assert_eq!(of_double.parse(), Ok(double), "{exponent}");
-            }
-        }
-        let mut text = String::new();
-        write_float4(2_f32.powi(90), 1, &mut text);
-        assert_eq!(text, "1.2379401e+27");
     }
 }
