@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use colibri_types::{Datum, Error, Result};
 
-use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::ahead::Ahead;
+use super::batch::BATCH_ROWS_FIRST;
 use super::group::Groups;
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
@@ -80,7 +81,7 @@ pub(super) struct HashJoinRun {
     open: bool,
     matched: bool,
     unmatched_at: usize,
-    ahead: usize,
+    ahead: Ahead,
     /// The join was run again, and whether its table stayed right.
     keeps_table: Option<bool>,
     /// What is kept is not counted any more.
@@ -155,7 +156,11 @@ impl Operator for HashJoin {
             left_width: self.left_width,
             right_width: self.right_width,
         };
-        self.run.step(&parts, ex, out)
+        let step = self.run.step(&parts, ex, out)?;
+        if step == Step::Rows {
+            self.run.ahead.note_given(out.rows());
+        }
+        Ok(step)
     }
 
     fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
@@ -251,7 +256,7 @@ impl HashJoinRun {
             open: false,
             matched: false,
             unmatched_at: 0,
-            ahead: BATCH_ROWS_FIRST,
+            ahead: Ahead::default(),
             keeps_table: None,
             is_given_back: false,
             has_dropped: false,
@@ -296,7 +301,7 @@ impl HashJoinRun {
         self.left_at = 0;
         self.open = false;
         self.unmatched_at = 0;
-        self.ahead = BATCH_ROWS_FIRST;
+        self.ahead = Ahead::default();
     }
 
     fn step(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
@@ -313,7 +318,7 @@ impl HashJoinRun {
                     self.phase = if keeps_left { Phase::First } else { Phase::Build };
                 }
                 Phase::First => {
-                    self.left_rows.want(self.ahead);
+                    self.left_rows.want(BATCH_ROWS_FIRST);
                     match self.left.step(ex, &mut self.left_rows)? {
                         Step::Rows => {
                             // They are looked up when the table is there: see `next_left`.
@@ -479,11 +484,10 @@ impl HashJoinRun {
     }
 
     /// The next left rows, with the numbers of their keys.
-    fn next_left(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Step> {
+    fn next_left(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<Step> {
         self.left_at = 0;
         self.open = false;
-        self.left_rows.want(self.ahead);
-        self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+        self.left_rows.want(self.ahead.next(out));
         if self.parted.is_some() {
             return self.next_left_of_part(parts, ex);
         }
@@ -492,6 +496,7 @@ impl HashJoinRun {
             self.left_rows.reset(0);
             return Ok(step);
         }
+        self.ahead.note_read(self.left_rows.rows());
         // All keys of a batch are looked up side by side, and their rows fetched: the cache misses
         // overlap.
         self.found.clear();
@@ -551,7 +556,7 @@ impl HashJoinRun {
             if ex.is_used_up() {
                 return Ok(Step::Yield);
             }
-            let step = self.next_left(parts, ex)?;
+            let step = self.next_left(parts, ex, out)?;
             if step != Step::Rows {
                 return Ok(step);
             }

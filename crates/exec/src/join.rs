@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use colibri_types::{Datum, Error, Result};
 
-use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::ahead::Ahead;
+use super::batch::BATCH_ROWS_MAX;
 use super::operator::{Operator, Run};
 use super::{Batch, Exec, Step};
 use crate::eval::Evaluate as _;
@@ -40,7 +41,7 @@ pub(super) struct NestedLoopRun {
     /// Whether the inner side is running for the outer row at hand.
     open: bool,
     matched: bool,
-    ahead: usize,
+    ahead: Ahead,
     /// The outer rows at hand have led to none so far.
     is_fruitless: bool,
 }
@@ -63,7 +64,11 @@ impl Operator for NestedLoop {
             on: self.on.as_deref(),
             inner_width: self.inner_width,
         };
-        self.run.step(&parts, ex, out)
+        let step = self.run.step(&parts, ex, out)?;
+        if step == Step::Rows {
+            self.run.ahead.note_given(out.rows());
+        }
+        Ok(step)
     }
 
     fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
@@ -102,7 +107,7 @@ impl NestedLoopRun {
             inner_at: 0,
             open: false,
             matched: false,
-            ahead: BATCH_ROWS_FIRST,
+            ahead: Ahead::default(),
             is_fruitless: false,
         }
     }
@@ -112,7 +117,7 @@ impl NestedLoopRun {
         self.outer_rows.reset(0);
         self.outer_at = 0;
         self.open = false;
-        self.ahead = BATCH_ROWS_FIRST;
+        self.ahead = Ahead::default();
         self.is_fruitless = false;
     }
 
@@ -132,14 +137,14 @@ impl NestedLoopRun {
                 // As long as outer rows find partners, no more of them are needed than rows are
                 // wanted.
                 let needed = if self.is_fruitless { BATCH_ROWS_MAX } else { out.rows_max() };
-                self.outer_rows.want(self.ahead.min(needed));
-                self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+                self.outer_rows.want(self.ahead.next(out).min(needed));
                 self.is_fruitless = true;
                 let step = self.outer.step(ex, &mut self.outer_rows)?;
                 if step != Step::Rows {
                     self.outer_rows.reset(0);
                     return Ok(step);
                 }
+                self.ahead.note_read(self.outer_rows.rows());
                 let width = self.outer_rows.width();
                 let gives_inner = matches!(parts.kind, JoinKind::Inner | JoinKind::Left);
                 out.reset(width + if gives_inner { parts.inner_width } else { 0 });

@@ -64,6 +64,7 @@ use crate::point::Point;
 
 mod adaptive_join;
 mod aggregate;
+mod ahead;
 mod batch;
 #[cfg(test)]
 mod budget_tests;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use smallvec::smallvec;
 
-use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::ahead::Ahead;
+use super::batch::BATCH_ROWS_MAX;
 use super::fixed_parts::Conditions;
 use super::operator::{Operator, Run};
 use super::sorter::KeyOrder;
@@ -26,7 +27,7 @@ pub(super) struct FilterRun {
     gate: Gate,
     rows: Batch,
     at: usize,
-    ahead: usize,
+    ahead: Ahead,
 }
 
 /// What is known of a condition that depends on no row: it is looked at once, before the input is
@@ -45,7 +46,7 @@ impl FilterRun {
     pub(super) fn new(input: Run, condition: &Arc<Expr>) -> Self {
         let gate = if walk::depends_on_no_row(condition) { Gate::Unknown } else { Gate::None };
         let condition = Conditions::new(smallvec![Expr::clone(condition)]);
-        Self { input, condition, gate, rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
+        Self { input, condition, gate, rows: Batch::new(), at: 0, ahead: Ahead::default() }
     }
 
     fn forget(&mut self) {
@@ -54,7 +55,7 @@ impl FilterRun {
         }
         self.rows.reset(0);
         self.at = 0;
-        self.ahead = BATCH_ROWS_FIRST;
+        self.ahead = Ahead::default();
     }
 }
 
@@ -105,13 +106,13 @@ impl Operator for FilterRun {
                 self.at += 1;
             }
             if !out.is_empty() {
+                self.ahead.note_given(out.rows());
                 return Ok(Step::Rows);
             }
             self.at = 0;
-            self.rows.want(self.ahead);
-            self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+            self.rows.want(self.ahead.next(out));
             match self.input.step(ex, &mut self.rows)? {
-                Step::Rows => {}
+                Step::Rows => self.ahead.note_read(self.rows.rows()),
                 other => {
                     self.rows.reset(0);
                     return Ok(other);

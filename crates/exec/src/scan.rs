@@ -21,7 +21,7 @@ use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Skipped, Space, Transacti
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use smallvec::SmallVec;
 
-use super::batch::BATCH_ROWS_MAX;
+use super::ahead::Ahead;
 use super::filtered_entries::FilteredEntries;
 use super::filtered_rows::FilteredRows;
 use super::gather::{Gather, VISITED_MAX};
@@ -36,8 +36,6 @@ use crate::plan::{Access, KeyRanges, Scan};
 const SKIPPED_IN_MAX: usize = 64;
 /// Rows that are looked up together at most.
 const LOOKED_UP_AT_ONCE: usize = 64;
-/// How many entries of an index are read ahead at first, where a filter may throw rows away.
-const AHEAD_FIRST: usize = 16;
 
 /// A scan of a plan at work.
 pub(super) struct ScanOperator {
@@ -56,7 +54,7 @@ pub(super) struct ScanRun {
     /// Through an index: the rows' keys, one after the other, and where each ends; with the
     /// entries' own.
     entries: Entries,
-    ahead: usize,
+    ahead: Ahead,
     /// The keys that several indexes lead to, while they are gathered.
     gather: Option<Box<Gather>>,
     /// The ranges below values of columns that are skipped, while they are found.
@@ -211,7 +209,7 @@ impl ScanRun {
             done: 0,
             last: None,
             entries: Entries::default(),
-            ahead: AHEAD_FIRST,
+            ahead: Ahead::default(),
             gather: None,
             skip_scan: None,
         }
@@ -222,7 +220,7 @@ impl ScanRun {
         self.ranges = None;
         self.done = 0;
         self.last = None;
-        self.ahead = AHEAD_FIRST;
+        self.ahead = Ahead::default();
         self.gather = None;
         self.skip_scan = None;
     }
@@ -348,12 +346,12 @@ impl ScanRun {
                 ),
                 (Reader::Index { space, table_space, rows }, Ranges::Spans(spans)) => {
                     let room = out.rows_max() - out.rows();
-                    let ahead = if wanted.is_filtered { self.ahead } else { room };
-                    self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+                    let ahead = if wanted.is_filtered { self.ahead.next(out) } else { room };
                     let Access::Index { index: definition, .. } = wanted.access else {
                         return Err(Error::internal("a scan of an index has none"));
                     };
-                    fetch(
+                    let before = out.rows();
+                    let fetched = fetch(
                         ex.txn,
                         (definition, space),
                         (table_space, rows),
@@ -361,7 +359,12 @@ impl ScanRun {
                         (&spans[index], &mut self.last, &mut self.entries, ahead.min(visited_max)),
                         &mut scope,
                         out,
-                    )
+                    );
+                    if let Ok((visited, _)) = &fetched {
+                        self.ahead.note_read(*visited);
+                        self.ahead.note_given(out.rows() - before);
+                    }
+                    fetched
                 }
             };
             let (visited, over) = match visited {

@@ -755,8 +755,8 @@ impl Planner<'_> {
         // What may be followed for too long, and with what this costs at the worst.
         let mut tried: Option<(Cheapest, f64)> = None;
         for path in paths {
-            // Reading all of an index is of use only for its order: without one, rows come as the
-            // table has them.
+            // Reading all of an index is of use for its order, or for being smaller than the table
+            // where nobody sees the order: else rows come as the table has them.
             let is_partial = path.index.as_ref().is_some_and(|index| index.predicate.is_some());
             let is_whole = path.ranges.is_everything() && path.gathered.is_empty() && !is_partial;
             let columns: Vec<Ordered> =
@@ -771,7 +771,8 @@ impl Planner<'_> {
                 Fit::Part(_) => limit.is_some(),
                 Fit::Whole => !is_fixed,
             };
-            if path.index.is_some() && is_whole && !is_of_use {
+            let is_smaller = self.order_is_unseen && path.covering;
+            if path.index.is_some() && is_whole && !(is_of_use || is_smaller) {
                 continue;
             }
             // In an order that the conditions say nothing about, rows that fulfil them may all come

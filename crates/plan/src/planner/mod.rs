@@ -193,6 +193,9 @@ struct Planner<'a> {
     /// Rows are looked at to judge conditions: tables are joined here, or a table is read for so
     /// long that the look pays.
     samples: Cell<bool>,
+    /// Nobody can tell in what order the tables of the FROM at hand are read: see
+    /// [`order::is_unseen`].
+    order_is_unseen: bool,
     /// How deep inside a query that is being estimated the place at hand is.
     estimated: Cell<usize>,
     /// What queries inside expressions have become, by their numbers.
@@ -213,6 +216,7 @@ impl<'a> Planner<'a> {
             alternatives: 0,
             way: Way::default(),
             samples: Cell::new(false),
+            order_is_unseen: false,
             estimated: Cell::new(0),
             lowered: HashMap::new(),
         }

@@ -5,6 +5,8 @@
 
 use colibri_catalog::{Index, Table};
 use colibri_txn::Direction;
+use colibri_types::Type;
+use colibri_types::aggregates::Aggregate;
 
 use super::Sizes;
 use super::access::SORT_COST;
@@ -299,6 +301,20 @@ pub(super) fn presorted_keys(
 /// Whether some of the first keys of a query's order are columns that rows come in the order of.
 pub(super) fn is_presorted(query: &Query, select: &Select, presorted: usize, sizes: &dyn Sizes) -> bool {
     keys(query, select, sizes).take(presorted).any(|key| matches!(key, Key::Column(_)))
+}
+
+/// Whether groups are the same in whatever order their rows come: none of their aggregates keeps
+/// values in the order of the rows, or rounds sums.
+pub(super) fn is_unseen(group: &Group) -> bool {
+    // `first` is taken of what is the same in all rows of a group.
+    const BY_VALUE: [&str; 11] =
+        ["count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every", "bit_and", "bit_or", "first"];
+    let rounds = |ty: Type| matches!(ty, Type::Float4 | Type::Float8 | Type::Interval);
+    group.calls.iter().all(|call| {
+        let Aggregate { name, args, result, .. } = *call.aggregate;
+        let sums = matches!(name, "sum" | "avg");
+        BY_VALUE.contains(&name) && !(sums && (rounds(result) || args.iter().any(|&arg| rounds(arg))))
+    })
 }
 
 /// How many of the first columns of an order are keys of groups, and which keys these are.

@@ -6,7 +6,9 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 use super::access::{Path, Wanted};
 use super::cost::is_query_per_row;
 use super::joins::{Tables, add_needed};
-use super::order::{EqualColumns, Order, is_presorted, limit_of_rows, presorted_groups, presorted_keys, wanted_order};
+use super::order::{
+    EqualColumns, Order, is_presorted, is_unseen, limit_of_rows, presorted_groups, presorted_keys, wanted_order,
+};
 use super::windows::with_windows;
 use super::{Asked, Layout, Ordered, Planned, Planner, Rewrites, filtered};
 use crate::bind::CursorRows;
@@ -264,7 +266,11 @@ impl Planner<'_> {
         let top = self.rows_wanted(query, select)?;
         let top = top.as_ref();
         let tables = Tables { relations: &select.relations, needed: &needed, order, limit, top, chooses: true };
-        let planned = self.from(from, filter, &tables)?;
+        let unseen = rewrites != Rewrites::None && select.group.as_ref().is_some_and(is_unseen);
+        let outer = std::mem::replace(&mut self.order_is_unseen, unseen);
+        let planned = self.from(from, filter, &tables);
+        self.order_is_unseen = outer;
+        let planned = planned?;
         if let Some(group) = &select.group {
             let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
             let presorted = presorted(&planned.order[..keys.len()]);
