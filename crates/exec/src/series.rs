@@ -147,6 +147,9 @@ impl State {
         if values.iter().any(Datum::is_null) {
             return Ok(Self::Empty);
         }
+        if let Series::Search(rows) = series {
+            return Ok(Self::Listed(functions::search_rows(rows, &values, env)?.into_iter()));
+        }
         if let (Series::Unnest | Series::Subscripts | Series::Expanded | Series::Nothing, [first, rest @ ..]) =
             (series, &values[..])
         {

@@ -18,7 +18,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use colibri_txn::Direction;
-use colibri_types::functions::JsonRows;
+use colibri_types::functions::{JsonRows, SearchRows};
 use colibri_types::prefix::PatternKind;
 
 use crate::expr::walk;
@@ -132,6 +132,10 @@ fn function_name(series: Series) -> &'static str {
         Series::Json(JsonRows::Keys) => "json_object_keys",
         Series::Json(JsonRows::Query { .. }) => "jsonb_path_query",
         Series::Json(JsonRows::Records) => "json_populate_recordset",
+        Series::Search(SearchRows::Lexemes) => "unnest",
+        Series::Search(SearchRows::Kinds) => "ts_token_type",
+        Series::Search(SearchRows::Tokens) => "ts_parse",
+        Series::Search(SearchRows::Debug) => "ts_debug",
         Series::One => "value",
     }
 }

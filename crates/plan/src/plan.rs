@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_catalog::{Index, ObjectId, ReferenceAction, Table, Timing, system_tables::SystemTable};
 use colibri_txn::{ColumnSet, Direction, Space};
-use colibri_types::{ColumnType, Datum, Error, aggregates::Aggregate, functions::JsonRows, prefix::PatternKind};
+use colibri_types::{ColumnType, Datum, Error, aggregates::Aggregate, functions::JsonRows, functions::SearchRows, prefix::PatternKind};
 use compact_str::CompactString;
 
 use crate::expr::Expr;
@@ -271,6 +271,8 @@ pub enum Series {
     Pieces,
     /// A function of JSON.
     Json(JsonRows),
+    /// Functions of full text search that give rows.
+    Search(SearchRows),
 }
 
 /// How rows of a table are found.

@@ -649,12 +649,12 @@ pub fn named(name: &str) -> &'static [Aggregate] {
         }
         "min" => {
             const {
-                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval)
+                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval Inet)
             }
         }
         "max" => {
             const {
-                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval)
+                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval Inet)
             }
         }
         "bool_and" => const { &[a("bool_and", &[Type::Bool], Type::Bool, || State::And(None))] },

@@ -10,8 +10,10 @@ use crate::cast;
 use crate::datetime;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
+use crate::network;
 use crate::numeric::Numeric;
 use crate::text_io::check_text;
+use crate::text_search;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
@@ -84,7 +86,16 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                 _ => Datum::text(text),
             }
         }
-        Type::Bytea => Datum::Bytes(bytes.into()),
+        Type::Bytea => Datum::Bytes(match ty {
+            Type::TsVector => text_search::receive_vector(bytes)?,
+            Type::TsQuery => text_search::receive_query(bytes)?,
+            Type::Inet | Type::Cidr => network::Address::parse_binary(ty, bytes)?.to_bytes(),
+            Type::MacAddr => exactly::<6>(bytes)?.into(),
+            // One of six bytes becomes one of eight.
+            Type::MacAddr8 if bytes.len() == 6 => network::Mac(exactly(bytes)?).widened().0.into(),
+            Type::MacAddr8 => exactly::<8>(bytes)?.into(),
+            _ => bytes.into(),
+        }),
         Type::Date => match i32::from_be_bytes(exactly(bytes)?) {
             infinity @ (i32::MIN | i32::MAX) => Datum::Date(infinity),
             date => Datum::Date(datetime::checked_date(i64::from(date))?),
@@ -144,7 +155,12 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
                 out.resize(out.len() + missing, b' ');
             }
         }
-        Datum::Bytes(bytes) => out.extend_from_slice(bytes),
+        Datum::Bytes(bytes) => match ty {
+            Type::TsVector => text_search::Vector::new(bytes).write_binary(out),
+            Type::TsQuery => text_search::Query::from_bytes(bytes).write_binary(out),
+            Type::Inet | Type::Cidr => network::Address::from_bytes(bytes).write_binary(ty == Type::Cidr, out),
+            _ => out.extend_from_slice(bytes),
+        },
         Datum::Date(date) => out.extend_from_slice(&date.to_be_bytes()),
         Datum::Time(us) | Datum::Timestamp(us) => out.extend_from_slice(&us.to_be_bytes()),
         Datum::Interval(interval) => {

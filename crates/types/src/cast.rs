@@ -11,6 +11,7 @@ use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
 use crate::jsonb::{self, JsonbRef, Node};
+use crate::network::{Address, Mac, Mac8};
 use crate::numeric::Numeric;
 use crate::pieces;
 use crate::text_io;
@@ -34,14 +35,21 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
     let is_number = |ty: Type| ty.is_integer() || matches!(ty, Type::Float4 | Type::Float8 | Type::Numeric | Type::Oid);
     let is_exact = |ty: Type| ty.is_integer() || matches!(ty, Type::Numeric | Type::Bool | Type::Oid);
     let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
+    let is_packed = |ty: Type| ty != Type::Bytea && ty.base() == Type::Bytea;
     match (from, to) {
         (from, to) if is_number(from) && is_number(to) => true,
         (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
         (from, Type::Bool) => from.is_integer() || is_text(from),
         (from, to) if is_text(from) => {
-            is_text(to) || is_number(to) || matches!(to, Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+            is_text(to)
+                || is_number(to)
+                || matches!(to, Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+                || is_packed(to)
         }
-        (from, to) if is_text(to) => is_exact(from) || matches!(from, Type::Uuid | Type::Json | Type::Jsonb),
+        (from, to) if is_packed(from) && is_packed(to) => true,
+        (from, to) if is_text(to) => {
+            is_exact(from) || is_packed(from) || matches!(from, Type::Uuid | Type::Json | Type::Jsonb)
+        }
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
         (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
@@ -84,6 +92,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Type::InternalChar, Text) => Implicit,
         (Text | Varchar | Char, Type::InternalChar) => Assignment,
         (Unknown, _) => Implicit,
+        (Type::Cidr, Type::Inet) | (Type::MacAddr, Type::MacAddr8) | (Type::MacAddr8, Type::MacAddr) => Implicit,
+        (Type::Inet, Type::Cidr) => Assignment,
         (Int2, Int4 | Int8 | Float4 | Float8 | Numeric | Oid)
         | (Int4, Int8 | Float4 | Float8 | Numeric | Oid)
         | (Int8, Float4 | Float8 | Numeric | Oid)
@@ -123,6 +133,7 @@ pub fn is_noop(from: Type, to: Type, modifier: Modifier) -> bool {
                 | (Float4, Float8)
                 | (Char | Varchar | Text | Name, Text | Varchar)
                 | (Unknown, Text | Varchar)
+                | (Type::Cidr, Type::Inet)
         )
 }
 
@@ -194,6 +205,7 @@ pub fn keeps_values(from: Type, to: Type, modifier: Modifier) -> bool {
         Type::Varchar | Type::Text | Type::Char | Type::Name => matches!(to, Type::Text | Type::Varchar),
         Type::Int2 => matches!(to, Type::Int4 | Type::Int8),
         Type::Int4 => to == Type::Int8,
+        Type::Cidr => to == Type::Inet,
         _ => false,
     };
     modifier == Modifier::NONE && (from == to || between)
@@ -259,6 +271,9 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
                 }
             }
         }
+        (Datum::Bytes(bytes), _) if from != Type::Bytea && from.base() == Type::Bytea => {
+            return convert_packed(bytes, from, to, env);
+        }
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
         (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),
         (Datum::Text(_), Type::Text | Type::Varchar) => value.clone(),
@@ -294,6 +309,28 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
                 Type::Char => Datum::Text(without_blanks(text)?),
                 _ => Datum::Text(text),
             }
+        }
+        _ => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
+    })
+}
+
+/// Values whose bytes are a form of their own.
+fn convert_packed(bytes: &[u8], from: Type, to: Type, env: &Env) -> Result<Datum> {
+    let kept = || Datum::Bytes(bytes.into());
+    Ok(match (from, to) {
+        (Type::Cidr, Type::Inet) => kept(),
+        (Type::Inet, Type::Cidr) => Datum::Bytes(Address::from_bytes(bytes).network().to_bytes()),
+        (Type::MacAddr, Type::MacAddr8) => Datum::Bytes(Mac::from_bytes(bytes).widened().0.into()),
+        (Type::MacAddr8, Type::MacAddr) => Datum::Bytes(Mac8::from_bytes(bytes).narrowed()?.0.into()),
+        // Unlike where the type writes them, all networks have their bits.
+        (Type::Inet, Type::Text | Type::Varchar | Type::Char) => {
+            let mut text = String::new();
+            Address::from_bytes(bytes).write(true, &mut text);
+            Datum::Text(text.into())
+        }
+        (_, Type::Text | Type::Varchar | Type::Char | Type::Name) => {
+            let text = Datum::Text(text_io::written(from, &kept(), env)?);
+            return convert(&text, Type::Text, to, env);
         }
         _ => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
     })

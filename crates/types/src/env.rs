@@ -35,6 +35,8 @@ pub struct Env {
     pub schema: CompactString,
     /// The setting `extra_float_digits`: above 0, the shortest digits that name a float exactly.
     pub extra_float_digits: i32,
+    /// The number of the configuration that texts are searched with unless another is said.
+    pub text_search: u32,
     /// The catalogue and the server, if there is a session.
     pub surroundings: Option<Arc<dyn Surround>>,
 }
@@ -107,6 +109,7 @@ impl Default for Env {
             database: CompactString::const_new("colibri"),
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
+            text_search: crate::text_search::DEFAULT_CONFIGURATION,
             surroundings: None,
         }
     }

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`types`], [`enums`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`] | types and values |
 //! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
+//! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
@@ -33,6 +34,7 @@ pub mod key;
 pub mod keywords;
 pub mod letters;
 pub mod like;
+pub mod network;
 pub mod numeric;
 pub mod operators;
 pub mod pieces;
@@ -42,6 +44,7 @@ mod regular;
 pub mod resolve;
 pub mod row;
 pub mod text_io;
+pub mod text_search;
 pub mod types;
 pub mod value;
 pub mod wire;

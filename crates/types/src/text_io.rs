@@ -9,9 +9,11 @@ use crate::error::{Error, Result, SqlState};
 use crate::float_text::{write_float4, write_float8};
 use crate::interval::Interval;
 use crate::letters::trim;
+use crate::network;
 use crate::numeric::Numeric;
 use crate::pieces::{self, Pace};
 use crate::pulse;
+use crate::text_search;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
@@ -61,7 +63,19 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             check_text(text)?;
             Datum::text(cast::cut_name(text))
         }
-        Type::Bytea => Datum::Bytes(parse_bytea(text)?.into()),
+        Type::Bytea => Datum::Bytes(match ty {
+            Type::TsVector | Type::TsQuery => {
+                check_text(text)?;
+                match ty {
+                    Type::TsVector => text_search::read_vector(text)?,
+                    _ => text_search::read_query(text)?.to_bytes()?,
+                }
+            }
+            Type::Inet | Type::Cidr => network::Address::parse(ty, text)?.to_bytes(),
+            Type::MacAddr => network::Mac::parse(text)?.0.into(),
+            Type::MacAddr8 => network::Mac8::parse(text)?.0.into(),
+            _ => parse_bytea(text)?.into(),
+        }),
         Type::Date => Datum::Date(datetime::parse_date(text, env)?),
         Type::Time => Datum::Time(datetime::parse_time(text, env)?),
         Type::Timestamp => Datum::Timestamp(datetime::parse_timestamp(text, env)?),
@@ -356,6 +370,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Float(value) => write_float8(*value, env.extra_float_digits, out),
         Datum::Numeric(value) => value.write(out),
         Datum::Text(text) => out.push_str(text),
+        Datum::Bytes(bytes) if ty != Type::Bytea && ty.base() == Type::Bytea => write_packed(ty, bytes, out),
         Datum::Bytes(bytes) => {
             out.push_str("\\x");
             write_hex(bytes, out);
@@ -396,6 +411,18 @@ pub(crate) fn push_ascii(text: &[u8], out: &mut String) {
 fn hex(byte: u8) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
+
+/// Appends the text of a value whose bytes are a form of its own.
+fn write_packed(ty: Type, bytes: &[u8], out: &mut String) {
+    match ty {
+        Type::TsVector => text_search::Vector::new(bytes).write(out),
+        // What was cancelled ends early: the next poll says so.
+        Type::TsQuery => drop(text_search::Query::from_bytes(bytes).write(out)),
+        Type::MacAddr => network::Mac::from_bytes(bytes).write(out),
+        Type::MacAddr8 => network::Mac8::from_bytes(bytes).write(out),
+        _ => network::Address::from_bytes(bytes).write(ty == Type::Cidr, out),
+    }
 }
 
 /// Appends lower-case hexadecimal digits. Ends early if the statement was cancelled: see

@@ -161,6 +161,18 @@ types! {
     Jsonb 3802 3807 "jsonb" "jsonb" User -1;
     /// `jsonpath`, a path into `jsonb`, kept as its text
     JsonPath 4072 4073 "jsonpath" "jsonpath" User -1;
+    /// `tsvector`, a document as its lexemes: see [`crate::text_search`]
+    TsVector 3614 3643 "tsvector" "tsvector" User -1;
+    /// `tsquery`, a query over documents
+    TsQuery 3615 3645 "tsquery" "tsquery" User -1;
+    /// `inet`, an address and its network: see [`crate::network`]
+    Inet 869 1041 "inet" "inet" Network -1;
+    /// `cidr`, a network
+    Cidr 650 651 "cidr" "cidr" Network -1;
+    /// `macaddr`, a device's address of six bytes
+    MacAddr 829 1040 "macaddr" "macaddr" User 6;
+    /// `macaddr8`, one of eight bytes
+    MacAddr8 774 775 "macaddr8" "macaddr8" User 8;
     /// `xid`, a transaction's number
     Xid 28 1011 "xid" "xid" User 4;
     /// `regclass`: a relation's number, written as its name
@@ -179,6 +191,10 @@ types! {
     RegNamespace 4089 4090 "regnamespace" "regnamespace" Number 4;
     /// `regrole`: a role's number, written as its name
     RegRole 4096 4097 "regrole" "regrole" Number 4;
+    /// `regconfig`: a text search configuration's number, written as its name
+    RegConfig 3734 3735 "regconfig" "regconfig" Number 4;
+    /// `regdictionary`: a text search dictionary's number, written as its name
+    RegDictionary 3769 3770 "regdictionary" "regdictionary" Number 4;
     /// `int2vector`: smallints counted from 0, written with blanks between
     Int2Vector 22 1006 "int2vector" "int2vector" Array -1;
     /// `oidvector`: object numbers counted from 0, written with blanks between
@@ -215,6 +231,8 @@ pub enum Category {
     Array,
     /// Enums.
     Enum,
+    /// Network addresses.
+    Network,
     /// What is no type of values.
     Pseudo,
     /// Everything else.
@@ -225,7 +243,7 @@ impl Type {
     /// Whether it is its group's preferred type.
     #[must_use]
     pub fn is_preferred(self) -> bool {
-        matches!(self, Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid)
+        matches!(self, Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid | Self::Inet)
     }
 
     /// Whether values are [`crate::Datum::Int`], and mean the number that they are.
@@ -279,7 +297,10 @@ impl Type {
             | Self::RegOperator
             | Self::RegNamespace
             | Self::RegRole
+            | Self::RegConfig
+            | Self::RegDictionary
             | Self::Xid => Self::Oid,
+            Self::TsVector | Self::TsQuery | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
             Self::Enum(_) => Self::Int8,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             other => other,

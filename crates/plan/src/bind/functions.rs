@@ -2,6 +2,7 @@
 
 mod aggregates;
 pub(super) mod json;
+pub(super) mod search;
 mod ordered_sets;
 mod windows;
 

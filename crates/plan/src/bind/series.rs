@@ -10,7 +10,7 @@ use sqlparser::tokenizer::Span;
 
 use super::collation::Collation;
 use super::expr::Bound;
-use super::functions::json;
+use super::functions::{json, search};
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, fold, name_span, qualified};
 use crate::expr::Expr;
@@ -48,6 +48,9 @@ impl Binder<'_> {
             alias => alias,
         };
         if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
+            return Ok(from);
+        }
+        if let Some(from) = self.search_in_from(&function, args, alias, numbered, relations)? {
             return Ok(from);
         }
         if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
@@ -171,9 +174,12 @@ impl Binder<'_> {
     pub(super) fn rows_of(
         &mut self,
         function: &str,
-        bounds: Vec<(Bound, Span)>,
+        mut bounds: Vec<(Bound, Span)>,
         span: Span,
     ) -> Result<(Series, Vec<Expr>, ColumnType)> {
+        if let Some(rows) = self.search_rows_of(function, &mut bounds, span)? {
+            return Ok(rows);
+        }
         if json::gives_rows(function) {
             return self.json_rows_of(function, bounds, span);
         }
@@ -336,6 +342,7 @@ fn rows_of_partitions(table: &ast::Expr) -> Result<ast::Query> {
 /// Whether a function gives rows.
 pub(super) fn gives_rows(name: &str) -> bool {
     json::gives_rows(name)
+        || search::gives_rows(name)
         || matches!(
             name,
             "generate_series"

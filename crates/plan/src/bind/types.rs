@@ -120,6 +120,8 @@ pub fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         }
         DataType::Text => plain(Type::Text),
         DataType::Bytea => plain(Type::Bytea),
+        DataType::TsVector => plain(Type::TsVector),
+        DataType::TsQuery => plain(Type::TsQuery),
         DataType::Date => plain(Type::Date),
         DataType::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             with(Type::Time, fraction(*digits))
@@ -341,6 +343,14 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("regoperator", []) => Type::RegOperator,
         ("regnamespace", []) => Type::RegNamespace,
         ("regrole", []) => Type::RegRole,
+        ("regconfig", []) => Type::RegConfig,
+        ("regdictionary", []) => Type::RegDictionary,
+        ("tsvector", []) => Type::TsVector,
+        ("tsquery", []) => Type::TsQuery,
+        ("inet", []) => Type::Inet,
+        ("cidr", []) => Type::Cidr,
+        ("macaddr", []) => Type::MacAddr,
+        ("macaddr8", []) => Type::MacAddr8,
         ("int2vector", []) => Type::Int2Vector,
         ("oidvector", []) => Type::OidVector,
         ("aclitem", []) => Type::AclItem,

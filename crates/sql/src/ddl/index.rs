@@ -200,6 +200,13 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
         Type::Uuid => "uuid_ops",
         Type::Jsonb => "jsonb_ops",
         Type::Bytea => "bytea_ops",
+        Type::Inet => "inet_ops",
+        Type::Cidr if name == "cidr_ops" => "cidr_ops",
+        Type::Cidr => "inet_ops",
+        Type::MacAddr => "macaddr_ops",
+        Type::MacAddr8 => "macaddr8_ops",
+        Type::TsVector => "tsvector_ops",
+        Type::TsQuery => "tsquery_ops",
         _ => "",
     };
     if name == own { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }

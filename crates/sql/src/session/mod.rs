@@ -307,6 +307,8 @@ impl Session {
             self.env.zone = zone;
         }
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
+        self.env.text_search =
+            crate::system::search::number_of_setting(settings.text("default_text_search_config")).unwrap_or(0);
         self.own.search_path = settings.search_path(&self.own.user);
         self.env.surroundings = None;
         if let Some(schema) = self.own.search_path.iter().find(|schema| self.own.catalog.schema(schema).is_some()) {

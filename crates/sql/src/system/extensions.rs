@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 4] = [
+const AVAILABLE: [Available; 5] = [
     Available {
         name: "pg_stat_statements",
         version: "1.10",
@@ -44,6 +44,13 @@ const AVAILABLE: [Available; 4] = [
         version: "1.0",
         comment: "PL/pgSQL procedural language",
         relocatable: false,
+        trusted: true,
+    },
+    Available {
+        name: "unaccent",
+        version: "1.1",
+        comment: "text search dictionary that removes accents",
+        relocatable: true,
         trusted: true,
     },
     Available {

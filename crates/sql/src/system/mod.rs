@@ -33,6 +33,7 @@ mod operators;
 pub(crate) mod procedures;
 mod relations;
 mod roles;
+pub(crate) mod search;
 mod standard;
 mod statistics;
 pub(crate) mod types;
@@ -47,7 +48,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 9] = [
+const ALL_FILLS: [&[(&str, Fill)]; 10] = [
     relations::FILLS,
     types::FILLS,
     roles::FILLS,
@@ -57,6 +58,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 9] = [
     statistics::FILLS,
     zones::FILLS,
     extensions::FILLS,
+    search::FILLS,
 ];
 
 /// All system tables.

@@ -250,6 +250,7 @@ impl Surroundings {
                         [name] => Ok(self.schema_number(name).map_or(Meaning::Nothing, Meaning::Number)),
                         _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
                     },
+                    Type::RegConfig | Type::RegDictionary => Ok(super::search::meaning(ty, self.here(&parts, "qualified")?)),
                     _ => self.function_meant(&parts, |_| true),
                 }
             }
@@ -445,12 +446,14 @@ impl Surroundings {
             Type::RegNamespace => "schema",
             Type::RegRole => "role",
             Type::RegOper | Type::RegOperator => "operator",
+            Type::RegConfig => "text search configuration",
+            Type::RegDictionary => "text search dictionary",
             _ => "function",
         };
         let state = match ty {
             Type::RegClass => SqlState::NO_SUCH_TABLE,
             Type::RegNamespace => SqlState::NO_SUCH_SCHEMA,
-            Type::RegRole => SqlState::NO_SUCH_OBJECT,
+            Type::RegRole | Type::RegConfig | Type::RegDictionary => SqlState::NO_SUCH_OBJECT,
             _ => SqlState::NO_SUCH_FUNCTION,
         };
         Err(match self.look_up(ty, text)? {
@@ -485,6 +488,7 @@ impl Surround for Surroundings {
             Type::RegRole => self.roles().get(number).map(|role| quoted(&role.name)),
             Type::RegProcedure => super::procedures::signature(number),
             Type::RegOper | Type::RegOperator => self.operator_name(ty, number),
+            Type::RegConfig | Type::RegDictionary => super::search::name_of(ty, number).map(str::to_owned),
             _ => super::procedures::name_of(number).map(quoted),
         };
         match name {

@@ -44,6 +44,7 @@ fn category_letter(ty: Type) -> &'static str {
         Category::TimeSpan => "T",
         Category::Array => "A",
         Category::Enum => "E",
+        Category::Network => "I",
         Category::User => "U",
         Category::Pseudo => "P",
     }
@@ -294,6 +295,11 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (3125, "numeric_ops", 1988, Type::Numeric),
     (10_065, "uuid_ops", 2968, Type::Uuid),
     (10_088, "jsonb_ops", 4033, Type::Jsonb),
+    (10_015, "inet_ops", 1974, Type::Inet),
+    (10_024, "macaddr_ops", 1984, Type::MacAddr),
+    (10_026, "macaddr8_ops", 3371, Type::MacAddr8),
+    (10_071, "tsvector_ops", 3626, Type::TsVector),
+    (10_074, "tsquery_ops", 3683, Type::TsQuery),
 ];
 
 /// The operator class of all enums.
@@ -304,7 +310,12 @@ pub(super) fn operator_class(ty: Type) -> u32 {
     if ty.is_enum() {
         return ENUM_OPS;
     }
-    let ty = if ty == Type::Varchar { Type::Text } else { ty.base() };
+    let ty = match ty {
+        Type::Varchar => Type::Text,
+        Type::Cidr => Type::Inet,
+        _ if OPERATOR_CLASSES.iter().any(|class| class.3 == ty) => ty,
+        _ => ty.base(),
+    };
     OPERATOR_CLASSES.iter().find(|class| class.3 == ty).map_or(0, |class| class.0)
 }
 
@@ -347,6 +358,7 @@ fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
                 1970 => "float_ops",
                 434 => "datetime_ops",
                 1994 => "text_ops",
+                1974 => "network_ops",
                 _ => class,
             };
             rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;

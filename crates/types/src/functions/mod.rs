@@ -30,18 +30,21 @@ mod json_rows;
 mod jsonb_change;
 mod jsonb_path;
 mod math;
+mod network;
 mod number_picture;
 mod regular;
 mod rows;
 mod session;
 mod spellings;
 mod strings;
+mod text_search;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use regular::{all_matches, split};
+pub use text_search::{SearchRows, search_rows};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
 
 /// How a function's result depends on more than its arguments.
@@ -146,7 +149,7 @@ impl Function {
 /// Whether PostgreSQL has a function in an extension, and so in whichever schema that is in.
 #[must_use]
 pub fn is_of_extension(name: &str) -> bool {
-    crypto::TABLE.iter().any(|function| function.name == name)
+    crypto::TABLE.iter().chain(text_search::UNACCENT).any(|function| function.name == name)
 }
 
 /// The functions that need nothing but values and an [`Env`].
@@ -162,10 +165,13 @@ pub const TABLES: &[&[Function]] = &[
     jsonb_change::TABLE,
     jsonb_path::TABLE,
     math::TABLE,
+    network::TABLE,
     regular::TABLE,
     session::TABLE,
     spellings::TABLE,
     strings::TABLE,
+    text_search::TABLE,
+    text_search::UNACCENT,
 ];
 
 /// The functions and operators on values alone.

@@ -125,6 +125,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
                 .collect();
             Datum::text(&text)
         }
+        Type::Bytea if ty != Type::Bytea => random_packed(ty, random),
         Type::Bytea => Datum::Bytes(bytes(random).into()),
         Type::Jsonb => {
             crate::jsonb::parse(&random_json(random, 2)).and_then(crate::jsonb::Item::datum).unwrap_or_default()
@@ -145,4 +146,36 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             Datum::Uuid(uuid)
         }
     }
+}
+
+/// A value whose bytes are a form of its own.
+fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
+    let text = match ty {
+        Type::TsVector => {
+            let word = |random: &mut fastrand::Rng| {
+                let word = *random.choice(&["a", "ab", "b", "\u{e9}", "cat''s", "\u{1}", "a b"]).unwrap();
+                let places = *random.choice(&["", ":1", ":2A,7", ":3C,16383B"]).unwrap();
+                format!("'{word}'{places} ")
+            };
+            (0..random.usize(..4)).map(|_| word(random)).collect()
+        }
+        Type::TsQuery => {
+            let mut query = (*random.choice(&["", "a", "!'b c':*", "a:AB"]).unwrap()).to_owned();
+            for _ in 0..if query.is_empty() { 0 } else { random.usize(..3) } {
+                let operator = *random.choice(&["&", "|", "<->", "<3>"]).unwrap();
+                let other = *random.choice(&["a", "ab:*D", "!(a|b)"]).unwrap();
+                query = if random.bool() { format!("{query} {operator} {other}") } else { format!("({other}) {operator} ({query})") };
+            }
+            query
+        }
+        Type::MacAddr => (*random.choice(&["08:00:2b:01:02:03", "ff-ff-ff-ff-ff-ff", "0000.0000.0001"]).unwrap()).to_owned(),
+        Type::MacAddr8 => (*random.choice(&["08:00:2b:01:02:03", "0000000000000001", "ffffffffffffffff"]).unwrap()).to_owned(),
+        _ => {
+            let networks = ["0.0.0.0/0", "10.1.0.0/16", "10.1.2.3/32", "::/0", "2001:db8::/32", "::ffff:1.2.3.4/128"];
+            let hosts = ["10.1.2.3/8", "10.1.2.3/16", "10.200.0.1/9", "fe80::1/10", "::1/8"];
+            let all: Vec<&str> = networks.into_iter().chain(hosts.into_iter().filter(|_| ty == Type::Inet)).collect();
+            (*random.choice(&all).unwrap()).to_owned()
+        }
+    };
+    crate::text_io::parse(ty, crate::Modifier::NONE, &text, &crate::Env::default()).unwrap()
 }

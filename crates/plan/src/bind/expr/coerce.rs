@@ -34,6 +34,9 @@ fn depends_on_session(text: &str, ty: Type) -> bool {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,
         Type::Bool | Type::Bytea | Type::Uuid | Type::Interval => false,
         Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
+        Type::TsVector | Type::TsQuery | Type::Inet | Type::Cidr | Type::MacAddr | Type::MacAddr8 => false,
+        // Every database has the same ones.
+        Type::RegConfig | Type::RegDictionary => false,
         // Words (now, epoch) and zones may.
         Type::Date | Type::Time | Type::Timestamp => {
             !text.bytes().all(|byte| byte.is_ascii_digit() || b"-/:. ".contains(&byte))

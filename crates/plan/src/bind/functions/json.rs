@@ -28,7 +28,7 @@ use crate::plan::Series;
 pub(super) const AGGREGATES: [&str; 4] = ["json_agg", "json_object_agg", "jsonb_agg", "jsonb_object_agg"];
 
 /// What stands before the name of a call inside the query that a function in FROM is.
-const INNER: char = '.';
+pub(super) const INNER: char = '.';
 
 /// A function that gives rows.
 struct Rows {
@@ -397,6 +397,19 @@ impl Binder<'_> {
             }
             _ => return Ok(None),
         };
+        self.record_in_from(function, &fields, args, alias, numbered, relations).map(Some)
+    }
+
+    /// A function of several columns in FROM, as the query that takes its rows apart.
+    pub(super) fn record_in_from(
+        &mut self,
+        function: &str,
+        fields: &[CompactString],
+        args: Vec<ast::FunctionArg>,
+        alias: Option<&ast::TableAlias>,
+        numbered: bool,
+        relations: &mut Vec<Joined>,
+    ) -> Result<From> {
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let mut list: Vec<String> =
             fields.iter().map(|name| format!("(r).{} AS {}", quoted(name), quoted(name))).collect();
@@ -424,6 +437,6 @@ impl Binder<'_> {
         for column in &mut visible.columns {
             column.data_type = None;
         }
-        self.lateral(&query, &visible, relations).map(Some)
+        self.lateral(&query, &visible, relations)
     }
 }

@@ -35,6 +35,8 @@ pub(super) enum Kind {
     Names,
     Dates,
     Encoding,
+    /// A configuration of text search.
+    SearchConfiguration,
     Zone,
     /// A role, which the session looks up.
     Role,
@@ -119,6 +121,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("default_statistics_target", "100", Kind::Integer(1, 10000, Unit::None)),
     known("default_table_access_method", "heap", Kind::OneOf(&["heap"], &[])),
     known("default_tablespace", "", Kind::Text),
+    known("default_text_search_config", "pg_catalog.english", Kind::SearchConfiguration),
     known("default_toast_compression", "pglz", Kind::OneOf(&["pglz", "lz4"], &[])),
     known("default_transaction_deferrable", "off", Kind::Bool),
     known("default_transaction_isolation", "serializable", Kind::OneOf(ISOLATIONS, &[])),

@@ -51,6 +51,9 @@ pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
         },
         Kind::Dates => date_style(known, value)?,
         Kind::Encoding => encoding(known, value)?,
+        Kind::SearchConfiguration => {
+            crate::system::search::shown_setting(value).ok_or_else(|| invalid(known, value))?
+        }
         Kind::Zone => match zone_of_setting(value) {
             Ok((name, _)) => name,
             Err(ZoneFault::Invalid(None)) => return Err(invalid(known, value)),

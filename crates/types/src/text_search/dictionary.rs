@@ -1,0 +1,157 @@
+//! Dictionaries: what a word is looked for as.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use rust_stemmers::{Algorithm as Stems, Stemmer};
+use waken_snowball::Algorithm as Newer;
+
+use super::unaccent::unaccented;
+use crate::error::Result;
+use crate::letters;
+use crate::pulse;
+
+/// Words of more bytes are no words of any language: they are not stemmed.
+const STEMMED_BYTES_MAX: usize = 1000;
+
+/// What a dictionary makes of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lexized {
+    /// It does not know the word: the next dictionary is asked.
+    Unknown,
+    /// It knows the word, and that it is looked for as this; a stop word is looked for as nothing.
+    Known(Option<String>),
+    /// The next dictionary is asked for this instead.
+    Filtered(String),
+}
+
+/// A dictionary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dictionary {
+    /// Words in lower case.
+    Simple,
+    /// The stems of a language's words.
+    Stem(Language),
+    /// Letters without their accents.
+    Unaccent,
+}
+
+impl Dictionary {
+    /// What the dictionary makes of a word.
+    ///
+    /// # Errors
+    /// 57014 if the statement was cancelled.
+    pub fn lexize(self, word: &str) -> Result<Lexized> {
+        pulse::work(20 + word.len() * 4)?;
+        let lower = |word: &str| -> String {
+            if word.is_ascii() { word.to_ascii_lowercase() } else { word.chars().map(letters::lower).collect() }
+        };
+        Ok(match self {
+            Self::Simple => Lexized::Known(Some(lower(word))),
+            Self::Stem(language) => {
+                let word = lower(word);
+                Lexized::Known(if word.len() > STEMMED_BYTES_MAX {
+                    Some(word)
+                } else if word.is_empty() || language.stop_words().contains(&*word) {
+                    None
+                } else {
+                    Some(language.stem(&word).into_owned())
+                })
+            }
+            Self::Unaccent => match unaccented(word)? {
+                Cow::Borrowed(_) => Lexized::Unknown,
+                Cow::Owned(plain) => Lexized::Filtered(plain),
+            },
+        })
+    }
+}
+
+enum Algorithm {
+    Stems(Stems),
+    Newer(Newer),
+}
+
+macro_rules! languages {
+    ($($name:ident $label:literal $crate_:ident $stop:expr;)*) => {
+        /// A language whose words are stemmed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the names of languages")]
+        pub enum Language {
+            $($name,)*
+        }
+
+        impl Language {
+            /// All of them, by name.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its name in English, in lower case.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $label,)* }
+            }
+
+            /// Whether it has stop words.
+            #[must_use]
+            pub const fn has_stop_words(self) -> bool {
+                match self { $(Self::$name => { const STOP: &str = $stop; !STOP.is_empty() })* }
+            }
+
+            /// The words that are not looked for.
+            fn stop_words(self) -> &'static HashSet<&'static str> {
+                match self { $(Self::$name => {
+                    static WORDS: LazyLock<HashSet<&'static str>> =
+                        LazyLock::new(|| $stop.lines().filter(|word| !word.is_empty()).collect());
+                    &WORDS
+                })* }
+            }
+
+            fn algorithm(self) -> Algorithm {
+                match self { $(Self::$name => Algorithm::$crate_($crate_::$name),)* }
+            }
+        }
+    };
+}
+
+languages! {
+    Arabic "arabic" Stems "";
+    Armenian "armenian" Newer "";
+    Basque "basque" Newer "";
+    Catalan "catalan" Newer "";
+    Danish "danish" Stems include_str!("stop/danish.stop");
+    Dutch "dutch" Stems include_str!("stop/dutch.stop");
+    English "english" Stems include_str!("stop/english.stop");
+    Finnish "finnish" Newer include_str!("stop/finnish.stop");
+    French "french" Stems include_str!("stop/french.stop");
+    German "german" Stems include_str!("stop/german.stop");
+    Greek "greek" Stems "";
+    Hindi "hindi" Newer "";
+    Hungarian "hungarian" Stems include_str!("stop/hungarian.stop");
+    Indonesian "indonesian" Newer "";
+    Irish "irish" Newer "";
+    Italian "italian" Stems include_str!("stop/italian.stop");
+    Lithuanian "lithuanian" Newer "";
+    Nepali "nepali" Newer include_str!("stop/nepali.stop");
+    Norwegian "norwegian" Stems include_str!("stop/norwegian.stop");
+    Portuguese "portuguese" Stems include_str!("stop/portuguese.stop");
+    Romanian "romanian" Stems "";
+    Russian "russian" Newer include_str!("stop/russian.stop");
+    Serbian "serbian" Newer "";
+    Spanish "spanish" Stems include_str!("stop/spanish.stop");
+    Swedish "swedish" Stems include_str!("stop/swedish.stop");
+    Tamil "tamil" Stems "";
+    Turkish "turkish" Stems include_str!("stop/turkish.stop");
+    Yiddish "yiddish" Newer "";
+}
+
+impl Language {
+    /// The stem of a word in lower case; the word itself where nothing would be left.
+    #[must_use]
+    pub fn stem(self, word: &str) -> Cow<'_, str> {
+        let stem = match self.algorithm() {
+            Algorithm::Stems(algorithm) => Stemmer::create(algorithm).stem(word).into_owned(),
+            Algorithm::Newer(algorithm) => algorithm.stemmer().stem(word).into_owned(),
+        };
+        if stem.is_empty() { Cow::Borrowed(word) } else { Cow::Owned(stem) }
+    }
+}
