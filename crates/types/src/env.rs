@@ -15,6 +15,7 @@ use compact_str::CompactString;
 
 use crate::datetime::Zone;
 use crate::error::{Error, Result, SqlState};
+use crate::tokens::trigram::Thresholds;
 use crate::types::Type;
 
 /// The surroundings of an expression: fixed while one statement runs.
@@ -35,6 +36,8 @@ pub struct Env {
     pub schema: CompactString,
     /// The setting `extra_float_digits`: above 0, the shortest digits that name a float exactly.
     pub extra_float_digits: i32,
+    /// The settings `pg_trgm.*`.
+    pub trigram_thresholds: Thresholds,
     /// The catalogue and the server, if there is a session.
     pub surroundings: Option<Arc<dyn Surround>>,
 }
@@ -107,6 +110,7 @@ impl Default for Env {
             database: CompactString::const_new("colibri"),
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
+            trigram_thresholds: Thresholds::default(),
             surroundings: None,
         }
     }

@@ -36,6 +36,7 @@ mod rows;
 mod session;
 mod spellings;
 mod strings;
+mod trigrams;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
@@ -166,6 +167,7 @@ pub const TABLES: &[&[Function]] = &[
     session::TABLE,
     spellings::TABLE,
     strings::TABLE,
+    trigrams::TABLE,
 ];
 
 /// The functions and operators on values alone.
