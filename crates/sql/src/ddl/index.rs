@@ -122,6 +122,10 @@ impl Session {
             class.extension.is_none_or(has)
         };
         let no_such = |message: String| Error::new(SqlState::NO_SUCH_OBJECT, message);
+        if let Some(element) = ty.element().filter(|element| !colibri_types::key::is_indexable(*element)) {
+            let message = format!("could not identify a comparison function for type {}", element.sql_name());
+            return Err(Error::new(SqlState::NO_SUCH_FUNCTION, message));
+        }
         let class = match name {
             None => tokens::default_class(method, ty).filter(is_there).ok_or_else(|| {
                 let ty = ty.sql_name();
@@ -141,10 +145,7 @@ impl Session {
                 })?
             }
         };
-        if !(class.takes)(ty) {
-            let message = format!("operator class \"{}\" does not accept data type {}", class.name, ty.sql_name());
-            return Err(Error::new(SqlState::TYPE_MISMATCH, message));
-        }
+        expect_taken(class, ty)?;
         if ordered {
             let message = format!("access method \"{method}\" does not support ASC/DESC options");
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -170,11 +171,15 @@ impl Session {
                 false => Ok(binder.index_expr(&text, table)?.ty),
             })?;
             table.columns[place].ty = ty;
-            let is_inverted = |index: &Arc<Index>| {
-                index.is_inverted() && index.columns.iter().any(|part| part.column == place)
-            };
-            if !table.indexes.iter().any(is_inverted) {
-                refuse_unindexable(table, &[place])?;
+        }
+        for index in &table.indexes {
+            if index.is_inverted() {
+                for (part, class) in index.columns.iter().zip(&index.tokens) {
+                    expect_taken(class.0, table.columns[part.column].ty.ty)?;
+                }
+            } else {
+                let places: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
+                refuse_unindexable(table, &places)?;
             }
         }
         Ok(())
@@ -192,6 +197,15 @@ impl Session {
         let expressions = self.with_binder("", |binder| binder.index_expressions(table))?;
         self.with_context(|txn, cx| validate::backfill_index(txn, cx, (table, index), &expressions))
     }
+}
+
+/// Refuses a column of a type that an operator class does not take.
+fn expect_taken(class: &TokenClass, ty: Type) -> Result<()> {
+    if (class.takes)(ty) {
+        return Ok(());
+    }
+    let message = format!("operator class \"{}\" does not accept data type {}", class.name, ty.sql_name());
+    Err(Error::new(SqlState::TYPE_MISMATCH, message))
 }
 
 /// An expression without the parentheses around it.
