@@ -7,13 +7,14 @@
 //! | `user_types`, `extensions` | enums; extensions |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
-//! | [`row`], [`record`] | the bytes of rows |
+//! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
 //! | [`store_error`] | what transactions answer in place of a result, as SQL's errors |
 
 pub mod builtin;
 mod catalog;
 pub mod cluster;
 mod extensions;
+pub mod inverted;
 mod objects;
 pub mod record;
 pub mod row;

@@ -12,6 +12,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::inverted::Tokenized;
 use crate::row::RowFormat;
 
 /// The number of an object.
@@ -131,6 +132,10 @@ pub struct Index {
     /// The access method that was asked for, if it is not `btree`, which it is in fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<CompactString>,
+    /// Of an inverted one: how the values of each column are taken apart. Its entries are those of
+    /// [`crate::inverted`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<Tokenized>,
 }
 
 impl Index {
@@ -147,7 +152,14 @@ impl Index {
             predicate: None,
             nulls_not_distinct: false,
             method: None,
+            tokens: Vec::new(),
         }
+    }
+
+    /// Whether rows have an entry for each token of their values, and not one by their values.
+    #[must_use]
+    pub fn is_inverted(&self) -> bool {
+        !self.tokens.is_empty()
     }
 
     /// Its space.
@@ -459,9 +471,12 @@ impl Table {
         index.columns.iter().any(|part| self.columns[part.column].expression.is_some())
     }
 
-    /// The indexes that have an entry for each row, on columns.
+    /// The indexes that have one entry for each row, on columns.
     pub fn plain_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
-        self.indexes.iter().filter(|index| index.predicate.is_none() && !self.is_on_expression(index))
+        let is_plain = |index: &&Arc<Index>| {
+            index.predicate.is_none() && !index.is_inverted() && !self.is_on_expression(index)
+        };
+        self.indexes.iter().filter(is_plain)
     }
 
     /// The numbers of its indexes and constraints.

@@ -20,6 +20,7 @@ use colibri_txn::{Key, KeyRange};
 use colibri_types::{Datum, Error, Result, SqlState, Type, key};
 use smallvec::SmallVec;
 
+use crate::inverted;
 use crate::objects::{Index, Table, TableLayout};
 use crate::row::{Peeked, RowFormat};
 
@@ -470,6 +471,9 @@ pub fn has_null(index: &Index, row: &[Datum]) -> bool {
 /// The entry is damaged.
 #[inline]
 pub fn split_index_entry<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> Result<&'a [u8]> {
+    if index.is_inverted() {
+        return inverted::row_key(entry);
+    }
     if table.primary_key.is_none() {
         let values = entry.len().checked_sub(NUMBER_BYTES).ok_or_else(|| damaged("an index' entry is too short"))?;
         return Ok(&entry[values..]);

@@ -316,7 +316,7 @@ pub(super) fn is_plain_scan(node: &Node, table: &Table, moves: &dyn Fn(usize) ->
         Node::Scan(scan) => {
             scan.table.id == table.id
                 && match &scan.access {
-                    Access::Key { .. } | Access::Gathered { .. } => {
+                    Access::Key { .. } | Access::Gathered { .. } | Access::Inverted { .. } => {
                         !table.key_columns().iter().any(|&column| moves(column))
                     }
                     Access::Index { index, .. } => !index.columns.iter().any(|part| moves(part.column)),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Table, record, store_error::InSql as _};
+use colibri_catalog::{Table, inverted, record, store_error::InSql as _};
 use colibri_txn::{IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Result, pulse};
 
@@ -37,8 +37,14 @@ pub(super) fn delete_row(
         if !record::has_entry(index, &row) {
             continue;
         }
-        let entry = record::index_entry(table, index, &row, key)?;
         let space = index.space();
+        if index.is_inverted() {
+            for entry in inverted::entries(table, index, &row, key)? {
+                ex.txn.delete(&space, &entry).in_sql()?;
+            }
+            continue;
+        }
+        let entry = record::index_entry(table, index, &row, key)?;
         debug_assert!(ex.txn.peek(&space, &entry).in_sql()?.is_some(), "the source reads the columns of all indexes");
         ex.txn.delete(&space, &entry).in_sql()?;
     }

@@ -11,9 +11,10 @@ use std::ops::ControlFlow;
 
 use colibri_catalog::{Index, Table, record, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, Key};
-use colibri_types::{Error, Result};
+use colibri_types::{Error, Result, pulse};
 use smallvec::SmallVec;
 
+use super::inverted::{Asked, Search};
 use super::memory::{Reservation, Use};
 use super::ranges::{Ranges, key_ranges, rest};
 use super::{Exec, merge_sort};
@@ -35,6 +36,8 @@ pub(super) struct Gather {
     keys: Keys,
     /// Where all indexes have to find a row: the keys that those before have found, sorted.
     found: Option<Keys>,
+    /// The tokens that are being looked for.
+    search: Option<Search>,
     /// For the keys, as long as they are looked up.
     memory: Reservation,
 }
@@ -54,36 +57,73 @@ impl Gather {
             if ex.cx.budget_rows <= 0 {
                 return Ok(None);
             }
-            if self.ranges.is_none() {
-                self.ranges = Some(key_ranges(table, part, &mut ex.scope())?);
-            }
-            if self.part_is_over(table, part, ex)? {
-                self.part += 1;
-                (self.ranges, self.done) = (None, 0);
-                if by_all {
-                    self.keep_common()?;
+            match self.go_on(table, part, ex)? {
+                Progress::Some => {}
+                Progress::Over => {
+                    self.next_part();
+                    if by_all {
+                        self.keep_common()?;
+                    }
                 }
+                // It says nothing, and so leaves what the others find.
+                Progress::Useless if by_all => self.next_part(),
+                Progress::Useless => return Ok(Some(self.everything())),
             }
             if self.found.as_ref().is_some_and(Keys::is_empty) {
                 break;
             }
-            let bytes = self.keys.bytes() + self.found.as_ref().map_or(0, Keys::bytes);
+            let bytes = self.keys.bytes()
+                + self.found.as_ref().map_or(0, Keys::bytes)
+                + self.search.as_ref().map_or(0, Search::bytes);
             if !self.memory.hold(ex.cx.memory, bytes, Use::Rows) {
-                self.keys = Keys::default();
+                (self.keys, self.search) = (Keys::default(), None);
                 if self.found.is_some() {
                     break;
                 }
-                self.memory.release();
-                let everything = SmallVec::from_iter([record::whole_range()]);
-                return Ok(Some(Ranges::Spans(everything)));
+                return Ok(Some(self.everything()));
             }
             ex.check_cancel()?;
         }
         let keys = match self.found.take() {
             Some(found) => found,
+            None if by_all => return Ok(Some(self.everything())),
             None => std::mem::take(&mut self.keys).sorted()?,
         };
         Ok(Some(Ranges::Points(keys.unpacked())))
+    }
+
+    fn next_part(&mut self) {
+        self.part += 1;
+        (self.ranges, self.done) = (None, 0);
+    }
+
+    /// All of the table instead.
+    fn everything(&mut self) -> Ranges {
+        (self.keys, self.search) = (Keys::default(), None);
+        self.memory.release();
+        Ranges::Spans(SmallVec::from_iter([record::whole_range()]))
+    }
+
+    /// Takes some keys of a part.
+    fn go_on(&mut self, table: &Table, part: &Access, ex: &mut Exec<'_, '_>) -> Result<Progress> {
+        if let Access::Inverted { index, conditions } = part {
+            let search = match &mut self.search {
+                Some(search) => search,
+                None => match Search::begin((table, index), conditions, ex)? {
+                    Asked::Everything => return Ok(Progress::Useless),
+                    Asked::Nothing => return Ok(Progress::Over),
+                    Asked::Search(search) => self.search.insert(search),
+                },
+            };
+            let Some(keys) = search.step((table, index), ex)? else { return Ok(Progress::Some) };
+            self.search = None;
+            self.keys.append(keys);
+            return Ok(Progress::Over);
+        }
+        if self.ranges.is_none() {
+            self.ranges = Some(key_ranges(table, part, &mut ex.scope())?);
+        }
+        Ok(if self.part_is_over(table, part, ex)? { Progress::Over } else { Progress::Some })
     }
 
     /// Keeps those of the keys found before that were gathered now as well.
@@ -139,6 +179,14 @@ impl Gather {
     }
 }
 
+/// What came of going on with a part.
+enum Progress {
+    Some,
+    Over,
+    /// All rows may be meant.
+    Useless,
+}
+
 /// The key of the row that an entry of an index leads to, or that is the table's own.
 fn key_of<'e>(table: &Table, index: Option<&Index>, entry: &'e [u8]) -> Result<&'e [u8]> {
     match index {
@@ -149,7 +197,7 @@ fn key_of<'e>(table: &Table, index: Option<&Index>, entry: &'e [u8]) -> Result<&
 
 /// Keys of rows. As long as they are short, each is a number: its bytes, and how many these are. The
 /// order of the numbers is that of the keys, and they are sorted in a fraction of the time.
-enum Keys {
+pub(super) enum Keys {
     /// Integers, dates, and pairs of small ones.
     Short(Vec<u128>),
     /// UUIDs.
@@ -213,7 +261,7 @@ impl Default for Keys {
 }
 
 impl Keys {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Short(keys) => keys.len(),
             Self::Middle(keys) => keys.len(),
@@ -225,7 +273,7 @@ impl Keys {
         self.len() == 0
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         // They become keys in the end.
         let packed = match self {
             Self::Short(_) => size_of::<u128>(),
@@ -235,7 +283,7 @@ impl Keys {
         self.len() * (packed + size_of::<Key>())
     }
 
-    fn push(&mut self, key: &[u8]) {
+    pub(super) fn push(&mut self, key: &[u8]) {
         loop {
             match self {
                 Self::Short(keys) => match Packed::pack(key) {
@@ -252,7 +300,7 @@ impl Keys {
     }
 
     /// In order, each once.
-    fn sorted(mut self) -> Result<Self> {
+    pub(super) fn sorted(mut self) -> Result<Self> {
         match &mut self {
             Self::Short(keys) => sort(keys)?,
             Self::Middle(keys) => sort(keys)?,
@@ -261,8 +309,31 @@ impl Keys {
         Ok(self)
     }
 
+    /// In order, each once, those that were there so many times.
+    pub(super) fn sorted_at_least(mut self, count: usize) -> Result<Self> {
+        if count <= 1 {
+            return self.sorted();
+        }
+        match &mut self {
+            Self::Short(keys) => keep_repeated(keys, count)?,
+            Self::Middle(keys) => keep_repeated(keys, count)?,
+            Self::Any(keys) => keep_repeated(keys, count)?,
+        }
+        Ok(self)
+    }
+
+    /// Adds others.
+    pub(super) fn append(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (this, other) if this.is_empty() => *this = other,
+            (Self::Short(keys), Self::Short(others)) => keys.extend(others),
+            (Self::Middle(keys), Self::Middle(others)) => keys.extend(others),
+            (this, others) => others.unpacked().iter().for_each(|key| this.push(key)),
+        }
+    }
+
     /// Those that are in both of two that are in order.
-    fn common(self, other: Self) -> Self {
+    pub(super) fn common(self, other: Self) -> Self {
         match (self, other) {
             (Self::Short(keys), Self::Short(other)) => Self::Short(common(keys, &other)),
             (Self::Middle(keys), Self::Middle(other)) => Self::Middle(common(keys, &other)),
@@ -270,7 +341,7 @@ impl Keys {
         }
     }
 
-    fn unpacked(self) -> SmallVec<[Key; 1]> {
+    pub(super) fn unpacked(self) -> SmallVec<[Key; 1]> {
         match self {
             Self::Short(keys) => keys.into_iter().map(Packed::unpack).collect(),
             Self::Middle(keys) => keys.into_iter().map(Packed::unpack).collect(),
@@ -283,6 +354,23 @@ impl Keys {
 fn sort<T: Ord + Default>(keys: &mut Vec<T>) -> Result<()> {
     merge_sort::sort(keys, merge_sort::PIECE, |one, other| one.cmp(other))?;
     keys.dedup();
+    Ok(())
+}
+
+/// Sorts keys, and leaves each of them once that is there as often as `count`.
+fn keep_repeated<T: Ord + Default>(keys: &mut Vec<T>, count: usize) -> Result<()> {
+    merge_sort::sort(keys, merge_sort::PIECE, |one, other| one.cmp(other))?;
+    let (mut kept, mut start) = (0, 0);
+    while start < keys.len() {
+        pulse::work(1)?;
+        let same = keys[start..].iter().take_while(|key| **key == keys[start]).count();
+        if same >= count {
+            keys.swap(kept, start);
+            kept += 1;
+        }
+        start += same;
+    }
+    keys.truncate(kept);
     Ok(())
 }
 

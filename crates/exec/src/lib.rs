@@ -16,7 +16,7 @@
 //! | --- | --- |
 //! | `operator`, `lower`, `operator_cache` | what every operator can do; operators made of a plan, and kept between its runs |
 //! | `batch`, `eval`, `needs` | rows on their way; expressions on a row; what a part of a plan depends on |
-//! | `point`, `scan`, `ranges`, `gather` | one row by its key; tables and indexes, ranges of them, rows that several find |
+//! | `point`, `scan`, `ranges`, `gather`, `inverted` | one row by its key; tables and indexes, ranges of them, rows that several find, or that have tokens |
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
@@ -84,6 +84,7 @@ mod grouping_sets;
 mod hash_join;
 mod in_place;
 mod insert;
+mod inverted;
 mod join;
 mod key_set;
 mod keyed;
@@ -133,6 +134,7 @@ pub use constraints::deferred::Deferred;
 pub use constraints::validate::{check_table, with_exec};
 pub use eval::{Evaluate, Scope, value_of};
 pub use insert::RowWriter;
+pub use inverted::rows_of_tokens;
 pub use memory::{EngineMemory, MemoryLimits, SessionMemory};
 pub use memory::{MemoryTotal, TempFileCounts};
 pub use needs::expressions_deep;

@@ -128,7 +128,7 @@ impl Search {
     }
 
     fn access(&mut self, access: &Access, filled: Option<&Filled<'_>>) {
-        access.ranges().for_each(|ranges| ranges.for_each_value(&mut |value| self.expr(value, filled)));
+        access.for_each_value(&mut |value| self.expr(value, filled));
     }
 
     fn node(&mut self, node: &Node, filled: Option<&Filled<'_>>) {

@@ -70,7 +70,7 @@ fn part(table: &Table, access: &Access, place: usize) -> Option<Part> {
                 (place == 0).then_some(Part { ty: Type::Int8, descending: false, nulls_first: false, marked: false })
             }
         },
-        Access::Gathered { .. } => None,
+        Access::Gathered { .. } | Access::Inverted { .. } => None,
         Access::Index { index, .. } => match index.columns.get(place) {
             Some(part) => {
                 let ty = table.columns[part.column].ty.ty;

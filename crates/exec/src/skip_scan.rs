@@ -45,7 +45,9 @@ impl SkipScan {
         let (index, ranges) = match access {
             Access::Key { ranges } => (None, ranges),
             Access::Index { index, ranges, .. } => (Some(&**index), ranges),
-            Access::Gathered { .. } => return Err(Error::internal("keys that are gathered have no columns to skip")),
+            Access::Gathered { .. } | Access::Inverted { .. } => {
+                return Err(Error::internal("keys that are gathered have no columns to skip"));
+            }
         };
         if self.behind.is_none() {
             self.behind = Some(match key_ranges(table, access, &mut ex.scope())? {

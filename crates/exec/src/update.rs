@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSql as _};
+use colibri_catalog::{Index, Table, inverted, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
@@ -243,6 +243,10 @@ fn change_entries(
         let index = &table.indexes[number];
         let row = |row| row_for((table, index), &plan.rules.expressions, row, ex.cx.env);
         let (old, new) = (row(old)?, row(new)?);
+        if index.is_inverted() {
+            change_tokens(ex, (table, index), key, &old, &new)?;
+            continue;
+        }
         let entry = |row: &[Datum]| {
             record::has_entry(index, row).then(|| record::index_entry(table, index, row, key)).transpose()
         };
@@ -271,6 +275,26 @@ fn change_entries(
     Ok(())
 }
 
+/// Removes the entries of tokens that a row has no more, and writes those of new ones.
+fn change_tokens(
+    ex: &mut Exec<'_, '_>,
+    (table, index): (&Table, &Index),
+    key: &Key,
+    old: &[Datum],
+    new: &[Datum],
+) -> Result<()> {
+    let (before, after) = (inverted::entries(table, index, old, key)?, inverted::entries(table, index, new, key)?);
+    let space = index.space();
+    // Both are in order.
+    for entry in before.iter().filter(|entry| after.binary_search(entry).is_err()) {
+        ex.txn.delete(&space, entry).in_sql()?;
+    }
+    for entry in after.iter().filter(|entry| before.binary_search(entry).is_err()) {
+        ex.txn.put(&space, entry, &[]).in_sql()?;
+    }
+    Ok(())
+}
+
 /// Takes away a row whose key changes, and keeps the new one for later.
 fn move_row(
     ex: &mut Exec<'_, '_>,
@@ -287,7 +311,11 @@ fn move_row(
     ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
         let old = row_for((table, index), &plan.rules.expressions, &old, ex.cx.env)?;
-        if record::has_entry(index, &old) {
+        if index.is_inverted() {
+            for entry in inverted::entries(table, index, &old, key)? {
+                ex.txn.delete(&index.space(), &entry).in_sql()?;
+            }
+        } else if record::has_entry(index, &old) {
             ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?).in_sql()?;
         }
     }

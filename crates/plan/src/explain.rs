@@ -25,7 +25,7 @@ use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
-    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, WindowCall, WindowFunction,
+    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, TokenCondition, WindowCall, WindowFunction,
 };
 
 mod expression;
@@ -897,6 +897,7 @@ impl Writer<'_> {
         let backward = if scan.direction == Direction::Backward { " Backward" } else { "" };
         let bounded = scan.access.ranges().any(|ranges| !ranges.is_everything());
         match &scan.access {
+            Access::Inverted { .. } => self.head(node, place, format_args!("Bitmap Heap Scan on {table}")),
             Access::Gathered { parts, by_all } => {
                 self.head(node, place, format_args!("Bitmap Heap Scan{backward} on {table}"));
                 self.gathered((parts, *by_all), &scan.table, slots, place);
@@ -933,7 +934,7 @@ impl Writer<'_> {
         let conditions: Vec<String> =
             parts.iter().filter_map(|part| condition_text(part, table, Names { columns: &[], slots })).collect();
         let name = |part: &Access| match part {
-            Access::Index { index, .. } => index.name.to_string(),
+            Access::Index { index, .. } | Access::Inverted { index, .. } => index.name.to_string(),
             _ => table.primary_key.as_ref().map_or_else(String::new, |key| key.name.to_string()),
         };
         let condition = match (by_all, &conditions[..]) {
@@ -964,7 +965,7 @@ impl Writer<'_> {
 fn key_columns(access: &Access, table: &colibri_catalog::Table) -> Vec<usize> {
     let own = table.key_columns().iter().copied();
     match access {
-        Access::Gathered { .. } => Vec::new(),
+        Access::Gathered { .. } | Access::Inverted { .. } => Vec::new(),
         Access::Key { .. } => own.collect(),
         Access::Index { index, .. } => index.columns.iter().map(|column| column.column).chain(own).collect(),
     }
@@ -972,6 +973,14 @@ fn key_columns(access: &Access, table: &colibri_catalog::Table) -> Vec<usize> {
 
 /// The conditions that the ranges of a table or an index stand for, if any.
 fn condition_text(access: &Access, table: &colibri_catalog::Table, names: Names<'_>) -> Option<String> {
+    if let Access::Inverted { index, conditions } = access {
+        let text = |condition: &TokenCondition| {
+            let column = index.columns.get(condition.place).and_then(|part| table.columns.get(part.column));
+            let name = column.map_or("", |column| column.expression.as_deref().unwrap_or(&column.name));
+            format!("({name} {} {})", condition.operator, expr_text(&condition.operand, names))
+        };
+        return Some(all_of(&conditions.iter().map(text).collect::<Vec<_>>()));
+    }
     let (Access::Key { ranges } | Access::Index { ranges, .. }) = access else { return None };
     let columns = key_columns(access, table);
     let name = |place: usize| {

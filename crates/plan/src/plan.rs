@@ -304,6 +304,19 @@ pub enum Access {
     /// The rows are looked up in the order of their keys, and may be more than those that fulfil the
     /// conditions.
     Gathered { parts: Vec<Access>, by_all: bool },
+    /// By the tokens that values have for which all of some conditions are true, and maybe others.
+    /// It is always a part of what is gathered.
+    Inverted { index: Arc<Index>, conditions: Vec<TokenCondition> },
+}
+
+/// A condition that an inverted index answers: `column operator operand`.
+#[derive(Debug, Clone)]
+pub struct TokenCondition {
+    /// The column's place in the index.
+    pub place: usize,
+    pub operator: &'static str,
+    /// A NULL finds nothing.
+    pub operand: Expr,
 }
 
 impl Access {
@@ -311,7 +324,7 @@ impl Access {
     pub fn space(&self, table: &Table) -> Space {
         match self {
             Self::Key { .. } | Self::Gathered { .. } => table.space(),
-            Self::Index { index, .. } => index.space(),
+            Self::Index { index, .. } | Self::Inverted { index, .. } => index.space(),
         }
     }
 
@@ -325,11 +338,21 @@ impl Access {
         let (one, parts): (_, &[Self]) = match self {
             Self::Key { ranges } | Self::Index { ranges, .. } => (Some(ranges), &[]),
             Self::Gathered { parts, .. } => (None, parts),
+            Self::Inverted { .. } => (None, &[]),
         };
         one.into_iter().chain(parts.iter().filter_map(|part| match part {
             Self::Key { ranges } | Self::Index { ranges, .. } => Some(ranges),
-            Self::Gathered { .. } => None,
+            Self::Gathered { .. } | Self::Inverted { .. } => None,
         }))
+    }
+
+    /// Calls something for each value that it goes by.
+    pub fn for_each_value<'r>(&'r self, visit: &mut dyn FnMut(&'r Expr)) {
+        match self {
+            Self::Key { ranges } | Self::Index { ranges, .. } => ranges.for_each_value(visit),
+            Self::Gathered { parts, .. } => parts.iter().for_each(|part| part.for_each_value(visit)),
+            Self::Inverted { conditions, .. } => conditions.iter().for_each(|condition| visit(&condition.operand)),
+        }
     }
 }
 

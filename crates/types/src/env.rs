@@ -15,6 +15,7 @@ use compact_str::CompactString;
 
 use crate::datetime::Zone;
 use crate::error::{Error, Result, SqlState};
+use crate::tokens::trigram::Thresholds;
 use crate::types::Type;
 
 /// The surroundings of an expression: fixed while one statement runs.
@@ -37,6 +38,8 @@ pub struct Env {
     pub extra_float_digits: i32,
     /// The number of the configuration that texts are searched with unless another is said.
     pub text_search: u32,
+    /// The settings `pg_trgm.*`.
+    pub trigram_thresholds: Thresholds,
     /// The catalogue and the server, if there is a session.
     pub surroundings: Option<Arc<dyn Surround>>,
 }
@@ -110,6 +113,7 @@ impl Default for Env {
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
             text_search: crate::text_search::DEFAULT_CONFIGURATION,
+            trigram_thresholds: Thresholds::default(),
             surroundings: None,
         }
     }

@@ -12,7 +12,7 @@
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
-//! | [`key`] | values as bytes that sort as they do |
+//! | [`key`], [`tokens`] | values as bytes that sort as they do; what inverted indexes find them by |
 //! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
 //! | [`mod@env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
 
@@ -45,6 +45,7 @@ pub mod resolve;
 pub mod row;
 pub mod text_io;
 pub mod text_search;
+pub mod tokens;
 pub mod types;
 pub mod value;
 pub mod wire;

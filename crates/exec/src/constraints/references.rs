@@ -24,7 +24,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use colibri_catalog::{
-    ObjectId, ReferenceAction, Table, record, record::RowReader, store_error, store_error::InSql as _,
+    ObjectId, ReferenceAction, Table, inverted, record, record::RowReader, store_error, store_error::InSql as _,
 };
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{
@@ -402,6 +402,13 @@ pub(crate) fn put_entry(
     let index = &table.indexes[index];
     let row = row_for((table, index), &rules.expressions, row, ex.cx.env)?;
     if !record::has_entry(index, &row) {
+        return Ok(());
+    }
+    if index.is_inverted() {
+        let space = index.space();
+        for entry in inverted::entries(table, index, &row, key)? {
+            ex.txn.put(&space, &entry, &[]).in_sql()?;
+        }
         return Ok(());
     }
     let mut entry = record::index_values(table, index, &row)?;

@@ -883,3 +883,49 @@ fn random_statements(with_key: bool, seed: u64) {
         assert_eq!(db.rows(&table).len() as u64, count, "seed {seed}, statement {statement}");
     }
 }
+
+/// A table whose arrays have entries for their elements.
+fn tagged() -> Arc<Table> {
+    let mut tagged = table(1, "tagged", &[("id", Type::Int4), ("tags", Type::Int4.array_of())], Some(&[0]), &[(&[1], false)]);
+    let class = colibri_types::tokens::class("gin", "array_ops").unwrap();
+    let index = Arc::make_mut(&mut tagged.indexes[0]);
+    index.tokens = vec![colibri_catalog::inverted::Tokenized(class)];
+    Arc::new(tagged)
+}
+
+#[test]
+fn a_check_finds_what_is_wrong_with_tokens() {
+    let (tagged, rules) = (tagged(), no_rules());
+    let mut db = Db::new(&[&tagged]);
+    let row = |id, tags: &[i64]| {
+        let tags = tags.iter().map(|&tag| Datum::Int(tag)).collect();
+        vec![int(id), Datum::Array(Arc::new(colibri_types::Array::new(Type::Int4, tags)))]
+    };
+    db.run(insert_node(&tagged, &rules, &[row(1, &[1, 2, 2]), row(2, &[]), row(3, &[2])])).unwrap();
+    db.check(&tagged);
+    let index = &tagged.indexes[0];
+    let entries = |id, tags: &[i64]| {
+        let row = row(id, tags);
+        let key = record::row_key(&tagged, &row).unwrap();
+        colibri_catalog::inverted::entries(&tagged, index, &row, &key).unwrap()
+    };
+    assert_eq!(entries(1, &[1, 2, 2]).len(), 2);
+    let savepoint = db.txn.savepoint();
+    let damages: [&dyn Fn(&mut LocalTransaction); 4] = [
+        // One is missing; there is one too many, of a row and of none; one is another's.
+        &|txn| txn.delete(&index.space(), &entries(1, &[2])[0]).unwrap(),
+        &|txn| txn.put(&index.space(), &entries(3, &[5])[0], b"").unwrap(),
+        &|txn| txn.put(&index.space(), &entries(9, &[1])[0], b"").unwrap(),
+        &|txn| {
+            txn.delete(&index.space(), &entries(1, &[2])[0]).unwrap();
+            txn.put(&index.space(), b"\x00junk", b"").unwrap();
+        },
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        damage(&mut db.txn);
+        let findings = check_table(&mut db.txn, &tagged, &[], &Env::default()).unwrap();
+        assert!(!findings.is_empty(), "damage {number} is found");
+        db.txn.rollback_to(savepoint).unwrap();
+        db.check(&tagged);
+    }
+}

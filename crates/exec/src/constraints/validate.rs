@@ -12,9 +12,10 @@ use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table, record, record::RowReader, row::RowFormat, store_error::InSql as _};
+use colibri_catalog::{Index, Table, inverted, record, record::RowReader, row::RowFormat, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
+use smallvec::SmallVec;
 
 use super::duplicate_in_old_rows;
 use super::expressions::{Expressions, row_for};
@@ -98,23 +99,27 @@ pub fn backfill_index(
     with_exec(txn, cx, |ex| {
         let mut entries: Vec<Key> = Vec::new();
         for_each_row(ex, table, |ex, key, row| {
-            entries.extend(entry_of((table, index), expressions, row, key, ex.cx.env)?);
+            entries.extend(entries_of((table, index), expressions, row, key, ex.cx.env)?);
             Ok(())
         })?;
         load_index(ex, table, index, entries)
     })
 }
 
-/// The entry of a row in an index, if it has one.
-fn entry_of(
+/// The entries of a row in an index: one at most, or one for each token.
+fn entries_of(
     (table, index): (&Table, &Index),
     expressions: &Expressions,
     row: &[Datum],
     key: &Key,
     env: &Env,
-) -> Result<Option<Key>> {
+) -> Result<SmallVec<[Key; 1]>> {
     let row = row_for((table, index), expressions, row, env)?;
-    record::has_entry(index, &row).then(|| record::index_entry(table, index, &row, key)).transpose()
+    if index.is_inverted() {
+        return inverted::entries(table, index, &row, key).map(SmallVec::from_vec);
+    }
+    let entry = record::has_entry(index, &row).then(|| record::index_entry(table, index, &row, key)).transpose()?;
+    Ok(entry.into_iter().collect())
 }
 
 /// Makes an index' space and fills it with entries in any order.
@@ -183,7 +188,7 @@ pub fn rewrite_table(
             }
             let key = record::row_key(new, &row)?;
             for (index, entries) in new.indexes.iter().zip(&mut entries) {
-                entries.extend(entry_of((new, index), expressions, &row, &key, ex.cx.env)?);
+                entries.extend(entries_of((new, index), expressions, &row, &key, ex.cx.env)?);
             }
             let mut value = Vec::new();
             record::encode_row(new, &row, &mut value)?;
@@ -316,10 +321,11 @@ pub fn check_table(
                 _ => findings.push(format!("{place}: its key is not that of its columns")),
             }
             for (index, count) in table.indexes.iter().zip(&mut counts) {
-                let Some(entry) = entry_of((table, index), expressions, &row, key, env)? else { continue };
-                *count += 1;
-                if txn.peek(&index.space(), &entry).in_sql()?.is_none() {
-                    findings.push(format!("{place}: index \"{}\" has no entry {}", index.name, hex(&entry)));
+                for entry in entries_of((table, index), expressions, &row, key, env)? {
+                    *count += 1;
+                    if txn.peek(&index.space(), &entry).in_sql()?.is_none() {
+                        findings.push(format!("{place}: index \"{}\" has no entry {}", index.name, hex(&entry)));
+                    }
                 }
             }
         }
@@ -338,7 +344,7 @@ pub fn check_table(
     Ok(findings)
 }
 
-/// An index has an entry for each of `count` rows that are to have one already: looks for others, and for what is twice
+/// An index has an entry for each of `count` rows, or tokens, that are to have one already: looks for others, and for what is twice
 /// in a unique index.
 fn check_index(
     txn: &mut dyn Transaction,
@@ -351,7 +357,8 @@ fn check_index(
     let all = record::whole_range();
     let entries_count = txn.count(&space, &all).in_sql()?;
     if entries_count != count {
-        findings.push(format!("index \"{}\" has {entries_count} entries for {count} rows", index.name));
+        let of = if index.is_inverted() { "tokens" } else { "rows" };
+        findings.push(format!("index \"{}\" has {entries_count} entries for {count} {of}", index.name));
     } else if !index.unique {
         return Ok(());
     }

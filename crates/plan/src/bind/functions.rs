@@ -37,6 +37,7 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("setval", &[Type::Text, Type::Int8, Type::Bool], 2, Type::Int8, true),
     ("current_setting", &[Type::Text, Type::Bool], 1, Type::Text, false),
     ("set_config", &[Type::Text, Type::Text, Type::Bool], 3, Type::Text, true),
+    ("set_limit", &[Type::Float4], 1, Type::Float4, true),
     ("pg_get_serial_sequence", &[Type::Text, Type::Text], 2, Type::Text, false),
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),

@@ -20,10 +20,10 @@ impl Node {
                 calls.iter().flat_map(|call| call.exprs()).for_each(visit);
             }
             Self::Scan(scan) => {
-                scan.access.ranges().for_each(|ranges| ranges.for_each_value(visit));
+                scan.access.for_each_value(visit);
                 scan.filter.iter().for_each(visit);
             }
-            Self::CountRange { access, .. } => access.ranges().for_each(|ranges| ranges.for_each_value(visit)),
+            Self::CountRange { access, .. } => access.for_each_value(visit),
             Self::GroupScan(_) => {}
             Self::Filter { condition, .. } => visit(condition),
             Self::Project { exprs, .. } => exprs.iter().for_each(visit),

@@ -113,6 +113,22 @@ impl Path {
         }
     }
 
+    /// The way as a part of what is gathered.
+    fn part(mut self) -> Access {
+        match self.gathered.pop() {
+            Some(way) if self.gathered.is_empty() => way,
+            way => {
+                self.gathered.extend(way);
+                self.access(true)
+            }
+        }
+    }
+
+    /// Whether it goes by tokens.
+    fn is_inverted(&self) -> bool {
+        matches!(self.gathered[..], [Access::Inverted { .. }])
+    }
+
     /// What reading its keys alone costs.
     fn gather_cost(&self) -> f64 {
         SEEK_COST + self.rows
@@ -170,7 +186,7 @@ impl<'w> Wanted<'w> {
 }
 
 impl Wanted<'_> {
-    fn rows_of<'e>(&self, expr: &'e Expr) -> Option<(usize, &'e Expr)> {
+    pub(super) fn rows_of<'e>(&self, expr: &'e Expr) -> Option<(usize, &'e Expr)> {
         let inner = match expr {
             Expr::Cast { input, from, to, .. } if same_keys(*from, to.ty) && to.modifier.0 < 0 => &**input,
             other => other,
@@ -199,8 +215,13 @@ impl Wanted<'_> {
 
     /// The indexes that have entries for all rows that are wanted, and none for the primary key.
     fn keys(&self) -> impl Iterator<Item = Option<&Arc<Index>>> {
-        let usable = |index: &&Arc<Index>| index.predicate.is_none() || self.limited_to(index).is_some();
+        let usable = |index: &&Arc<Index>| !index.is_inverted() && self.is_usable(index);
         std::iter::once(None).chain(self.table.indexes.iter().filter(usable).map(Some))
+    }
+
+    /// Whether an index has entries for all rows that are wanted.
+    pub(super) fn is_usable(&self, index: &Index) -> bool {
+        index.predicate.is_none() || self.limited_to(index).is_some()
     }
 
     /// Columns of rows that a column of an index is made of.
@@ -217,7 +238,7 @@ impl Wanted<'_> {
 
     /// Whether a value is known before the table is read: what queries and the session give is
     /// asked for before the first row is.
-    fn is_known(&self, expr: &Expr) -> bool {
+    pub(super) fn is_known(&self, expr: &Expr) -> bool {
         let mut known = !rewrite::is_volatile(expr) && rewrite::queries_depend_on_no_row(expr);
         rewrite::for_each_column(expr, &mut |column| known = known && (self.known)(column));
         known
@@ -504,6 +525,7 @@ impl Wanted<'_> {
         let sargable = self.sargable();
         let keys = || self.keys();
         let mut paths: Vec<Path> = keys().map(|index| self.path(index, None, &sargable, sizes)).collect();
+        paths.extend(self.paths_inverted(sizes));
         if sizes.rows(self.table) >= SKIPPED_ROWS_MIN {
             paths.extend(keys().filter_map(|index| self.path_skipping(index, &sargable, sizes)));
         }
@@ -528,7 +550,10 @@ impl Wanted<'_> {
         let tries = rewrites == Rewrites::All;
         let is_one = |path: &&Path| {
             let by_range = path.index.is_some() && path.ranges.skipped == 0 && !path.ranges.is_everything();
-            by_range && !path.covering && !path.unique && (tries || path.rows >= GATHERED_MIN)
+            (by_range || path.is_inverted())
+                && !path.covering
+                && !path.unique
+                && (tries || path.rows >= GATHERED_MIN)
         };
         let mut ways: Vec<&Path> = paths.iter().filter(is_one).collect();
         ways.sort_by(|one, other| one.rows.total_cmp(&other.rows));
@@ -541,7 +566,7 @@ impl Wanted<'_> {
             Path {
                 index: None,
                 ranges: KeyRanges::default(),
-                gathered: ways.iter().map(|way| (*way).clone().access(true)).collect(),
+                gathered: ways.iter().map(|way| (*way).clone().part()).collect(),
                 by_all: ways.len() > 1,
                 taken: Vec::new(),
                 // Of how many rows fulfil the conditions of several ways, samples know more.
@@ -635,7 +660,8 @@ impl Wanted<'_> {
             let ways = self
                 .keys()
                 .map(|index| self.path(index, None, &together, sizes))
-                .filter(|way| !way.ranges.is_everything());
+                .filter(|way| !way.ranges.is_everything())
+                .chain(self.with(conditions).paths_inverted(sizes));
             parts.push(ways.min_by(|one, other| one.gather_cost().total_cmp(&other.gather_cost()))?);
         }
         let rows: f64 = parts.iter().map(|part| part.rows).sum();
@@ -652,7 +678,7 @@ impl Wanted<'_> {
             unique: false,
             fixed: Vec::new(),
             start_cost: gathering,
-            gathered: parts.into_iter().map(|part| part.access(true)).collect(),
+            gathered: parts.into_iter().map(Path::part).collect(),
             by_all: false,
         })
     }
@@ -666,7 +692,7 @@ impl Wanted<'_> {
     }
 
     /// What a key's entries are ordered by: those of an index end with the row's key.
-    fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
+    pub(super) fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
         let ordered = |(column, descending, nulls_first): (usize, bool, bool)| Ordered {
             column,
             descending,
@@ -703,7 +729,7 @@ pub(super) fn cost_of_entry(is_index: bool, covering: bool) -> f64 {
 }
 
 /// What looking up each of some rows costs, in the order of their keys.
-fn lookup_in_order(rows: f64, of: f64) -> f64 {
+pub(super) fn lookup_in_order(rows: f64, of: f64) -> f64 {
     if rows * NEAR >= of { NEAR_LOOKUP_COST } else { LOOKUP_COST }
 }
 
@@ -919,6 +945,9 @@ fn bind_access(access: &mut Access, bind: &dyn Fn(Expr) -> Expr) {
     match access {
         Access::Key { ranges } | Access::Index { ranges, .. } => bind_ranges(ranges, bind),
         Access::Gathered { parts, .. } => parts.iter_mut().for_each(|part| bind_access(part, bind)),
+        Access::Inverted { conditions, .. } => conditions.iter_mut().for_each(|condition| {
+            condition.operand = bind(std::mem::replace(&mut condition.operand, Expr::Const(Datum::Null)));
+        }),
     }
 }
 

@@ -162,7 +162,7 @@ fn gives_one_at_most(node: &Node) -> bool {
             match &scan.access {
                 Access::Key { ranges } => finds_one(ranges, scan.table.key_columns().len()),
                 Access::Index { index, ranges, .. } => index.unique && finds_one(ranges, index.columns.len()),
-                Access::Gathered { .. } => false,
+                Access::Gathered { .. } | Access::Inverted { .. } => false,
             }
         }
         Node::Values { rows } => rows.len() <= 1,

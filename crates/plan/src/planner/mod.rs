@@ -22,6 +22,7 @@ mod estimate;
 mod first_rows;
 mod group_keys;
 mod group_scan;
+mod inverted;
 mod join_order;
 mod joins;
 mod judge;
@@ -115,6 +116,16 @@ pub trait Sizes {
     /// About how many rows some ranges hold whose first columns may have any value: counted for some
     /// values of these; `None` as with [`Sizes::rows_in`].
     fn rows_behind(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges) -> Option<f64>;
+
+    /// About how many rows an inverted index finds for some conditions: counted if their operands are
+    /// known while the plan is made, and else what was `guessed`. `None`: it finds all of them.
+    fn rows_of_tokens(
+        &self,
+        table: &Arc<Table>,
+        index: &Arc<Index>,
+        conditions: &[crate::plan::TokenCondition],
+        guessed: f64,
+    ) -> Option<f64>;
 
     /// How many entries an index has.
     fn entries(&self, index: &Index) -> f64;

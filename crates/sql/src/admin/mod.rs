@@ -119,7 +119,7 @@ impl Session {
                 self.create_extension(name, *if_not_exists, schema.as_ref(), version.as_ref())
             }
             Admin::AlterExtension { name, change } => self.alter_extension(name, change),
-            Admin::DropExtensions { names, if_exists, cascade: _ } => self.drop_extensions(names, *if_exists),
+            Admin::DropExtensions { names, if_exists, cascade } => self.drop_extensions(names, *if_exists, *cascade),
         }
     }
 

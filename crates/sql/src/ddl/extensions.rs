@@ -13,6 +13,7 @@ use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::Session;
+use super::drop::Cascade;
 use crate::session::Severity;
 use crate::system::extensions::{self, Available};
 
@@ -99,7 +100,13 @@ impl Session {
         }
     }
 
-    pub(crate) fn drop_extensions(&mut self, names: &[CompactString], if_exists: bool) -> Result<()> {
+    pub(crate) fn drop_extensions(
+        &mut self,
+        names: &[CompactString],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut cascade = Cascade::new(cascade);
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let mut changes = Vec::new();
         for name in names {
@@ -108,14 +115,45 @@ impl Session {
                     let message = format!("cannot drop extension {name} because it is required by the database system");
                     return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
                 }
-                Ok(id) => changes.push(Change::DropExtension(id)),
+                Ok(id) => {
+                    self.drop_indexes_by(name, &mut cascade)?;
+                    changes.push(Change::DropExtension(id));
+                }
                 Err(error) if if_exists && error.state() == SqlState::NO_SUCH_OBJECT => {
                     self.notice_missing("extension", name);
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.change(changes)
+        self.change(changes)?;
+        self.tell_cascade(cascade);
+        Ok(())
+    }
+
+    /// Drops the indexes whose columns have operator classes of an extension.
+    fn drop_indexes_by(&mut self, extension: &str, cascade: &mut Cascade) -> Result<()> {
+        let mut found = Vec::new();
+        for table in self.catalog().tables() {
+            for index in &table.indexes {
+                let class = index.tokens.iter().find(|class| class.0.extension == Some(extension));
+                if let Some(class) = class {
+                    let on = format!("operator class {} for access method {}", class.0.name, class.0.method);
+                    found.push((table.id, index.name.clone(), format!("index {} depends on {on}", index.name)));
+                }
+            }
+        }
+        if !cascade.allows() && !found.is_empty() {
+            let details: Vec<String> = found.into_iter().map(|(.., detail)| detail).collect();
+            let message = format!("cannot drop extension {extension} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                .detail(details.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for (table, index, _) in found {
+            self.drop_index_of(table, &index)?;
+            cascade.takes(format!("index {index}"));
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::inverted::Tokenized;
 use colibri_catalog::{Change, Column, Index, IndexColumn, Table};
+use colibri_types::tokens::{self, TokenClass};
 use colibri_types::{Category, ColumnType, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -24,25 +26,35 @@ impl Session {
             let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
         }
-        if let Some(using) = &create.using
-            && !using.to_string().eq_ignore_ascii_case("btree")
-        {
-            check_method(&using.to_string().to_ascii_lowercase(), create)?;
+        let method = create.using.as_ref().map(|using| using.to_string().to_ascii_lowercase());
+        if let Some(method) = &method {
+            check_method(method, create)?;
         }
         let table = self.find_table(&create.table_name)?;
         self.expect_not_in_use(&table, "CREATE INDEX")?;
         let mut columns = Vec::with_capacity(create.columns.len());
         let mut names = Vec::new();
+        let mut tokens = Vec::new();
+        let inverted = method.as_deref().filter(|method| matches!(*method, "gin" | "gist"));
         let mut changed = (*table).clone();
         for column in &create.columns {
             let (place, name) = self.index_part(&mut changed, &column.column.expr)?;
-            check_operator_class(column.operator_class.as_ref(), changed.columns[place].ty.ty)?;
+            let ty = changed.columns[place].ty.ty;
             let (descending, nulls_first) = bind::sort_key_options(&column.column.options)?;
+            match inverted {
+                Some(method) => {
+                    let ordered = column.column.options.sort.is_some() || column.column.options.nulls_first.is_some();
+                    tokens.push(self.token_class(method, ty, column.operator_class.as_ref(), ordered)?);
+                }
+                None => check_operator_class(column.operator_class.as_ref(), ty)?,
+            }
             names.push(name.to_string());
             columns.push(IndexColumn { column: place, descending, nulls_first });
         }
         let places: Vec<usize> = columns.iter().map(|part: &IndexColumn| part.column).collect();
-        refuse_unindexable(&changed, &places)?;
+        if inverted.is_none() {
+            refuse_unindexable(&changed, &places)?;
+        }
         if columns.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -66,11 +78,11 @@ impl Session {
         self.expect_free(&table.schema, &name)?;
         let (id, space) = (self.new_id()?, self.new_id()?);
         let predicate = create.predicate.as_ref().map(|condition| self.index_predicate(&mut changed, condition));
-        let method = create.using.as_ref().map(|using| using.to_string().to_ascii_lowercase());
         let index = Index {
             predicate: predicate.transpose()?,
             nulls_not_distinct: create.nulls_distinct == Some(false),
             method: method.filter(|method| method != "btree").map(CompactString::from),
+            tokens,
             ..Index::plain(id, name, space, columns, create.unique)
         };
         changed.renew_layout();
@@ -97,6 +109,50 @@ impl Session {
         Ok((stands_for(table, text, ty, &name), name))
     }
 
+    /// How the values of a column of an inverted index are taken apart.
+    fn token_class(
+        &self,
+        method: &str,
+        ty: Type,
+        name: Option<&ast::ObjectName>,
+        ordered: bool,
+    ) -> Result<Tokenized> {
+        let is_there = |class: &&'static TokenClass| {
+            let has = |name: &str| self.catalog().extensions().any(|known| known.name == name);
+            class.extension.is_none_or(has)
+        };
+        let no_such = |message: String| Error::new(SqlState::NO_SUCH_OBJECT, message);
+        if let Some(element) = ty.element().filter(|element| !colibri_types::key::is_indexable(*element)) {
+            let message = format!("could not identify a comparison function for type {}", element.sql_name());
+            return Err(Error::new(SqlState::NO_SUCH_FUNCTION, message));
+        }
+        let class = match name {
+            None => tokens::default_class(method, ty).filter(is_there).ok_or_else(|| {
+                let ty = ty.sql_name();
+                no_such(format!("data type {ty} has no default operator class for access method \"{method}\""))
+                    .hint("You must specify an operator class for the index or define a default operator class for the data type.")
+            })?,
+            Some(name) => {
+                let (_, name) = bind::qualified(name)?;
+                // `btree_gin` has a class for each type, under the names that these have elsewhere.
+                let scalar = || {
+                    let class = tokens::default_class(method, ty).filter(|class| class.name == tokens::SCALAR)?;
+                    (own_class(ty) == name).then_some(class)
+                };
+                let class = tokens::class(method, &name).filter(is_there).or_else(|| scalar().filter(is_there));
+                class.ok_or_else(|| {
+                    no_such(format!("operator class \"{name}\" does not exist for access method \"{method}\""))
+                })?
+            }
+        };
+        expect_taken(class, ty)?;
+        if ordered {
+            let message = format!("access method \"{method}\" does not support ASC/DESC options");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok(Tokenized(class))
+    }
+
     fn index_predicate(&self, table: &mut Table, condition: &ast::Expr) -> Result<usize> {
         let text = self.stored_text(bare(condition))?;
         self.with_binder("", |binder| binder.index_predicate(&text, table))?;
@@ -115,7 +171,16 @@ impl Session {
                 false => Ok(binder.index_expr(&text, table)?.ty),
             })?;
             table.columns[place].ty = ty;
-            refuse_unindexable(table, &[place])?;
+        }
+        for index in &table.indexes {
+            if index.is_inverted() {
+                for (part, class) in index.columns.iter().zip(&index.tokens) {
+                    expect_taken(class.0, table.columns[part.column].ty.ty)?;
+                }
+            } else {
+                let places: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
+                refuse_unindexable(table, &places)?;
+            }
         }
         Ok(())
     }
@@ -132,6 +197,15 @@ impl Session {
         let expressions = self.with_binder("", |binder| binder.index_expressions(table))?;
         self.with_context(|txn, cx| validate::backfill_index(txn, cx, (table, index), &expressions))
     }
+}
+
+/// Refuses a column of a type that an operator class does not take.
+fn expect_taken(class: &TokenClass, ty: Type) -> Result<()> {
+    if (class.takes)(ty) {
+        return Ok(());
+    }
+    let message = format!("operator class \"{}\" does not accept data type {}", class.name, ty.sql_name());
+    Err(Error::new(SqlState::TYPE_MISMATCH, message))
 }
 
 /// An expression without the parentheses around it.
@@ -162,10 +236,10 @@ fn check_method(method: &str, create: &ast::CreateIndex) -> Result<()> {
         "hash" if create.columns.len() > 1 => refused("multicolumn indexes"),
         "hash" | "brin" if !create.include.is_empty() => refused("included columns"),
         "brin" if create.unique => refused("unique indexes"),
-        "btree" | "hash" | "brin" => Ok(()),
-        "gist" | "gin" | "spgist" => {
-            Err(Error::unsupported(format_args!("an index of type {}", method.to_ascii_uppercase())))
-        }
+        "gin" | "gist" if create.unique => refused("unique indexes"),
+        "gin" if !create.include.is_empty() => refused("included columns"),
+        "btree" | "hash" | "brin" | "gin" | "gist" => Ok(()),
+        "spgist" => Err(Error::unsupported(format_args!("an index of type {}", method.to_ascii_uppercase()))),
         _ => Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("access method \"{method}\" does not exist"))),
     }
 }
@@ -186,7 +260,13 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
             }
         };
     }
-    let own = match ty {
+    if name == own_class(ty) { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }
+}
+
+/// The operator class that columns of a type have.
+fn own_class(ty: Type) -> &'static str {
+    match ty {
+        Type::Text | Type::Varchar => "text_ops",
         Type::Int2 => "int2_ops",
         Type::Int4 => "int4_ops",
         Type::Int8 => "int8_ops",
@@ -208,6 +288,5 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
         Type::TsVector => "tsvector_ops",
         Type::TsQuery => "tsquery_ops",
         _ => "",
-    };
-    if name == own { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }
+    }
 }

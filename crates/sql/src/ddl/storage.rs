@@ -51,6 +51,8 @@ const OF_TABLES: [(&str, Kind); 25] = [
 ];
 
 const OF_INDEXES: [(&str, Kind); 2] = [("fillfactor", Kind::Int(10, 100)), ("deduplicate_items", Kind::Bool)];
+const OF_GIN: [(&str, Kind); 2] =
+    [("fastupdate", Kind::Bool), ("gin_pending_list_limit", Kind::Int(64, i32::MAX as i64))];
 
 fn bad(message: String) -> Error {
     Error::new(SqlState::BAD_PARAMETER, message)
@@ -139,13 +141,13 @@ pub(super) fn check_table_options(options: &[ast::SqlOption]) -> Result<()> {
 }
 
 /// Checks the parameters of an index, which the parser gives as comparisons.
-pub(super) fn check_index_options(options: &[ast::Expr]) -> Result<()> {
+pub(super) fn check_index_options(options: &[ast::Expr], method: Option<&str>) -> Result<()> {
     let one = |option: &ast::Expr| match option {
         ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } => Ok((folded(left), Some(text_of(right)))),
         ast::Expr::Identifier(_) => Ok((folded(option), None)),
         other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
     };
-    check(&options.iter().map(one).collect::<Result<Vec<_>>>()?, &OF_INDEXES)
+    check(&options.iter().map(one).collect::<Result<Vec<_>>>()?, if method == Some("gin") { &OF_GIN } else { &OF_INDEXES })
 }
 
 fn folded(name: &ast::Expr) -> String {

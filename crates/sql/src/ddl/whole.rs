@@ -164,7 +164,7 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
     let ast::CreateIndex {
         name: _,
         table_name: _,
-        using: _,
+        using,
         columns: _,
         unique: _,
         concurrently: _,
@@ -181,7 +181,8 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
         (*is_async, "CREATE INDEX ASYNC"),
         (!index_options.is_empty() || !alter_options.is_empty(), "such option of an index"),
     ])?;
-    storage::check_index_options(with)
+    let method = using.as_ref().map(|using| using.to_string().to_ascii_lowercase());
+    storage::check_index_options(with, method.as_deref())
 }
 
 pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {

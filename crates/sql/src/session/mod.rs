@@ -63,6 +63,7 @@ use std::time::Instant;
 use colibri_catalog::{self, Catalog, cluster, cluster::Authority};
 use colibri_storage::TxnId;
 use colibri_txn::{QueuedCommit, Remains, Transaction};
+use colibri_types::tokens::trigram::Thresholds;
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
 
@@ -309,6 +310,13 @@ impl Session {
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.env.text_search =
             crate::system::search::number_of_setting(settings.text("default_text_search_config")).unwrap_or(0);
+        let threshold = |name: &str, usual: f64| settings.text(name).parse().unwrap_or(usual);
+        let usual = Thresholds::default();
+        self.env.trigram_thresholds = Thresholds {
+            similarity: threshold("pg_trgm.similarity_threshold", usual.similarity),
+            word_similarity: threshold("pg_trgm.word_similarity_threshold", usual.word_similarity),
+            strict_word_similarity: threshold("pg_trgm.strict_word_similarity_threshold", usual.strict_word_similarity),
+        };
         self.own.search_path = settings.search_path(&self.own.user);
         self.env.surroundings = None;
         if let Some(schema) = self.own.search_path.iter().find(|schema| self.own.catalog.schema(schema).is_some()) {

@@ -143,6 +143,17 @@ impl Own {
         Ok(Datum::text(&self.show(name)?))
     }
 
+    /// `set_limit` of `pg_trgm`; gives the new limit.
+    fn set_limit(&mut self, limit: &Datum) -> Result<Datum> {
+        let mut text = String::new();
+        if let Datum::Float(limit) = limit {
+            colibri_types::text_io::write_float4(*limit as f32, 1, &mut text);
+        }
+        let set = ["pg_trgm.similarity_threshold", &text].map(Datum::text);
+        self.set_config(&[set[0].clone(), set[1].clone(), Datum::Bool(false)])?;
+        Ok(limit.clone())
+    }
+
     /// Sets a mode of the current transaction, which has run a query already: this one. False if
     /// the setting is no mode.
     fn set_mode(&mut self, name: &str, value: Option<&str>) -> Result<bool> {
@@ -250,6 +261,7 @@ impl SessionCalls for Own {
             _ => "",
         };
         Ok(match name {
+            "set_limit" => self.set_limit(&args[0])?,
             "nextval" => {
                 let sequence = self.sequence(&args[0])?;
                 self.expect_any(&sequence, Privileges::USAGE.with(Privileges::UPDATE))?;

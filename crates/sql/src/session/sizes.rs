@@ -15,9 +15,9 @@ use super::Session;
 use super::guesses::{Guess, Guesses, ROWS_SMALL};
 use super::samples::Samples;
 use crate::bind::{Binder, rewrite};
-use crate::exec::{Ranges, under};
+use crate::exec::{self, Ranges, Scope, under};
 use crate::expr::{CompareOp, Expr};
-use crate::plan::KeyRanges;
+use crate::plan::{KeyRanges, TokenCondition};
 use crate::planner::{Alike, Rewrites, Sampled, Sizes};
 use crate::registry::builtin;
 use crate::surroundings::SearchPath;
@@ -195,6 +195,31 @@ impl Sizes for TxnSizes<'_> {
             self.guesses.borrow_mut().add(guess);
         }
         rows
+    }
+
+    fn rows_of_tokens(
+        &self,
+        table: &Arc<Table>,
+        index: &Arc<Index>,
+        conditions: &[TokenCondition],
+        guessed: f64,
+    ) -> Option<f64> {
+        let is_unknown = |part: &Expr| match part {
+            Expr::Param(_) => self.params.is_empty(),
+            Expr::Column(_) | Expr::Arg(_) | Expr::Subquery(_) | Expr::Session { .. } => true,
+            _ => false,
+        };
+        if !self.counts || conditions.iter().any(|condition| rewrite::any(&condition.operand, &is_unknown)) {
+            return Some(guessed);
+        }
+        let space = index.space();
+        let mut count = |range: &KeyRange| store_error::fetched_now(|| self.txn.estimate(&space, range).in_sql());
+        let mut scope = Scope::pure(self.env, self.params, &[]);
+        match exec::rows_of_tokens((table, index), conditions, &mut scope, &mut count) {
+            Ok(rows) => rows.map(|rows| rows as f64),
+            // What is wrong with an operand is said when the statement runs.
+            Err(_) => Some(guessed),
+        }
     }
 
     fn rows_behind(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges) -> Option<f64> {

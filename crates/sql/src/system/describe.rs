@@ -14,7 +14,7 @@ use super::names::quoted;
 use super::relations::{AnyIndex, table_indexes};
 use crate::bind::{Binder, fold};
 use crate::expr::Expr;
-use crate::plan::KeyRanges;
+use crate::plan::{KeyRanges, TokenCondition};
 use crate::planner::{Alike, Sampled, Sizes};
 use crate::registry::builtin;
 use crate::surroundings::Names as _;
@@ -34,6 +34,11 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
         None => quoted(&column.name),
     };
     if ordered {
+        let class = index.tokens.get(at).map(|class| class.0);
+        if let Some(class) = class.filter(|class| !class.is_default) {
+            out.push(' ');
+            out.push_str(class.name);
+        }
         if part.descending {
             out.push_str(" DESC");
         }
@@ -254,6 +259,10 @@ impl Sizes for NoSizes {
 
     fn sampled(&self, _: &Arc<Table>, _: &Expr) -> Option<Sampled> {
         None
+    }
+
+    fn rows_of_tokens(&self, _: &Arc<Table>, _: &Arc<Index>, _: &[TokenCondition], guessed: f64) -> Option<f64> {
+        Some(guessed)
     }
 
     fn rows_behind(&self, _: &Arc<Table>, _: Option<&Arc<Index>>, _: &KeyRanges) -> Option<f64> {

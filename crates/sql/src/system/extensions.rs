@@ -24,13 +24,27 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 5] = [
+const AVAILABLE: [Available; 7] = [
+    Available {
+        name: "btree_gin",
+        version: "1.3",
+        comment: "support for indexing common datatypes in GIN",
+        relocatable: true,
+        trusted: true,
+    },
     Available {
         name: "pg_stat_statements",
         version: "1.10",
         comment: "counts and times of statements",
         relocatable: true,
         trusted: false,
+    },
+    Available {
+        name: "pg_trgm",
+        version: "1.6",
+        comment: "text similarity measurement and index searching based on trigrams",
+        relocatable: true,
+        trusted: true,
     },
     Available {
         name: "pgcrypto",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::inverted::Tokenized;
 use colibri_catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Schema,
     Sequence, Table, Timing, View,
@@ -11,7 +12,7 @@ use colibri_catalog::{
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type};
 use compact_str::CompactString;
 
-use super::types::row_type;
+use super::types::{BTREE, method_number, row_type};
 use super::{
     Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
     vector,
@@ -46,7 +47,6 @@ pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
 
 const HEAP: u32 = 2;
-const BTREE: u32 = 403;
 /// Bytes of a page as clients count them.
 const PAGE_BYTES: u64 = 8192;
 
@@ -283,7 +283,9 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
     }
     for index in &table.indexes {
         let (_, bytes) = figures(names, index.space)?;
-        of_index(index.id, &index.name, index.columns.len(), bytes).push(names, rows)?;
+        let class = of_index(index.id, &index.name, index.columns.len(), bytes);
+        let access_method = index.method.as_deref().map_or(BTREE, method_number);
+        Class { access_method, ..class }.push(names, rows)?;
     }
     Ok(())
 }
@@ -476,6 +478,8 @@ pub(crate) struct AnyIndex {
     /// The condition of the rows that have entries.
     pub(crate) predicate: Option<String>,
     pub(crate) method: Option<CompactString>,
+    /// Of an inverted one: the classes of its columns.
+    pub(crate) tokens: Vec<Tokenized>,
 }
 
 impl AnyIndex {
@@ -492,6 +496,7 @@ impl AnyIndex {
             nulls_not_distinct: false,
             predicate: None,
             method: None,
+            tokens: Vec::new(),
         }
     }
 
@@ -506,6 +511,7 @@ impl AnyIndex {
             nulls_not_distinct: index.nulls_not_distinct,
             predicate: table.predicate_of(index).map(str::to_owned),
             method: index.method.clone(),
+            tokens: index.tokens.clone(),
         }
     }
 }
@@ -520,6 +526,10 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(env.names()) {
         for index in table_indexes(&table) {
             let types: Vec<Type> = index.columns.iter().map(|part| table.columns[part.column].ty.ty).collect();
+            let class = |(place, ty): (usize, &Type)| match index.tokens.get(place).map(|class| class.0.numbers[0]) {
+                None | Some(0) => super::types::operator_class(*ty),
+                Some(number) => number,
+            };
             let option = |part: &IndexColumn| i64::from(part.descending) | i64::from(part.nulls_first) << 1;
             rows.push([
                 oid(index.id),
@@ -539,7 +549,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 flag(false),
                 vector(Type::Int2, index.columns.iter().map(|part| int(number_of(&table, part)))),
                 vector(Type::Oid, types.iter().map(|&ty| oid(collation_of(ty)))),
-                vector(Type::Oid, types.iter().map(|&ty| oid(super::types::operator_class(ty)))),
+                vector(Type::Oid, types.iter().enumerate().map(|one| oid(class(one)))),
                 vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),
                 expressions_of(&table, &index).map_or(NULL, |all| text(&all)),
                 index.predicate.as_deref().map_or(NULL, |condition| text(&format!("({condition})"))),

@@ -5,6 +5,7 @@ use colibri_catalog::{
     cluster::{BOOTSTRAP_ROLE, RoleId},
 };
 pub(crate) use colibri_types::row::row_type;
+use colibri_types::tokens::{CLASSES, TokenClass};
 use colibri_types::{Category, Datum, Env, Error, Result, Type, row::ROW_TYPES};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
@@ -25,7 +26,15 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_get_keywords", keywords),
 ];
 
-const BTREE: u32 = 403;
+pub(super) const BTREE: u32 = 403;
+
+/// Access methods of indexes, with PostgreSQL's numbers.
+const METHODS: [(u32, &str); 5] = [(BTREE, "btree"), (405, "hash"), (783, "gist"), (2742, "gin"), (3580, "brin")];
+
+/// The number of an access method of indexes.
+pub(super) fn method_number(name: &str) -> u32 {
+    METHODS.iter().find(|(_, known)| *known == name).map_or(BTREE, |(number, _)| *number)
+}
 
 /// The types of rows are numbered from here, each its relation's number further on, and the types
 /// of arrays of them from there: no counter of objects gets so far, and clients that keep such
@@ -269,8 +278,7 @@ fn collations(_: &Env, rows: &mut Rows) -> Result<()> {
 
 fn access_methods(_: &Env, rows: &mut Rows) -> Result<()> {
     rows.push([oid(2), text("heap"), oid(0), text("t")])?;
-    rows.push([oid(BTREE), text("btree"), oid(0), text("i")])?;
-    Ok(())
+    METHODS.iter().try_for_each(|&(number, name)| rows.push([oid(number), text(name), oid(0), text("i")]))
 }
 
 /// Operator classes of B-trees: number, name, family, type.
@@ -319,7 +327,31 @@ pub(super) fn operator_class(ty: Type) -> u32 {
     OPERATOR_CLASSES.iter().find(|class| class.3 == ty).map_or(0, |class| class.0)
 }
 
-fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {
+/// The classes of inverted indexes that a database has.
+fn token_classes(env: &Env) -> impl Iterator<Item = &'static TokenClass> {
+    let names = env.names();
+    let is_there = |class: &&TokenClass| {
+        let has = |name: &str| names.catalog.extensions().any(|known| known.name == name);
+        class.numbers[0] != 0 && class.extension.is_none_or(has)
+    };
+    CLASSES.iter().filter(is_there)
+}
+
+fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
+    for class in token_classes(env) {
+        let [number, family, ty] = class.numbers;
+        rows.push([
+            oid(number),
+            oid(method_number(class.method)),
+            text(class.name),
+            oid(PG_CATALOG),
+            oid(BOOTSTRAP_ROLE),
+            oid(family),
+            oid(ty),
+            flag(class.is_default),
+            oid(0),
+        ])?;
+    }
     for &(number, name, family, ty) in OPERATOR_CLASSES {
         rows.push([
             oid(number),
@@ -347,7 +379,17 @@ fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {
     ])
 }
 
-fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
+fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
+    for class in token_classes(env) {
+        let family = class.numbers[1];
+        rows.push([
+            oid(family),
+            oid(method_number(class.method)),
+            text(class.name),
+            oid(PG_CATALOG),
+            oid(BOOTSTRAP_ROLE),
+        ])?;
+    }
     let mut seen = Vec::new();
     for &(_, class, family, _) in OPERATOR_CLASSES {
         if !seen.contains(&family) {

@@ -17,6 +17,8 @@ const SETUP: &str = "CREATE TABLE parent (id int PRIMARY KEY, name text UNIQUE, 
     CREATE TABLE child (id serial PRIMARY KEY, parent int REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE,
         v numeric(12,2), note text);
     CREATE INDEX child_v ON child (v DESC, note);
+    CREATE EXTENSION pg_trgm;
+    CREATE INDEX child_note ON child USING gin (note gin_trgm_ops);
     CREATE TABLE nokey (a int, b text);
     INSERT INTO parent SELECT g, 'p' || g, g FROM generate_series(1, 5) AS g;
     INSERT INTO child (parent, v, note) SELECT g % 5 + 1, g * 1.5, repeat('n', g) FROM generate_series(1, 20) AS g";
@@ -48,6 +50,7 @@ fn statement(rng: &mut StdRng) -> String {
             format!("INSERT INTO nokey SELECT g, repeat('b', {a} * 10) FROM generate_series(1, {b} * {b} * {b}) AS g")
         }
         16 => "TRUNCATE nokey".to_owned(),
+        17 if rng.random() => format!("CREATE INDEX extra_{k} ON child USING gin (lower(note) gin_trgm_ops)"),
         17 => format!("CREATE INDEX extra_{k} ON child (note, v)"),
         18 => format!("DROP INDEX IF EXISTS extra_{k}"),
         19 => format!("ALTER TABLE child ADD COLUMN c_{k} int DEFAULT {a}"),

@@ -38,6 +38,7 @@ mod session;
 mod spellings;
 mod strings;
 mod text_search;
+mod trigrams;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
@@ -172,6 +173,7 @@ pub const TABLES: &[&[Function]] = &[
     strings::TABLE,
     text_search::TABLE,
     text_search::UNACCENT,
+    trigrams::TABLE,
 ];
 
 /// The functions and operators on values alone.

@@ -16,6 +16,7 @@ mod classes;
 mod divide;
 mod lexer;
 mod parse;
+mod required;
 mod sets;
 mod tree;
 
@@ -27,6 +28,8 @@ use automaton::{Automaton, LOOKS_MAX, View};
 use classes::{Classes, Subject};
 use lexer::Fault;
 use tree::{Ast, Op, Sub, Traits};
+
+pub(crate) use required::{Required, required};
 
 use crate::error::{Error, Result, SqlState};
 use crate::pieces::{self, Pace};
