@@ -4,7 +4,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
-//! | `user_types`, `extensions` | enums; extensions |
+//! | `user_types`, `extensions` | enums and domains; extensions |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`] | the bytes of rows |
@@ -31,4 +31,4 @@ pub use objects::{
     Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, ObjectId, PUBLIC, PUBLIC_SCHEMA,
     PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, View,
 };
-pub use user_types::{Label, UserType, UserTypeKind};
+pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

@@ -579,27 +579,42 @@ impl Relation {
     }
 }
 
-mod column_type {
+pub(crate) mod column_type {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use colibri_types::EnumType;
     use colibri_types::types::{ColumnType, Modifier, Type};
+
+    use colibri_types::{DomainType, EnumType};
 
     use super::FIRST_USER_OBJECT;
 
-    pub(super) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
-        (ty.ty.oid(), ty.modifier.0).serialize(serializer)
+    /// ON DISK: `[type, modifier]`, and of a domain `[type, modifier, domain]`.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Domain(u32, i32, u32),
+        Plain(u32, i32),
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
-        let (oid, modifier) = <(u32, i32)>::deserialize(deserializer)?;
+    pub(crate) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
+        match ty.domain {
+            None => (ty.ty.oid(), ty.modifier.0).serialize(serializer),
+            Some(domain) => (ty.ty.oid(), ty.modifier.0, domain.oid()).serialize(serializer),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
+        let (oid, modifier, domain) = match Stored::deserialize(deserializer)? {
+            Stored::Plain(oid, modifier) => (oid, modifier, None),
+            Stored::Domain(oid, modifier, domain) => (oid, modifier, Some(domain)),
+        };
         let ty = match Type::from_oid(oid) {
             Some(ty) => ty,
             // What it means is found among the catalogue's own types.
             None if oid >= FIRST_USER_OBJECT => Type::Enum(EnumType::unresolved(oid)),
             None => return Err(serde::de::Error::custom(format!("no type has number {oid}"))),
         };
-        Ok(ColumnType { ty, modifier: Modifier(modifier) })
+        Ok(ColumnType { domain: domain.map(DomainType::unresolved), ..ColumnType::new(ty, Modifier(modifier)) })
     }
 }
 

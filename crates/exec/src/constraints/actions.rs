@@ -347,6 +347,7 @@ impl Effects {
         }
         // What is wrong with the row is told before what is wrong with what later events concern.
         if let Some(new) = &after {
+            super::domains::check_row(rules, new, &mut ex.scope())?;
             check_not_null(table, new, ex.cx.env)?;
             (0..rules.checks.len()).try_for_each(|check| check_condition(ex, table, rules, check, new))?;
         }

@@ -173,6 +173,7 @@ fn rules_of(
     referenced_by: Vec<ReferenceRule>,
 ) -> Arc<TableRules> {
     Arc::new(TableRules {
+        domains: Vec::new(),
         checks,
         expressions: Arc::new([]),
         generated: Arc::new([]),

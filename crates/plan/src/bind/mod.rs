@@ -11,6 +11,7 @@
 mod changes;
 pub mod collation;
 mod current_of;
+mod domains;
 mod elements;
 mod expr;
 mod from;
@@ -136,6 +137,10 @@ pub struct Binder<'a> {
     pub cursor_rows: Option<CursorRows>,
     /// `WHERE CURRENT OF` a cursor.
     pub current_of: Option<CurrentOf>,
+    /// What domains demand, of those met so far.
+    domains: Vec<Arc<crate::expr::DomainRules>>,
+    /// Domains whose conditions are being bound.
+    open_domains: Vec<u32>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search
     /// path.
     pub is_personal: bool,
@@ -509,6 +514,8 @@ impl<'a> Binder<'a> {
             locks_rows: None,
             cursor_rows: None,
             current_of: None,
+            domains: Vec::new(),
+            open_domains: Vec::new(),
             is_personal: false,
         }
     }

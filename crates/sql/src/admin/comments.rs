@@ -27,6 +27,11 @@ impl Session {
                 let found = self.expect_user_type(&object.name)?;
                 (found.id, 0)
             }
+            Kind::Domain => {
+                self.expect_domain(&object.name)?;
+                (self.expect_user_type(&object.name)?.id, 0)
+            }
+            Kind::DomainConstraint => (self.domain_constraint(&object.name)?, CONSTRAINT_COMMENT),
             Kind::Extension => (self.expect_extension(&name)?, 0),
             Kind::Column | Kind::Constraint => self.part_of(object)?,
             Kind::Relation | Kind::Table | Kind::View | Kind::Index | Kind::Sequence => {

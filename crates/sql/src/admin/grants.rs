@@ -648,7 +648,7 @@ impl Session {
         let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
         types.retain(|ty| roles.contains(&ty.owner));
         for ty in types {
-            self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade)?;
+            self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade, false)?;
         }
         Ok(())
     }

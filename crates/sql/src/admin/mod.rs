@@ -114,7 +114,11 @@ impl Session {
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
             Admin::CreateEnum { name, labels } => self.create_enum(name, labels),
             Admin::AlterType { name, change } => self.alter_user_type(name, change),
-            Admin::DropTypes { names, if_exists, cascade } => self.drop_types(names, *if_exists, *cascade),
+            Admin::DropTypes { names, if_exists, cascade, domains } => {
+                self.drop_types(names, *if_exists, *cascade, *domains)
+            }
+            Admin::CreateDomain { name, data_type, options } => self.create_domain(name, data_type, options),
+            Admin::AlterDomain { name, change } => self.alter_domain(name, change),
             Admin::CreateExtension { name, if_not_exists, schema, version, cascade: _ } => {
                 self.create_extension(name, *if_not_exists, schema.as_ref(), version.as_ref())
             }

@@ -318,7 +318,11 @@ impl Session {
         if let Some(default) = draft.table.columns[place].default.clone() {
             let column = &draft.table.columns[place];
             let ty = column.ty;
-            let bound = self.with_binder("", |binder| binder.default_expr(&default, &column.name, ty))?;
+            let mut bound = self.with_binder("", |binder| binder.default_expr(&default, &column.name, ty))?;
+            if ty.domain.is_some() && self.row_count(table)? == 0 {
+                // No row has it, so nothing is refused.
+                bound = self.with_binder("", |binder| binder.default_expr(&default, "", ty.base()))?;
+            }
             if bind::rewrite::is_pure(&bound) && !bind::rewrite::is_volatile(&bound) {
                 let value = self.evaluate(bound)?;
                 if !value.is_null() {
@@ -331,6 +335,9 @@ impl Session {
                 map.push(bound);
                 work = Work::Rewrite(map);
             }
+        }
+        if matches!(work, Work::None) {
+            self.fill_domain_column(table, &mut draft.table, place)?;
         }
         let not_null = std::mem::take(&mut draft.table.columns[place].not_null);
         let has_value = draft.table.columns[place].missing.is_some() || matches!(work, Work::Rewrite(_));
@@ -359,6 +366,27 @@ impl Session {
                 self.add_constraint_to(&mut draft, &constraint)?;
                 self.finish_constraint(&current, draft)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What rows have in a new column of a domain for which the column says nothing itself: the
+    /// domain's default, or NULL, which the domain may refuse. Without rows nothing is looked at.
+    fn fill_domain_column(&mut self, old: &Arc<Table>, new: &mut Table, place: usize) -> Result<()> {
+        let column = &new.columns[place];
+        if column.ty.domain.is_none() || column.generated.is_some() || column.missing.is_some() {
+            return Ok(());
+        }
+        if column.default.is_some() || self.row_count(old)? == 0 {
+            return Ok(());
+        }
+        let ty = column.ty;
+        let bound = self.with_binder("", |binder| binder.column_default(new, place))?;
+        let value = self.evaluate(bound)?;
+        if !value.is_null() {
+            let mut text = String::new();
+            colibri_types::text_io::write(ty.ty, &value, self.env(), &mut text);
+            new.columns[place].missing = Some(text);
         }
         Ok(())
     }
@@ -673,6 +701,7 @@ impl Session {
         let mut changed = (*self.current(table.id)?).clone();
         let column = &mut changed.columns[place];
         column.dropped = true;
+        column.ty = column.ty.base();
         if column.ty.ty.enum_within().is_some() {
             // Rows keep what they have of it, also when the enum is gone.
             let is_array = column.ty.ty.is_array();
@@ -871,7 +900,7 @@ impl Session {
         if let Some(default) = changed.default.clone() {
             let name = changed.name.clone();
             let casts = colibri_types::cast::cast_context(column.ty.ty, to.ty);
-            if casts.is_none_or(|weakest| weakest > CastContext::Assignment) {
+            if column.ty.ty != to.ty && casts.is_none_or(|weakest| weakest > CastContext::Assignment) {
                 let message = format!("default for column \"{name}\" cannot be cast automatically to type {}", to.ty);
                 return Err(Error::new(SqlState::TYPE_MISMATCH, message));
             }

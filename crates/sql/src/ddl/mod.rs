@@ -10,6 +10,7 @@
 mod alter;
 mod constraint;
 mod create;
+mod domains;
 mod drop;
 mod extensions;
 mod identity;

@@ -642,7 +642,7 @@ fn bind_copy_from(
     }
     let mut defaults = Vec::new();
     for (place, column) in table.live_columns() {
-        if !places.contains(&place) && column.default.is_some() {
+        if !places.contains(&place) && (column.default.is_some() || column.ty.domain.is_some() && column.generated.is_none()) {
             defaults.push((place, binder.column_default(&table, place)?));
         }
     }

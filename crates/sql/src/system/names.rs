@@ -112,14 +112,13 @@ impl Surroundings {
 
     /// The name of a type that a user has defined, or of arrays of it.
     fn user_type_name(&self, number: u32) -> Option<String> {
-        let ty = self.catalog.type_numbered(number)?;
-        let found = self.catalog.user_type(ty.enum_within()?.oid())?;
+        let (found, is_array) = self.catalog.user_type_of(number)?;
         let name = if self.is_type_visible(found) {
             quoted(&found.name)
         } else {
             format!("{}.{}", quoted(&found.schema), quoted(&found.name))
         };
-        Some(if ty.is_array() { format!("{name}[]") } else { name })
+        Some(if is_array { format!("{name}[]") } else { name })
     }
 
     /// Whether a type is found without its schema.
@@ -545,5 +544,5 @@ pub(crate) fn format_type(names: &Surroundings, oid: u32, modifier: Option<i32>)
     if let (Type::Char, Some(-1)) = (ty, modifier) {
         return "bpchar".into();
     }
-    compact_str::format_compact!("{}", ColumnType { ty, modifier: Modifier(modifier.unwrap_or(-1)) })
+    compact_str::format_compact!("{}", ColumnType::new(ty, Modifier(modifier.unwrap_or(-1))))
 }

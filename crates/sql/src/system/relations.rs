@@ -345,13 +345,13 @@ impl<'a> Attribute<'a> {
         rows.push([
             oid(self.relation),
             text(self.name),
-            oid(if self.dropped { 0 } else { ty.oid() }),
+            oid(if self.dropped { 0 } else { self.ty.oid() }),
             int(if self.dropped { 0 } else { -1 }),
             int(ty.length()),
             int(self.number),
-            int(i64::from(matches!(ty, Type::Array(_)))),
+            int(i64::from(matches!(ty, Type::Array(_)) && self.ty.domain.is_none_or(|domain| domain.is_array()))),
             int(-1),
-            int(self.ty.modifier.0),
+            int(super::types::shown_modifier(self.ty)),
             flag(by_value),
             text(align),
             text(storage),
@@ -630,8 +630,46 @@ impl Constraint<'_> {
     }
 }
 
+/// The conditions of domains.
+fn domain_constraints(names: &Surroundings, rows: &mut Rows) -> Result<()> {
+    for ty in names.catalog.types() {
+        for check in ty.domain().into_iter().flat_map(|domain| &domain.checks) {
+            rows.push([
+                oid(check.id),
+                text(&check.name),
+                oid(namespace_of(names, &ty.schema)),
+                text("c"),
+                flag(false),
+                flag(false),
+                flag(!check.not_valid),
+                oid(0),
+                oid(ty.id),
+                oid(0),
+                oid(0),
+                oid(0),
+                text(" "),
+                text(" "),
+                text(" "),
+                flag(true),
+                int(0),
+                flag(false),
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                text(&format!("({})", check.condition)),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
 fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
+    domain_constraints(names, rows)?;
     for table in sorted_tables(names) {
         for index in table_indexes(&table).into_iter().filter(|index| index.constraint) {
             Constraint {
@@ -761,9 +799,40 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
             rows.push([oid(PG_CONSTRAINT), oid(key.id), int(0), oid(PG_CLASS), oid(key.target), int(0), text("n")])?;
         }
     }
+    type_dependencies(names, rows)?;
     for view in sorted_views(names) {
         for &read in &view.reads {
             rows.push([oid(PG_CLASS), oid(view.id), int(0), oid(PG_CLASS), oid(read), int(0), text("n")])?;
+        }
+    }
+    Ok(())
+}
+
+/// What types that users have defined depend on, and the columns that depend on them.
+fn type_dependencies(names: &Surroundings, rows: &mut Rows) -> Result<()> {
+    let mut push = |class: u32, id: u32, part: i64, of: u32, kind: &str| {
+        rows.push([oid(class), oid(id), int(part), oid(PG_TYPE), oid(of), int(0), text(kind)])
+    };
+    for ty in names.catalog.types() {
+        if ty.array != 0 {
+            push(PG_TYPE, ty.array, 0, ty.id, "i")?;
+        }
+        let Some(domain) = ty.domain() else { continue };
+        if names.catalog.user_type_of(domain.base.oid()).is_some() {
+            push(PG_TYPE, ty.id, 0, domain.base.oid(), "n")?;
+        }
+        for check in &domain.checks {
+            push(PG_CONSTRAINT, check.id, 0, ty.id, "a")?;
+        }
+    }
+    if names.catalog.types().next().is_none() {
+        return Ok(());
+    }
+    for table in sorted_tables(names) {
+        for (at, column) in table.live_columns() {
+            if names.catalog.user_type_of(column.ty.oid()).is_some() {
+                push(PG_CLASS, table.id, at as i64 + 1, column.ty.oid(), "n")?;
+            }
         }
     }
     Ok(())
