@@ -446,10 +446,14 @@ impl Catalog {
             }
             Change::PutView(view) => {
                 let view = Arc::new(view);
-                if let Some(old) = self.views.insert(view.id, Arc::clone(&view)) {
+                if let Some(old) = self.views.insert(view.id, Arc::clone(&view))
+                    && !old.materialized
+                {
                     self.unname(&old.schema, &old.name);
                 }
-                self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
+                if !view.materialized {
+                    self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
+                }
             }
             Change::PutType(mut ty) => {
                 if let UserTypeKind::Domain(domain) = &mut ty.kind {
@@ -475,7 +479,9 @@ impl Catalog {
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
-                if let Some(old) = self.views.remove(&id) {
+                if let Some(old) = self.views.remove(&id)
+                    && !old.materialized
+                {
                     self.unname(&old.schema, &old.name);
                 }
             }

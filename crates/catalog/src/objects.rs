@@ -286,9 +286,20 @@ pub struct Table {
     /// Who may do what with it; `None` is the owner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acl: Option<Acl>,
+    /// It is a materialized view: its rows are what a query gave, which the view of the same number
+    /// has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub materialized: Option<Materialized>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
+}
+
+/// What a materialized view is besides a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Materialized {
+    /// Whether it has rows: not from WITH NO DATA until it is refreshed.
+    pub populated: bool,
 }
 
 /// The bytes of a table's rows.
@@ -361,6 +372,10 @@ pub struct View {
     pub query: String,
     /// Tables and views that it reads.
     pub reads: Vec<ObjectId>,
+    /// It is the query of a materialized view, which is the table of the same number: nobody finds
+    /// it by its name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub materialized: bool,
     /// Who owns it.
     #[serde(default = "bootstrap")]
     pub owner: RoleId,
@@ -571,6 +586,7 @@ impl Relation {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::Table(table) if table.materialized.is_some() => "materialized view",
             Self::Table(_) => "table",
             Self::Index(..) | Self::PrimaryKey(_) => "index",
             Self::Sequence(_) => "sequence",

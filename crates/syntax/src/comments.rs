@@ -16,6 +16,10 @@ impl Parser<'_> {
         let mut kind = match word.kind {
             Kind::Key(K::Table) => ObjectKind::Table,
             Kind::Key(K::View) => ObjectKind::View,
+            Kind::Key(K::Materialized) if self.kind_behind(1) == Kind::Key(K::View) => {
+                self.next();
+                ObjectKind::MaterializedView
+            }
             Kind::Key(K::Sequence) => ObjectKind::Sequence,
             Kind::Key(K::Index) => ObjectKind::Index,
             Kind::Key(K::Column) => ObjectKind::Column,

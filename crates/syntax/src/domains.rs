@@ -91,7 +91,8 @@ impl Parser<'_> {
                     if self.eat_all(&[K::Not, K::Valid]) {
                         not_valid = true;
                     } else if self.eat_all(&[K::No, K::Inherit]) {
-                        return Err(self.error_at(at, no_inherit()));
+                        let message = "CHECK constraints cannot be marked NO INHERIT";
+                        return Err(self.error_at(at, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
                     } else {
                         break;
                     }

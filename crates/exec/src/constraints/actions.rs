@@ -391,6 +391,7 @@ impl Effects {
                 let plan = round.plans.of(&target, &assigned);
                 let mut new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
                 fill_generated(rules, &mut new, ex.cx.env)?;
+                super::domains::check_row(rules, &new, &mut ex.scope())?;
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;

@@ -158,7 +158,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         generations: Vec::new(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
-        layout: None,
+        materialized: None,
+            layout: None,
     };
     for &column in key.unwrap_or_default() {
         table.columns[column].not_null = true;

@@ -689,7 +689,7 @@ impl Binder<'_> {
                     }
                     (compared, ty) => (compared, None, super::expr::known(ty.unwrap_or(Type::Text)).into()),
                 };
-                let ty = if ty.ty == Type::Varchar { Type::Text.into() } else { ty };
+                let ty = if ty.ty == Type::Varchar { Type::Text.into() } else { ty.base() };
                 Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
             }
             "current_timestamp" | "localtimestamp" | "current_date" | "localtime" if args.exprs.len() <= 1 => {

@@ -164,6 +164,19 @@ enum NeedOn {
 }
 
 impl Need {
+    /// 55000 if it is about the rows of a materialized view that has none yet.
+    pub fn expect_populated(&self, catalog: &Catalog) -> Result<()> {
+        let NeedOn::Relation(id) = &self.on else { return Ok(()) };
+        match catalog.table(*id) {
+            Some(table) if table.materialized.is_some_and(|view| !view.populated) => {
+                let message = format!("materialized view \"{}\" has not been populated", table.name);
+                Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
+                    .hint("Use the REFRESH MATERIALIZED VIEW command."))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses whoever has it not.
     pub fn check(&self, catalog: &Catalog, authority: &Authority) -> Result<()> {
         let has = |kind, owner, acl: Option<&Acl>| {

@@ -348,7 +348,12 @@ impl Binder<'_> {
                 .detail("Views that do not select from a single table or view are not automatically updatable.");
             return Err(self.place(super::name_span(name), error));
         }
-        self.table(name)
+        let table = self.table(name)?;
+        if table.materialized.is_some() {
+            let message = format!("cannot change materialized view \"{}\"", table.name);
+            return Err(self.place(super::name_span(name), Error::new(SqlState::WRONG_OBJECT_TYPE, message).without_position()));
+        }
+        Ok(table)
     }
 
     /// Binds INSERT.
@@ -598,7 +603,11 @@ impl Binder<'_> {
     ) -> Result<()> {
         values[place] = match target.as_ref().filter(|target| target.is_part()) {
             Some(target) => {
-                let whole = std::mem::replace(&mut values[place], Expr::Const(colibri_types::Datum::Null));
+                // A domain is asked once, when all parts are written.
+                let whole = match std::mem::replace(&mut values[place], Expr::Const(colibri_types::Datum::Null)) {
+                    Expr::Domain { input, .. } => *input,
+                    whole => whole,
+                };
                 let written = self.with_part(whole, table.columns[place].ty.ty, target, value)?;
                 self.as_domain_of(table, place, written)?
             }
@@ -861,7 +870,10 @@ impl Binder<'_> {
         let bound = self.expr(value)?;
         let mut expr = self.value_for_target(table, column, &target, bound, value.span())?;
         if target.is_part() {
-            let whole = earlier.map_or(Expr::Column(column), |at| before.remove(at).1.expr);
+            let whole = match earlier.map_or(Expr::Column(column), |at| before.remove(at).1.expr) {
+                Expr::Domain { input, .. } => *input,
+                whole => whole,
+            };
             expr = self.with_part(whole, table.columns[column].ty.ty, &target, expr)?;
             expr = self.as_domain_of(table, column, expr)?;
         }

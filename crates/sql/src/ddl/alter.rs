@@ -85,6 +85,14 @@ impl Session {
             self.notice_missing("relation", &name);
             return Ok(());
         }
+        if alter.table_type.is_some()
+            && let Some(found) = self.find_relation(&alter.name)?
+            && found.kind() != "materialized view"
+        {
+            let (_, name) = bind::qualified(&alter.name)?;
+            let message = format!("\"{name}\" is not a materialized view");
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         let mut operations: Vec<&AlterTableOperation> = alter.operations.iter().collect();
         operations.sort_by_key(|operation| rank(operation));
         // What rows may be written in: the space they are in, and how many generations it had.
@@ -140,7 +148,9 @@ impl Session {
                 self.refuse_if_viewed(&table, &table.name, "renaming a table")?;
                 let mut changed = (*table).clone();
                 changed.name = to;
-                self.change(vec![Change::PutTable(changed)])
+                let mut changes = self.view_of(&changed);
+                changes.push(Change::PutTable(changed));
+                self.change(changes)
             }
             Relation::View(view) => {
                 free(self, &view.schema)?;
@@ -210,6 +220,7 @@ impl Session {
     }
 
     fn alter_one(&mut self, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
+        self.expect_alterable(table, operation)?;
         let mut draft = self.draft(table);
         match operation {
             AlterTableOperation::AddColumn { column_keyword: _, if_not_exists, column_def, column_position } => {
@@ -766,7 +777,9 @@ impl Session {
                 *text = rename_in(text, from, to)?;
             }
         }
-        self.change(vec![Change::PutTable(changed)])
+        let mut changes = self.view_of(&changed);
+        changes.push(Change::PutTable(changed));
+        self.change(changes)
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {

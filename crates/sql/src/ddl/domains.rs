@@ -219,13 +219,10 @@ impl Session {
             }
             DomainChange::Validate(constraint) => {
                 let at = find(constraint).ok_or_else(|| no_such_constraint(constraint, &old.name))?;
-                let check = &domain.checks[at];
-                if check.not_valid {
-                    let base = domain.base.base();
-                    let condition =
-                        self.with_binder("", |binder| binder.domain_condition(&check.condition, base))?;
-                    self.hold_against_rows(&old, Demand::Check(&condition))?;
-                }
+                // Also one that is valid: what cannot be looked at is an error, as in PostgreSQL.
+                let (check, base) = (&domain.checks[at], domain.base.base());
+                let condition = self.with_binder("", |binder| binder.domain_condition(&check.condition, base))?;
+                self.hold_against_rows(&old, Demand::Check(&condition))?;
                 change_domain(&mut new, |domain| domain.checks[at].not_valid = false);
             }
         }

@@ -400,7 +400,7 @@ impl Surroundings {
                     _ => match self.row_type_number(parts)? {
                         Some(number) => Meaning::Number(number),
                         None => match self.type_named(text) {
-                            Some(ty) => Meaning::Number(ty.ty.oid()),
+                            Some(ty) => Meaning::Number(ty.oid()),
                             None => self.nothing_in(parts),
                         },
                     },
@@ -408,7 +408,7 @@ impl Surroundings {
             }
         }
         if let Some(ty) = self.type_named(text) {
-            return Ok(Meaning::Number(ty.ty.oid()));
+            return Ok(Meaning::Number(ty.oid()));
         }
         if let Some(number) = super::procedures::pseudo_type_named(text.strip_prefix("pg_catalog.").unwrap_or(text)) {
             return Ok(Meaning::Number(number));

@@ -57,7 +57,8 @@ fn sees(names: &Surroundings, owner: RoleId, acl: Option<&Acl>) -> bool {
 
 fn seen_tables(names: &Surroundings) -> Vec<Arc<Table>> {
     let mut tables = sorted_tables(names);
-    tables.retain(|table| sees(names, table.owner, table.acl.as_ref()));
+    // The standard knows no materialized views.
+    tables.retain(|table| table.materialized.is_none() && sees(names, table.owner, table.acl.as_ref()));
     tables
 }
 
@@ -131,11 +132,14 @@ fn of_arrays_of_domain(env: &Env, ty: ColumnType) -> Option<(CompactString, Comp
     Some((found.schema.clone(), found.array_name()))
 }
 
+/// What the standard calls a type that a user has defined.
+const USER_DEFINED: &str = "USER-DEFINED";
+
 /// The name of a type in the standard's words.
 fn data_type(ty: Type) -> &'static str {
     match ty {
         Type::Array(_) | Type::Int2Vector | Type::OidVector => "ARRAY",
-        Type::Enum(_) => "USER-DEFINED",
+        Type::Enum(_) => USER_DEFINED,
         other => other.sql_name(),
     }
 }
@@ -174,25 +178,29 @@ fn numeric_shape(ty: ColumnType) -> [Datum; 3] {
 impl Described<'_> {
     fn push(self, env: &Env, rows: &mut Rows) -> Result<()> {
         let ty = self.ty.ty;
-        let is_text = matches!(ty, Type::Char | Type::Varchar | Type::Text);
-        let length = self.ty.modifier.chars_max().filter(|_| matches!(ty, Type::Char | Type::Varchar));
+        let domain = env.names().catalog.domain_of(self.ty).filter(|ty| ty.id == self.ty.oid());
+        // Of a domain over another one the latter is told, and nothing of what that is over.
+        let over = domain.and_then(|ty| env.names().catalog.domain_of(ty.domain()?.base));
+        let shape: ColumnType = if over.is_some() { Type::Bool.into() } else { self.ty.base() };
+        let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
+        let length = self.ty.modifier.chars_max().filter(|_| matches!(shape.ty, Type::Char | Type::Varchar));
         let octets = match length {
             Some(length) => int(length as i64 * 4),
             None if is_text => int(1 << 30),
             None => NULL,
         };
-        let [precision, radix, scale] = numeric_shape(self.ty);
-        let fraction = match ty {
+        let [precision, radix, scale] = numeric_shape(shape);
+        let fraction = match shape.ty {
             Type::Date => int(0),
             Type::Interval => int(self.ty.modifier.interval_parts().1.unwrap_or(6)),
-            _ if matches!(ty.category(), Category::DateTime | Category::TimeSpan) => {
+            _ if matches!(shape.ty.category(), Category::DateTime | Category::TimeSpan) => {
                 int(self.ty.modifier.fraction_digits().unwrap_or(6))
             }
             _ => NULL,
         };
         // What its type says behind `interval`, but for digits alone.
         let shown = self.ty.base().to_string().to_ascii_uppercase();
-        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| ty == Type::Interval) {
+        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| shape.ty == Type::Interval) {
             Some(fields) => text(fields),
             None => NULL,
         };
@@ -202,8 +210,8 @@ impl Described<'_> {
             Some((Identity::ByDefault, options)) => ("YES", text("BY DEFAULT"), options),
         };
         let number = self.number.to_string();
-        let domain = env.names().catalog.domain_of(self.ty).filter(|ty| ty.id == self.ty.oid());
-        let of_type = of_arrays_of_domain(env, self.ty);
+        let of_domain = over.map(|over| (over.schema.clone(), over.name.clone()));
+        let of_type = of_domain.or_else(|| of_arrays_of_domain(env, self.ty));
         let no_null = self.not_null || domain.and_then(|ty| ty.domain()).is_some_and(|domain| domain.not_null);
         rows.push([
             database(env),
@@ -213,7 +221,7 @@ impl Described<'_> {
             int(self.number as i64),
             text_or_null(self.default.as_deref()),
             yes_or_no(!no_null),
-            text(data_type(ty)),
+            text(if over.is_some() { USER_DEFINED } else { data_type(ty) }),
             length.map_or(NULL, |length| int(length as i64)),
             octets,
             precision,
@@ -539,30 +547,34 @@ fn domains_of(names: &Surroundings) -> impl Iterator<Item = (&Arc<UserType>, &Do
 fn domains(env: &Env, rows: &mut Rows) -> Result<()> {
     for (ty, domain) in domains_of(env.names()) {
         let base = domain.base.ty;
-        let is_text = matches!(base, Type::Char | Type::Varchar | Type::Text);
-        let length = domain.base.modifier.chars_max().filter(|_| matches!(base, Type::Char | Type::Varchar));
+        // Of a domain over another one nothing is told here.
+        let shape = if domain.base.domain.is_some() { Type::Bool.into() } else { domain.base };
+        let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
+        let length = domain.base.modifier.chars_max().filter(|_| matches!(shape.ty, Type::Char | Type::Varchar));
         let octets = match length {
             Some(length) => int(length as i64 * 4),
             None if is_text => int(1 << 30),
             None => NULL,
         };
-        let [precision, radix, scale] = numeric_shape(domain.base);
-        let fraction = match base {
+        let [precision, radix, scale] = numeric_shape(shape);
+        let fraction = match shape.ty {
             Type::Date => int(0),
             Type::Interval => int(domain.base.modifier.interval_parts().1.unwrap_or(6)),
-            _ if matches!(base.category(), Category::DateTime | Category::TimeSpan) => {
+            _ if matches!(shape.ty.category(), Category::DateTime | Category::TimeSpan) => {
                 int(domain.base.modifier.fraction_digits().unwrap_or(6))
             }
             _ => NULL,
         };
         let shown = domain.base.base().to_string().to_ascii_uppercase();
-        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| base == Type::Interval) {
+        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| shape.ty == Type::Interval) {
             Some(fields) => text(fields),
             None => NULL,
         };
         let default =
             domain.default.as_ref().map(|default| describe::default_expression(env, default, domain.base));
+        let is_over_domain = domain.base.domain.is_some();
         let data_type = match base {
+            _ if is_over_domain => USER_DEFINED,
             Type::Array(_) => base.sql_name(),
             other => data_type(other),
         };

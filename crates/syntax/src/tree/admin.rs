@@ -61,6 +61,8 @@ pub enum Admin {
     DropTypes { names: Vec<QualifiedName>, if_exists: bool, cascade: bool, domains: bool },
     /// `CREATE DOMAIN name AS type …`
     CreateDomain { name: QualifiedName, data_type: Box<ast::DataType>, options: Vec<ast::ColumnOptionDef> },
+    /// `REFRESH MATERIALIZED VIEW name`
+    Refresh { name: QualifiedName, concurrently: bool, with_data: bool },
     /// `ALTER DOMAIN name …`
     AlterDomain { name: QualifiedName, change: DomainChange },
     /// `CREATE EXTENSION name …`
@@ -188,6 +190,8 @@ pub enum ObjectKind {
     Column,
     /// The last part of the name is the constraint's.
     Constraint,
+    /// A materialized view.
+    MaterializedView,
     /// A type.
     Type,
     /// A domain.
@@ -315,6 +319,7 @@ impl Admin {
             Self::DropTypes { domains: false, .. } => "DROP TYPE",
             Self::DropTypes { .. } => "DROP DOMAIN",
             Self::CreateDomain { .. } => "CREATE DOMAIN",
+            Self::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
             Self::AlterDomain { .. } => "ALTER DOMAIN",
             Self::CreateExtension { .. } => "CREATE EXTENSION",
             Self::AlterExtension { .. } => "ALTER EXTENSION",
