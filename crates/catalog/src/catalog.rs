@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
-use colibri_types::{Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
+use colibri_types::{ColumnType, Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ use crate::cluster::BOOTSTRAP_ROLE;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::store_error::{InSql as _, in_sql};
-use crate::user_types::UserType;
+use crate::user_types::{UserType, UserTypeKind};
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
@@ -100,6 +100,11 @@ pub enum Change {
     DropExtension(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
+}
+
+/// Whether a type is a domain over another, or over arrays of it.
+fn is_over(ty: &UserType, other: ObjectId) -> bool {
+    ty.domain().is_some_and(|domain| domain.base.oid() == other)
 }
 
 fn comment_key(id: ObjectId, column: i32) -> Key {
@@ -239,16 +244,41 @@ impl Catalog {
     fn resolve_types(&self, table: &mut Table) -> bool {
         let mut changed = false;
         for column in &mut table.columns {
-            let number = match column.ty.ty.enum_within() {
-                Some(_) => column.ty.ty.oid(),
-                None => continue,
-            };
-            if let Some(ty) = self.type_numbered(number) {
-                changed |= ty.code() != column.ty.ty.code();
-                column.ty.ty = ty;
-            }
+            changed |= self.resolve(&mut column.ty);
         }
         changed
+    }
+
+    /// The same of one type.
+    fn resolve(&self, ty: &mut ColumnType) -> bool {
+        let current = match ty.domain {
+            Some(domain) => self.column_type_numbered(domain.oid()),
+            None => ty.ty.enum_within().and_then(|_| self.column_type_numbered(ty.ty.oid())),
+        };
+        let Some(current) = current else { return false };
+        let same_domain = match (current.domain, ty.domain) {
+            (Some(one), Some(other)) => one.is_identical(other),
+            (one, other) => one == other,
+        };
+        let changed = current.ty.code() != ty.ty.code() || !same_domain;
+        (ty.ty, ty.domain) = (current.ty, current.domain);
+        changed
+    }
+
+    /// Gives domains that are over a type its newest state, and those that are over them.
+    fn renew_domains_over(&mut self, changed: ObjectId) {
+        let mut next = vec![changed];
+        while let Some(changed) = next.pop() {
+            let over: Vec<Arc<UserType>> = self.types.values().filter(|ty| is_over(ty, changed)).cloned().collect();
+            for ty in over {
+                let mut renewed = (*ty).clone();
+                if let UserTypeKind::Domain(domain) = &mut renewed.kind {
+                    self.resolve(&mut domain.base);
+                }
+                next.push(renewed.id);
+                self.types.insert(renewed.id, Arc::new(renewed));
+            }
+        }
     }
 
     /// New numbers, as many as asked for.
@@ -316,8 +346,19 @@ impl Catalog {
         let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
         match change {
             Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
-            Change::DropSequence(id) | Change::DropView(id) | Change::DropType(id) | Change::DropExtension(id) => {
-                of(*id).collect()
+            Change::DropSequence(id) | Change::DropView(id) | Change::DropExtension(id) => of(*id).collect(),
+            Change::DropType(id) => {
+                let domain = self.types.get(id).and_then(|ty| ty.domain());
+                let checks = domain.iter().flat_map(|domain| domain.checks.iter().map(|check| check.id));
+                checks.chain([*id]).flat_map(of).collect()
+            }
+            Change::PutType(ty) => {
+                let checks = |ty: &UserType| -> Vec<ObjectId> {
+                    ty.domain().iter().flat_map(|domain| domain.checks.iter().map(|check| check.id)).collect()
+                };
+                let remain = checks(ty);
+                let old = self.types.get(&ty.id).map(|old| checks(old)).unwrap_or_default();
+                old.into_iter().filter(|id| !remain.contains(id)).flat_map(of).collect()
             }
             Change::DropTable(id) => {
                 let parts = self.tables.get(id).map(|table| table.part_numbers()).unwrap_or_default();
@@ -405,14 +446,24 @@ impl Catalog {
             }
             Change::PutView(view) => {
                 let view = Arc::new(view);
-                if let Some(old) = self.views.insert(view.id, Arc::clone(&view)) {
+                if let Some(old) = self.views.insert(view.id, Arc::clone(&view))
+                    && !old.materialized
+                {
                     self.unname(&old.schema, &old.name);
                 }
-                self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
+                if !view.materialized {
+                    self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
+                }
             }
             Change::PutType(mut ty) => {
+                if let UserTypeKind::Domain(domain) = &mut ty.kind {
+                    self.resolve(&mut domain.base);
+                }
                 ty.renew_handle();
-                self.types.insert(ty.id, Arc::new(ty));
+                let (number, arrays) = (ty.id, ty.array);
+                self.types.insert(number, Arc::new(ty));
+                self.renew_domains_over(number);
+                self.renew_domains_over(arrays);
                 let tables: Vec<Arc<Table>> = self.tables.values().cloned().collect();
                 for table in tables {
                     let mut renewed = (*table).clone();
@@ -428,7 +479,9 @@ impl Catalog {
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
-                if let Some(old) = self.views.remove(&id) {
+                if let Some(old) = self.views.remove(&id)
+                    && !old.materialized
+                {
                     self.unname(&old.schema, &old.name);
                 }
             }
@@ -537,13 +590,35 @@ impl Catalog {
         self.types.get(&id)
     }
 
-    /// A type that a user has defined, by the number of it or of its arrays.
+    /// The type of values of one that a user has defined, by the number of it or of its arrays.
     #[must_use]
     pub fn type_numbered(&self, number: ObjectId) -> Option<Type> {
+        self.column_type_numbered(number).map(|found| found.ty)
+    }
+
+    /// The same, with the domain that it is.
+    #[must_use]
+    pub fn column_type_numbered(&self, number: ObjectId) -> Option<ColumnType> {
         if let Some(ty) = self.types.get(&number) {
-            return Some(ty.ty());
+            return Some(ty.column_type());
         }
-        self.types.values().find(|ty| ty.array == number).map(|ty| ty.array_ty())
+        self.types.values().find(|ty| ty.array == number && number != 0).and_then(|ty| ty.array_column_type())
+    }
+
+    /// A type that a user has defined, by the number of it or of its arrays; then the second is
+    /// `true`.
+    #[must_use]
+    pub fn user_type_of(&self, number: ObjectId) -> Option<(&Arc<UserType>, bool)> {
+        if let Some(ty) = self.types.get(&number) {
+            return Some((ty, false));
+        }
+        self.types.values().find(|ty| ty.array == number && number != 0).map(|ty| (ty, true))
+    }
+
+    /// The domain that a column's type is, or that it has in its arrays.
+    #[must_use]
+    pub fn domain_of(&self, ty: ColumnType) -> Option<&Arc<UserType>> {
+        self.types.get(&ty.domain?.element().oid())
     }
 
     /// A type of a schema by name.

@@ -4,7 +4,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
-//! | `user_types`, `extensions` | enums; extensions |
+//! | `user_types`, `extensions` | enums and domains; extensions |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
@@ -29,7 +29,7 @@ pub use catalog::{
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use extensions::Extension;
 pub use objects::{
-    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, ObjectId, PUBLIC, PUBLIC_SCHEMA,
+    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId, PUBLIC, PUBLIC_SCHEMA,
     PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, View,
 };
-pub use user_types::{Label, UserType, UserTypeKind};
+pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

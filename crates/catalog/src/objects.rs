@@ -298,9 +298,20 @@ pub struct Table {
     /// Who may do what with it; `None` is the owner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acl: Option<Acl>,
+    /// It is a materialized view: its rows are what a query gave, which the view of the same number
+    /// has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub materialized: Option<Materialized>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
+}
+
+/// What a materialized view is besides a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Materialized {
+    /// Whether it has rows: not from WITH NO DATA until it is refreshed.
+    pub populated: bool,
 }
 
 /// The bytes of a table's rows.
@@ -373,6 +384,10 @@ pub struct View {
     pub query: String,
     /// Tables and views that it reads.
     pub reads: Vec<ObjectId>,
+    /// It is the query of a materialized view, which is the table of the same number: nobody finds
+    /// it by its name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub materialized: bool,
     /// Who owns it.
     #[serde(default = "bootstrap")]
     pub owner: RoleId,
@@ -586,6 +601,7 @@ impl Relation {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::Table(table) if table.materialized.is_some() => "materialized view",
             Self::Table(_) => "table",
             Self::Index(..) | Self::PrimaryKey(_) => "index",
             Self::Sequence(_) => "sequence",
@@ -594,27 +610,42 @@ impl Relation {
     }
 }
 
-mod column_type {
+pub(crate) mod column_type {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use colibri_types::EnumType;
     use colibri_types::types::{ColumnType, Modifier, Type};
+
+    use colibri_types::{DomainType, EnumType};
 
     use super::FIRST_USER_OBJECT;
 
-    pub(super) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
-        (ty.ty.oid(), ty.modifier.0).serialize(serializer)
+    /// ON DISK: `[type, modifier]`, and of a domain `[type, modifier, domain]`.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Domain(u32, i32, u32),
+        Plain(u32, i32),
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
-        let (oid, modifier) = <(u32, i32)>::deserialize(deserializer)?;
+    pub(crate) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
+        match ty.domain {
+            None => (ty.ty.oid(), ty.modifier.0).serialize(serializer),
+            Some(domain) => (ty.ty.oid(), ty.modifier.0, domain.oid()).serialize(serializer),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
+        let (oid, modifier, domain) = match Stored::deserialize(deserializer)? {
+            Stored::Plain(oid, modifier) => (oid, modifier, None),
+            Stored::Domain(oid, modifier, domain) => (oid, modifier, Some(domain)),
+        };
         let ty = match Type::from_oid(oid) {
             Some(ty) => ty,
             // What it means is found among the catalogue's own types.
             None if oid >= FIRST_USER_OBJECT => Type::Enum(EnumType::unresolved(oid)),
             None => return Err(serde::de::Error::custom(format!("no type has number {oid}"))),
         };
-        Ok(ColumnType { ty, modifier: Modifier(modifier) })
+        Ok(ColumnType { domain: domain.map(DomainType::unresolved), ..ColumnType::new(ty, Modifier(modifier)) })
     }
 }
 

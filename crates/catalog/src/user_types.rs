@@ -1,20 +1,24 @@
-//! The types that users define: enums.
+//! The types that users define: enums and domains.
 //!
 //! A label of an enum has a number, by which the catalogue's tables know it, and a place, which is
 //! what rows and keys hold: see [`colibri_types::enums`]. Columns have the number of their type.
 //!
+//! A domain has the type that it is over, and what it demands of values. Columns of it have both
+//! types: what rows hold is a value of the type that it is over.
+//!
 //! Invariants: labels are in the order of their places; ON DISK: a label's place never changes.
 
+use colibri_types::domains::DomainContent;
 use colibri_types::enums::{EnumContent, EnumLabel, EnumType};
-use colibri_types::{Scalar, Type};
+use colibri_types::{ColumnType, DomainType, Type};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{BOOTSTRAP_ROLE, RoleId};
-use crate::objects::ObjectId;
+use crate::objects::{Check, ObjectId, column_type};
 
 /// A type that a user has defined.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UserType {
     /// Its number.
     pub id: ObjectId,
@@ -31,14 +35,45 @@ pub struct UserType {
     pub kind: UserTypeKind,
     /// Made from the rest when it is read.
     #[serde(skip)]
-    pub handle: Option<EnumType>,
+    pub handle: Option<TypeHandle>,
 }
 
 /// What a type is that a user has defined.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum UserTypeKind {
     /// An enum, with its labels in their order.
     Enum(Vec<Label>),
+    /// A domain.
+    Domain(Domain),
+}
+
+/// A domain: a type with conditions on its values.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Domain {
+    /// The type that it is over; of another domain, with that.
+    #[serde(with = "column_type")]
+    pub base: ColumnType,
+    /// The collation that it was declared with, if not the database's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<CompactString>,
+    /// Whether NULL is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_null: bool,
+    /// The value of a column for which none is given, as SQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Conditions on VALUE.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+/// What stands for a type in those of columns and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypeHandle {
+    /// Of an enum.
+    Enum(EnumType),
+    /// Of a domain.
+    Domain(DomainType),
 }
 
 /// A label of an enum.
@@ -55,31 +90,70 @@ pub struct Label {
 impl UserType {
     /// Makes the handle anew, after a change.
     pub fn renew_handle(&mut self) {
-        let UserTypeKind::Enum(labels) = &self.kind;
-        let label = |label: &Label| EnumLabel { oid: label.id, text: label.text.as_str().into(), place: label.place };
-        self.handle = Some(EnumType::of(EnumContent {
-            oid: self.id,
-            array_oid: self.array,
-            name: self.name.as_str().into(),
-            labels: labels.iter().map(label).collect(),
-        }));
+        self.handle = Some(match &self.kind {
+            UserTypeKind::Enum(labels) => {
+                let label =
+                    |label: &Label| EnumLabel { oid: label.id, text: label.text.as_str().into(), place: label.place };
+                TypeHandle::Enum(EnumType::of(EnumContent {
+                    oid: self.id,
+                    array_oid: self.array,
+                    name: self.name.as_str().into(),
+                    labels: labels.iter().map(label).collect(),
+                }))
+            }
+            UserTypeKind::Domain(_) => TypeHandle::Domain(DomainType::of(DomainContent {
+                oid: self.id,
+                array_oid: self.array,
+                name: self.name.as_str().into(),
+            })),
+        });
     }
 
-    /// As the type of values.
+    /// As the type of a column.
+    pub fn column_type(&self) -> ColumnType {
+        match (self.handle.expect("a type of a catalogue has its handle"), &self.kind) {
+            (TypeHandle::Domain(domain), UserTypeKind::Domain(of)) => {
+                ColumnType { domain: Some(domain), ..of.base }
+            }
+            (TypeHandle::Enum(of), _) => Type::Enum(of).into(),
+            (TypeHandle::Domain(_), UserTypeKind::Enum(_)) => unreachable!("a handle is made of the kind"),
+        }
+    }
+
+    /// The type of arrays of it, as that of a column. `None` for a domain over arrays.
+    pub fn array_column_type(&self) -> Option<ColumnType> {
+        let element = self.column_type();
+        let ty = element.ty.array()?;
+        Some(ColumnType { ty, domain: element.domain.map(DomainType::arrays), ..element })
+    }
+
+    /// The type that values have.
     pub fn ty(&self) -> Type {
-        Type::Enum(self.handle.expect("a type of a catalogue has its handle"))
+        self.column_type().ty
     }
 
-    /// The type of arrays of it.
+    /// The type that arrays of values have; of a domain over arrays that of the values.
     pub fn array_ty(&self) -> Type {
-        Type::Array(Scalar::Enum(self.handle.expect("a type of a catalogue has its handle")))
+        let ty = self.ty();
+        ty.array().unwrap_or(ty)
     }
 
-    /// The labels of an enum, in their order.
+    /// The labels of an enum, in their order; none of other types.
     #[must_use]
     pub fn labels(&self) -> &[Label] {
-        let UserTypeKind::Enum(labels) = &self.kind;
-        labels
+        match &self.kind {
+            UserTypeKind::Enum(labels) => labels,
+            UserTypeKind::Domain(_) => &[],
+        }
+    }
+
+    /// What a domain is; `None` of other types.
+    #[must_use]
+    pub fn domain(&self) -> Option<&Domain> {
+        match &self.kind {
+            UserTypeKind::Domain(domain) => Some(domain),
+            UserTypeKind::Enum(_) => None,
+        }
     }
 
     /// The name of the type of its arrays.

@@ -4,9 +4,9 @@
 //! depend on come first, constraints that check rows afterwards:
 //!
 //! ```text
-//! (roles) ─ schemas ─ extensions ─ enums ─ sequences ─ tables with their keys ─ rows ─ values of
-//! sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ (owners, grants) ─
-//! settings that a server keeps
+//! (roles) ─ schemas ─ extensions ─ enums and domains ─ sequences ─ tables with their keys ─ rows ─ values of
+//! sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ indexes and rows of
+//! materialized ones ─ (owners, grants) ─ settings that a server keeps
 //! ```
 
 mod roles;
@@ -33,6 +33,10 @@ struct Dump<'a> {
     /// Only these, if any are named.
     tables: &'a [String],
     serials: Vec<Serial>,
+    /// Statements about domains that come after the sequences.
+    later: Vec<String>,
+    /// Those that come after the rows.
+    last: Vec<String>,
     /// For roles, owners and grants, if they are wanted.
     names: Option<Names>,
     /// The records of the server that the database belongs to, if it belongs to one.
@@ -65,7 +69,7 @@ pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &
     let database = sql::Database::with_storage(storage).map_err(failed)?;
     let names = cluster.map(Names::read).transpose()?;
     let cluster = cluster.map(Path::to_owned).or_else(|| settings::cluster_of(dir));
-    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new(), names, cluster };
+    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new(), later: Vec::new(), last: Vec::new(), names, cluster };
     dump.run()
 }
 
@@ -101,6 +105,8 @@ impl Dump<'_> {
         }
         self.serials = self.serials()?;
         let sequences = self.sequences()?;
+        let later = std::mem::take(&mut self.later);
+        self.statements(later)?;
         let tables = self.relations("r")?;
         for table in &tables {
             self.table(table)?;
@@ -108,6 +114,8 @@ impl Dump<'_> {
         for table in &tables {
             self.rows(table)?;
         }
+        let last = std::mem::take(&mut self.last);
+        self.statements(last)?;
         self.values(&sequences)?;
         for table in &tables {
             self.constraints(table, "u")?;
@@ -141,12 +149,65 @@ impl Dump<'_> {
         let rows = self.query(
             "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(t.typname::text), \
              array_to_string(ARRAY(SELECT quote_literal(e.enumlabel::text) FROM pg_enum e \
-             WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder), ', ') \
-             FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typtype = 'e' ORDER BY t.oid",
+             WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder), ', '), \
+             t.typtype::text, t.oid::text FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
+             WHERE t.typtype IN ('e', 'd') AND n.nspname <> 'information_schema' ORDER BY t.oid",
         )?;
         for row in &rows {
             let (name, labels) = (self.text(row, 0)?, self.text(row, 1)?);
-            writeln!(self.out, "CREATE TYPE {name} AS ENUM ({labels});")?;
+            match self.text(row, 2)?.as_str() {
+                "d" => self.domain(&name, &self.text(row, 3)?)?,
+                _ => writeln!(self.out, "CREATE TYPE {name} AS ENUM ({labels});")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A domain. What needs a sequence, and what rows may violate, comes later.
+    fn domain(&mut self, name: &str, number: &str) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT format_type(t.typbasetype, t.typtypmod), quote_ident(c.collname::text), \
+             pg_get_expr(t.typdefaultbin, 0), t.typnotnull::text FROM pg_type t \
+             JOIN pg_type b ON b.oid = t.typbasetype \
+             LEFT JOIN pg_collation c ON c.oid = t.typcollation AND c.oid <> b.typcollation WHERE t.oid = {number}::oid"
+        ))?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let mut domain = format!("CREATE DOMAIN {name} AS {}", self.text(row, 0)?);
+        if let Some(collation) = self.maybe(row, 1)? {
+            domain += &format!(" COLLATE {collation}");
+        }
+        match self.maybe(row, 2)? {
+            Some(default) if default.contains("nextval(") => {
+                self.later.push(format!("ALTER DOMAIN {name} SET DEFAULT {default};"));
+            }
+            Some(default) => domain += &format!(" DEFAULT {default}"),
+            None => {}
+        }
+        if self.text(row, 3)? == "true" {
+            domain += " NOT NULL";
+        }
+        let checks = self.query(&format!(
+            "SELECT quote_ident(conname::text), pg_get_constraintdef(oid, true) FROM pg_constraint \
+             WHERE contypid = {number}::oid ORDER BY oid"
+        ))?;
+        let mut not_valid = Vec::new();
+        for row in &checks {
+            let (constraint, definition) = (self.text(row, 0)?, self.text(row, 1)?);
+            if definition.ends_with(NOT_VALID) {
+                not_valid.push(format!("ALTER DOMAIN {name} ADD CONSTRAINT {constraint} {definition};"));
+            } else {
+                domain += &format!(" CONSTRAINT {constraint} {definition}");
+            }
+        }
+        self.last.append(&mut not_valid);
+        writeln!(self.out, "{domain};")?;
+        Ok(())
+    }
+
+    /// Statements that had to wait for others.
+    fn statements(&mut self, statements: Vec<String>) -> Result<()> {
+        for statement in statements {
+            writeln!(self.out, "{statement}")?;
         }
         Ok(())
     }
@@ -174,7 +235,8 @@ impl Dump<'_> {
 
     /// Checks that all named tables exist before anything is written.
     fn ensure_wanted(&mut self) -> Result<()> {
-        let (tables, views) = (self.relations("r")?, self.relations("v")?);
+        let (tables, mut views) = (self.relations("r")?, self.relations("v")?);
+        views.extend(self.relations("m")?);
         let has = |wanted: &&String| {
             tables.iter().chain(&views).any(|relation| **wanted == relation.plain || **wanted == relation.name)
         };
@@ -428,19 +490,42 @@ impl Dump<'_> {
         let mut reads: HashMap<i64, Vec<i64>> = HashMap::new();
         for row in &self.query(
             "SELECT d.objid::int8, d.refobjid::int8 FROM pg_depend d JOIN pg_class v ON v.oid = d.objid \
-             JOIN pg_class r ON r.oid = d.refobjid WHERE v.relkind::text = 'v' AND r.relkind::text = 'v'",
+             JOIN pg_class r ON r.oid = d.refobjid \
+             WHERE v.relkind::text IN ('v', 'm') AND r.relkind::text IN ('v', 'm')",
         )? {
             let oid = |column| row.get::<_, i64>(column).map_err(|source| self.failed(source));
             reads.entry(oid(0)?).or_default().push(oid(1)?);
         }
-        for view in in_order(self.relations("v")?, &reads) {
+        let (mut views, with_rows) = (self.relations("v")?, self.relations("m")?);
+        let materialized: HashSet<i64> = with_rows.iter().map(|view| view.oid).collect();
+        views.extend(with_rows);
+        views.sort_by_key(|view| view.oid);
+        let views = in_order(views, &reads);
+        for view in &views {
             let rows = self.query(&format!("SELECT pg_get_viewdef({}::oid)", view.oid))?;
             for row in &rows {
                 // Names in it are as they were written.
                 let schema = quoted_name(&view.schema);
                 writeln!(self.out, "\nSET search_path = {schema}, public;")?;
                 let definition = self.text(row, 0)?;
-                writeln!(self.out, "CREATE VIEW {} AS {};", view.name, definition.trim().trim_end_matches(';'))?;
+                let definition = definition.trim().trim_end_matches(';');
+                if materialized.contains(&view.oid) {
+                    let columns = self.columns(view)?.1.join(", ");
+                    let columns = if columns.is_empty() { columns } else { format!(" ({columns})") };
+                    let name = &view.name;
+                    writeln!(self.out, "CREATE MATERIALIZED VIEW {name}{columns} AS {definition} WITH NO DATA;")?;
+                } else {
+                    writeln!(self.out, "CREATE VIEW {} AS {definition};", view.name)?;
+                }
+            }
+        }
+        for view in views.iter().filter(|view| materialized.contains(&view.oid)) {
+            self.indexes(view)?;
+            let rows = self.query(&format!("SELECT relispopulated::text FROM pg_class WHERE oid = {}::oid", view.oid))?;
+            for row in &rows {
+                if self.text(row, 0)? == "true" {
+                    writeln!(self.out, "REFRESH MATERIALIZED VIEW {};", view.name)?;
+                }
             }
         }
         Ok(())

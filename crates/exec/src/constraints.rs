@@ -11,6 +11,7 @@
 
 mod actions;
 pub mod deferred;
+pub mod domains;
 pub mod expressions;
 pub mod references;
 #[cfg(test)]
@@ -225,7 +226,11 @@ pub(super) fn looks_at(expr: &Expr, is_meant: &dyn Fn(usize) -> bool) -> bool {
 
 /// Whether evaluating an expression may read a table.
 pub(super) fn has_query(expr: &Expr) -> bool {
-    walk::any(expr, &|part| matches!(part, Expr::Subquery(_) | Expr::Session { .. }))
+    walk::any(expr, &|part| match part {
+        Expr::Subquery(_) | Expr::Session { .. } => true,
+        Expr::Domain { rules, .. } => rules.asks_session,
+        _ => false,
+    })
 }
 
 /// Whether a source's rows may depend on what is written to a table while they are read.

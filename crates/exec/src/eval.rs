@@ -325,6 +325,11 @@ fn compute(expr: &Expr, scope: &mut Scope<'_>, row: &[Datum]) -> Result<Datum> {
                 value => cast::cast(value, *from, to.ty, to.modifier, *context, scope.env),
             }
         }
+        Expr::Domain { input, rules } => {
+            let value = input.eval_owned(scope, row)?;
+            crate::constraints::domains::check_value(rules, &value, scope)?;
+            Ok(value)
+        }
         Expr::Case { arms, otherwise } => {
             for (condition, value) in arms {
                 if condition.eval_condition(scope, row)? {

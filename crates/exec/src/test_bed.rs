@@ -297,7 +297,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         generations: Vec::new(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
-        layout: None,
+        materialized: None,
+            layout: None,
     };
     table.renew_generation();
     table

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_catalog::Sequence;
-use colibri_types::{ColumnType, Datum, Error, Result, Type, cast::CastContext, functions::Function};
+use colibri_types::{ColumnType, Datum, DomainType, Error, Result, Type, cast::CastContext, functions::Function};
+use compact_str::CompactString;
 
 use crate::logical::Query;
 use crate::plan::Fragment;
@@ -80,6 +81,8 @@ pub enum Expr {
     NullIf { left: Box<Expr>, left_as: Option<(Type, ColumnType)>, right: Box<Expr> },
     /// The largest (smallest) that is not NULL.
     Extreme { greatest: bool, args: Vec<Expr> },
+    /// A value as one of a domain: it has to obey what the domain demands.
+    Domain { input: Box<Expr>, rules: Arc<DomainRules> },
     /// `[NOT] IN (…)`
     InList { input: Box<Expr>, list: Vec<Expr>, negated: bool, id: ListId },
     /// `ARRAY[…]`: values of the element type, or arrays of it.
@@ -96,6 +99,54 @@ impl Expr {
     /// `left = right`
     pub(crate) fn equals(left: Self, right: Self) -> Self {
         Self::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
+    }
+}
+
+/// What a domain demands of values.
+#[derive(Debug)]
+pub struct DomainRules {
+    /// The domain; of arrays of one, each value in the array has to obey.
+    pub domain: DomainType,
+    /// The schema that the domain is in.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Whether NULL is refused.
+    pub not_null: bool,
+    /// Its conditions, in the order in which they are looked at.
+    pub checks: Vec<DomainCheck>,
+    /// Whether a condition may give something else each time.
+    pub is_volatile: bool,
+    /// Whether a condition asks the session for something.
+    pub asks_session: bool,
+}
+
+/// A condition of a domain.
+#[derive(Debug)]
+pub struct DomainCheck {
+    /// The constraint's name.
+    pub name: CompactString,
+    /// Over a row that has the value as its only column. False is a violation, NULL is not.
+    pub condition: Expr,
+}
+
+impl DomainRules {
+    /// Those of a domain that takes every value.
+    pub fn without_conditions(domain: DomainType) -> Self {
+        Self {
+            domain,
+            schema: "".into(),
+            name: "".into(),
+            not_null: false,
+            checks: Vec::new(),
+            is_volatile: false,
+            asks_session: false,
+        }
+    }
+
+    /// Whether every value obeys.
+    pub fn is_empty(&self) -> bool {
+        !self.not_null && self.checks.is_empty()
     }
 }
 
@@ -229,7 +280,7 @@ pub enum Inner {
 
 impl Subquery {
     /// The name of the only column of a query that stands for a value.
-    pub(crate) fn column_name(&self) -> Option<compact_str::CompactString> {
+    pub(crate) fn column_name(&self) -> Option<CompactString> {
         match (&self.kind, &self.query) {
             (SubqueryKind::Scalar, Inner::Logical(query)) => query.columns.first().map(|column| column.name.clone()),
             _ => None,

@@ -717,6 +717,8 @@ pub struct TableRules {
     /// The columns that stand for expressions of indexes, with these, over a row of all the table's
     /// columns.
     pub expressions: Arc<[(usize, Expr)]>,
+    /// Columns of domains that demand something, with what.
+    pub domains: Vec<(usize, Arc<crate::expr::DomainRules>)>,
     /// The columns whose values are computed of others, with how, over such a row.
     pub generated: Arc<[(usize, Expr)]>,
     /// Rows this table refers to.

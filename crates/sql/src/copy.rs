@@ -19,6 +19,7 @@ pub(crate) use colibri_syntax::tree::{CopyFormat, CopyHeader as Header};
 pub(crate) use parse::CopyParser;
 pub(crate) use write::CopyOut;
 
+use crate::exec::constraints::domains::check_value;
 use crate::exec::{Context, Evaluate as _, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
@@ -221,8 +222,12 @@ impl CopyIn {
                     row[*column] = default.eval_owned(&mut ex.scope(), &[])?;
                 }
                 pulse::work(pulse::UNITS_PER_WRITE)?;
+                let domains = &self.rules.domains;
                 let line = pending.lines.get(at).copied().unwrap_or_default();
                 let in_line = |error: Error| error.context(format!("COPY {}, line {line}", table.name));
+                for (place, rules) in domains.iter().filter(|(place, _)| columns.contains(place)) {
+                    check_value(rules, &row[*place], &mut ex.scope()).map_err(in_line)?;
+                }
                 if let Some(condition) = condition
                     && condition.eval_owned(&mut ex.scope(), &row).map_err(in_line)? != Datum::Bool(true)
                 {

@@ -13,9 +13,13 @@ impl Parser<'_> {
         let token = self.expect(K::Comment)?;
         self.expect(K::On)?;
         let word = self.peek();
-        let kind = match word.kind {
+        let mut kind = match word.kind {
             Kind::Key(K::Table) => ObjectKind::Table,
             Kind::Key(K::View) => ObjectKind::View,
+            Kind::Key(K::Materialized) if self.kind_behind(1) == Kind::Key(K::View) => {
+                self.next();
+                ObjectKind::MaterializedView
+            }
             Kind::Key(K::Sequence) => ObjectKind::Sequence,
             Kind::Key(K::Index) => ObjectKind::Index,
             Kind::Key(K::Column) => ObjectKind::Column,
@@ -24,6 +28,7 @@ impl Parser<'_> {
             Kind::Key(K::Role) => ObjectKind::Role,
             Kind::Key(K::Constraint) => ObjectKind::Constraint,
             Kind::Key(K::Type) => ObjectKind::Type,
+            Kind::Key(K::Domain) => ObjectKind::Domain,
             Kind::Key(K::Extension) => ObjectKind::Extension,
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
@@ -41,7 +46,7 @@ impl Parser<'_> {
         if kind == ObjectKind::Constraint {
             self.expect(K::On)?;
             if self.eat(K::Domain) {
-                return Err(self.refuse_statement(token, "a comment on a domain's constraint"));
+                kind = ObjectKind::DomainConstraint;
             }
             let mut table = self.qualified()?;
             table.append(&mut name);

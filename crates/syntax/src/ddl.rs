@@ -94,6 +94,7 @@ impl Parser<'_> {
                 self.create_database().map(Statement::from)
             }
             Kind::Key(K::Type) if is_plain => self.create_type(token).map(Statement::from),
+            Kind::Key(K::Domain) if is_plain => self.create_domain().map(Statement::from),
             Kind::Key(K::Extension) if is_plain => self.create_extension().map(Statement::from),
             // One that is not logged is an ordinary one, which keeps more than it has to.
             Kind::Key(K::Sequence) if !or_replace => {
@@ -201,6 +202,9 @@ impl Parser<'_> {
         }
         if self.is_next(K::Type) {
             return self.drop_types().map(Statement::from);
+        }
+        if self.is_next(K::Domain) {
+            return self.drop_domains().map(Statement::from);
         }
         if self.is_next(K::Extension) {
             return self.drop_extensions().map(Statement::from);

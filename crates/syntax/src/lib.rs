@@ -23,7 +23,7 @@
 //! | `cursors`, `copy` | DECLARE, FETCH, MOVE, CLOSE; COPY |
 //! | `roles`, `databases`, `privileges`, `comments` | roles, databases, GRANT and REVOKE, COMMENT |
 //! | `sequences`, `upkeep` | sequences and identity columns; VACUUM and its like |
-//! | `user_types`, `extensions` | CREATE, ALTER and DROP TYPE; the same of extensions |
+//! | `user_types`, `domains`, `extensions` | CREATE, ALTER and DROP TYPE; the same of domains and of extensions |
 //! | `statement` | which statement it is |
 //! | `lift` | literals lifted out of a text |
 //!
@@ -55,6 +55,7 @@ mod databases;
 mod ddl;
 mod depth;
 mod dml;
+mod domains;
 mod errors;
 mod expr;
 mod extensions;
@@ -75,6 +76,7 @@ mod types;
 mod upkeep;
 mod user_types;
 
+pub use domains::{no_inherit, not_for_domains};
 pub use lift::{Lifted, lift};
 /// The types of what reads or changes rows, and of what is about relations.
 pub use sqlparser::ast;

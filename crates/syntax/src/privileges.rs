@@ -83,11 +83,12 @@ impl Parser<'_> {
             self.expect_all(&[K::In, K::Schema])?;
             return Ok(On::AllIn { schemas: self.list(Self::folded)?, sequences });
         }
-        let kind = match self.eat_any(&[K::Table, K::Sequence, K::Database, K::Schema, K::Type]) {
+        let kind = match self.eat_any(&[K::Table, K::Sequence, K::Database, K::Schema, K::Type, K::Domain]) {
             Some(1) => ObjectKind::Sequence,
             Some(2) => ObjectKind::Database,
             Some(3) => ObjectKind::Schema,
             Some(4) => ObjectKind::Type,
+            Some(5) => ObjectKind::Domain,
             Some(_) => ObjectKind::Relation,
             None => {
                 let next = self.peek();
@@ -98,7 +99,6 @@ impl Parser<'_> {
                             | K::Procedure
                             | K::Routine
                             | K::Language
-                            | K::Domain
                             | K::Tablespace
                             | K::Foreign
                             | K::Large

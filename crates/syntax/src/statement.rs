@@ -71,11 +71,12 @@ impl Parser<'_> {
             K::Reindex => self.reindex().map(Statement::from),
             K::Unlisten => self.unlisten().map(Statement::from),
             K::Lock => self.lock_table().map(Statement::from),
+            K::Refresh => self.refresh().map(Statement::from),
             K::Checkpoint => {
                 self.next();
                 Ok(Admin::Checkpoint.into())
             }
-            K::Call | K::Do | K::Import | K::Listen | K::Load | K::Notify | K::Refresh | K::Security => {
+            K::Call | K::Do | K::Import | K::Listen | K::Load | K::Notify | K::Security => {
                 self.next();
                 let what = self.token_text(token).to_ascii_uppercase();
                 Err(self.refuse_statement(token, &what))

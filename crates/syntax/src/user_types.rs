@@ -73,6 +73,6 @@ impl Parser<'_> {
         let if_exists = self.if_exists()?;
         let names = self.list(Self::qualified)?;
         let cascade = self.cascade();
-        Ok(Admin::DropTypes { names, if_exists, cascade })
+        Ok(Admin::DropTypes { names, if_exists, cascade, domains: false })
     }
 }

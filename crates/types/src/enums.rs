@@ -240,7 +240,7 @@ pub fn array_name(name: &str) -> String {
 }
 
 /// A name as SQL writes it.
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     let mut chars = name.chars();
     let begins = chars.next().is_some_and(|first| first.is_ascii_lowercase() || first == '_');
     let plain = begins && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -129,6 +129,8 @@ pub struct Report {
     pub table: Option<String>,
     /// The column.
     pub column: Option<String>,
+    /// The data type, of a domain's constraint.
+    pub data_type: Option<String>,
     /// The constraint.
     pub constraint: Option<String>,
     /// For whoever runs the statement, if this is an interruption. Values know nothing of what it
@@ -151,6 +153,7 @@ impl Error {
             schema: None,
             table: None,
             column: None,
+            data_type: None,
             constraint: None,
             carried: None,
         }))
@@ -233,6 +236,15 @@ impl Error {
         self.0.schema = Some(schema.to_owned());
         self.0.table = Some(table.to_owned());
         self.0.column = column.map(str::to_owned);
+        self.0.constraint = constraint.map(str::to_owned);
+        self
+    }
+
+    /// With the names that a violation of a domain's constraint is about.
+    #[must_use]
+    pub fn about_type(mut self, schema: &str, data_type: &str, constraint: Option<&str>) -> Self {
+        self.0.schema = Some(schema.to_owned());
+        self.0.data_type = Some(data_type.to_owned());
         self.0.constraint = constraint.map(str::to_owned);
         self
     }

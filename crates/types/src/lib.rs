@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`types`], [`enums`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`] | types and values |
+//! | [`types`], [`enums`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`] | types and values |
 //! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
@@ -21,6 +21,7 @@ pub mod array;
 pub mod binary_io;
 pub mod cast;
 pub mod datetime;
+pub mod domains;
 pub mod enums;
 pub mod env;
 pub mod error;
@@ -52,6 +53,7 @@ pub mod wire;
 
 pub use array::{Array, Dimension};
 pub use compact_str::CompactString;
+pub use domains::DomainType;
 pub use enums::EnumType;
 pub use env::{Env, clock_us};
 pub use error::{Error, Report, Result, SqlState};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::domains::DomainType;
 use crate::enums::EnumType;
 use crate::interval::IntervalFields;
 
@@ -471,11 +472,39 @@ pub struct ColumnType {
     pub ty: Type,
     /// Its modifier.
     pub modifier: Modifier,
+    /// The domain that values are of, which `ty` and `modifier` are those of; `None`: of none.
+    pub domain: Option<DomainType>,
+}
+
+impl ColumnType {
+    /// A type with a modifier.
+    #[must_use]
+    pub const fn new(ty: Type, modifier: Modifier) -> Self {
+        Self { ty, modifier, domain: None }
+    }
+
+    /// The type that values have, without the domain that they are of.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        Self { domain: None, ..self }
+    }
+
+    /// Its number in the catalogue: the domain's, if there is one.
+    #[must_use]
+    pub fn oid(self) -> u32 {
+        self.domain.map_or_else(|| self.ty.oid(), DomainType::oid)
+    }
+
+    /// Its name in SQL without a modifier: the domain's, if there is one.
+    #[must_use]
+    pub fn sql_name(self) -> &'static str {
+        self.domain.map_or_else(|| self.ty.sql_name(), DomainType::sql_name)
+    }
 }
 
 impl From<Type> for ColumnType {
     fn from(ty: Type) -> Self {
-        Self { ty, modifier: Modifier::NONE }
+        Self::new(ty, Modifier::NONE)
     }
 }
 
@@ -483,6 +512,7 @@ impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Modifier(raw) = self.modifier;
         match self.ty {
+            _ if self.domain.is_some() => f.write_str(self.sql_name()),
             _ if raw < 0 => write!(f, "{}", self.ty),
             Type::Numeric => {
                 let (precision, scale) = self.modifier.precision_scale().unwrap_or_default();
@@ -497,7 +527,7 @@ impl fmt::Display for ColumnType {
                 write!(f, "interval{}", fields.name())?;
                 digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
             }
-            Type::Array(element) => write!(f, "{}[]", Self { ty: element.ty(), modifier: self.modifier }),
+            Type::Array(element) => write!(f, "{}[]", Self::new(element.ty(), self.modifier)),
             _ => write!(f, "{}", self.ty),
         }
     }

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_char_has_its_blanks_in_both_formats() {
-        let ty = ColumnType { ty: Type::Char, modifier: Modifier::length(5) };
+        let ty = ColumnType::new(Type::Char, Modifier::length(5));
         for format in [Format::Text, Format::Binary] {
             let mut out = Vec::new();
             write(ty, format, &Datum::text("ab"), &Env::default(), &mut String::new(), &mut out);

@@ -158,7 +158,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         generations: Vec::new(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
-        layout: None,
+        materialized: None,
+            layout: None,
     };
     for &column in key.unwrap_or_default() {
         table.columns[column].not_null = true;
@@ -173,6 +174,7 @@ fn rules_of(
     referenced_by: Vec<ReferenceRule>,
 ) -> Arc<TableRules> {
     Arc::new(TableRules {
+        domains: Vec::new(),
         checks,
         expressions: Arc::new([]),
         generated: Arc::new([]),

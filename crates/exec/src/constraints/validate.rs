@@ -258,6 +258,46 @@ pub fn validate_check(
     })
 }
 
+/// What values of a column have to obey after a change of the domain that the column is of.
+#[derive(Clone, Copy)]
+pub enum InDomain<'e> {
+    /// None is NULL.
+    NotNull,
+    /// A condition, over a row that has the value as its only column.
+    Check(&'e Expr),
+}
+
+/// Fails if a row has a value in a column that does not obey.
+///
+/// # Errors
+/// It has (23502, 23514).
+pub fn validate_domain(
+    txn: &mut dyn Transaction,
+    cx: &mut Context<'_>,
+    table: &Table,
+    column: usize,
+    demand: InDomain<'_>,
+) -> Result<()> {
+    with_exec(txn, cx, |ex| {
+        for_each_row(ex, table, |ex, _, row| {
+            let value = &row[column];
+            let (state, what) = match demand {
+                InDomain::NotNull if value.is_null() => (SqlState::NOT_NULL_VIOLATION, "contains null values"),
+                InDomain::NotNull => return Ok(()),
+                InDomain::Check(condition) => {
+                    if condition.truth(&mut ex.scope(), std::slice::from_ref(value))? != Some(false) {
+                        return Ok(());
+                    }
+                    (SqlState::CHECK_VIOLATION, "contains values that violate the new constraint")
+                }
+            };
+            let name = &table.columns[column].name;
+            let message = format!("column \"{name}\" of table \"{}\" {what}", table.name);
+            Err(Error::new(state, message).about(&table.schema, &table.name, Some(name), None))
+        })
+    })
+}
+
 /// Fails if a row refers to one that is not there.
 ///
 /// # Errors

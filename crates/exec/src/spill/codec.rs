@@ -224,7 +224,7 @@ impl<'b> Bytes<'b> {
             let name = self.text()?;
             let ty = Type::from_code(u32::from_le_bytes(self.take()?)).ok_or_else(damaged)?;
             let modifier = Modifier(i32::from_le_bytes(self.take()?));
-            fields.push((name, ColumnType { ty, modifier }));
+            fields.push((name, ColumnType::new(ty, modifier)));
             values.push(self.read()?);
             pulse::note(1);
         }

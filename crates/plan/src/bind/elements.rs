@@ -84,8 +84,9 @@ impl Binder<'_> {
         let whole = table.columns[column].ty;
         match whole.ty.element() {
             Some(element) if target.is_part() && !target.is_slice() => {
-                ColumnType { ty: element, modifier: whole.modifier }
+                ColumnType::new(element, whole.modifier)
             }
+            _ if target.is_part() => whole.base(),
             _ => whole,
         }
     }

@@ -339,7 +339,7 @@ impl Binder<'_> {
             _ => return Err(self.place(span, wrong())),
         };
         let modifier = self.at(span, super::types::interval_modifier(fields, digits))?;
-        let ty = ColumnType { ty: Type::Interval, modifier };
+        let ty = ColumnType::new(Type::Interval, modifier);
         let expr = self.coerce(literal, ty, CastContext::Explicit, span)?;
         Ok(Bound::new(expr, ty))
     }

@@ -290,27 +290,28 @@ impl Binder<'_> {
         let Some((found, is_array)) = super::types::find_user_type(self.catalog, Some(schema), name, &[]) else {
             return Ok(None);
         };
-        let to = if is_array { found.array_ty() } else { found.ty() };
+        let to = if is_array { found.array_column_type() } else { Some(found.column_type()) };
+        let Some(to) = to else { return Ok(None) };
         let args = self.at(span, args(function))?;
         let [arg] = args.exprs[..] else { return Ok(None) };
         if args.star || args.distinct || function.over.is_some() || function.filter.is_some() {
             return Ok(None);
         }
         let bound = self.expr(arg)?;
-        let expr = self.coerce(bound, to.into(), CastContext::Explicit, arg.span())?;
+        let expr = self.coerce(bound, to, CastContext::Explicit, arg.span())?;
         Ok(Some(Bound::new(expr, to)))
     }
 
     /// The type that a call without a schema is a cast to, if no function has that name.
-    fn type_of_call(&self, name: &str) -> Option<Type> {
+    fn type_of_call(&self, name: &str) -> Option<ColumnType> {
         if let Ok(ty) = type_by_name(name) {
-            return Some(ty);
+            return Some(ty.into());
         }
         if self.is_function(name) {
             return None;
         }
         let (found, is_array) = super::types::find_user_type(self.catalog, None, name, self.types_path())?;
-        Some(if is_array { found.array_ty() } else { found.ty() })
+        if is_array { found.array_column_type() } else { Some(found.column_type()) }
     }
 
     /// Whether a function that the database has is called so.
@@ -407,10 +408,10 @@ impl Binder<'_> {
         // `text('x')`, `float8(1)`: a cast written as a call.
         if let ([from], Some(to)) = (&types[..], self.type_of_call(name))
             && self.builtin.functions.function(name, &types).is_err()
-            && colibri_types::cast::cast_context(*from, to).is_some_and(|_| true)
+            && (to.domain.is_some() && *from == to.ty || colibri_types::cast::cast_context(*from, to.ty).is_some())
         {
             let arg = args.into_iter().next().expect("there is one argument");
-            let expr = self.coerce(arg, to.into(), CastContext::Explicit, span)?;
+            let expr = self.coerce(arg, to, CastContext::Explicit, span)?;
             return Ok(Bound::new(expr, to));
         }
         let function = self.at(span, self.builtin.functions.function(name, &types))?;
@@ -432,7 +433,7 @@ impl Binder<'_> {
             let arg = if keeps_blanks && !is_separator { with_blanks(arg) } else { arg };
             // These write values as a client sees them.
             if arg.ty.ty == Type::Bool && matches!(function.name, "concat" | "concat_ws" | "format") {
-                let to = ColumnType { ty: Type::Varchar, modifier: colibri_types::Modifier::length(1) };
+                let to = ColumnType::new(Type::Varchar, colibri_types::Modifier::length(1));
                 typed.push(self.coerce(arg, to, CastContext::Explicit, span)?);
                 continue;
             }
@@ -690,7 +691,7 @@ impl Binder<'_> {
                     }
                     (compared, ty) => (compared, None, super::expr::known(ty.unwrap_or(Type::Text)).into()),
                 };
-                let ty = if ty.ty == Type::Varchar { Type::Text.into() } else { ty };
+                let ty = if ty.ty == Type::Varchar { Type::Text.into() } else { ty.base() };
                 Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
             }
             "current_timestamp" | "localtimestamp" | "current_date" | "localtime" if args.exprs.len() <= 1 => {
@@ -699,7 +700,7 @@ impl Binder<'_> {
                     [ast::Expr::Value(value)] => {
                         let digits = value.to_string().parse().unwrap_or(6u8).min(6);
                         let modifier = colibri_types::Modifier::fraction(digits);
-                        let to = colibri_types::ColumnType { ty: bound.ty.ty, modifier };
+                        let to = colibri_types::ColumnType::new(bound.ty.ty, modifier);
                         Bound::new(self.coerce(bound, to, CastContext::Explicit, span)?, to)
                     }
                     _ => bound,
@@ -714,7 +715,7 @@ impl Binder<'_> {
             "enum_range" if matches!(args.exprs.len(), 1 | 2) => self.enum_range(&args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty;
-                let oid = self.row_type_of(ty).map_or(ty.ty.oid(), |rows| rows.oid);
+                let oid = self.row_type_of(ty).map_or(ty.oid(), |rows| rows.oid);
                 Bound::new(Expr::Const(Datum::Int(oid.into())), Type::RegType)
             }
             // These have a syntax of their own, which the parser takes for a call if it does not

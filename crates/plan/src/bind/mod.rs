@@ -11,6 +11,7 @@
 mod changes;
 pub mod collation;
 mod current_of;
+mod domains;
 mod elements;
 mod expr;
 mod from;
@@ -136,6 +137,10 @@ pub struct Binder<'a> {
     pub cursor_rows: Option<CursorRows>,
     /// `WHERE CURRENT OF` a cursor.
     pub current_of: Option<CurrentOf>,
+    /// What domains demand, of those met so far.
+    domains: Vec<Arc<crate::expr::DomainRules>>,
+    /// Domains whose conditions are being bound.
+    open_domains: Vec<u32>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search
     /// path.
     pub is_personal: bool,
@@ -159,6 +164,19 @@ enum NeedOn {
 }
 
 impl Need {
+    /// 55000 if it is about the rows of a materialized view that has none yet.
+    pub fn expect_populated(&self, catalog: &Catalog) -> Result<()> {
+        let NeedOn::Relation(id) = &self.on else { return Ok(()) };
+        match catalog.table(*id) {
+            Some(table) if table.materialized.is_some_and(|view| !view.populated) => {
+                let message = format!("materialized view \"{}\" has not been populated", table.name);
+                Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
+                    .hint("Use the REFRESH MATERIALIZED VIEW command."))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses whoever has it not.
     pub fn check(&self, catalog: &Catalog, authority: &Authority) -> Result<()> {
         let has = |kind, owner, acl: Option<&Acl>| {
@@ -509,6 +527,8 @@ impl<'a> Binder<'a> {
             locks_rows: None,
             cursor_rows: None,
             current_of: None,
+            domains: Vec::new(),
+            open_domains: Vec::new(),
             is_personal: false,
         }
     }

@@ -29,7 +29,7 @@ impl Binder<'_> {
             self.row_types.push(Arc::clone(&ty));
             self.row_types.len() - 1
         });
-        ColumnType { ty: Type::Record, modifier: modifier(at) }
+        ColumnType::new(Type::Record, modifier(at))
     }
 
     /// What rows of a type are made of, if that is known.

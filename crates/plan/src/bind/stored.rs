@@ -27,6 +27,11 @@ use crate::expr::Expr;
 /// stored before they had are at least nothing that the user decides on.
 pub(super) static SEARCH_PATH: [CompactString; 1] = [CompactString::const_new(UNSAID_SCHEMA)];
 
+/// The same, to be a session's for a while.
+pub fn search_path() -> std::sync::Arc<[CompactString]> {
+    std::sync::Arc::from(SEARCH_PATH.as_slice())
+}
+
 /// Functions whose first argument names a sequence.
 pub(super) const SEQUENCE_FUNCTIONS: [&str; 3] = ["nextval", "currval", "setval"];
 

@@ -96,7 +96,7 @@ fn float(digits: u64) -> Result<Type> {
 /// The type that a name stands for.
 pub fn bind_type(data_type: &DataType) -> Result<ColumnType> {
     let plain = |ty: Type| Ok(ty.into());
-    let with = |ty: Type, modifier: Modifier| Ok(ColumnType { ty, modifier });
+    let with = |ty: Type, modifier: Modifier| Ok(ColumnType::new(ty, modifier));
     match data_type {
         DataType::Bool | DataType::Boolean => plain(Type::Bool),
         DataType::SmallInt(Some(_))
@@ -229,7 +229,7 @@ impl TypeNames<'_> {
 
     fn user_type(&self, schema: Option<&str>, name: &str, is_array: bool) -> Option<ColumnType> {
         let (found, of_arrays) = find_user_type(self.catalog, schema, name, self.search_path)?;
-        Some(if is_array || of_arrays { found.array_ty() } else { found.ty() }.into())
+        if is_array || of_arrays { found.array_column_type() } else { Some(found.column_type()) }
     }
 }
 
@@ -302,20 +302,20 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("numeric" | "decimal", []) => Type::Numeric,
         ("numeric" | "decimal", [precision]) => {
             let modifier = numeric(&ExactNumberInfo::Precision(number(precision)?))?;
-            return Ok(ColumnType { ty: Type::Numeric, modifier });
+            return Ok(ColumnType::new(Type::Numeric, modifier));
         }
         ("numeric" | "decimal", [precision, scale]) => {
             let scale = colibri_types::letters::trim(scale).parse().map_err(|_| unknown(&name))?;
             let modifier = numeric(&ExactNumberInfo::PrecisionAndScale(number(precision)?, scale))?;
-            return Ok(ColumnType { ty: Type::Numeric, modifier });
+            return Ok(ColumnType::new(Type::Numeric, modifier));
         }
         ("bpchar", []) => Type::Char,
         ("bpchar", [chars_max]) => {
-            return Ok(ColumnType { ty: Type::Char, modifier: length("char", Some(&chars(chars_max)?))? });
+            return Ok(ColumnType::new(Type::Char, length("char", Some(&chars(chars_max)?))?));
         }
         ("varchar", []) => Type::Varchar,
         ("varchar", [chars_max]) => {
-            return Ok(ColumnType { ty: Type::Varchar, modifier: length("varchar", Some(&chars(chars_max)?))? });
+            return Ok(ColumnType::new(Type::Varchar, length("varchar", Some(&chars(chars_max)?))?));
         }
         ("text", []) => Type::Text,
         ("name", []) => Type::Name,
@@ -325,7 +325,7 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("timestamp", []) => Type::Timestamp,
         ("timestamptz", []) => Type::TimestampTz,
         ("timestamptz", [digits]) => {
-            return Ok(ColumnType { ty: Type::TimestampTz, modifier: fraction(Some(number(digits)?)) });
+            return Ok(ColumnType::new(Type::TimestampTz, fraction(Some(number(digits)?))));
         }
         ("interval", []) => Type::Interval,
         ("uuid", []) => Type::Uuid,

@@ -76,8 +76,15 @@ pub(super) fn is_default(expr: &ast::Expr) -> bool {
 impl Binder<'_> {
     /// The default of a column, cast to its type.
     pub fn column_default(&mut self, table: &Table, column: usize) -> Result<Expr> {
+        let ty = table.columns[column].ty;
         let Some(text) = &table.columns[column].default else {
-            return Ok(Expr::Const(colibri_types::Datum::Null));
+            if ty.domain.is_none() || table.columns[column].generated.is_some() {
+                return Ok(Expr::Const(colibri_types::Datum::Null));
+            }
+            return match self.domain_default(ty)? {
+                Some(default) => Ok(default),
+                None => self.null_in(ty),
+            };
         };
         // An identity's sequence is the table's own.
         let by = if table.columns[column].identity.is_some() { self.by.replace(table.owner) } else { self.by };
@@ -122,12 +129,12 @@ impl Binder<'_> {
             }
             bound => self.without_queries(bound?, "DEFAULT expression")?,
         };
-        let from = bound.ty.ty;
+        let from = bound.ty.sql_name();
         self.coerce(bound, ty, CastContext::Assignment, Span::empty()).map_err(|error| {
             if error.state() != SqlState::CANNOT_COERCE {
                 return error;
             }
-            let message = format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.ty);
+            let message = format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.sql_name());
             Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.")
         })
     }
@@ -257,7 +264,7 @@ impl Binder<'_> {
     }
 
     /// Refuses queries inside an expression.
-    fn without_queries(&self, bound: Bound, place: &str) -> Result<Bound> {
+    pub(super) fn without_queries(&self, bound: Bound, place: &str) -> Result<Bound> {
         if rewrite::any(&bound.expr, &|expr| matches!(expr, Expr::Subquery(_))) {
             let message = format!("cannot use subquery in {place}");
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -302,12 +309,21 @@ impl Binder<'_> {
             || from == to.ty
             || colibri_types::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
         if !allowed {
-            let message = format!("column \"{}\" is of type {} but expression is of type {from}", column.name, to.ty);
+            let (of, from) = (to.sql_name(), bound.ty.sql_name());
+            let message = format!("column \"{}\" is of type {of} but expression is of type {from}", column.name);
             let error =
                 Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.");
             return Err(self.place(span, error));
         }
         self.coerce(bound, to, CastContext::Assignment, span)
+    }
+
+    /// What is written to a column, as a value of the domain that the column may be of.
+    fn as_domain_of(&mut self, table: &Table, column: usize, value: Expr) -> Result<Expr> {
+        match table.columns[column].ty.domain {
+            Some(domain) => self.in_domain(value, domain),
+            None => Ok(value),
+        }
     }
 
     fn refuse_cursor_on_view(&mut self, has_cursor: bool, target: &ast::TableFactor) -> Result<()> {
@@ -332,7 +348,12 @@ impl Binder<'_> {
                 .detail("Views that do not select from a single table or view are not automatically updatable.");
             return Err(self.place(super::name_span(name), error));
         }
-        self.table(name)
+        let table = self.table(name)?;
+        if table.materialized.is_some() {
+            let message = format!("cannot change materialized view \"{}\"", table.name);
+            return Err(self.place(super::name_span(name), Error::new(SqlState::WRONG_OBJECT_TYPE, message).without_position()));
+        }
+        Ok(table)
     }
 
     /// Binds INSERT.
@@ -582,8 +603,13 @@ impl Binder<'_> {
     ) -> Result<()> {
         values[place] = match target.as_ref().filter(|target| target.is_part()) {
             Some(target) => {
-                let whole = std::mem::replace(&mut values[place], Expr::Const(colibri_types::Datum::Null));
-                self.with_part(whole, table.columns[place].ty.ty, target, value)?
+                // A domain is asked once, when all parts are written.
+                let whole = match std::mem::replace(&mut values[place], Expr::Const(colibri_types::Datum::Null)) {
+                    Expr::Domain { input, .. } => *input,
+                    whole => whole,
+                };
+                let written = self.with_part(whole, table.columns[place].ty.ty, target, value)?;
+                self.as_domain_of(table, place, written)?
             }
             None => value,
         };
@@ -844,8 +870,12 @@ impl Binder<'_> {
         let bound = self.expr(value)?;
         let mut expr = self.value_for_target(table, column, &target, bound, value.span())?;
         if target.is_part() {
-            let whole = earlier.map_or(Expr::Column(column), |at| before.remove(at).1.expr);
+            let whole = match earlier.map_or(Expr::Column(column), |at| before.remove(at).1.expr) {
+                Expr::Domain { input, .. } => *input,
+                whole => whole,
+            };
             expr = self.with_part(whole, table.columns[column].ty.ty, &target, expr)?;
+            expr = self.as_domain_of(table, column, expr)?;
         }
         before.push((column, BoundValue { expr, is_part: target.is_part() }));
         Ok(())

@@ -73,6 +73,7 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
             format!("({} IS {}{value})", text(input), not(*negated))
         }
         Expr::Cast { input, to, .. } => format!("({})::{to}", text(input)),
+        Expr::Domain { input, rules } => format!("({})::{}", text(input), rules.domain.sql_name()),
         Expr::Case { arms, otherwise } => {
             let mut case = String::from("CASE");
             for (condition, value) in arms {

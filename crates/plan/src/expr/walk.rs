@@ -30,6 +30,8 @@ pub fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
         Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
             visit(input)
         }
+        // The conditions are over a row of their own.
+        Expr::Domain { input, .. } => visit(input),
         Expr::Case { arms, otherwise } => {
             for (condition, result) in arms {
                 visit(condition);
@@ -93,6 +95,8 @@ pub fn for_each_child_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
         Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
             visit(input)
         }
+        // The conditions are over a row of their own.
+        Expr::Domain { input, .. } => visit(input),
         Expr::Case { arms, otherwise } => {
             for (condition, result) in arms {
                 visit(condition);
@@ -184,7 +188,11 @@ pub fn conjunction(mut all: Vec<Expr>) -> Option<Expr> {
 /// Whether nothing but the row, parameters and slots matter: no query, nothing that the session has
 /// to do.
 pub fn is_pure(expr: &Expr) -> bool {
-    !any(expr, &|expr| matches!(expr, Expr::Subquery(_) | Expr::Session { .. }))
+    !any(expr, &|expr| match expr {
+        Expr::Subquery(_) | Expr::Session { .. } => true,
+        Expr::Domain { rules, .. } => rules.asks_session,
+        _ => false,
+    })
 }
 
 /// Whether it gives another value each time.
@@ -193,6 +201,7 @@ pub fn is_volatile(expr: &Expr) -> bool {
         Expr::Call { function, .. } => function.volatility == Volatility::Volatile,
         Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility == Volatility::Volatile),
         Expr::Session { function, .. } => function.is_volatile(),
+        Expr::Domain { rules, .. } => rules.is_volatile,
         _ => false,
     })
 }
@@ -229,7 +238,7 @@ pub fn is_fixed(expr: &Expr) -> bool {
     let is_computed = !matches!(expr, Expr::Const(_) | Expr::Param(_));
     let differs = |part: &Expr| match part {
         Expr::Column(_) | Expr::Aggregate(_) | Expr::Extra(_) | Expr::Arg(_) => true,
-        Expr::Subquery(_) | Expr::Session { .. } => true,
+        Expr::Subquery(_) | Expr::Session { .. } | Expr::Domain { .. } => true,
         Expr::Call { function, .. } => is_slow(function),
         Expr::Chain { links, .. } => links.iter().any(|(function, _)| is_slow(function)),
         _ => false,
@@ -285,6 +294,9 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
         ) => a_value == b_value && a_not == b_not && same(a, b),
         (Expr::Cast { input: a, from: a_from, to: a_to, .. }, Expr::Cast { input: b, from: b_from, to: b_to, .. }) => {
             a_from == b_from && a_to == b_to && same(a, b)
+        }
+        (Expr::Domain { input: a, rules: a_rules }, Expr::Domain { input: b, rules: b_rules }) => {
+            a_rules.domain == b_rules.domain && same(a, b)
         }
         (Expr::Case { arms: a, otherwise: a_else }, Expr::Case { arms: b, otherwise: b_else }) => {
             a.len() == b.len()

@@ -84,6 +84,7 @@ fn of(expr: &Expr) -> f64 {
                 _ => ARRAY_VALUES / 2.0,
             }
         }
+        Expr::Domain { rules, .. } => rules.checks.iter().map(|check| 1.0 + of(&check.condition)).sum(),
         Expr::Subquery(subquery) => of_query(subquery),
         Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) | Expr::And(_) | Expr::Or(_) => 0.0,
         Expr::Not(_) | Expr::IsNull { .. } | Expr::IsBool { .. } | Expr::Case { .. } | Expr::Coalesce(_) => 0.0,

@@ -79,8 +79,10 @@ impl Binder<'_> {
         for (source, key) in keys {
             referenced_by.push(self.reference_rule(source, key)?);
         }
+        let domains = self.domains_of(table)?;
         Ok(TableRules {
             checks,
+            domains,
             expressions,
             generated: generated.into(),
             foreign_keys,

@@ -141,10 +141,11 @@ pub(crate) fn row_description(out: &mut Out, columns: &[ResultColumn], formats: 
             out.extend_from_slice(&number.to_be_bytes());
             let (oid, modifier) = match column.ty {
                 // The modifier of rows tells which relation's they are.
-                ColumnType { ty: Type::Record, modifier: Modifier(rows) } => {
+                ColumnType { ty: Type::Record, modifier: Modifier(rows), .. } => {
                     (u32::try_from(rows).unwrap_or(Type::Record.oid()), Modifier::NONE.0)
                 }
-                ColumnType { ty, modifier } => (ty.oid(), modifier.0),
+                // Of a domain clients are told the type that it is over.
+                ColumnType { ty, modifier, domain: _ } => (ty.oid(), modifier.0),
             };
             out.extend_from_slice(&oid.to_be_bytes());
             out.extend_from_slice(&column.ty.ty.length().to_be_bytes());
@@ -228,6 +229,7 @@ fn fields(out: &mut Out, severity: &str, error: &Error) {
         (b's', report.schema.as_deref()),
         (b't', report.table.as_deref()),
         (b'c', report.column.as_deref()),
+        (b'd', report.data_type.as_deref()),
         (b'n', report.constraint.as_deref()),
     ];
     for (field, text) in fields {

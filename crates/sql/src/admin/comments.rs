@@ -27,9 +27,19 @@ impl Session {
                 let found = self.expect_user_type(&object.name)?;
                 (found.id, 0)
             }
+            Kind::Domain => {
+                self.expect_domain(&object.name)?;
+                (self.expect_user_type(&object.name)?.id, 0)
+            }
+            Kind::DomainConstraint => (self.domain_constraint(&object.name)?, CONSTRAINT_COMMENT),
             Kind::Extension => (self.expect_extension(&name)?, 0),
             Kind::Column | Kind::Constraint => self.part_of(object)?,
-            Kind::Relation | Kind::Table | Kind::View | Kind::Index | Kind::Sequence => {
+            Kind::Relation
+            | Kind::Table
+            | Kind::View
+            | Kind::MaterializedView
+            | Kind::Index
+            | Kind::Sequence => {
                 let relation = self.expect_relation(&object.name)?;
                 expect_kind(&relation, object.kind, &name)?;
                 self.expect_owner_of(&relation)?;
@@ -118,6 +128,7 @@ fn plural(relation: &Relation) -> &'static str {
     match relation {
         Relation::Sequence(_) => "sequences",
         Relation::Index(..) | Relation::PrimaryKey(_) => "indexes",
+        Relation::Table(table) if table.materialized.is_some() => "materialized views",
         Relation::Table(_) => "tables",
         Relation::View(_) => "views",
     }
@@ -126,7 +137,8 @@ fn plural(relation: &Relation) -> &'static str {
 /// Refuses a relation of another kind than the one said.
 fn expect_kind(relation: &Relation, kind: Kind, name: &str) -> Result<()> {
     let (is_it, what) = match kind {
-        Kind::Table => (matches!(relation, Relation::Table(_)), "a table"),
+        Kind::Table => (relation.kind() == "table", "a table"),
+        Kind::MaterializedView => (relation.kind() == "materialized view", "a materialized view"),
         Kind::View => (matches!(relation, Relation::View(_)), "a view"),
         Kind::Index => (matches!(relation, Relation::Index(..) | Relation::PrimaryKey(_)), "an index"),
         Kind::Sequence => (matches!(relation, Relation::Sequence(_)), "a sequence"),

@@ -325,7 +325,7 @@ impl Session {
             return self.grant_on_databases(granting, objects, to);
         }
         if let On::Objects(objects) = on
-            && objects.iter().any(|object| object.kind == Kind::Type)
+            && objects.iter().any(|object| matches!(object.kind, Kind::Type | Kind::Domain))
         {
             return self.grant_on_types(granting, objects, to);
         }
@@ -407,7 +407,10 @@ impl Session {
     /// Checks a statement about types, which has no effect: everybody may use them all.
     fn grant_on_types(&mut self, granting: &Granting, objects: &[Object], to: &[Option<RoleName>]) -> Result<()> {
         for object in objects {
-            self.expect_type(&object.name)?;
+            match object.kind {
+                Kind::Domain => self.expect_domain(&object.name)?,
+                _ => self.expect_type(&object.name)?,
+            }
         }
         self.grantees(to)?;
         let wanted = granting.privileges.as_deref().map_or(Ok(Privileges::USAGE), named)?;
@@ -469,11 +472,16 @@ impl Session {
         let found = self.owned(object)?;
         let is_meant = match object.kind {
             Kind::View => matches!(found, Owned::View(_)),
+            Kind::MaterializedView => matches!(&found, Owned::Table(table) if table.materialized.is_some()),
             Kind::Index => false,
             _ => true,
         };
         if !is_meant {
-            let wanted = if object.kind == Kind::View { "a view" } else { "an index" };
+            let wanted = match object.kind {
+                Kind::View => "a view",
+                Kind::MaterializedView => "a materialized view",
+                _ => "an index",
+            };
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {wanted}")));
         }
         // The owner stays the same, so no privilege is needed.
@@ -551,7 +559,7 @@ impl Session {
     fn everything(&self) -> Vec<Owned> {
         let catalog = self.catalog();
         let mut all: Vec<Owned> = catalog.tables().cloned().map(Owned::Table).collect();
-        all.extend(catalog.views().cloned().map(Owned::View));
+        all.extend(catalog.views().filter(|view| !view.materialized).cloned().map(Owned::View));
         all.extend(catalog.sequences().cloned().map(Owned::Sequence));
         all.extend(catalog.schemas().cloned().map(Owned::Schema));
         all
@@ -648,7 +656,7 @@ impl Session {
         let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
         types.retain(|ty| roles.contains(&ty.owner));
         for ty in types {
-            self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade)?;
+            self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade, false)?;
         }
         Ok(())
     }

@@ -114,7 +114,12 @@ impl Session {
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
             Admin::CreateEnum { name, labels } => self.create_enum(name, labels),
             Admin::AlterType { name, change } => self.alter_user_type(name, change),
-            Admin::DropTypes { names, if_exists, cascade } => self.drop_types(names, *if_exists, *cascade),
+            Admin::DropTypes { names, if_exists, cascade, domains } => {
+                self.drop_types(names, *if_exists, *cascade, *domains)
+            }
+            Admin::CreateDomain { name, data_type, options } => self.create_domain(name, data_type, options),
+            Admin::Refresh { name, concurrently, with_data } => self.refresh(name, *concurrently, *with_data),
+            Admin::AlterDomain { name, change } => self.alter_domain(name, change),
             Admin::CreateExtension { name, if_not_exists, schema, version, cascade: _ } => {
                 self.create_extension(name, *if_not_exists, schema.as_ref(), version.as_ref())
             }
@@ -178,11 +183,16 @@ impl Session {
         let fits = match object.kind {
             Kind::View => matches!(relation, Relation::View(_)),
             Kind::Sequence => matches!(relation, Relation::Sequence(_)),
+            Kind::MaterializedView => relation.kind() == "materialized view",
             // ALTER INDEX may rename any relation, as in older versions of PostgreSQL.
             _ => true,
         };
         if !fits {
-            let kind = if object.kind == Kind::View { "view" } else { "sequence" };
+            let kind = match object.kind {
+                Kind::View => "view",
+                Kind::MaterializedView => "materialized view",
+                _ => "sequence",
+            };
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{shown}\" is not a {kind}")));
         }
         let quoted = |part: &str| ast::Ident::with_quote('"', part);
@@ -258,7 +268,7 @@ impl Session {
     /// 42501 unless the current role owns the relation.
     pub(crate) fn expect_owner_of(&self, relation: &Relation) -> Result<()> {
         match relation {
-            Relation::Table(table) => self.expect_owner(table.owner, "table", &table.name),
+            Relation::Table(table) => self.expect_owner(table.owner, relation.kind(), &table.name),
             Relation::View(view) => self.expect_owner(view.owner, "view", &view.name),
             Relation::Sequence(sequence) => self.expect_owner(sequence.owner, "sequence", &sequence.name),
             Relation::Index(table, index) => {

@@ -85,6 +85,14 @@ impl Session {
             self.notice_missing("relation", &name);
             return Ok(());
         }
+        if alter.table_type.is_some()
+            && let Some(found) = self.find_relation(&alter.name)?
+            && found.kind() != "materialized view"
+        {
+            let (_, name) = bind::qualified(&alter.name)?;
+            let message = format!("\"{name}\" is not a materialized view");
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         let mut operations: Vec<&AlterTableOperation> = alter.operations.iter().collect();
         operations.sort_by_key(|operation| rank(operation));
         // What rows may be written in: the space they are in, and how many generations it had.
@@ -140,7 +148,9 @@ impl Session {
                 self.refuse_if_viewed(&table, &table.name, "renaming a table")?;
                 let mut changed = (*table).clone();
                 changed.name = to;
-                self.change(vec![Change::PutTable(changed)])
+                let mut changes = self.view_of(&changed);
+                changes.push(Change::PutTable(changed));
+                self.change(changes)
             }
             Relation::View(view) => {
                 free(self, &view.schema)?;
@@ -210,6 +220,7 @@ impl Session {
     }
 
     fn alter_one(&mut self, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
+        self.expect_alterable(table, operation)?;
         let mut draft = self.draft(table);
         match operation {
             AlterTableOperation::AddColumn { column_keyword: _, if_not_exists, column_def, column_position } => {
@@ -318,7 +329,11 @@ impl Session {
         if let Some(default) = draft.table.columns[place].default.clone() {
             let column = &draft.table.columns[place];
             let ty = column.ty;
-            let bound = self.with_binder("", |binder| binder.default_expr(&default, &column.name, ty))?;
+            let mut bound = self.with_binder("", |binder| binder.default_expr(&default, &column.name, ty))?;
+            if ty.domain.is_some() && self.row_count(table)? == 0 {
+                // No row has it, so nothing is refused.
+                bound = self.with_binder("", |binder| binder.default_expr(&default, "", ty.base()))?;
+            }
             if bind::rewrite::is_pure(&bound) && !bind::rewrite::is_volatile(&bound) {
                 let value = self.evaluate(bound)?;
                 if !value.is_null() {
@@ -331,6 +346,9 @@ impl Session {
                 map.push(bound);
                 work = Work::Rewrite(map);
             }
+        }
+        if matches!(work, Work::None) {
+            self.fill_domain_column(table, &mut draft.table, place)?;
         }
         let not_null = std::mem::take(&mut draft.table.columns[place].not_null);
         let has_value = draft.table.columns[place].missing.is_some() || matches!(work, Work::Rewrite(_));
@@ -359,6 +377,27 @@ impl Session {
                 self.add_constraint_to(&mut draft, &constraint)?;
                 self.finish_constraint(&current, draft)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What rows have in a new column of a domain for which the column says nothing itself: the
+    /// domain's default, or NULL, which the domain may refuse. Without rows nothing is looked at.
+    fn fill_domain_column(&mut self, old: &Arc<Table>, new: &mut Table, place: usize) -> Result<()> {
+        let column = &new.columns[place];
+        if column.ty.domain.is_none() || column.generated.is_some() || column.missing.is_some() {
+            return Ok(());
+        }
+        if column.default.is_some() || self.row_count(old)? == 0 {
+            return Ok(());
+        }
+        let ty = column.ty;
+        let bound = self.with_binder("", |binder| binder.column_default(new, place))?;
+        let value = self.evaluate(bound)?;
+        if !value.is_null() {
+            let mut text = String::new();
+            colibri_types::text_io::write(ty.ty, &value, self.env(), &mut text);
+            new.columns[place].missing = Some(text);
         }
         Ok(())
     }
@@ -673,6 +712,7 @@ impl Session {
         let mut changed = (*self.current(table.id)?).clone();
         let column = &mut changed.columns[place];
         column.dropped = true;
+        column.ty = column.ty.base();
         if column.ty.ty.enum_within().is_some() {
             // Rows keep what they have of it, also when the enum is gone.
             let is_array = column.ty.ty.is_array();
@@ -737,7 +777,9 @@ impl Session {
                 *text = rename_in(text, from, to)?;
             }
         }
-        self.change(vec![Change::PutTable(changed)])
+        let mut changes = self.view_of(&changed);
+        changes.push(Change::PutTable(changed));
+        self.change(changes)
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
@@ -871,7 +913,7 @@ impl Session {
         if let Some(default) = changed.default.clone() {
             let name = changed.name.clone();
             let casts = colibri_types::cast::cast_context(column.ty.ty, to.ty);
-            if casts.is_none_or(|weakest| weakest > CastContext::Assignment) {
+            if column.ty.ty != to.ty && casts.is_none_or(|weakest| weakest > CastContext::Assignment) {
                 let message = format!("default for column \"{name}\" cannot be cast automatically to type {}", to.ty);
                 return Err(Error::new(SqlState::TYPE_MISMATCH, message));
             }

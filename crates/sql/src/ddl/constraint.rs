@@ -180,6 +180,10 @@ impl Session {
             Arc::new(draft.table.clone())
         } else {
             let target = self.with_binder("", |binder| binder.table(&key.foreign_table))?;
+            if target.materialized.is_some() {
+                let message = format!("referenced relation \"{}\" is not a table", target.name);
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             let may =
                 self.authority().may(Privileges::REFERENCES, ObjectKind::Table, target.owner, target.acl.as_ref());
             if !may {

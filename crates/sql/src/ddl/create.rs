@@ -172,7 +172,7 @@ impl Session {
 
     /// A new table that the session's role owns, with new object numbers, without keys and
     /// constraints, not yet in the catalogue.
-    fn new_table(&mut self, schema: CompactString, name: CompactString, columns: Vec<Column>) -> Result<Table> {
+    pub(super) fn new_table(&mut self, schema: CompactString, name: CompactString, columns: Vec<Column>) -> Result<Table> {
         Ok(Table {
             id: self.new_id()?,
             schema,
@@ -186,6 +186,7 @@ impl Session {
             generations: Vec::new(),
             owner: self.role(),
             acl: None,
+            materialized: None,
             layout: None,
         })
     }
@@ -301,6 +302,9 @@ impl Session {
                 other => return Err(Error::unsupported(format_args!("the column option {other}"))),
             }
         }
+        if !definition.options.iter().any(|option| matches!(option.option, ColumnOption::Collation(_))) {
+            column.collation = self.catalog().domain_of(ty).and_then(|ty| ty.domain()?.collation.clone());
+        }
         if nullable && column.not_null {
             let message = format!(
                 "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
@@ -336,7 +340,9 @@ impl Session {
 
     /// Checks a default, and gives the text that the catalogue stores.
     pub(super) fn checked_default(&mut self, expr: &ast::Expr, column: &Column) -> Result<Option<String>> {
-        if matches!(expr, ast::Expr::Value(value) if value.value == ast::Value::Null) {
+        // The domain of a column may have a default, which the column's own hides.
+        let is_null = matches!(expr, ast::Expr::Value(value) if value.value == ast::Value::Null);
+        if is_null && column.ty.domain.is_none() {
             return Ok(None);
         }
         let text = self.with_binder("", |binder| {
@@ -393,7 +399,7 @@ impl Session {
     }
 }
 
-fn new_column(name: CompactString, ty: ColumnType) -> Column {
+pub(super) fn new_column(name: CompactString, ty: ColumnType) -> Column {
     let (default, missing, identity, collation) = (None, None, None, None);
     Column {
         name,

@@ -114,7 +114,8 @@ impl Session {
     }
 
     pub(super) fn described_view(&self, view: &View) -> String {
-        format!("view {}", self.shown(&view.schema, &view.name))
+        let kind = if view.materialized { "materialized view" } else { "view" };
+        format!("{kind} {}", self.shown(&view.schema, &view.name))
     }
 
     /// A constraint, as a message has it.
@@ -304,6 +305,7 @@ impl Session {
             ObjectType::Index => "index",
             ObjectType::Sequence => "sequence",
             ObjectType::View => "view",
+            ObjectType::MaterializedView => "materialized view",
             other => return Err(Error::unsupported(format_args!("DROP {other}"))),
         };
         let mut found = Vec::with_capacity(names.len());
@@ -448,8 +450,9 @@ impl Session {
             changed.foreign_keys.retain(|key| key.target != id);
             self.change(vec![Change::PutTable(changed)])?;
         }
-        self.change(readers.iter().rev().map(|reader| Change::DropView(reader.view.id)).collect())?;
-        self.expect_not_in_use(&table, "DROP TABLE")?;
+        self.drop_views(&readers.iter().rev().map(|reader| Arc::clone(&reader.view)).collect::<Vec<_>>())?;
+        let what = if table.materialized.is_some() { "DROP MATERIALIZED VIEW" } else { "DROP TABLE" };
+        self.expect_not_in_use(&table, what)?;
         {
             let (_, txn) = self.catalog_and_txn()?;
             txn.drop_space(SpaceId(table.space)).in_sql()?;
@@ -458,6 +461,9 @@ impl Session {
             }
         }
         let mut changes = vec![Change::DropTable(id)];
+        if table.materialized.is_some() {
+            changes.push(Change::DropView(id));
+        }
         for sequence in owned {
             self.forget_defaults(&sequence, |user, _| user == id)?;
             changes.push(Change::DropSequence(sequence.id));
@@ -482,13 +488,16 @@ impl Session {
 
     /// Drops a view together with the views that read it, at any depth.
     pub(super) fn drop_view(&mut self, view: &Arc<View>, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
+        if view.materialized {
+            return self.drop_table(view.id, cascade, together);
+        }
         let relation = [Relation::View(Arc::clone(view))];
         self.expect_independent(&relation, together, cascade.allowed)?;
         cascade.along.extend(self.dependents(&relation[0], together).into_iter().map(|(what, _)| what));
-        let mut changes = vec![Change::DropView(view.id)];
-        changes.extend(self.readers_of(view.id).iter().map(|reader| Change::DropView(reader.view.id)));
-        changes.reverse();
-        self.change(changes)
+        let mut views = vec![Arc::clone(view)];
+        views.extend(self.readers_of(view.id).into_iter().map(|reader| reader.view));
+        views.reverse();
+        self.drop_views(&views)
     }
 
     /// The tables with columns whose defaults take their numbers from a sequence.
@@ -603,6 +612,9 @@ impl Session {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
             let table = self.with_binder("", |binder| binder.table(&target.name))?;
+            if table.materialized.is_some() {
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", table.name)));
+            }
             self.expect_may_truncate(&table)?;
             if tables.iter().all(|known| known.id != table.id) {
                 tables.push(table);

@@ -10,10 +10,12 @@
 mod alter;
 mod constraint;
 mod create;
+mod domains;
 mod drop;
 mod extensions;
 mod identity;
 mod index;
+mod materialized;
 mod sequence;
 mod storage;
 mod user_types;
@@ -54,7 +56,10 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::CreateView(create) if create.materialized && !create.with_no_schema_binding => "SELECT",
+        Statement::CreateView(create) if create.materialized => "CREATE MATERIALIZED VIEW",
         Statement::CreateView(_) => "CREATE VIEW",
+        Statement::AlterTable(alter) if alter.table_type.is_some() => "ALTER MATERIALIZED VIEW",
         Statement::AlterTable(_) => "ALTER TABLE",
         Statement::Drop { object_type, .. } => match object_type {
             ObjectType::Table => "DROP TABLE",
@@ -62,6 +67,7 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
             ObjectType::Sequence => "DROP SEQUENCE",
             ObjectType::Schema => "DROP SCHEMA",
             ObjectType::View => "DROP VIEW",
+            ObjectType::MaterializedView => "DROP MATERIALIZED VIEW",
             _ => "DROP",
         },
         Statement::Truncate(_) => "TRUNCATE TABLE",
@@ -92,6 +98,7 @@ impl Session {
                 }
                 self.create_schema(schema_name, *if_not_exists)?;
             }
+            Statement::CreateView(create) if create.materialized => return self.create_materialized_view(create),
             Statement::CreateView(create) => self.create_view(create)?,
             Statement::AlterTable(alter) => self.alter_table(alter)?,
             Statement::Drop { object_type, if_exists, names, cascade, restrict: _, purge, temporary, table } => {
@@ -232,7 +239,7 @@ impl Session {
         Ok(table)
     }
 
-    fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
+    pub(super) fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, relation) = in_database(self.engine().name(), name)?;
         let path = self.search_path();
         let found = match &schema {

@@ -1,4 +1,4 @@
-//! CREATE, ALTER and DROP TYPE: enums.
+//! CREATE, ALTER and DROP TYPE: enums. What domains have in common with them is here, too.
 //!
 //! A label that is added gets a place between those of its neighbours, and no row is written anew:
 //! see [`colibri_types::enums`]. What the catalogue keeps as SQL (defaults, conditions, views) names
@@ -11,12 +11,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog, Change, Index, Label, NAME_BYTES_MAX, Relation, Table, UserType, UserTypeKind, View, cluster::RoleId,
+    Catalog, Change, Domain, Index, Label, NAME_BYTES_MAX, Relation, Table, UserType, UserTypeKind, View, cluster::RoleId,
     store_error,
 };
 use colibri_syntax::tree::{LabelPlace, TypeChange};
 use colibri_types::enums::{array_name, place_between};
-use colibri_types::{Array, Datum, Env, Error, Modifier, Result, SqlState, Type, pulse, text_io};
+use colibri_types::{Array, ColumnType, Datum, Env, Error, Modifier, Result, SqlState, Type, pulse, text_io};
 use compact_str::CompactString;
 use sqlparser::ast::{self, VisitMut};
 
@@ -31,7 +31,7 @@ use crate::system::names::quoted;
 const UNITS_PER_LABEL: usize = 20;
 
 /// A name as the trees of relations have it.
-fn object_name(name: &[CompactString]) -> ast::ObjectName {
+pub(super) fn object_name(name: &[CompactString]) -> ast::ObjectName {
     let parts: Vec<ast::Ident> = name.iter().map(|part| ast::Ident::with_quote('"', part.as_str())).collect();
     ast::ObjectName::from(parts)
 }
@@ -67,6 +67,12 @@ enum Dependent {
     Constraint { table: Arc<Table>, name: CompactString },
     Index { table: Arc<Table>, index: Arc<Index> },
     View(Arc<View>),
+    /// A domain over it.
+    Domain(Arc<UserType>),
+    /// A condition of a domain.
+    DomainConstraint { domain: Arc<UserType>, name: CompactString },
+    /// The default of a domain.
+    DomainDefault(Arc<UserType>),
 }
 
 impl Session {
@@ -127,10 +133,16 @@ impl Session {
         let names = TypeNames { database: self.engine().name(), catalog, search_path };
         match names.find(&data_type) {
             Ok(found) => match found.ty {
+                _ if found.domain.is_some_and(|domain| !domain.is_array()) => {
+                    Ok(catalog.user_type(found.oid()).cloned())
+                }
                 Type::Enum(of) => Ok(catalog.user_type(of.oid()).cloned()),
-                Type::Array(_) if found.ty.enum_within().is_some() => {
-                    let shown = found.ty.sql_name();
-                    let element = found.ty.element().map_or("", Type::sql_name);
+                Type::Array(_) if found.ty.enum_within().is_some() || found.domain.is_some() => {
+                    let shown = found.sql_name();
+                    let element = found.domain.map_or_else(
+                        || found.ty.element().map_or("", Type::sql_name),
+                        |domain| domain.element().sql_name(),
+                    );
                     Err(Error::new(
                         SqlState::DEPENDENT_OBJECTS,
                         format!("cannot drop type {shown} because type {element} requires it"),
@@ -147,6 +159,18 @@ impl Session {
             Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED && name.len() == 1 => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// 42809 if a name is of a type that is no domain.
+    pub(crate) fn expect_domain(&self, name: &[CompactString]) -> Result<()> {
+        let found = match self.type_named(&ast::DataType::Custom(object_name(name), Vec::new())) {
+            Err(error) if error.state() == SqlState::NO_SUCH_OBJECT => return Err(no_such_type(&name.join("."))),
+            found => found?,
+        };
+        if found.domain.is_some_and(|domain| !domain.is_array()) {
+            return Ok(());
+        }
+        Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a domain", name.join("."))))
     }
 
     /// Any type of a name.
@@ -168,6 +192,10 @@ impl Session {
             }
             _ => error,
         })?;
+        let of_labels = matches!(change, TypeChange::AddValue { .. } | TypeChange::RenameValue { .. });
+        if of_labels && old.domain().is_some() {
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", name.join("."))));
+        }
         match change {
             TypeChange::AddValue { text, if_not_exists, place } => self.add_label(&old, text, *if_not_exists, place),
             TypeChange::RenameValue { from, to } => self.rename_label(&old, from, to),
@@ -368,12 +396,26 @@ impl Session {
         let mut renamed = old.clone();
         (renamed.schema, renamed.name) = (schema.into(), name.into());
         let (names, to) = (self.names_of(old), (schema, name));
+        let mut renamed_itself = Some(renamed.clone())
+            .filter(|ty| ty.domain().is_some());
+        if let Some(ty) = &mut renamed_itself {
+            rename_in_domain(ty, |text| names.renamed_in(text, to));
+        }
         let mut changes = vec![Change::PutType(renamed)];
         let mut tables: Vec<Table> = self.catalog().tables().map(|table| (**table).clone()).collect();
         for table in &mut tables {
             if for_each_text(table, |text| names.renamed_in(text, to)) {
                 changes.push(Change::PutTable(table.clone()));
             }
+        }
+        for other in self.catalog().types().filter(|other| other.id != old.id) {
+            let mut other = (**other).clone();
+            if rename_in_domain(&mut other, |text| names.renamed_in(text, to)) {
+                changes.push(Change::PutType(other));
+            }
+        }
+        if let Some(renamed) = renamed_itself {
+            changes[0] = Change::PutType(renamed);
         }
         for view in self.catalog().views() {
             if !names.may_be_in(&view.query) {
@@ -408,7 +450,7 @@ impl Session {
         let mut found = Vec::new();
         for table in tables {
             for (place, column) in table.live_columns() {
-                if column.ty.ty.enum_within().is_some_and(|of| of.oid() == ty.id) {
+                if is_of(column.ty, ty) {
                     found.push(Dependent::Column { table: Arc::clone(&table), place });
                 } else if column.default.as_deref().is_some_and(names) {
                     found.push(Dependent::Default { table: Arc::clone(&table), place });
@@ -433,6 +475,19 @@ impl Session {
                 found.push(Dependent::View(Arc::clone(view)));
             }
         }
+        for other in self.catalog().types() {
+            let Some(domain) = other.domain() else { continue };
+            if is_of(domain.base, ty) {
+                found.push(Dependent::Domain(Arc::clone(other)));
+                continue;
+            }
+            if domain.default.as_deref().is_some_and(names) {
+                found.push(Dependent::DomainDefault(Arc::clone(other)));
+            }
+            for check in domain.checks.iter().filter(|check| names(&check.condition)) {
+                found.push(Dependent::DomainConstraint { domain: Arc::clone(other), name: check.name.clone() });
+            }
+        }
         found
     }
 
@@ -447,6 +502,9 @@ impl Session {
             Dependent::Constraint { table, name } => self.described_constraint(name, table),
             Dependent::Index { table, index } => self.described(&Relation::Index(table.id, Arc::clone(index))),
             Dependent::View(view) => self.described(&Relation::View(Arc::clone(view))),
+            Dependent::Domain(domain) => self.described_type(domain),
+            Dependent::DomainConstraint { domain, name } => format!("constraint {name}{}", of_domain(domain)),
+            Dependent::DomainDefault(domain) => format!("default value{}", of_domain(domain)),
         }
     }
 
@@ -459,10 +517,22 @@ impl Session {
         }
     }
 
-    pub(crate) fn drop_types(&mut self, names: &[Vec<CompactString>], if_exists: bool, cascade: bool) -> Result<()> {
+    pub(crate) fn drop_types(
+        &mut self,
+        names: &[Vec<CompactString>],
+        if_exists: bool,
+        cascade: bool,
+        domains: bool,
+    ) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let mut found: Vec<Arc<UserType>> = Vec::new();
         for name in names {
+            let is_domain = if domains { self.expect_domain(name) } else { Ok(()) };
+            if let Err(error) = is_domain
+                && error.state() == SqlState::WRONG_OBJECT_TYPE
+            {
+                return Err(error);
+            }
             match self.find_user_type(name) {
                 Ok(Some(ty)) => {
                     self.expect_owner(ty.owner, "type", &ty.name)?;
@@ -546,9 +616,50 @@ impl Session {
                         self.drop_view(&view, cascade, &[])?;
                     }
                 }
+                Dependent::Domain(domain) => {
+                    if self.catalog().user_type(domain.id).is_some() {
+                        cascade.takes(described);
+                        self.drop_type(&domain, cascade)?;
+                    }
+                }
+                Dependent::DomainConstraint { domain, name } => {
+                    cascade.takes(described);
+                    self.change_domain_of(domain.id, |domain| domain.checks.retain(|check| check.name != name))?;
+                }
+                Dependent::DomainDefault(domain) => {
+                    cascade.takes(described);
+                    self.change_domain_of(domain.id, |domain| domain.default = None)?;
+                }
             }
         }
+        if self.catalog().user_type(ty.id).is_none() {
+            return Ok(());
+        }
         self.change(vec![Change::DropType(ty.id)])
+    }
+}
+
+/// Whether a column's type is a type that a user has defined, or of arrays of it.
+fn is_of(column: ColumnType, ty: &UserType) -> bool {
+    match column.domain {
+        Some(domain) => domain.element().oid() == ty.id,
+        None => column.ty.enum_within().is_some_and(|of| of.oid() == ty.id),
+    }
+}
+
+fn of_domain(domain: &UserType) -> String {
+    format!(" of domain {}", quoted(&domain.name))
+}
+
+impl Session {
+    /// Changes a domain, if it is still there.
+    fn change_domain_of(&mut self, id: u32, change: impl FnOnce(&mut Domain)) -> Result<()> {
+        let Some(ty) = self.catalog().user_type(id) else { return Ok(()) };
+        let mut changed = (**ty).clone();
+        if let UserTypeKind::Domain(domain) = &mut changed.kind {
+            change(domain);
+        }
+        self.change(vec![Change::PutType(changed)])
     }
 }
 
@@ -560,6 +671,20 @@ fn no_place() -> Error {
 /// Whether a text may name the type. It may answer yes for one that does not.
 fn mentions(text: &str, name: &str) -> bool {
     text.to_ascii_lowercase().contains(&name.replace('"', "\"\"").to_ascii_lowercase())
+}
+
+/// Changes the expressions that a domain keeps as SQL; says whether any was changed.
+fn rename_in_domain(ty: &mut UserType, change: impl Fn(&str) -> Option<String>) -> bool {
+    let UserTypeKind::Domain(domain) = &mut ty.kind else { return false };
+    let mut changed = false;
+    let conditions = domain.checks.iter_mut().map(|check| &mut check.condition);
+    for text in conditions.chain(domain.default.as_mut()) {
+        if let Some(new) = change(text) {
+            *text = new;
+            changed = true;
+        }
+    }
+    changed
 }
 
 /// Changes the expressions that a table keeps as SQL; says whether any was changed.

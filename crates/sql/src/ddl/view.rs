@@ -105,7 +105,7 @@ impl Session {
             Some(old) => (old.owner, old.acl.clone()),
             None => (self.role(), None),
         };
-        let view = View { id, schema, name, columns: names, query, reads, owner, acl };
+        let view = View { id, schema, name, columns: names, query, reads, materialized: false, owner, acl };
         self.change(vec![Change::PutView(view)])
     }
 }
@@ -124,7 +124,7 @@ fn recursive_query(create: &ast::CreateView) -> Result<ast::Query> {
 }
 
 /// Whether INSERT, UPDATE, DELETE or MERGE stands where a query does.
-fn changes_rows(query: &ast::Query) -> bool {
+pub(super) fn changes_rows(query: &ast::Query) -> bool {
     matches!(
         &*query.body,
         ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)

@@ -185,6 +185,17 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
     storage::check_index_options(with, method.as_deref())
 }
 
+/// What the parser makes of CREATE MATERIALIZED VIEW: WITH NO DATA is `with_no_schema_binding`.
+pub(super) fn create_materialized_view(create: &ast::CreateView) -> Result<()> {
+    let plain = ast::CreateView {
+        materialized: false,
+        if_not_exists: false,
+        with_no_schema_binding: false,
+        ..create.clone()
+    };
+    create_view(&plain)
+}
+
 pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
     let ast::CreateView {
         or_alter,
@@ -230,13 +241,13 @@ pub(super) fn alter_table(alter: &ast::AlterTable) -> Result<()> {
         operations: _,
         location,
         on_cluster,
-        table_type,
+        // That it is a materialized view.
+        table_type: _,
         end_token: _,
     } = alter;
     foreign(&[
         (location.is_some(), "LOCATION"),
         (on_cluster.is_some(), "ON CLUSTER"),
-        (table_type.is_some(), "this kind of table"),
     ])
 }
 

@@ -466,6 +466,14 @@ impl Session {
     }
 
     /// Inserts the rows of a query into a table; gives their number.
+    /// The same of a query that the catalogue holds: names mean what they meant when it was made.
+    pub(crate) fn insert_stored_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
+        let path = std::mem::replace(&mut self.own.search_path, crate::bind::stored::search_path());
+        let inserted = self.insert_query(table, query);
+        self.own.search_path = path;
+        inserted
+    }
+
     pub(crate) fn insert_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
         let mut statement = crate::statement::parse_relational(&format!("INSERT INTO {table} SELECT 1"))?;
         let mut query = query.clone();

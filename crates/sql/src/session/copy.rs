@@ -620,6 +620,10 @@ fn bind_copy_from(
     let parts = name.iter().map(|part| ast::ObjectNamePart::Identifier(ast::Ident::with_quote('"', part.as_str())));
     let name = ast::ObjectName(parts.collect());
     let table = binder.table(&name).map_err(Error::without_position)?;
+    if table.materialized.is_some() {
+        let message = format!("cannot copy to materialized view \"{}\"", table.name);
+        return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+    }
     binder.need(table.id, &table.schema, Privileges::INSERT);
     let mut places: Vec<usize> = Vec::new();
     for name in columns {
@@ -642,7 +646,7 @@ fn bind_copy_from(
     }
     let mut defaults = Vec::new();
     for (place, column) in table.live_columns() {
-        if !places.contains(&place) && column.default.is_some() {
+        if !places.contains(&place) && (column.default.is_some() || column.ty.domain.is_some() && column.generated.is_none()) {
             defaults.push((place, binder.column_default(&table, place)?));
         }
     }

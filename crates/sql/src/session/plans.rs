@@ -502,6 +502,7 @@ impl Session {
         self.surround();
         let Some(recipe) = self.shared_recipe(text, types) else { return Ok(None) };
         self.check_needs(&recipe.needs)?;
+        recipe.needs.iter().try_for_each(|need| need.expect_populated(&self.own.catalog))?;
         Ok(Some(self.keep(key, recipe)))
     }
 
@@ -834,6 +835,7 @@ impl Session {
         let locks_rows = binder.locks_rows;
         let (needs, is_personal) = (std::mem::take(&mut binder.needs), binder.is_personal);
         self.check_needs(&needs)?;
+        needs.iter().try_for_each(|need| need.expect_populated(&self.own.catalog))?;
         used.sort_unstable();
         used.dedup();
         let columns = fragment
@@ -881,6 +883,7 @@ impl Session {
         let Planned { fragment, .. } = plan(&mut binder, statement)?;
         pulse::check()?;
         self.check_needs(&binder.needs)?;
+        binder.needs.iter().try_for_each(|need| need.expect_populated(&self.own.catalog))?;
         if let Some(error) = &fragment.fails {
             return Err(error.clone());
         }

@@ -130,6 +130,15 @@ fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<
 
 /// `pg_get_constraintdef`. `pretty` leaves out parentheses.
 pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) -> Option<String> {
+    let of_domains = names.catalog.types().filter_map(|ty| ty.domain()).flat_map(|domain| &domain.checks);
+    if let Some(check) = of_domains.into_iter().find(|check| check.id == id) {
+        let condition = bare(&check.condition);
+        let valid = if check.not_valid { " NOT VALID" } else { "" };
+        return Some(match pretty {
+            true => format!("CHECK ({condition}){valid}"),
+            false => format!("CHECK (({condition})){valid}"),
+        });
+    }
     names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
         let of_index = |index: &AnyIndex| {
             let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();

@@ -112,14 +112,13 @@ impl Surroundings {
 
     /// The name of a type that a user has defined, or of arrays of it.
     fn user_type_name(&self, number: u32) -> Option<String> {
-        let ty = self.catalog.type_numbered(number)?;
-        let found = self.catalog.user_type(ty.enum_within()?.oid())?;
+        let (found, is_array) = self.catalog.user_type_of(number)?;
         let name = if self.is_type_visible(found) {
             quoted(&found.name)
         } else {
             format!("{}.{}", quoted(&found.schema), quoted(&found.name))
         };
-        Some(if ty.is_array() { format!("{name}[]") } else { name })
+        Some(if is_array { format!("{name}[]") } else { name })
     }
 
     /// Whether a type is found without its schema.
@@ -402,7 +401,7 @@ impl Surroundings {
                     _ => match self.row_type_number(parts)? {
                         Some(number) => Meaning::Number(number),
                         None => match self.type_named(text) {
-                            Some(ty) => Meaning::Number(ty.ty.oid()),
+                            Some(ty) => Meaning::Number(ty.oid()),
                             None => self.nothing_in(parts),
                         },
                     },
@@ -410,7 +409,7 @@ impl Surroundings {
             }
         }
         if let Some(ty) = self.type_named(text) {
-            return Ok(Meaning::Number(ty.ty.oid()));
+            return Ok(Meaning::Number(ty.oid()));
         }
         if let Some(number) = super::procedures::pseudo_type_named(text.strip_prefix("pg_catalog.").unwrap_or(text)) {
             return Ok(Meaning::Number(number));
@@ -549,5 +548,5 @@ pub(crate) fn format_type(names: &Surroundings, oid: u32, modifier: Option<i32>)
     if let (Type::Char, Some(-1)) = (ty, modifier) {
         return "bpchar".into();
     }
-    compact_str::format_compact!("{}", ColumnType { ty, modifier: Modifier(modifier.unwrap_or(-1)) })
+    compact_str::format_compact!("{}", ColumnType::new(ty, Modifier(modifier.unwrap_or(-1))))
 }

@@ -157,6 +157,11 @@ pub(super) fn of_type(ty: Type) -> Option<TypeFunctions> {
     }
 }
 
+/// What a domain over a type has.
+pub(super) fn of_domain(base: &TypeFunctions) -> TypeFunctions {
+    TypeFunctions { input: 2597, receive: 2598, modifier_in: 0, modifier_out: 0, subscript: 0, element: 0, ..*base }
+}
+
 /// What an array of such elements has.
 pub(super) fn array_of(has: &TypeFunctions, element: u32) -> TypeFunctions {
     TypeFunctions {

@@ -35,6 +35,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_tables", table_list),
     ("pg_indexes", index_list),
     ("pg_views", view_list),
+    ("pg_matviews", materialized_list),
     ("pg_rewrite", rules),
 ];
 
@@ -108,16 +109,17 @@ struct Class<'a> {
     has_index: bool,
     has_triggers: bool,
     has_rules: bool,
+    populated: bool,
 }
 
 impl Class<'_> {
     fn push(&self, names: &Surroundings, rows: &mut Rows) -> Result<()> {
-        let is_stored = matches!(self.kind, "r" | "i");
+        let is_stored = matches!(self.kind, "r" | "m" | "i");
         rows.push([
             oid(self.id),
             text(self.name),
             oid(self.namespace),
-            oid(if matches!(self.kind, "r" | "v") { row_type(self.id) } else { 0 }),
+            oid(if matches!(self.kind, "r" | "m" | "v") { row_type(self.id) } else { 0 }),
             oid(0),
             oid(self.owner),
             oid(self.access_method),
@@ -138,8 +140,8 @@ impl Class<'_> {
             flag(false),
             flag(false),
             flag(false),
-            flag(true),
-            text(if self.kind == "r" { "d" } else { "n" }),
+            flag(self.populated),
+            text(if matches!(self.kind, "r" | "m") { "d" } else { "n" }),
             flag(false),
             oid(0),
             oid(0),
@@ -164,7 +166,7 @@ pub(super) fn sorted_tables(names: &Surroundings) -> Vec<Arc<Table>> {
 
 /// Views in the order of their numbers.
 pub(super) fn sorted_views(names: &Surroundings) -> Vec<Arc<View>> {
-    let mut views: Vec<Arc<View>> = names.catalog.views().cloned().collect();
+    let mut views: Vec<Arc<View>> = names.catalog.views().filter(|view| !view.materialized).cloned().collect();
     views.sort_by_key(|view| view.id);
     views
 }
@@ -195,6 +197,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_index: false,
             has_triggers: false,
             has_rules: table.is_view,
+            populated: true,
         }
         .push(names, rows)?;
     }
@@ -217,6 +220,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_index: false,
             has_triggers: false,
             has_rules: true,
+            populated: true,
         }
         .push(names, rows)?;
     }
@@ -236,6 +240,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_index: false,
             has_triggers: false,
             has_rules: false,
+            populated: true,
         }
         .push(names, rows)?;
     }
@@ -251,7 +256,7 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         id: table.id,
         name: &table.name,
         namespace,
-        kind: "r",
+        kind: if table.materialized.is_some() { "m" } else { "r" },
         access_method: HEAP,
         owner: table.owner,
         acl: table.acl.as_ref(),
@@ -261,7 +266,8 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         checks: table.checks.len(),
         has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
         has_triggers: refers,
-        has_rules: false,
+        has_rules: table.materialized.is_some(),
+        populated: table.materialized.is_none_or(|view| view.populated),
     };
     class.push(names, rows)?;
     let of_index = |id, name, columns, bytes| Class {
@@ -275,6 +281,8 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         checks: 0,
         has_index: false,
         has_triggers: false,
+        has_rules: false,
+        populated: true,
         ..class
     };
     if let Some(key) = &table.primary_key {
@@ -347,13 +355,13 @@ impl<'a> Attribute<'a> {
         rows.push([
             oid(self.relation),
             text(self.name),
-            oid(if self.dropped { 0 } else { ty.oid() }),
+            oid(if self.dropped { 0 } else { self.ty.oid() }),
             int(if self.dropped { 0 } else { -1 }),
             int(ty.length()),
             int(self.number),
-            int(i64::from(matches!(ty, Type::Array(_)))),
+            int(i64::from(matches!(ty, Type::Array(_)) && self.ty.domain.is_none_or(|domain| domain.is_array()))),
             int(-1),
-            int(self.ty.modifier.0),
+            int(super::types::shown_modifier(self.ty)),
             flag(by_value),
             text(align),
             text(storage),
@@ -640,8 +648,46 @@ impl Constraint<'_> {
     }
 }
 
+/// The conditions of domains.
+fn domain_constraints(names: &Surroundings, rows: &mut Rows) -> Result<()> {
+    for ty in names.catalog.types() {
+        for check in ty.domain().into_iter().flat_map(|domain| &domain.checks) {
+            rows.push([
+                oid(check.id),
+                text(&check.name),
+                oid(namespace_of(names, &ty.schema)),
+                text("c"),
+                flag(false),
+                flag(false),
+                flag(!check.not_valid),
+                oid(0),
+                oid(ty.id),
+                oid(0),
+                oid(0),
+                oid(0),
+                text(" "),
+                text(" "),
+                text(" "),
+                flag(true),
+                int(0),
+                flag(false),
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                NULL,
+                text(&format!("({})", check.condition)),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
 fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
+    domain_constraints(names, rows)?;
     for table in sorted_tables(names) {
         for index in table_indexes(&table).into_iter().filter(|index| index.constraint) {
             Constraint {
@@ -771,9 +817,42 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
             rows.push([oid(PG_CONSTRAINT), oid(key.id), int(0), oid(PG_CLASS), oid(key.target), int(0), text("n")])?;
         }
     }
-    for view in sorted_views(names) {
+    type_dependencies(names, rows)?;
+    let mut queries: Vec<&Arc<View>> = names.catalog.views().collect();
+    queries.sort_by_key(|view| view.id);
+    for view in queries {
         for &read in &view.reads {
             rows.push([oid(PG_CLASS), oid(view.id), int(0), oid(PG_CLASS), oid(read), int(0), text("n")])?;
+        }
+    }
+    Ok(())
+}
+
+/// What types that users have defined depend on, and the columns that depend on them.
+fn type_dependencies(names: &Surroundings, rows: &mut Rows) -> Result<()> {
+    let mut push = |class: u32, id: u32, part: i64, of: u32, kind: &str| {
+        rows.push([oid(class), oid(id), int(part), oid(PG_TYPE), oid(of), int(0), text(kind)])
+    };
+    for ty in names.catalog.types() {
+        if ty.array != 0 {
+            push(PG_TYPE, ty.array, 0, ty.id, "i")?;
+        }
+        let Some(domain) = ty.domain() else { continue };
+        if names.catalog.user_type_of(domain.base.oid()).is_some() {
+            push(PG_TYPE, ty.id, 0, domain.base.oid(), "n")?;
+        }
+        for check in &domain.checks {
+            push(PG_CONSTRAINT, check.id, 0, ty.id, "a")?;
+        }
+    }
+    if names.catalog.types().next().is_none() {
+        return Ok(());
+    }
+    for table in sorted_tables(names) {
+        for (at, column) in table.live_columns() {
+            if names.catalog.user_type_of(column.ty.oid()).is_some() {
+                push(PG_CLASS, table.id, at as i64 + 1, column.ty.oid(), "n")?;
+            }
         }
     }
     Ok(())
@@ -818,7 +897,7 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
         let no = flag(false);
         rows.push([text(table.schema), text(table.name), owner, NULL, no.clone(), no.clone(), no.clone(), no])?;
     }
-    for table in sorted_tables(names) {
+    for table in sorted_tables(names).into_iter().filter(|table| table.materialized.is_none()) {
         rows.push([
             text(&table.schema),
             text(&table.name),
@@ -853,9 +932,28 @@ fn view_list(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+fn materialized_list(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in sorted_tables(names) {
+        let (Some(of), Some(view)) = (table.materialized, names.catalog.view(table.id)) else { continue };
+        rows.push([
+            text(&table.schema),
+            text(&table.name),
+            text(&names.roles().name_of(table.owner)),
+            NULL,
+            flag(!table.indexes.is_empty()),
+            flag(of.populated),
+            text(&describe::view_definition(view)),
+        ])?;
+    }
+    Ok(())
+}
+
 /// The rule `_RETURN` of a view.
 fn rules(env: &Env, rows: &mut Rows) -> Result<()> {
-    for view in sorted_views(env.names()) {
+    let mut views: Vec<&Arc<View>> = env.names().catalog.views().collect();
+    views.sort_by_key(|view| view.id);
+    for view in views {
         let (number, kind, enabled) = (oid(view.id), text("1"), text("O"));
         rows.push([number.clone(), text("_RETURN"), number, kind, enabled, flag(true), NULL, NULL])?;
     }

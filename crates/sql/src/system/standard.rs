@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Column, Identity, ReferenceAction, Table, View,
+    Column, Domain, Identity, ReferenceAction, Table, UserType, View,
     cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type, pulse};
@@ -30,6 +30,10 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("constraint_column_usage", constraint_columns),
     ("constraint_table_usage", constraint_tables),
     ("check_constraints", checks),
+    ("domains", domains),
+    ("domain_constraints", domain_constraints),
+    ("domain_udt_usage", domain_types),
+    ("column_domain_usage", domain_columns),
     ("table_privileges", table_privileges),
     ("role_table_grants", table_privileges),
     ("view_table_usage", view_tables),
@@ -53,7 +57,8 @@ fn sees(names: &Surroundings, owner: RoleId, acl: Option<&Acl>) -> bool {
 
 fn seen_tables(names: &Surroundings) -> Vec<Arc<Table>> {
     let mut tables = sorted_tables(names);
-    tables.retain(|table| sees(names, table.owner, table.acl.as_ref()));
+    // The standard knows no materialized views.
+    tables.retain(|table| table.materialized.is_none() && sees(names, table.owner, table.acl.as_ref()));
     tables
 }
 
@@ -117,11 +122,24 @@ fn schema_of_type(env: &Env, ty: Type) -> Option<CompactString> {
     Some(found.schema.clone())
 }
 
+fn type_schema(env: &Env, ty: Type) -> CompactString {
+    schema_of_type(env, ty).unwrap_or_else(|| "pg_catalog".into())
+}
+
+/// Schema and name of the type of arrays of a domain.
+fn of_arrays_of_domain(env: &Env, ty: ColumnType) -> Option<(CompactString, CompactString)> {
+    let found = env.names().catalog.domain_of(ty).filter(|found| found.array == ty.oid())?;
+    Some((found.schema.clone(), found.array_name()))
+}
+
+/// What the standard calls a type that a user has defined.
+const USER_DEFINED: &str = "USER-DEFINED";
+
 /// The name of a type in the standard's words.
 fn data_type(ty: Type) -> &'static str {
     match ty {
         Type::Array(_) | Type::Int2Vector | Type::OidVector => "ARRAY",
-        Type::Enum(_) => "USER-DEFINED",
+        Type::Enum(_) => USER_DEFINED,
         other => other.sql_name(),
     }
 }
@@ -160,25 +178,29 @@ fn numeric_shape(ty: ColumnType) -> [Datum; 3] {
 impl Described<'_> {
     fn push(self, env: &Env, rows: &mut Rows) -> Result<()> {
         let ty = self.ty.ty;
-        let is_text = matches!(ty, Type::Char | Type::Varchar | Type::Text);
-        let length = self.ty.modifier.chars_max().filter(|_| matches!(ty, Type::Char | Type::Varchar));
+        let domain = env.names().catalog.domain_of(self.ty).filter(|ty| ty.id == self.ty.oid());
+        // Of a domain over another one the latter is told, and nothing of what that is over.
+        let over = domain.and_then(|ty| env.names().catalog.domain_of(ty.domain()?.base));
+        let shape: ColumnType = if over.is_some() { Type::Bool.into() } else { self.ty.base() };
+        let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
+        let length = self.ty.modifier.chars_max().filter(|_| matches!(shape.ty, Type::Char | Type::Varchar));
         let octets = match length {
             Some(length) => int(length as i64 * 4),
             None if is_text => int(1 << 30),
             None => NULL,
         };
-        let [precision, radix, scale] = numeric_shape(self.ty);
-        let fraction = match ty {
+        let [precision, radix, scale] = numeric_shape(shape);
+        let fraction = match shape.ty {
             Type::Date => int(0),
             Type::Interval => int(self.ty.modifier.interval_parts().1.unwrap_or(6)),
-            _ if matches!(ty.category(), Category::DateTime | Category::TimeSpan) => {
+            _ if matches!(shape.ty.category(), Category::DateTime | Category::TimeSpan) => {
                 int(self.ty.modifier.fraction_digits().unwrap_or(6))
             }
             _ => NULL,
         };
         // What its type says behind `interval`, but for digits alone.
-        let shown = self.ty.to_string().to_ascii_uppercase();
-        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| ty == Type::Interval) {
+        let shown = self.ty.base().to_string().to_ascii_uppercase();
+        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| shape.ty == Type::Interval) {
             Some(fields) => text(fields),
             None => NULL,
         };
@@ -188,6 +210,9 @@ impl Described<'_> {
             Some((Identity::ByDefault, options)) => ("YES", text("BY DEFAULT"), options),
         };
         let number = self.number.to_string();
+        let of_domain = over.map(|over| (over.schema.clone(), over.name.clone()));
+        let of_type = of_domain.or_else(|| of_arrays_of_domain(env, self.ty));
+        let no_null = self.not_null || domain.and_then(|ty| ty.domain()).is_some_and(|domain| domain.not_null);
         rows.push([
             database(env),
             text(self.schema),
@@ -195,8 +220,8 @@ impl Described<'_> {
             text(self.name),
             int(self.number as i64),
             text_or_null(self.default.as_deref()),
-            yes_or_no(!self.not_null),
-            text(data_type(ty)),
+            yes_or_no(!no_null),
+            text(if over.is_some() { USER_DEFINED } else { data_type(ty) }),
             length.map_or(NULL, |length| int(length as i64)),
             octets,
             precision,
@@ -211,12 +236,12 @@ impl Described<'_> {
             NULL,
             NULL,
             NULL,
-            NULL,
-            NULL,
-            NULL,
+            domain.as_ref().map_or(NULL, |_| database(env)),
+            domain.as_ref().map_or(NULL, |ty| text(&ty.schema)),
+            domain.as_ref().map_or(NULL, |ty| text(&ty.name)),
             database(env),
-            text(schema_of_type(env, ty).as_deref().unwrap_or("pg_catalog")),
-            text(ty.inner_name()),
+            text(of_type.as_ref().map_or_else(|| type_schema(env, ty), |of| of.0.clone()).as_str()),
+            text(of_type.as_ref().map_or_else(|| ty.inner_name().into(), |of| of.1.clone()).as_str()),
             NULL,
             NULL,
             NULL,
@@ -514,7 +539,144 @@ fn constraint_tables(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// The domains that the user owns, or that everybody may use: all of them.
+fn domains_of(names: &Surroundings) -> impl Iterator<Item = (&Arc<UserType>, &Domain)> {
+    names.catalog.types().filter_map(|ty| Some((ty, ty.domain()?)))
+}
+
+fn domains(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (ty, domain) in domains_of(env.names()) {
+        let base = domain.base.ty;
+        // Of a domain over another one nothing is told here.
+        let shape = if domain.base.domain.is_some() { Type::Bool.into() } else { domain.base };
+        let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
+        let length = domain.base.modifier.chars_max().filter(|_| matches!(shape.ty, Type::Char | Type::Varchar));
+        let octets = match length {
+            Some(length) => int(length as i64 * 4),
+            None if is_text => int(1 << 30),
+            None => NULL,
+        };
+        let [precision, radix, scale] = numeric_shape(shape);
+        let fraction = match shape.ty {
+            Type::Date => int(0),
+            Type::Interval => int(domain.base.modifier.interval_parts().1.unwrap_or(6)),
+            _ if matches!(shape.ty.category(), Category::DateTime | Category::TimeSpan) => {
+                int(domain.base.modifier.fraction_digits().unwrap_or(6))
+            }
+            _ => NULL,
+        };
+        let shown = domain.base.base().to_string().to_ascii_uppercase();
+        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| shape.ty == Type::Interval) {
+            Some(fields) => text(fields),
+            None => NULL,
+        };
+        let default =
+            domain.default.as_ref().map(|default| describe::default_expression(env, default, domain.base));
+        let is_over_domain = domain.base.domain.is_some();
+        let data_type = match base {
+            _ if is_over_domain => USER_DEFINED,
+            Type::Array(_) => base.sql_name(),
+            other => data_type(other),
+        };
+        let collation = domain.collation.as_deref();
+        let of_base = env.names().catalog.domain_of(domain.base);
+        rows.push([
+            database(env),
+            text(&ty.schema),
+            text(&ty.name),
+            text(data_type),
+            length.map_or(NULL, |length| int(length as i64)),
+            octets,
+            NULL,
+            NULL,
+            NULL,
+            collation.map_or(NULL, |_| database(env)),
+            collation.map_or(NULL, |_| text("pg_catalog")),
+            text_or_null(collation),
+            precision,
+            radix,
+            scale,
+            fraction,
+            interval,
+            NULL,
+            text_or_null(default.as_deref()),
+            database(env),
+            text(of_base.map_or_else(|| type_schema(env, base), |of| of.schema.clone()).as_str()),
+            text(domain.base.domain.map_or_else(|| base.inner_name(), |of| of.name())),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            text("1"),
+        ])?;
+    }
+    Ok(())
+}
+
+fn domain_constraints(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (ty, domain) in domains_of(env.names()) {
+        for check in &domain.checks {
+            rows.push([
+                database(env),
+                text(&ty.schema),
+                text(&check.name),
+                database(env),
+                text(&ty.schema),
+                text(&ty.name),
+                text("NO"),
+                text("NO"),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// The types that domains are over.
+fn domain_types(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (ty, domain) in domains_of(env.names()) {
+        let of_base = env.names().catalog.domain_of(domain.base);
+        let base = domain.base.ty;
+        rows.push([
+            database(env),
+            text(of_base.map_or_else(|| type_schema(env, base), |of| of.schema.clone()).as_str()),
+            text(domain.base.domain.map_or_else(|| base.inner_name(), |of| of.name())),
+            database(env),
+            text(&ty.schema),
+            text(&ty.name),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The columns of domains, of those that the user owns.
+fn domain_columns(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let authority = authority(names);
+    for table in sorted_tables(names) {
+        for (_, column) in table.live_columns() {
+            let ty = names.catalog.domain_of(column.ty).filter(|ty| ty.id == column.ty.oid());
+            let Some(ty) = ty.filter(|ty| authority.has_role(ty.owner)) else { continue };
+            rows.push([
+                database(env),
+                text(&ty.schema),
+                text(&ty.name),
+                database(env),
+                text(&table.schema),
+                text(&table.name),
+                text(&column.name),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
 fn checks(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (ty, domain) in domains_of(env.names()) {
+        for check in &domain.checks {
+            let clause = format!("(({}))", describe::bare(&check.condition));
+            rows.push([database(env), text(&ty.schema), text(&check.name), text(&clause)])?;
+        }
+    }
     for table in seen_tables(env.names()) {
         for check in &table.checks {
             let clause = format!("(({}))", describe::bare(&check.condition));

@@ -1,12 +1,12 @@
 //! Types, collations, access methods, operator classes. Only row types depend on the database.
 
 use colibri_catalog::{
-    NAME_BYTES_MAX,
+    Domain, NAME_BYTES_MAX, UserType,
     cluster::{BOOTSTRAP_ROLE, RoleId},
 };
 pub(crate) use colibri_types::row::row_type;
 use colibri_types::tokens::{CLASSES, TokenClass};
-use colibri_types::{Category, Datum, Env, Error, Result, Type, row::ROW_TYPES};
+use colibri_types::{Category, ColumnType, Datum, Env, Error, Result, Type, row::ROW_TYPES};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
@@ -88,11 +88,15 @@ struct TypeRow<'a> {
     array: u32,
     collation: u32,
     has: &'a TypeFunctions,
+    /// Of a domain, with its default as it is shown.
+    domain: Option<(&'a Domain, Option<&'a str>)>,
 }
 
 impl TypeRow<'_> {
     fn push(&self, rows: &mut Rows) -> Result<()> {
         let has = self.has;
+        let (domain, default) = self.domain.map_or((None, None), |(domain, default)| (Some(domain), default));
+        let default = super::text_or_null(default);
         rows.push([
             oid(self.number),
             text(self.name),
@@ -118,13 +122,13 @@ impl TypeRow<'_> {
             oid(has.analyze),
             text(has.alignment),
             text(has.storage),
-            flag(false),
-            oid(0),
-            int(-1),
-            int(0),
+            flag(domain.is_some_and(|domain| domain.not_null)),
+            oid(domain.map_or(0, |domain| domain.base.oid())),
+            int(domain.map_or(-1, |domain| i64::from(shown_modifier(domain.base)))),
+            int(i64::from(domain.is_some_and(|domain| matches!(domain.base.ty, Type::Array(_))))),
             oid(self.collation),
-            NULL,
-            NULL,
+            default.clone(),
+            default,
             NULL,
         ])
     }
@@ -151,6 +155,7 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
             array: ty.array().map_or(0, |array| array.oid()),
             collation: collation_of(ty),
             has: &has,
+            domain: None,
         }
         .push(rows)?;
     }
@@ -162,6 +167,10 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
 fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for ty in names.catalog.types() {
+        if let Some(domain) = ty.domain() {
+            domain_type(env, ty, domain, rows)?;
+            continue;
+        }
         let row = TypeRow {
             number: ty.id,
             name: &ty.name,
@@ -176,6 +185,7 @@ fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
             array: ty.array,
             collation: 0,
             has: &procedures::ENUM,
+            domain: None,
         };
         row.push(rows)?;
         let (name, has) = (ty.array_name(), procedures::array_of(&procedures::ENUM, ty.id));
@@ -184,6 +194,51 @@ fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
             .push(rows)?;
     }
     Ok(())
+}
+
+/// The modifier that the catalogue shows beside a type: a domain has its own.
+pub(super) fn shown_modifier(ty: ColumnType) -> i32 {
+    if ty.domain.is_some() { -1 } else { ty.modifier.0 }
+}
+
+/// A domain, and the type of arrays of it.
+fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let base = domain.base.ty;
+    let of_base = match base {
+        Type::Enum(_) => procedures::ENUM,
+        Type::Array(element) if element.ty().is_enum() => procedures::array_of(&procedures::ENUM, element.ty().oid()),
+        other => {
+            procedures::of_type(other).ok_or_else(|| Error::internal(format_args!("{other} has no functions")))?
+        }
+    };
+    let has = procedures::of_domain(&of_base);
+    let (_, _, by_value) = layout_of(base);
+    let default = domain.default.as_ref().map(|default| super::describe::default_expression(env, default, domain.base));
+    let row = TypeRow {
+        number: ty.id,
+        name: &ty.name,
+        namespace: names.schema_number(&ty.schema).unwrap_or_default(),
+        owner: ty.owner,
+        length: base.length(),
+        by_value,
+        kind: "d",
+        category: category_letter(base),
+        is_preferred: false,
+        relation: 0,
+        array: ty.array,
+        collation: domain.collation.as_deref().map_or_else(|| collation_of(base), collation_number),
+        has: &has,
+        domain: Some((domain, default.as_deref())),
+    };
+    row.push(rows)?;
+    if ty.array == 0 {
+        return Ok(());
+    }
+    let (name, has) = (ty.array_name(), procedures::array_of(&has, ty.id));
+    let (number, kind, category) = (ty.array, "b", "A");
+    TypeRow { number, name: &name, kind, category, length: -1, by_value: false, array: 0, has: &has, domain: None, ..row }
+        .push(rows)
 }
 
 /// The labels of enums. Their order is a number that a float has, not the place that rows have.
@@ -217,6 +272,7 @@ fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
             array: row_array_type(relation),
             collation: 0,
             has: &procedures::RECORD,
+            domain: None,
         };
         row.push(rows)?;
         let mut array_name = compact_str::format_compact!("_{name}");

@@ -17,13 +17,19 @@ impl Parser<'_> {
         match self.kind() {
             Kind::Key(K::Table) => {
                 self.next();
-                self.alter_table(token)
+                self.alter_table(token, ObjectKind::Relation)
+            }
+            Kind::Key(K::Materialized) if self.kind_behind(1) == Kind::Key(K::View) => {
+                self.next();
+                self.next();
+                self.alter_table(token, ObjectKind::MaterializedView)
             }
             Kind::Key(K::Index) => {
                 self.next();
                 self.alter_index(token).map(Statement::from)
             }
             Kind::Key(K::Type) => self.alter_user_type(token).map(Statement::from),
+            Kind::Key(K::Domain) => self.alter_domain(token).map(Statement::from),
             Kind::Key(K::Extension) => self.alter_extension(token).map(Statement::from),
             Kind::Key(K::View | K::Sequence | K::Schema) => self.alter_object(token).map(Statement::from),
             Kind::Key(K::Database) => {
@@ -88,7 +94,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    fn alter_table(&mut self, token: Token) -> Result<Statement> {
+    fn alter_table(&mut self, token: Token, kind: ObjectKind) -> Result<Statement> {
         if self.is_next(K::All) {
             return Err(self.refuse_statement(token, "ALTER TABLE ALL"));
         }
@@ -99,7 +105,7 @@ impl Parser<'_> {
         let is_alone = !self.is_next(K::Owner) || matches!(self.behind_role(), Kind::Semicolon | Kind::End);
         if is_alone {
             let parts = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
-            let object = Object { kind: ObjectKind::Relation, name: parts };
+            let object = Object { kind, name: parts };
             if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
                 return Ok(change.into());
             }
@@ -116,7 +122,7 @@ impl Parser<'_> {
             operations,
             location: None,
             on_cluster: None,
-            table_type: None,
+            table_type: (kind == ObjectKind::MaterializedView).then_some(ast::AlterTableType::Dynamic),
             end_token,
         });
         Ok(altered.into())

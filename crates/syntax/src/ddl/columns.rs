@@ -36,7 +36,8 @@ impl Parser<'_> {
         Ok(ColumnDef { name, data_type, options })
     }
 
-    fn column_options(&mut self) -> Result<Vec<ColumnOptionDef>> {
+    /// The options and constraints behind a column's type; a domain has them, too.
+    pub(crate) fn column_options(&mut self) -> Result<Vec<ColumnOptionDef>> {
         let mut options = Vec::new();
         loop {
             let token = self.peek();

@@ -120,6 +120,11 @@ impl Parser<'_> {
         Ok(ast::CheckConstraint { name, expr, no_inherit: false, enforced: None })
     }
 
+    /// `CHECK (…)` of a domain.
+    pub(crate) fn domain_check(&mut self, name: Option<Ident>) -> Result<ast::CheckConstraint> {
+        self.check(name)
+    }
+
     fn unique(&mut self, name: Option<Ident>) -> Result<TableConstraint> {
         self.expect(K::Unique)?;
         if self.is_next(K::Using) {

@@ -1,4 +1,5 @@
-//! CREATE VIEW. That a view is recursive is said by SECURE in the tree.
+//! CREATE VIEW, and what makes and fills a materialized one. That a view is recursive is said by
+//! SECURE in the tree, WITH NO DATA by WITH NO SCHEMA BINDING.
 
 use colibri_types::Result;
 use sqlparser::ast::{self, CreateTableOptions, Statement};
@@ -6,6 +7,7 @@ use sqlparser::ast::{self, CreateTableOptions, Statement};
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
+use crate::tree::Admin;
 
 impl Parser<'_> {
     /// Behind `CREATE [OR REPLACE] [TEMP]`.
@@ -54,18 +56,19 @@ impl Parser<'_> {
 
     /// Behind `CREATE [UNLOGGED]`.
     pub(super) fn create_materialized_view(&mut self) -> Result<Statement> {
-        let token = self.expect(K::Materialized)?;
+        self.expect(K::Materialized)?;
         self.expect(K::View)?;
-        self.if_not_exists()?;
-        self.object_name()?;
-        self.maybe_in_parens(Self::name)?;
+        let if_not_exists = self.if_not_exists()?;
+        let name = self.object_name()?;
+        let columns = self.maybe_in_parens(view_column)?;
         let at = self.peek();
         if self.eat(K::Using) {
             self.name()?;
         }
-        if self.eat(K::With) {
-            self.storage_options()?;
-        }
+        let options = match self.eat(K::With) {
+            true => CreateTableOptions::With(self.storage_options()?),
+            false => CreateTableOptions::None,
+        };
         if self.eat(K::Tablespace) {
             self.tablespace()?;
         }
@@ -73,8 +76,44 @@ impl Parser<'_> {
             return Err(self.wrong_at(if self.kind() == Kind::End { self.peek() } else { at }));
         }
         self.next();
-        self.query()?;
-        Err(self.refuse_statement(token, "a materialized view"))
+        let query = self.query()?;
+        let no_data = self.eat(K::With) && {
+            let no_data = self.eat(K::No);
+            self.expect(K::Data)?;
+            no_data
+        };
+        Ok(Statement::CreateView(ast::CreateView {
+            or_alter: false,
+            or_replace: false,
+            materialized: true,
+            secure: false,
+            name,
+            name_before_not_exists: false,
+            columns,
+            query,
+            options,
+            cluster_by: Vec::new(),
+            comment: None,
+            with_no_schema_binding: no_data,
+            if_not_exists,
+            temporary: false,
+            copy_grants: false,
+            to: None,
+            params: None,
+        }))
+    }
+
+    /// `REFRESH MATERIALIZED VIEW [CONCURRENTLY] name [WITH [NO] DATA]`
+    pub(crate) fn refresh(&mut self) -> Result<Admin> {
+        self.expect_all(&[K::Refresh, K::Materialized, K::View])?;
+        let concurrently = self.eat(K::Concurrently);
+        let name = self.qualified()?;
+        let mut with_data = true;
+        if self.eat(K::With) {
+            with_data = !self.eat(K::No);
+            self.expect(K::Data)?;
+        }
+        Ok(Admin::Refresh { name, concurrently, with_data })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Roles, databases, privileges, owners, comments, sequences and upkeep.
 
-use super::{ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange};
+use sqlparser::ast;
+
+use super::{DomainChange, ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange};
 
 /// A statement about the cluster, about who may do what, or about upkeep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +57,14 @@ pub enum Admin {
     CreateEnum { name: QualifiedName, labels: Vec<String> },
     /// `ALTER TYPE name …`
     AlterType { name: QualifiedName, change: TypeChange },
-    /// `DROP TYPE name, …`
-    DropTypes { names: Vec<QualifiedName>, if_exists: bool, cascade: bool },
+    /// `DROP TYPE name, …`, `DROP DOMAIN name, …`
+    DropTypes { names: Vec<QualifiedName>, if_exists: bool, cascade: bool, domains: bool },
+    /// `CREATE DOMAIN name AS type …`
+    CreateDomain { name: QualifiedName, data_type: Box<ast::DataType>, options: Vec<ast::ColumnOptionDef> },
+    /// `REFRESH MATERIALIZED VIEW name`
+    Refresh { name: QualifiedName, concurrently: bool, with_data: bool },
+    /// `ALTER DOMAIN name …`
+    AlterDomain { name: QualifiedName, change: DomainChange },
     /// `CREATE EXTENSION name …`
     CreateExtension { name: Name, if_not_exists: bool, schema: Option<Name>, version: Option<Name>, cascade: bool },
     /// `ALTER EXTENSION name …`
@@ -182,8 +190,14 @@ pub enum ObjectKind {
     Column,
     /// The last part of the name is the constraint's.
     Constraint,
+    /// A materialized view.
+    MaterializedView,
     /// A type.
     Type,
+    /// A domain.
+    Domain,
+    /// The last part of the name is the constraint's, the others are the domain's.
+    DomainConstraint,
     /// An extension.
     Extension,
 }
@@ -302,7 +316,11 @@ impl Admin {
             Self::AlterSequence { .. } => "ALTER SEQUENCE",
             Self::CreateEnum { .. } => "CREATE TYPE",
             Self::AlterType { .. } => "ALTER TYPE",
-            Self::DropTypes { .. } => "DROP TYPE",
+            Self::DropTypes { domains: false, .. } => "DROP TYPE",
+            Self::DropTypes { .. } => "DROP DOMAIN",
+            Self::CreateDomain { .. } => "CREATE DOMAIN",
+            Self::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
+            Self::AlterDomain { .. } => "ALTER DOMAIN",
             Self::CreateExtension { .. } => "CREATE EXTENSION",
             Self::AlterExtension { .. } => "ALTER EXTENSION",
             Self::DropExtensions { .. } => "DROP EXTENSION",

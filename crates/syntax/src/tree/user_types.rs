@@ -1,5 +1,7 @@
 //! What becomes of types that users have defined, and of extensions.
 
+use sqlparser::ast;
+
 use super::{Name, RoleName};
 
 /// What ALTER TYPE does.
@@ -16,6 +18,26 @@ pub enum TypeChange {
     SetSchema(Name),
     /// `OWNER TO role`
     Owner(RoleName),
+}
+
+/// What ALTER DOMAIN does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields have the names that they have in the statements")]
+pub enum DomainChange {
+    /// `SET DEFAULT expr`; `None`: `DROP DEFAULT`
+    SetDefault(Option<Box<ast::Expr>>),
+    /// `SET NOT NULL` and `DROP NOT NULL`
+    SetNotNull(bool),
+    /// `ADD [CONSTRAINT name] CHECK (condition) [NOT VALID]`
+    AddConstraint { check: Box<ast::CheckConstraint>, not_valid: bool },
+    /// `DROP CONSTRAINT [IF EXISTS] name`
+    DropConstraint { constraint: Name, if_exists: bool },
+    /// `RENAME CONSTRAINT name TO name`
+    RenameConstraint { constraint: Name, to: Name },
+    /// `VALIDATE CONSTRAINT name`
+    Validate(Name),
+    /// What all types have.
+    Type(TypeChange),
 }
 
 /// Where a new label of an enum goes.

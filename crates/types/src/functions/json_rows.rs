@@ -224,7 +224,7 @@ struct Elements<'e> {
 
 fn array(ty: ColumnType, source: Source<'_>, key: &str, env: &Env) -> Result<Datum> {
     let element = ty.ty.element().unwrap_or(Type::Text);
-    let ty = ColumnType { ty: element, modifier: ty.modifier };
+    let ty = ColumnType::new(element, ty.modifier);
     if source.kind()? != Kind::Array {
         return Err(expected_array(key, &[]));
     }

@@ -64,6 +64,12 @@ impl Binder<'_> {
     }
 
     pub(super) fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
+        // An array's values become the domain's one by one. (A number is read as it is wanted.)
+        if to.domain.is_some() && matches!(input, ast::Expr::Array(_) | ast::Expr::Value(_)) {
+            let bound = self.cast(input, to.base())?;
+            let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
+            return Ok(Bound::new(expr, to));
+        }
         // A number too long for us is read as the type that it is wanted in.
         if let (ast::Expr::Value(value), Type::Float4 | Type::Float8) = (input, to.ty)
             && let Value::Number(text, _) = &value.value
@@ -99,8 +105,22 @@ impl Binder<'_> {
         Ok(Bound::new(Expr::Array { element, values }, to))
     }
 
-    /// Casts to a type, if the context allows it. Literals are read, parameters get the type.
+    /// Casts to a type, if the context allows it. Literals are read, parameters get the type. What
+    /// becomes a value of a domain has to obey it.
     pub fn coerce(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
+        let Some(domain) = to.domain else { return self.coerce_value(bound, to, context, span) };
+        if bound.ty.domain == Some(domain) {
+            return Ok(bound.expr);
+        }
+        let value = self.coerce_value(bound, to, context, span)?;
+        self.in_domain(value, domain)
+    }
+
+    /// The same, but for what a domain demands.
+    fn coerce_value(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
+        let from_name = bound.ty.sql_name();
+        let to_name = to.sql_name();
+        let to = to.base();
         let from = bound.ty.ty;
         let span = bound.place_in(span);
         match (from, bound.expr) {
@@ -161,7 +181,7 @@ impl Binder<'_> {
                         Ok(Expr::Cast { input: Box::new(expr), from, to, context })
                     }
                     _ => {
-                        let message = format!("cannot cast type {from} to {}", to.ty);
+                        let message = format!("cannot cast type {from_name} to {to_name}");
                         Err(self.place(span, Error::new(SqlState::CANNOT_COERCE, message)))
                     }
                 }

@@ -1,6 +1,6 @@
 //! Operators: chains of them, comparisons of rows, lists, LIKE, arrays.
 
-use colibri_types::{Error, Result, SqlState, Type, cast::CastContext, resolve};
+use colibri_types::{DomainType, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use sqlparser::tokenizer::Span;
@@ -632,12 +632,15 @@ impl Binder<'_> {
                     if subscripts.iter().any(is_slice) {
                         self.slice(value, subscripts, span)?
                     } else {
+                        let domain = value.ty.domain.filter(|domain| domain.is_array());
                         args.push(value);
                         for access in subscripts {
                             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else { continue };
                             args.push(self.subscript(index)?);
                         }
-                        self.call("[]", args, span)?
+                        let mut found = self.call("[]", args, span)?;
+                        found.ty.domain = domain.map(DomainType::element);
+                        found
                     }
                 }
                 ast::AccessExpr::Dot(_) => {

@@ -73,6 +73,10 @@ impl Binder<'_> {
         match &mut relation.source {
             // Locking rows is the beginning of changing them.
             Source::Table(table) => {
+                if table.materialized.is_some() {
+                    let message = format!("cannot lock rows in materialized view \"{}\"", table.name);
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
                 let (id, schema) = (table.id, table.schema.clone());
                 self.need(id, &schema, Privileges::UPDATE);
                 Ok(())

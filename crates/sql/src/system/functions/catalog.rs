@@ -54,9 +54,8 @@ fn type_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
         }
         None if Type::from_oid(ty).is_some() => Datum::Bool(true),
         None => {
-            let found = names.catalog.type_numbered(ty).and_then(Type::enum_within);
-            let found = found.and_then(|of| names.catalog.user_type(of.oid()));
-            found.map_or(Datum::Null, |found| Datum::Bool(names.is_type_visible(found)))
+            let found = names.catalog.user_type_of(ty);
+            found.map_or(Datum::Null, |(found, _)| Datum::Bool(names.is_type_visible(found)))
         }
     })
 }
