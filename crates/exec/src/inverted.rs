@@ -281,7 +281,8 @@ impl Search {
                 self.stack.push(Frame::Probe { node, keys, at: 0, kept: Keys::default() });
                 return;
             }
-            let read = |range, in_order, among| Frame::Read { range, last: None, keys: Keys::default(), in_order, among };
+            let read =
+                |range, in_order, among| Frame::Read { range, last: None, keys: Keys::default(), in_order, among };
             match kind {
                 Kind::Token(entries) => {
                     let range = record::prefix_range(entries.clone());

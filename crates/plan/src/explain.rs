@@ -25,7 +25,8 @@ use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
-    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, TokenCondition, WindowCall, WindowFunction,
+    JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, TokenCondition, WindowCall,
+    WindowFunction,
 };
 
 mod expression;

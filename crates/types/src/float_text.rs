@@ -27,7 +27,7 @@ pub(crate) fn write_float8(value: f64, extra_float_digits: i32, out: &mut String
 }
 
 /// Appends a real.
-pub(crate) fn write_float4(value: f32, extra_float_digits: i32, out: &mut String) {
+pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut String) {
     if write_special_float(f64::from(value), out) {
         return;
     }

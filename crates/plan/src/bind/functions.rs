@@ -2,8 +2,8 @@
 
 mod aggregates;
 pub(super) mod json;
-pub(super) mod search;
 mod ordered_sets;
+pub(super) mod search;
 mod windows;
 
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use colibri_catalog::Index;
-use colibri_types::tokens::{TokenClass, exchanged};
 use colibri_types::Type;
+use colibri_types::tokens::{TokenClass, exchanged};
 
 use super::access::{Path, SEEK_COST, Wanted, lookup_in_order};
 use super::{Rewrites, Sizes};

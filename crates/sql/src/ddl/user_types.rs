@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog, Change, Domain, Index, Label, NAME_BYTES_MAX, Relation, Table, UserType, UserTypeKind, View, cluster::RoleId,
-    store_error,
+    Catalog, Change, Domain, Index, Label, NAME_BYTES_MAX, Relation, Table, UserType, UserTypeKind, View,
+    cluster::RoleId, store_error,
 };
 use colibri_syntax::tree::{LabelPlace, TypeChange};
 use colibri_types::enums::{array_name, place_between};
@@ -62,15 +62,30 @@ fn expect_label(text: &str) -> Result<()> {
 
 /// What names a type, and how messages call it.
 enum Dependent {
-    Column { table: Arc<Table>, place: usize },
-    Default { table: Arc<Table>, place: usize },
-    Constraint { table: Arc<Table>, name: CompactString },
-    Index { table: Arc<Table>, index: Arc<Index> },
+    Column {
+        table: Arc<Table>,
+        place: usize,
+    },
+    Default {
+        table: Arc<Table>,
+        place: usize,
+    },
+    Constraint {
+        table: Arc<Table>,
+        name: CompactString,
+    },
+    Index {
+        table: Arc<Table>,
+        index: Arc<Index>,
+    },
     View(Arc<View>),
     /// A domain over it.
     Domain(Arc<UserType>),
     /// A condition of a domain.
-    DomainConstraint { domain: Arc<UserType>, name: CompactString },
+    DomainConstraint {
+        domain: Arc<UserType>,
+        name: CompactString,
+    },
     /// The default of a domain.
     DomainDefault(Arc<UserType>),
 }
@@ -396,8 +411,7 @@ impl Session {
         let mut renamed = old.clone();
         (renamed.schema, renamed.name) = (schema.into(), name.into());
         let (names, to) = (self.names_of(old), (schema, name));
-        let mut renamed_itself = Some(renamed.clone())
-            .filter(|ty| ty.domain().is_some());
+        let mut renamed_itself = Some(renamed.clone()).filter(|ty| ty.domain().is_some());
         if let Some(ty) = &mut renamed_itself {
             rename_in_domain(ty, |text| names.renamed_in(text, to));
         }

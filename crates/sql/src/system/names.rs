@@ -249,7 +249,9 @@ impl Surroundings {
                         [name] => Ok(self.schema_number(name).map_or(Meaning::Nothing, Meaning::Number)),
                         _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
                     },
-                    Type::RegConfig | Type::RegDictionary => Ok(super::search::meaning(ty, self.here(&parts, "qualified")?)),
+                    Type::RegConfig | Type::RegDictionary => {
+                        Ok(super::search::meaning(ty, self.here(&parts, "qualified")?))
+                    }
                     _ => self.function_meant(&parts, |_| true),
                 }
             }

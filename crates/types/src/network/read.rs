@@ -140,8 +140,7 @@ fn hexadecimal(text: &str) -> Option<Octets> {
         let digits: Vec<u8> =
             digits.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
         // An odd one is the upper half of an octet.
-        let octets: Vec<u8> =
-            digits.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).copied().unwrap_or(0)).collect();
+        let octets: Vec<u8> = digits.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).copied().unwrap_or(0)).collect();
         (octets.len() <= 4).then_some((octets, bits))
     };
     Some(read())

@@ -93,12 +93,8 @@ impl Options {
         };
         for (name, value) in pairs(text)? {
             let number = || -> Result<i64> {
-                let number = crate::text_io::parse(
-                    crate::Type::Int4,
-                    crate::Modifier::NONE,
-                    &value,
-                    &crate::Env::default(),
-                )?;
+                let number =
+                    crate::text_io::parse(crate::Type::Int4, crate::Modifier::NONE, &value, &crate::Env::default())?;
                 crate::functions::int(&number)
             };
             let is = |known: &str| name.eq_ignore_ascii_case(known);

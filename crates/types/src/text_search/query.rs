@@ -515,8 +515,15 @@ impl Operand {
     ///
     /// # Errors
     /// 54000 if it is too long.
-    pub(super) fn checked(lexeme: &str, weights: Weights, is_prefix: bool, bytes_before: usize, query: &str) -> Result<Self> {
-        let too_long = |what: &str| Err(Error::new(SqlState("54000"), format!("{what} is too long in tsquery: \"{query}\"")));
+    pub(super) fn checked(
+        lexeme: &str,
+        weights: Weights,
+        is_prefix: bool,
+        bytes_before: usize,
+        query: &str,
+    ) -> Result<Self> {
+        let too_long =
+            |what: &str| Err(Error::new(SqlState("54000"), format!("{what} is too long in tsquery: \"{query}\"")));
         if lexeme.len() >= LEXEME_BYTES_MAX {
             return too_long("word");
         }
@@ -580,7 +587,9 @@ pub fn read_binary(bytes: &[u8]) -> Result<Box<[u8]>> {
                 2 => Item::Join(Operator::And),
                 3 => Item::Join(Operator::Or),
                 4 => Item::Join(Operator::Phrase(u16::from_be_bytes([byte()?, byte()?]))),
-                other => return Err(Error::internal(format_args!("invalid tsquery: unrecognized operator type {other}"))),
+                other => {
+                    return Err(Error::internal(format_args!("invalid tsquery: unrecognized operator type {other}")));
+                }
             },
             other => return Err(Error::internal(format_args!("unrecognized tsquery node type: {other}"))),
         });

@@ -241,7 +241,8 @@ impl Maker {
     /// Gives operators their operands, down to one that binds less.
     fn settle(&mut self, new: Waiting) {
         while let Some(&top) = self.waiting.last() {
-            let stays = if new == Waiting::Not { new.priority() >= top.priority() } else { new.priority() > top.priority() };
+            let stays =
+                if new == Waiting::Not { new.priority() >= top.priority() } else { new.priority() > top.priority() };
             if top == Waiting::Open || stays {
                 break;
             }
@@ -384,11 +385,13 @@ fn phrase(reader: &mut Reader<'_>) -> Result<Option<u16>> {
     if digits == 0 {
         return Ok(None);
     }
-    let distance = rest[..digits].parse::<u16>().ok().filter(|&distance| distance <= DISTANCE_MAX).ok_or_else(|| {
-        let message =
-            format!("distance in phrase operator must be an integer value between zero and {DISTANCE_MAX} inclusive");
-        Error::new(SqlState::BAD_PARAMETER, message)
-    })?;
+    let distance =
+        rest[..digits].parse::<u16>().ok().filter(|&distance| distance <= DISTANCE_MAX).ok_or_else(|| {
+            let message = format!(
+                "distance in phrase operator must be an integer value between zero and {DISTANCE_MAX} inclusive"
+            );
+            Error::new(SqlState::BAD_PARAMETER, message)
+        })?;
     if !rest[digits..].starts_with('>') {
         return Ok(None);
     }

@@ -64,7 +64,11 @@ impl Tree {
             let is_flat = |tree: &Self| matches!(kind, Kind::Join(Operator::And | Operator::Or)) && tree.kind == kind;
             let is_list = parts.iter().any(is_flat);
             let parts = parts.into_iter().fold(Vec::new(), |mut list: Vec<Self>, tree| {
-                if is_flat(&tree) { list.extend(tree.parts) } else { list.push(tree) }
+                if is_flat(&tree) {
+                    list.extend(tree.parts)
+                } else {
+                    list.push(tree)
+                }
                 list
             });
             if is_list {

@@ -407,7 +407,9 @@ impl<'t> Tokens<'t> {
             }
             match rule.action {
                 Action::Pop => {
-                    if here.is_none() && matches!(self.now.state, State::Comment | State::CommentCloseFirst | State::CommentCloseLast) {
+                    if here.is_none()
+                        && matches!(self.now.state, State::Comment | State::CommentCloseFirst | State::CommentCloseLast)
+                    {
                         self.comment_without_end = self.comment_without_end.min(start);
                     }
                     self.now = self.stack.pop().ok_or_else(|| Error::internal("a token's trial has no beginning"))?;
