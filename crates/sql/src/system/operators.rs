@@ -29,8 +29,11 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 
 const BTREE: u32 = 403;
 const GIN: u32 = 2742;
+const GIST: u32 = 783;
 /// Families of operators that inverted indexes answer.
-const GIN_FAMILIES: [&str; 3] = ["2745", "4036", "4037"];
+const GIN_FAMILIES: [&str; 4] = ["2745", "3659", "4036", "4037"];
+/// The same for indexes that PostgreSQL would make as GiST.
+const GIST_FAMILIES: [&str; 1] = ["3655"];
 
 /// The words of the lines of a kind, after it.
 fn lines(kind: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
@@ -129,7 +132,11 @@ fn casts(_: &Env, rows: &mut Rows) -> Result<()> {
 fn index_operators(_: &Env, rows: &mut Rows) -> Result<()> {
     for words in lines("amop").filter(|words| LISTED.contains(&number(words[5]))) {
         let [entry, family, left, right] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
-        let method = if GIN_FAMILIES.contains(&words[1]) { GIN } else { BTREE };
+        let method = match words[1] {
+            family if GIN_FAMILIES.contains(&family) => GIN,
+            family if GIST_FAMILIES.contains(&family) => GIST,
+            _ => BTREE,
+        };
         let (strategy, operator) = (int(number(words[4])), oid(number(words[5])));
         rows.push([entry, family, left, right, strategy, text("s"), operator, oid(method), oid(0)])?;
     }

@@ -14,6 +14,7 @@
 mod array;
 mod json;
 mod json_path;
+mod lexemes;
 mod pattern;
 mod scalar;
 pub mod trigram;
@@ -208,6 +209,8 @@ pub fn exchanged(operator: &str) -> Option<&'static str> {
         "<@" => "@>",
         "&&" => "&&",
         "=" => "=",
+        "@@" => "@@",
+        "@@@" => "@@@",
         "%" => "%",
         "<%" => "%>",
         "%>" => "<%",
@@ -251,6 +254,26 @@ pub static CLASSES: &[TokenClass] = &[
         takes: |ty| ty.is_storable() && ty.element().is_some_and(crate::key::is_indexable),
         operators: &["&&", "@>", "<@", "="],
         tokens: &array::Elements,
+    },
+    TokenClass {
+        name: "tsvector_ops",
+        numbers: [10_073, 3659, 3614],
+        method: "gin",
+        is_default: true,
+        extension: None,
+        takes: |ty| ty == Type::TsVector,
+        operators: &["@@", "@@@"],
+        tokens: &lexemes::Lexemes,
+    },
+    TokenClass {
+        name: "tsvector_ops",
+        numbers: [10_072, 3655, 3614],
+        method: "gist",
+        is_default: true,
+        extension: None,
+        takes: |ty| ty == Type::TsVector,
+        operators: &["@@"],
+        tokens: &lexemes::Lexemes,
     },
     TokenClass {
         name: "gin_trgm_ops",
