@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod lag;
 mod support;
 
 use std::process::Command;

@@ -24,7 +24,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 
 /// A port that nobody uses now. None is given twice: a test would find another test's server there,
 /// which has started faster.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

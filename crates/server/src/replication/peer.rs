@@ -36,6 +36,8 @@ pub(crate) const PIECE_BYTES_MAX: usize = 1 << 18;
 /// How long a connection may take to be made, and how long nothing may come.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// The same for what is answered at once: an administrator waits for it.
+const SHORT_SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +161,8 @@ fn wrong(what: &str) -> io::Error {
 /// # Errors
 /// If it cannot be reached, does not know the secret, or refuses.
 pub(crate) fn ask(address: &str, secret: &[u8; 32], what: What, name: &str) -> io::Result<Answer> {
-    let (mut wire, binding) = connect(address)?;
+    let silence_max = if what == What::Standing { SHORT_SILENCE_MAX } else { SILENCE_MAX };
+    let (mut wire, binding) = connect(address, silence_max)?;
     let nonce = scram::random().map_err(|error| io::Error::other(error.to_string()))?;
     let request = Request { nonce, what, name: name.to_owned() };
     wire.write_all(&request.write())?;
@@ -180,7 +183,7 @@ pub(crate) fn ask(address: &str, secret: &[u8; 32], what: What, name: &str) -> i
 
 /// A connection, encrypted if the node has a certificate. Who the node is does not come from the
 /// certificate: its digest is part of what both sides prove.
-fn connect(address: &str) -> io::Result<Connected> {
+fn connect(address: &str, silence_max: Duration) -> io::Result<Connected> {
     let addresses = address.to_socket_addrs()?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
@@ -188,8 +191,8 @@ fn connect(address: &str) -> io::Result<Connected> {
             Err(error) => last = error,
             Ok(mut stream) => {
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(SILENCE_MAX))?;
-                stream.set_write_timeout(Some(SILENCE_MAX))?;
+                stream.set_read_timeout(Some(silence_max))?;
+                stream.set_write_timeout(Some(silence_max))?;
                 stream.write_all(&8_i32.to_be_bytes())?;
                 stream.write_all(&SSL.to_be_bytes())?;
                 let mut answer = [0];
