@@ -482,6 +482,35 @@ impl Settings {
         self.read_hot();
     }
 
+    /// What the session has set, and its defaults with their sources, under the names that are shown.
+    pub(crate) fn carried(&self) -> (Vec<(String, String)>, Vec<(String, String, DefaultBy)>) {
+        let shown = |name: &CompactString| self.shown_name(name).to_string();
+        let values = self.values.keys().filter_map(|name| Some((shown(name), self.values.get(name)?.clone())));
+        let defaults = self.defaults.iter().flat_map(|defaults| {
+            defaults.keys().filter_map(|name| Some((name, defaults.get(name)?)))
+        });
+        // The server's own follow from the machine that it runs on.
+        let defaults = defaults.filter(|(_, default)| default.by != DefaultBy::Server);
+        let defaults = defaults.map(|(name, default)| (shown(name), default.value.clone(), default.by));
+        (values.collect(), defaults.collect())
+    }
+
+    /// Takes what [`Settings::carried`] has given elsewhere. The values were checked there.
+    pub(crate) fn take_in(&mut self, values: &[(String, String)], defaults: &[(String, String, DefaultBy)]) {
+        for (name, value, by) in defaults {
+            let lower = CompactString::new(name.to_ascii_lowercase());
+            if Known::find(&lower).is_none() {
+                self.custom.get_or_insert_default().insert(lower.clone(), name.as_str().into());
+            }
+            let default = SessionDefault { value: value.clone(), by: *by };
+            self.defaults.get_or_insert_default().insert(lower, default);
+        }
+        for (name, value) in values {
+            self.put(name, Some(value.clone()), false);
+        }
+        self.read_hot();
+    }
+
     /// Whether no value was set in either since one was cloned from the other.
     pub(crate) fn are_still(&self, other: &Self) -> bool {
         fn is_still<V: Clone>(one: &Option<SharedMap<V>>, other: &Option<SharedMap<V>>) -> bool {
