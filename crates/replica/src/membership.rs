@@ -205,8 +205,11 @@ impl Membership {
     /// [`Failure`].
     pub async fn say_leaving(&self) -> Result<(), Failure> {
         let key = self.cluster.keys.member(&self.shared.node.id);
-        let put =
-            Operation::Put { key: key.clone(), value: encode_leaving(&self.shared.node), lease: Some(self.shared.lease) };
+        let put = Operation::Put {
+            key: key.clone(),
+            value: encode_leaving(&self.shared.node),
+            lease: Some(self.shared.lease),
+        };
         let txn = Txn { compares: vec![Compare::Exists(key)], then: vec![put], otherwise: Vec::new() };
         self.cluster.coordinator.transact(txn).await.map(drop)
     }

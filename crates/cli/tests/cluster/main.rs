@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod fleet;
 mod lag;
 mod moving;
+mod standbys;
 mod support;
 
 use std::process::Command;

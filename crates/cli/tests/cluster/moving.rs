@@ -1,10 +1,12 @@
 //! Sessions when the leadership of their database moves: they go on, and their clients see no error.
 //! Writes that reach a standby.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{Read as _, Write as _};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Etcd, Node, until};
+use crate::support::{Client, Etcd, Node, not_run, program, until};
 use crate::{SOON, expect, sorted};
 
 /// A statement that waits for a hand-over waits no longer than this on a busy machine. The goal is
@@ -24,6 +26,7 @@ fn port(client: &mut Client) -> u16 {
 /// Writers that insert what nobody else does, until they are told to end. Gives what was
 /// acknowledged, and the longest statement. An error fails the test.
 fn write_while(clients: Vec<Client>, what: impl FnOnce()) -> (Vec<String>, Duration) {
+    static NEXT: AtomicU64 = AtomicU64::new(1_000);
     /// However `what` ends, the writers end.
     struct Over<'a>(&'a AtomicBool);
     impl Drop for Over<'_> {
@@ -34,32 +37,35 @@ fn write_while(clients: Vec<Client>, what: impl FnOnce()) -> (Vec<String>, Durat
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = Over(&is_over);
-        let writers: Vec<_> = clients.into_iter().enumerate().map(|(writer, mut client)| {
-            let is_over = &is_over;
-            scope.spawn(move || {
-                let (mut acknowledged, mut longest) = (Vec::new(), Duration::ZERO);
-                for number in 0.. {
-                    let x = (writer as u32 + 1) * 1_000_000 + number;
-                    let began = Instant::now();
-                    // By both protocols, with and without blocks.
-                    match number % 3 {
-                        0 => _ = client.rows(&format!("INSERT INTO t VALUES ({x})")),
-                        1 => _ = client.parse_and_execute(&format!("INSERT INTO t VALUES ({x})")).unwrap(),
-                        _ => {
-                            client.rows("BEGIN");
-                            client.rows(&format!("INSERT INTO t VALUES ({x})"));
-                            client.rows("COMMIT");
+        let writers: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let (mut acknowledged, mut longest) = (Vec::new(), Duration::ZERO);
+                    for number in 0.. {
+                        let x = NEXT.fetch_add(1, Ordering::Relaxed);
+                        let began = Instant::now();
+                        // By both protocols, with and without blocks.
+                        match number % 3 {
+                            0 => _ = client.rows(&format!("INSERT INTO t VALUES ({x})")),
+                            1 => _ = client.parse_and_execute(&format!("INSERT INTO t VALUES ({x})")).unwrap(),
+                            _ => {
+                                client.rows("BEGIN");
+                                client.rows(&format!("INSERT INTO t VALUES ({x})"));
+                                client.rows("COMMIT");
+                            }
+                        }
+                        longest = longest.max(began.elapsed());
+                        acknowledged.push(x.to_string());
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
                         }
                     }
-                    longest = longest.max(began.elapsed());
-                    acknowledged.push(x.to_string());
-                    if is_over.load(Ordering::Relaxed) {
-                        break;
-                    }
-                }
-                (acknowledged, longest)
+                    (acknowledged, longest)
+                })
             })
-        }).collect();
+            .collect();
         std::thread::sleep(Duration::from_millis(300));
         what();
         std::thread::sleep(Duration::from_millis(300));
@@ -72,7 +78,9 @@ fn write_while(clients: Vec<Client>, what: impl FnOnce()) -> (Vec<String>, Durat
 
 #[test]
 fn a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait() {
-    let Some(etcd) = Etcd::start("a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait", &[]) else { return };
+    let Some(etcd) = Etcd::start("a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait", &[]) else {
+        return;
+    };
     let nodes = ["n1", "n2", "n3"].map(|name| etcd.node(name, &[]));
     let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
     let mut first = leader.connect("postgres");
@@ -88,11 +96,12 @@ fn a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait() {
     idle.prepare("c", "COPY t TO STDOUT").unwrap();
     idle.rows("SELECT nextval('s')");
     let mut expected_next = 2;
-    let mut total = 0;
+    let (mut total, mut leads) = (0, leader);
     // To each node, and back to where the clients are connected.
     for node in [standbys[0], standbys[1], leader, standbys[1]] {
-        let clients = (0..4).map(|_| leader.connect("postgres")).collect();
-        let mut open = leader.connect("postgres");
+        let clients = (0..4).map(|_| leads.connect("postgres")).collect();
+        let mut open = leads.connect("postgres");
+        leads = node;
         let (acknowledged, longest) = write_while(clients, || {
             // A transaction that is open when the hand-over begins ends as it would.
             open.rows("BEGIN; INSERT INTO t VALUES (1)");
@@ -130,7 +139,9 @@ fn a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait() {
 
 #[test]
 fn a_statement_that_another_node_runs_is_cancelled_where_its_client_is() {
-    let Some(etcd) = Etcd::start("a_statement_that_another_node_runs_is_cancelled_where_its_client_is", &[]) else { return };
+    let Some(etcd) = Etcd::start("a_statement_that_another_node_runs_is_cancelled_where_its_client_is", &[]) else {
+        return;
+    };
     let nodes = ["n1", "n2"].map(|name| etcd.node(name, &[]));
     let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
     let mut client = leader.connect("postgres");
@@ -151,7 +162,10 @@ fn a_statement_that_another_node_runs_is_cancelled_where_its_client_is() {
     let long = "x".repeat(3_000_000);
     assert_eq!(client.rows(&format!("SELECT length('{long}')")), ["3000000"]);
     assert_eq!(client.rows("SELECT repeat('y', 2000000)")[0].len(), 2_000_000);
-    assert_eq!(client.rows("SELECT count(*) FROM (SELECT repeat('z', 1000) FROM generate_series(1, 5000)) r"), ["5000"]);
+    assert_eq!(
+        client.rows("SELECT count(*) FROM (SELECT repeat('z', 1000) FROM generate_series(1, 5000)) r"),
+        ["5000"]
+    );
     assert_eq!(client.rows("SELECT repeat('z', 1000) FROM generate_series(1, 5000)").len(), 5000);
     // Whoever asks the leader sees the client itself.
     let seen = standbys[0].query("postgres", "SELECT count(*) FROM pg_stat_activity WHERE client_addr = '127.0.0.1'");
@@ -186,7 +200,9 @@ fn sessions_that_cannot_move_stay_as_a_standbys_or_end() {
 
 #[test]
 fn a_write_that_reaches_a_standby_goes_on_at_the_leader_if_that_is_wished() {
-    let Some(etcd) = Etcd::start("a_write_that_reaches_a_standby_goes_on_at_the_leader_if_that_is_wished", &[]) else { return };
+    let Some(etcd) = Etcd::start("a_write_that_reaches_a_standby_goes_on_at_the_leader_if_that_is_wished", &[]) else {
+        return;
+    };
     let nodes = ["n1", "n2"].map(|name| etcd.node(name, &["--forward-writes"]));
     let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
     let standby = standbys[0];
@@ -209,7 +225,7 @@ fn a_write_that_reaches_a_standby_goes_on_at_the_leader_if_that_is_wished() {
             client.rows("COMMIT");
         }),
         ("definition", |client| _ = client.rows("CREATE TABLE IF NOT EXISTS u (x int)")),
-        ("locks", |client| _ = client.rows("SELECT FROM t FOR UPDATE")),
+        ("locks", |client| _ = client.rows("SELECT x FROM t FOR UPDATE")),
     ];
     let mut count = 0;
     for (what, write) in writes {
@@ -267,11 +283,6 @@ fn the_end_of_a_leader_hands_over_first() {
     let (at, to) = (usize::from(leader.name == "n2"), standbys[0].name.clone());
     leader.connect("postgres").rows("CREATE TABLE t (x int PRIMARY KEY)");
     expect(standbys[0], "postgres", "SELECT count(*) FROM t", &["0"]);
-    until("the standby is near", SOON, || {
-        let status = etcd.status();
-        let copies = status["databases"][0]["copies"].as_array()?.clone();
-        copies.iter().find(|copy| copy["node"] == to.as_str())?["on_disk"].as_u64()
-    });
     // A session of the standby that is forwarded to the one that ends goes on where it was.
     let mut forwarded = standbys[0].try_connect_with("postgres", "-c colibri.forward=on").unwrap();
     forwarded.rows("INSERT INTO t VALUES (-1)");
@@ -304,4 +315,60 @@ fn the_end_of_a_leader_hands_over_first() {
     // It is the home, or not, when it is back: leaders spread again by themselves.
     nodes[at].start_again(&etcd, &[]);
     expect(&nodes[at], "postgres", "SELECT count(*) FROM t WHERE x < 0", &["3"]);
+}
+
+#[test]
+fn forwarded_connections_are_encrypted_and_their_users_are_those_who_logged_in() {
+    let test = "forwarded_connections_are_encrypted_and_their_users_are_those_who_logged_in";
+    let (Some(psql), Some(openssl)) = (program("psql"), program("openssl")) else {
+        return not_run(test, "psql or openssl is not installed");
+    };
+    let Some(etcd) = Etcd::start(test, &[]) else { return };
+    let path = |name: &str| etcd.dir.path().join(name).to_string_lossy().into_owned();
+    let (key, certificate, password) = (path("key"), path("certificate"), path("password"));
+    let made = Command::new(openssl)
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"])
+        .args(["-keyout", &key, "-out", &certificate])
+        .output();
+    assert!(made.unwrap().status.success());
+    std::fs::write(&password, "secret\n").unwrap();
+    let arguments = ["--auth", "scram-sha-256", "--password-file", &password, "--tls-cert", &certificate];
+    let arguments = [&arguments[..], &["--tls-key", &key]].concat();
+    let nodes = ["n1", "n2"].map(|name| etcd.node(name, &arguments));
+    let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
+    let run = |node: &Node, user: &str, sql: &[&str]| {
+        let to = format!(
+            "host=127.0.0.1 port={} user={user} dbname=postgres sslmode=require options='-c colibri.forward=on'",
+            node.port
+        );
+        let mut command = Command::new(&psql);
+        command.args(["-XAtq", &to, "-v", "ON_ERROR_STOP=1"]).env("PGPASSWORD", "secret");
+        sql.iter().for_each(|sql| _ = command.args(["-c", sql]));
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert_eq!(run(leader, "postgres", &["CREATE TABLE t (x text DEFAULT current_user)"]), "");
+    assert_eq!(run(leader, "postgres", &["CREATE ROLE bird LOGIN PASSWORD 'secret'; GRANT ALL ON t TO bird"]), "");
+    until("the standby has it", SOON, || (run(standbys[0], "bird", &["TABLE t"]).is_empty()).then_some(()));
+    let said =
+        run(standbys[0], "bird", &["INSERT INTO t DEFAULT VALUES", "TABLE t", "SHOW port", "SELECT session_user"]);
+    assert_eq!(said, format!("bird\n{}\nbird\n", leader.port));
+    let said = run(standbys[0], "bird", &["DROP TABLE t"]);
+    assert!(said.contains("must be owner"), "{said}");
+    let said = run(standbys[0], "nobody", &["SELECT 1"]);
+    assert!(said.contains("password authentication failed"), "{said}");
+    // Without the secret of the cluster nobody gets a session that way.
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", leader.port)).unwrap();
+    let mut packet = [&41_i32.to_be_bytes()[..], b"COLI", &[7; 32], b"F"].concat();
+    stream.write_all(&packet).unwrap();
+    let mut answer = [0; 65];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[0], b'R');
+    packet.clear();
+    packet.resize(32, 0);
+    stream.write_all(&packet).unwrap();
+    let mut said = Vec::new();
+    _ = stream.read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.starts_with('E') && said.contains("does not know the secret"), "{said}");
 }

@@ -104,6 +104,11 @@ impl Etcd {
         Some(Self { child, port, dir })
     }
 
+    /// Where it listens for clients.
+    pub(crate) fn client_address(&self) -> (&'static str, u16) {
+        ("127.0.0.1", self.port)
+    }
+
     pub(crate) fn address(&self) -> String {
         format!("etcd://127.0.0.1:{}/test", self.port)
     }
@@ -222,6 +227,13 @@ impl Node {
         // User and system time, in hundredths of a second (proc(5)).
         let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
+    }
+
+    /// Resident memory that belongs to it alone.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or_default();
+        line.trim_ascii().trim_end_matches(" kB").parse().unwrap_or(0)
     }
 
     /// Ends it with SIGKILL.

@@ -138,7 +138,8 @@ async fn read(link: &mut Link, transcript: &Transcript) -> Result<Package, Strin
     if !is_same(&exact(link, PROOF_BYTES).await?, &code.end()) {
         return Err("the session was changed on its way".to_owned());
     }
-    serde_json::from_slice(&bytes).map_err(|_| "the session cannot be read: the nodes have different versions".to_owned())
+    serde_json::from_slice(&bytes)
+        .map_err(|_| "the session cannot be read: the nodes have different versions".to_owned())
 }
 
 async fn exact(link: &mut Link, count: usize) -> Result<Vec<u8>, String> {

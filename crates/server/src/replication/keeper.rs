@@ -816,7 +816,10 @@ impl Keeper {
             let _one = self.renewing.lock();
             engine.set_access(Access::Standby);
         }
-        if was_leading || engine.is_some() {
+        // Bug: sessions were ended though nobody used the database, so these were sessions that waited
+        // for it to be opened again. Consequence: a client that connected as it was closed was told
+        // that its session ends. Fix: without a lease there is no session that has to end.
+        if (was_leading || engine.is_some()) && self.place.uses() > 0 {
             self.end_sessions();
         }
         drop(engine);

@@ -272,7 +272,8 @@ impl Upstream {
             let body = exact(&mut self.link, length.ok_or_else(|| wrong("a message has no length"))?).await?;
             match header[0] {
                 b'S' => {
-                    let mut texts = body.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
+                    let mut texts =
+                        body.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
                     self.reported.push((texts.next().unwrap_or_default(), texts.next().unwrap_or_default()));
                 }
                 b'K' if (4..4 + KEY_BYTES_MAX).contains(&body.len()) => {
@@ -364,7 +365,9 @@ impl Away {
                     _ = timeout(GOODBYE_MAX, self.upstream.link.close()).await;
                     None
                 }
-                Pumped::Stopped => Some(Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command")),
+                Pumped::Stopped => {
+                    Some(Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command"))
+                }
                 Pumped::NodeGone => Some(self.lost(&framing)),
                 Pumped::Returns => match timeout(RETURN_MAX, self.take_back()).await {
                     Ok(Ok(package)) => match self.go_on(&package).await {
@@ -548,8 +551,7 @@ pub(crate) async fn find(shared: &Arc<Shared>, link: &mut Link, member: &Member,
         Found::Nobody(Error::new(ADMIN_SHUTDOWN, message).hint("Connect again."))
     };
     let Some(bytes) = package.write() else { return nobody("it has too many prepared statements") };
-    let (Some(node), Some(keeper)) =
-        (shared.directory.replication(), shared.directory.keeper_named(&package.database))
+    let (Some(node), Some(keeper)) = (shared.directory.replication(), shared.directory.keeper_named(&package.database))
     else {
         return nobody("its database is not there any more");
     };

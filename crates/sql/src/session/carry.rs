@@ -131,7 +131,8 @@ mod tests {
         one.set_default("application_name", "app", DefaultBy::Client).unwrap();
         one.set_default("work_mem", "5MB", DefaultBy::Server).unwrap();
         one.run("CREATE SEQUENCE s; SELECT nextval('s'); SELECT nextval('s')").unwrap();
-        one.run("SET statement_timeout = '77s'; SET \"My\".\"own\" = 'x y'; SET search_path = pg_catalog, public").unwrap();
+        one.run("SET statement_timeout = '77s'; SET \"My\".\"own\" = 'x y'; SET search_path = pg_catalog, public")
+            .unwrap();
         one.run("SET datestyle = german; SET timezone = 'Asia/Tokyo'; PREPARE p (int) AS SELECT $1 + 1").unwrap();
         let protocol = one.prepare("SELECT $1::date", &[]).unwrap();
         one.keep_named("q", protocol).unwrap();

@@ -486,9 +486,10 @@ impl Settings {
     pub(crate) fn carried(&self) -> (Vec<(String, String)>, Vec<(String, String, DefaultBy)>) {
         let shown = |name: &CompactString| self.shown_name(name).to_string();
         let values = self.values.keys().filter_map(|name| Some((shown(name), self.values.get(name)?.clone())));
-        let defaults = self.defaults.iter().flat_map(|defaults| {
-            defaults.keys().filter_map(|name| Some((name, defaults.get(name)?)))
-        });
+        let defaults = self
+            .defaults
+            .iter()
+            .flat_map(|defaults| defaults.keys().filter_map(|name| Some((name, defaults.get(name)?))));
         // The server's own follow from the machine that it runs on.
         let defaults = defaults.filter(|(_, default)| default.by != DefaultBy::Server);
         let defaults = defaults.map(|(name, default)| (shown(name), default.value.clone(), default.by));
