@@ -6,14 +6,17 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::{Etcd, LEASE, Node, until};
 use crate::expect;
+use crate::support::{Etcd, LEASE, Node, until};
 
 /// How many databases each node leads.
 fn led(etcd: &Etcd) -> BTreeMap<String, usize> {
     let status = etcd.status();
     let nodes = status["nodes"].as_array().unwrap();
-    nodes.iter().map(|node| (node["id"].as_str().unwrap().to_owned(), node["leads"].as_u64().unwrap() as usize)).collect()
+    nodes
+        .iter()
+        .map(|node| (node["id"].as_str().unwrap().to_owned(), node["leads"].as_u64().unwrap() as usize))
+        .collect()
 }
 
 /// Messages that etcd has received from its clients so far, by what they are.
@@ -46,7 +49,9 @@ fn a_fleet(test: &str, count: usize, time_max: Duration) {
     println!("{count} databases made in {:?}", began.elapsed());
     let all = count + 1;
     let is_spread = |counts: &BTreeMap<String, usize>, nodes: usize| {
-        counts.values().sum::<usize>() == all && counts.len() == nodes && counts.values().all(|led| led * nodes * 2 > all)
+        counts.values().sum::<usize>() == all
+            && counts.len() == nodes
+            && counts.values().all(|led| led * nodes * 2 > all)
     };
     let spread = until("all are led", time_max, || Some(led(&etcd)).filter(|counts| is_spread(counts, 3)));
     println!("led after {:?}: {spread:?}", began.elapsed());
@@ -54,9 +59,7 @@ fn a_fleet(test: &str, count: usize, time_max: Duration) {
     // Some of them are used, on whichever node leads them.
     let used = |step: usize| (0..count).step_by((count / 12).max(1)).skip(step).step_by(3);
     let on_leader = |nodes: &[Node], name: &str, sql: &str| {
-        until(name, time_max, || {
-            nodes.iter().find_map(|node| node.try_connect(name).ok()?.run(sql).ok())
-        })
+        until(name, time_max, || nodes.iter().find_map(|node| node.try_connect(name).ok()?.run(sql).ok()))
     };
     for number in used(0) {
         on_leader(&nodes, &format!("d{number}"), &format!("CREATE TABLE t AS SELECT {number} AS x"));
@@ -69,7 +72,8 @@ fn a_fleet(test: &str, count: usize, time_max: Duration) {
     let idle = Duration::from_secs(10);
     std::thread::sleep(idle);
     let after = (requests(&etcd), nodes.each_ref().map(Node::processor_time));
-    let asked: BTreeMap<_, _> = after.0.iter().map(|(method, now)| (method, now - before.0.get(method).unwrap_or(&0))).collect();
+    let asked: BTreeMap<_, _> =
+        after.0.iter().map(|(method, now)| (method, now - before.0.get(method).unwrap_or(&0))).collect();
     let asked: BTreeMap<_, _> = asked.into_iter().filter(|(_, count)| *count > 0).collect();
     let used_s: Vec<_> = after.1.iter().zip(&before.1).map(|(after, before)| *after - *before).collect();
     println!("in {idle:?} without use: {asked:?}; processor time of the nodes {used_s:?}");

@@ -42,14 +42,20 @@ fn a_standby_has_every_definition_as_it_comes() {
         ("ALTER TABLE a RENAME COLUMN y TO z", "SELECT sum(z) FROM a"),
         ("CREATE VIEW v AS SELECT z, count(*) AS c FROM a GROUP BY z", "SELECT c FROM v"),
         ("DELETE FROM a WHERE id > 50", "SELECT count(*) FROM b"),
-        ("CREATE TYPE mood AS ENUM ('sad', 'happy'); ALTER TABLE b ADD COLUMN m mood DEFAULT 'happy'", "SELECT m FROM b LIMIT 1"),
+        (
+            "CREATE TYPE mood AS ENUM ('sad', 'happy'); ALTER TABLE b ADD COLUMN m mood DEFAULT 'happy'",
+            "SELECT m FROM b LIMIT 1",
+        ),
         ("ALTER TYPE mood ADD VALUE 'ok' BEFORE 'happy'", "SELECT enum_range(NULL::mood)"),
         ("CREATE SEQUENCE s START 10 INCREMENT 5; SELECT nextval('s')", "SELECT last_value >= 10 FROM s"),
-        ("SELECT setval('s', 1000)", "SELECT last_value FROM s"),
+        ("SELECT setval('s', 1000); INSERT INTO a VALUES (1000, 'a commit behind it')", "SELECT last_value FROM s"),
         ("TRUNCATE b", "SELECT count(*) FROM b"),
         ("ALTER TABLE b RENAME TO c; DROP INDEX a_x", "SELECT count(*) FROM c"),
         ("CREATE SCHEMA other; CREATE TABLE other.t AS TABLE a", "SELECT count(*) FROM other.t"),
-        ("ALTER TABLE a OWNER TO owner_of_all; GRANT SELECT ON a TO PUBLIC", "SELECT tableowner FROM pg_tables WHERE tablename = 'a'"),
+        (
+            "ALTER TABLE a OWNER TO owner_of_all; GRANT SELECT ON a TO PUBLIC",
+            "SELECT tableowner FROM pg_tables WHERE tablename = 'a'",
+        ),
         ("DROP VIEW v; DROP TABLE c; DROP SCHEMA other CASCADE; DROP TYPE mood", "SELECT count(*) FROM a"),
     ] {
         writer.rows(statement);
@@ -71,12 +77,15 @@ fn a_backup_taken_from_a_standby_is_a_database_by_itself() {
     let mut reader = standbys[0].connect("postgres");
     follow(&mut reader, &mut writer);
     assert_eq!(reader.rows("SELECT count(*) FROM t"), ["2000"]);
+    // A backup beside a node waits for its next steady point.
+    reader.rows("CHECKPOINT");
     let replica = replica_of(standbys[0]);
     let (full, since, restored) = (path(&etcd, "full"), path(&etcd, "since"), path(&etcd, "restored"));
     colibri(&["backup", &replica, &full]);
     writer.rows("INSERT INTO t (y) SELECT 'later' FROM generate_series(1, 10)");
     follow(&mut reader, &mut writer);
     assert_eq!(reader.rows("SELECT count(*) FROM t"), ["2010"]);
+    reader.rows("CHECKPOINT");
     // What was committed while it was made is in it or not; what was there before is.
     colibri(&["backup", &replica, &since, "--since", &full]);
     colibri(&["restore", &restored, &full, &since]);
@@ -95,7 +104,9 @@ fn a_reader_that_stays_on_a_standby_sees_one_state_while_the_log_is_trimmed() {
     let nodes = ["n1", "n2"].map(|name| etcd.node(name, &[]));
     let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
     let mut writer = leader.connect("postgres");
-    writer.rows("CREATE TABLE t (x int PRIMARY KEY, y text); INSERT INTO t SELECT g, 'old' FROM generate_series(1, 500) g");
+    writer.rows(
+        "CREATE TABLE t (x int PRIMARY KEY, y text); INSERT INTO t SELECT g, 'old' FROM generate_series(1, 500) g",
+    );
     let mut reader = standbys[0].connect("postgres");
     follow(&mut reader, &mut writer);
     reader.rows("BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -157,7 +168,9 @@ fn databases_come_and_go_under_standbys_that_use_them() {
         one.connect("postgres").rows("CREATE DATABASE comes");
         expect(other, "postgres", "SELECT count(*) FROM pg_database WHERE datname = 'comes'", &["1"]);
         let (leader, standbys) = sorted(&etcd, "comes", &nodes);
-        until("it is open", SOON, || leader.try_connect("comes").ok()?.run(&format!("CREATE TABLE t AS SELECT {round} AS x")).ok());
+        until("it is open", SOON, || {
+            leader.try_connect("comes").ok()?.run(&format!("CREATE TABLE t AS SELECT {round} AS x")).ok()
+        });
         expect(standbys[0], "comes", "SELECT x FROM t", &[&round.to_string()]);
         let mut using = standbys[0].connect("comes");
         assert_eq!(using.rows("SELECT x FROM t"), [round.to_string()]);
