@@ -112,7 +112,7 @@ where
 }
 
 /// A number with a unit.
-fn duration(text: &str) -> std::result::Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let bad = || format!("{text:?} is no time: give a number with a unit (ms, s, m, h, d), such as 5m");
     let number: u64 = text[..digits].parse().map_err(|_| bad())?;

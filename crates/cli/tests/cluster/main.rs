@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod drivers;
+mod faults;
 mod fleet;
 mod lag;
 mod moving;

@@ -259,17 +259,7 @@ impl Node {
 
     /// With options as on a command line.
     pub(crate) fn try_connect_with(&self, database: &str, options: &str) -> Result<Client, String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let parameters = format!("user\0postgres\0database\0{database}\0options\0{options}\0\0");
-        let mut packet = (parameters.len() as i32 + 8).to_be_bytes().to_vec();
-        packet.extend_from_slice(&(3_i32 << 16).to_be_bytes());
-        packet.extend_from_slice(parameters.as_bytes());
-        stream.write_all(&packet).map_err(|error| error.to_string())?;
-        let mut client = Client { stream, reported: Vec::new(), key: Vec::new() };
-        client.answer().map_err(|told| told.code)?;
-        Ok(client)
+        Client::connect_to("127.0.0.1", self.port, database, options, Duration::from_secs(60))
     }
 
     pub(crate) fn connect(&self, database: &str) -> Client {
@@ -308,6 +298,29 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Connects; the code of the error, or what the system says. Nothing is waited for longer than
+    /// `silence_max`.
+    pub(crate) fn connect_to(
+        address: &str,
+        port: u16,
+        database: &str,
+        options: &str,
+        silence_max: Duration,
+    ) -> Result<Self, String> {
+        let to = std::net::SocketAddr::new(address.parse().unwrap(), port);
+        let mut stream = TcpStream::connect_timeout(&to, silence_max).map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(silence_max)).unwrap();
+        let parameters = format!("user\0postgres\0database\0{database}\0options\0{options}\0\0");
+        let mut packet = (parameters.len() as i32 + 8).to_be_bytes().to_vec();
+        packet.extend_from_slice(&(3_i32 << 16).to_be_bytes());
+        packet.extend_from_slice(parameters.as_bytes());
+        stream.write_all(&packet).map_err(|error| error.to_string())?;
+        let mut client = Self { stream, reported: Vec::new(), key: Vec::new() };
+        client.answer().map_err(|told| told.code)?;
+        Ok(client)
+    }
+
     /// Runs a text; the first columns of its rows. A connection that ends gives the code of the
     /// last error, or none.
     pub(crate) fn run(&mut self, sql: &str) -> Result<Vec<String>, Told> {

@@ -17,6 +17,7 @@
 //! | `gate` | who is in a transaction, so that the leadership is handed over between transactions |
 //! | `relay`, `forwarded` | a client's connection that another node serves: at the node that has the client, and at the other one |
 //! | `status` | the cluster as an administrator sees it |
+//! | `measure` | appends without a database, to compare commits with |
 //! | `wait` | waiting without a runtime |
 //!
 //! Invariants
@@ -28,6 +29,7 @@ pub(crate) mod forwarded;
 pub(crate) mod gate;
 mod homes;
 pub(crate) mod keeper;
+pub(crate) mod measure;
 pub(crate) mod peer;
 pub(crate) mod records;
 pub(crate) mod relay;
