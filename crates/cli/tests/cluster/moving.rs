@@ -95,10 +95,9 @@ fn a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait() {
     idle.prepare("q", "SELECT current_setting('application_name')").unwrap();
     idle.prepare("c", "COPY t TO STDOUT").unwrap();
     idle.rows("SELECT nextval('s')");
-    let mut expected_next = 2;
     let (mut total, mut leads) = (0, leader);
     // To each node, and back to where the clients are connected.
-    for node in [standbys[0], standbys[1], leader, standbys[1]] {
+    for (node, expected_next) in [standbys[0], standbys[1], leader, standbys[1]].into_iter().zip(2..) {
         let clients = (0..4).map(|_| leads.connect("postgres")).collect();
         let mut open = leads.connect("postgres");
         leads = node;
@@ -124,7 +123,6 @@ fn a_planned_hand_over_is_no_error_of_any_session_and_a_short_wait() {
         assert_eq!(idle.rows("SELECT current_setting('my.own')"), ["mine"]);
         assert_eq!(idle.rows("SELECT currval('s')"), [(expected_next - 1).to_string()]);
         assert_eq!(idle.rows("SELECT nextval('s')"), [expected_next.to_string()], "no value is skipped");
-        expected_next += 1;
         assert_eq!(idle.reported("in_hot_standby"), "off");
         idle.execute("c").unwrap();
         assert_eq!(open.rows("SELECT count(*) FROM t WHERE x = 1"), ["0"]);
@@ -209,7 +207,8 @@ fn a_write_that_reaches_a_standby_goes_on_at_the_leader_if_that_is_wished() {
     leader.connect("postgres").rows("CREATE TABLE t (x int)");
     expect(standby, "postgres", "SELECT count(*) FROM t", &["0"]);
     // Reads stay where they are, and the first write takes the whole connection along.
-    let writes: [(&str, fn(&mut Client)); 7] = [
+    type Write = fn(&mut Client);
+    let writes: [(&str, Write); 7] = [
         ("simple", |client| _ = client.rows("INSERT INTO t VALUES (1)")),
         ("extended", |client| _ = client.parse_and_execute("INSERT INTO t VALUES (1)").unwrap()),
         ("named", |client| {

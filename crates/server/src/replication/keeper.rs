@@ -602,24 +602,21 @@ impl Keeper {
         if self.is_handing_over.swap(true, Ordering::AcqRel) {
             return false;
         }
+        // However this ends, the gate does not stay closed.
+        let calls_off = CallsOff(self);
         self.gate.close();
-        let mut is_quiet = matches!(race(self.gate.until_empty(), node.sleep(open_max)).await, Either::First(()));
-        if !is_quiet && is_forced {
-            self.around.registry.stop(Stop::Now, |member| member.database == self.name && member.is_at_work());
-            is_quiet = matches!(race(self.gate.until_empty(), node.sleep(FORCED_MAX)).await, Either::First(()));
-        }
-        let retired = match self.place.shown() {
-            _ if !is_quiet => Ok(()),
-            Some(engine) => engine.retire(),
-            None => Ok(()),
-        };
-        if let Err(error) = &retired {
-            node.log.error("cannot_retire", &[("database", &self.name), ("error", error)]);
-        }
-        if !is_quiet || retired.is_err() {
-            self.call_off();
+        let is_quiet = self.is_quiet_within(node, open_max).await || is_forced && self.end_those_at_work(node).await;
+        if !is_quiet {
             return false;
         }
+        if let Some(engine) = self.place.shown()
+            && let Err(error) = engine.retire()
+        {
+            node.log.error("cannot_retire", &[("database", &self.name), ("error", &error)]);
+            return false;
+        }
+        // From here on the request stands, whoever waits for it.
+        std::mem::forget(calls_off);
         match replica.hand_over(Some(to.clone())).await {
             // The gate opens when the term has ended.
             Ok(()) => true,
@@ -629,6 +626,21 @@ impl Keeper {
                 false
             }
         }
+    }
+
+    async fn is_quiet_within(&self, node: &Replication, time: Duration) -> bool {
+        matches!(race(self.gate.until_empty(), node.sleep(time)).await, Either::First(()))
+    }
+
+    /// Ends sessions that are in a transaction, and if that is not enough all of them: one that has
+    /// sent a part of what belongs together is between transactions, and does not look like at work.
+    async fn end_those_at_work(&self, node: &Replication) -> bool {
+        self.around.registry.stop(Stop::Now, |member| member.database == self.name && member.is_at_work());
+        if self.is_quiet_within(node, FORCED_MAX).await {
+            return true;
+        }
+        self.end_sessions();
+        self.is_quiet_within(node, FORCED_MAX).await
     }
 
     /// The leadership stays here.
@@ -828,6 +840,15 @@ impl Keeper {
 
     fn end_sessions(&self) {
         self.around.registry.stop(Stop::Now, |member| member.database == self.name);
+    }
+}
+
+/// Has a hand-over called off when it is dropped.
+struct CallsOff<'k>(&'k Keeper);
+
+impl Drop for CallsOff<'_> {
+    fn drop(&mut self) {
+        self.0.call_off();
     }
 }
 

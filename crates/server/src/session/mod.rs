@@ -264,6 +264,7 @@ impl Client {
         }
         // The transaction is rolled back before waiting for a client that may not read.
         self.session = None;
+        self.roaming = None;
         if !matches!(end, End::Gone) {
             _ = colibri_runtime::timeout(GOODBYE_MAX, self.link.close()).await;
         }

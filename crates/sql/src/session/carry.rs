@@ -13,19 +13,16 @@
 //! gone: they are forgotten.
 
 use colibri_catalog::ObjectId;
-use colibri_catalog::cluster::DefaultBy;
 use colibri_storage::TxnId;
 use serde::{Deserialize, Serialize};
 
+use super::settings::CarriedSettings;
 use super::{Session, TransactionState};
 
 /// A session between transactions, as it is sent to another server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Carried {
-    /// Settings that the session has set: names as they are shown, and values as they are stored.
-    values: Vec<(String, String)>,
-    /// The session's defaults of settings, and where they come from.
-    defaults: Vec<(String, String, DefaultBy)>,
+    settings: CarriedSettings,
     /// Prepared statements that have names.
     pub statements: Vec<CarriedStatement>,
     /// What `currval` gives.
@@ -81,10 +78,8 @@ impl Session {
             types: listed.types.iter().map(|ty| ty.oid()).collect(),
             from_sql: listed.from_sql,
         });
-        let (values, defaults) = self.own.settings.carried();
         Ok(Carried {
-            values,
-            defaults,
+            settings: self.own.settings.carried(),
             statements: statements.collect(),
             sequences: self.own.current.iter().map(|(&id, &value)| (id, value)).collect(),
             last_sequence: self.own.last,
@@ -101,7 +96,7 @@ impl Session {
     /// Makes a new session of the same user what another one was, but for its prepared statements:
     /// these are prepared as they were at first, since what keeps them is not all here.
     pub fn take_in(&mut self, carried: &Carried) {
-        self.own.settings.take_in(&carried.values, &carried.defaults);
+        self.own.settings.take_in(&carried.settings);
         self.own.current = carried.sequences.iter().copied().collect();
         self.own.last = carried.last_sequence;
         self.own.last_commit = carried.last_commit.map(TxnId);
@@ -112,6 +107,8 @@ impl Session {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use colibri_catalog::cluster::DefaultBy;
 
     use super::*;
     use crate::session::Engine;
