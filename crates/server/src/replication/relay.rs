@@ -52,8 +52,9 @@ const OPEN_MAX: Duration = Duration::from_secs(6);
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// How long a session waits until another node leads its database.
 const MOVE_MAX: Duration = Duration::from_secs(15);
-/// The pause between tries.
-const RETRY: Duration = Duration::from_millis(10);
+/// The shortest and the longest pause between tries.
+const RETRY: Duration = Duration::from_millis(5);
+const RETRY_MAX: Duration = Duration::from_millis(200);
 /// How long a node may take to give a session back.
 const RETURN_MAX: Duration = Duration::from_secs(10);
 /// Bytes that wait for one side before the other one is read on.
@@ -460,6 +461,7 @@ impl Away {
                     backend::parameter_status(&mut self.link.out, name, value);
                 }
                 self.upstream = upstream;
+                self.shared.counts.moved.add(1);
                 Next::There
             }
             Found::Here(lease) => match super::forwarded::session(&self.shared, &lease, package, member.pid) {
@@ -557,6 +559,7 @@ pub(crate) async fn find(shared: &Arc<Shared>, link: &mut Link, member: &Member,
     };
     let until = Instant::now() + MOVE_MAX;
     let mut why = "nobody leads the database".to_owned();
+    let mut pause = RETRY;
     loop {
         let seen = keeper.changed.count();
         if keeper.leads() {
@@ -578,8 +581,10 @@ pub(crate) async fn find(shared: &Arc<Shared>, link: &mut Link, member: &Member,
         if Instant::now() >= until || keeper.is_gone() {
             return nobody(&why);
         }
-        _ = timeout(RETRY, keeper.changed.wait(seen)).await;
-        sleep(Duration::from_millis(2)).await;
+        // A change of the leader wakes it up; the pause is for what does not change.
+        _ = timeout(pause, keeper.changed.wait(seen)).await;
+        pause = (pause * 2).min(RETRY_MAX);
+        sleep(RETRY).await;
     }
 }
 

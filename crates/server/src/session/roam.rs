@@ -307,6 +307,7 @@ impl Client {
                 backend::parameter_status(&mut self.link.out, name, value);
             }
         }
+        self.shared.counts.moved.add(1);
         self.member().rests(colibri_sql::cluster::SessionState::Idle, self.shared.clock.now_us());
         let Self { shared, link, session, membership, lease, .. } = self;
         drop(session);
