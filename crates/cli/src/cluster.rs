@@ -108,14 +108,16 @@ fn status_text(status: &ClusterStatus) -> String {
     }));
     text.push_str(&table(&nodes));
     text.push('\n');
-    let mut databases = vec![head(["database", "number", "node", "is", "epoch", "applied", "on disk", "behind", ""])];
+    let mut databases = vec![head([
+        "database", "number", "node", "is", "epoch", "agreed", "applied", "on disk", "behind", "bytes", "time", "",
+    ])];
     for database in &status.databases {
         databases.extend(copies(database));
     }
     text + &table(&databases)
 }
 
-fn copies(database: &DatabaseStatus) -> Vec<[String; 9]> {
+fn copies(database: &DatabaseStatus) -> Vec<[String; 12]> {
     let mut rows: Vec<_> = database
         .copies
         .iter()
@@ -133,16 +135,19 @@ fn copies(database: &DatabaseStatus) -> Vec<[String; 9]> {
                 copy.node.clone(),
                 is,
                 or_dash(database.epoch.filter(|_| leads)),
+                database.end.to_string(),
                 or_dash(copy.applied),
                 or_dash(copy.on_disk),
                 or_dash(copy.behind),
+                or_dash(copy.behind_bytes),
+                or_dash(copy.behind_s.map(|seconds| format!("{seconds:.1} s"))),
                 copy.trouble.clone().unwrap_or_default(),
             ]
         })
         .collect();
     if database.leader.is_none() {
-        let mut row = head(["", "", "-", "nobody leads", "", "", "", "", ""]);
-        (row[0], row[1]) = (database.name.clone(), database.oid.to_string());
+        let mut row = head(["", "", "-", "nobody leads", "", "", "", "", "", "", "", ""]);
+        (row[0], row[1], row[5]) = (database.name.clone(), database.oid.to_string(), database.end.to_string());
         rows.push(row);
     }
     rows

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cluster::{Error, Leader, Tail};
 use crate::coordinator::{Compare, Failure, Get, KeyValue, Operation, Refusal, Revision, Txn};
-use crate::entry::{Chain, Epoch, HEADER_BYTES, Kind, Point, Position, decode, encode};
+use crate::entry::{Chain, Epoch, HEADER_BYTES, Kind, Made, Point, Position, decode, encode};
 use crate::leadership::Leadership;
 
 /// Gives records their positions and their places in the chain, in the order in which they are
@@ -130,6 +130,7 @@ impl Appender {
         let bytes_max = self.entry_bytes_max();
         let parts: Vec<&[u8]> = if record.is_empty() { vec![record] } else { record.chunks(bytes_max).collect() };
         let last = parts.len() - 1;
+        let made = Made::at(self.leadership.cluster().coordinator.wall_clock());
         let mut entries = Vec::with_capacity(parts.len());
         for (index, bytes) in parts.into_iter().enumerate() {
             let kind = match (index == 0, index == last) {
@@ -138,7 +139,7 @@ impl Appender {
                 (false, false) => Kind::Middle,
                 (false, true) => Kind::Last,
             };
-            let (entry, chain) = encode(kind, self.leadership.epoch, self.bytes_total, self.at, bytes);
+            let (entry, chain) = encode((kind, self.leadership.epoch, made), self.bytes_total, self.at, bytes);
             self.bytes_total += entry.len() as u64;
             entries.push((self.at, entry));
             self.at = Point { next: self.at.next.next(), chain };

@@ -320,6 +320,11 @@ pub trait Coordinator: Send + Sync + 'static {
     /// The time. [`Moment`] says which.
     fn now(&self) -> Moment;
 
+    /// The wall's clock, since 1970: for what people are told, and for nothing else.
+    fn wall_clock(&self) -> Duration {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+    }
+
     /// Is ready after a time.
     fn sleep(&self, duration: Duration) -> Answer<()>;
 }

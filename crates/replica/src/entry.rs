@@ -3,7 +3,8 @@
 //! ```text
 //! 0   1  format, 1
 //! 1   1  kind: 1 whole record, 2 first part, 3 middle part, 4 last part
-//! 2   6  zero
+//! 2   6  when the leader has made the entry: milliseconds since 1970, by its clock; zero in older
+//!        entries. Only for people: nothing is decided by it
 //! 8   8  epoch: the create revision of the leader's key
 //! 16  8  bytes of all entries of this log up to and with this one, trimmed ones too
 //! 24  8  chain value of the entry before
@@ -28,6 +29,7 @@
 //! 3. A record's parts stand side by side.
 
 use std::fmt;
+use std::time::Duration;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -124,6 +126,22 @@ impl Kind {
     }
 }
 
+/// When a leader has made an entry, by its wall's clock: milliseconds since 1970 in 48 bits, or zero
+/// if it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Made(u64);
+
+impl Made {
+    pub(crate) fn at(since_1970: Duration) -> Self {
+        Self(u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX).min((1 << 48) - 1))
+    }
+
+    /// How long ago that was by another clock; zero if that clock is behind.
+    pub(crate) fn age(self, since_1970: Duration) -> Option<Duration> {
+        (self.0 != 0).then(|| since_1970.saturating_sub(Duration::from_millis(self.0)))
+    }
+}
+
 /// The format of entries. ON DISK: never renumber.
 const FORMAT: u8 = 1;
 /// Bytes of an entry before those of the record.
@@ -135,15 +153,22 @@ pub(crate) struct Entry<'a> {
     pub(crate) kind: Kind,
     pub(crate) epoch: Epoch,
     pub(crate) bytes_total: u64,
+    pub(crate) made: Made,
     pub(crate) previous: Chain,
     pub(crate) chain: Chain,
     pub(crate) bytes: &'a [u8],
 }
 
 /// Writes an entry; gives it with its chain value.
-pub(crate) fn encode(kind: Kind, epoch: Epoch, bytes_before: u64, at: Point, bytes: &[u8]) -> (Vec<u8>, Chain) {
+pub(crate) fn encode(
+    (kind, epoch, made): (Kind, Epoch, Made),
+    bytes_before: u64,
+    at: Point,
+    bytes: &[u8],
+) -> (Vec<u8>, Chain) {
     let mut entry = Vec::with_capacity(HEADER_BYTES + bytes.len());
-    entry.extend_from_slice(&[FORMAT, kind as u8, 0, 0, 0, 0, 0, 0]);
+    entry.extend_from_slice(&[FORMAT, kind as u8]);
+    entry.extend_from_slice(&made.0.to_le_bytes()[..6]);
     entry.extend_from_slice(&epoch.0.to_le_bytes());
     entry.extend_from_slice(&(bytes_before + (HEADER_BYTES + bytes.len()) as u64).to_le_bytes());
     entry.extend_from_slice(&at.chain.0.to_le_bytes());
@@ -173,7 +198,8 @@ pub(crate) fn decode(position: Position, entry: &[u8]) -> Result<Entry<'_>, &'st
     if checksum(&header[..32], position, previous, bytes) != chain {
         return Err("its checksum is wrong");
     }
-    Ok(Entry { kind, epoch: Epoch(number(8)), bytes_total: number(16), previous, chain, bytes })
+    let made = Made(number(0) >> 16);
+    Ok(Entry { kind, epoch: Epoch(number(8)), bytes_total: number(16), made, previous, chain, bytes })
 }
 
 #[cfg(test)]
@@ -183,10 +209,10 @@ mod tests {
     #[test]
     fn an_entry_comes_back_and_each_changed_bit_is_found() {
         let at = Point { next: Position(5), chain: Chain(77) };
-        let (entry, chain) = encode(Kind::First, Epoch(9), 1000, at, b"record");
+        let (entry, chain) = encode((Kind::First, Epoch(9), Made(0x0102_0304_0506)), 1000, at, b"record");
         let read = decode(Position(5), &entry).unwrap();
         assert_eq!((read.kind, read.epoch, read.previous, read.chain), (Kind::First, Epoch(9), Chain(77), chain));
-        assert_eq!((read.bytes, read.bytes_total), (&b"record"[..], 1046));
+        assert_eq!((read.bytes, read.bytes_total, read.made), (&b"record"[..], 1046, Made(0x0102_0304_0506)));
         for bit in 0..entry.len() * 8 {
             let mut changed = entry.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
@@ -199,11 +225,18 @@ mod tests {
     #[test]
     fn the_format_of_entries_does_not_change() {
         let at = Point::start("cluster", "db");
-        let (entry, _) = encode(Kind::Whole, Epoch(3), 0, at, b"abc");
+        let (entry, _) = encode((Kind::Whole, Epoch(3), Made(0)), 0, at, b"abc");
         let hex: String = entry.iter().map(|byte| format!("{byte:02x}")).collect();
         // What version 1 wrote: it has to stay readable for ever.
         assert_eq!(hex, GOLDEN);
-        assert_eq!(decode(Position::FIRST, &entry).unwrap().bytes, b"abc");
+        let read = decode(Position::FIRST, &entry).unwrap();
+        assert_eq!((read.bytes, read.made.age(Duration::from_secs(1))), (&b"abc"[..], None));
+        let made = Made::at(Duration::from_millis(1_800_000_000_123));
+        let (entry, _) = encode((Kind::Whole, Epoch(3), made), 0, at, b"abc");
+        assert_eq!(entry[..8], [1, 1, 0x7b, 0x50, 0x5c, 0x18, 0xa3, 0x01]);
+        assert_eq!(made.age(Duration::from_millis(1_800_000_001_123)), Some(Duration::from_secs(1)));
+        assert_eq!(made.age(Duration::from_millis(1_700_000_000_000)), Some(Duration::ZERO), "a clock behind");
+        assert_eq!(Made::at(Duration::MAX), Made((1 << 48) - 1));
     }
 
     const GOLDEN: &str = "010100000000000003000000000000002b0000000000000049bf76fbcb8e5fb614a1b2997a23e9f8616263";

@@ -34,6 +34,7 @@
 //! | appending a record of any size, fenced by the epoch | [`Leadership::appender`], [`Staged::append`] |
 //! | what became of an append without an answer | [`Staged::resolve`], or append it again |
 //! | reading from a point, then watching | [`Cluster::follow`] |
+//! | how far a copy is behind, in entries, bytes and time | [`Replica::lag`], [`Cluster::lag`] |
 //! | what a node holds without the log; trimming up to what enough nodes hold | [`Membership::publish_base`], [`Bases::held_by`], [`Leadership::trim`] |
 //! | one compaction for the whole cluster | [`Compactor`] |
 //! | who leads and who is there, as it changes | [`Cluster::observe_leaders`], [`Cluster::observe_members`] |
@@ -146,6 +147,7 @@ mod group;
 #[cfg(test)]
 mod histories;
 mod keys;
+mod lag;
 mod leader;
 mod leadership;
 mod marks;
@@ -168,6 +170,7 @@ pub use cluster::{Cluster, Error, Leader, LogRange, Member};
 pub use driver::{Driver, Stopped};
 pub use entry::{Chain, Epoch, Point, Position};
 pub use follow::{FollowError, Follower, Record};
+pub use lag::Lag;
 pub use leader::TermEnd;
 pub use leadership::{Campaign, Leadership, Reservation, Resigned};
 pub use membership::{JoinError, JoinOptions, LeaseLost, Membership};
@@ -175,7 +178,5 @@ pub use names::{CommitId, Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId}
 pub use observe::{Observer, Seen};
 pub use quota::{Level, QUOTA_BYTES_DEFAULT, Usage};
 pub use records::{ClusterRecord, RecordPut};
-pub use replica::{
-    Commit, CommitError, HandOverError, Lag, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError,
-};
+pub use replica::{Commit, CommitError, HandOverError, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError};
 pub use trim::{Base, Bases, Compaction, Compactor, Held, Trimmed};

@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::{Cluster, Error};
 use crate::entry::{Epoch, Point};
+use crate::lag::Lag;
 use crate::leadership::Leadership;
 use crate::marks::Marks;
 use crate::names::{Database, NodeId};
@@ -88,15 +89,6 @@ pub struct Standing {
     pub commits_under_way: usize,
     /// Bytes of their records.
     pub bytes_under_way: usize,
-}
-
-/// How far a replica is behind its log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lag {
-    /// The end of the log.
-    pub end: Point,
-    /// Entries of the log that are not applied.
-    pub entries: u64,
 }
 
 /// Why a transaction cannot begin.
@@ -201,15 +193,18 @@ impl Replica {
         Standing { role, txn, point: state.point, commits_under_way, bytes_under_way }
     }
 
-    /// How far it is behind the log's end. Asks the service. `None` if the replica does not know
-    /// yet where it stands.
+    /// How far it is behind the log's end. Asks the service, unless it leads: a leader has applied
+    /// whatever is in the log. `None` if the replica does not know yet where it stands.
     ///
     /// # Errors
     /// [`Error`].
     pub async fn lag(&self) -> Result<Option<Lag>, Error> {
-        let point = self.standing().point;
-        let end = self.0.cluster.log_range(&self.0.name).await?.end;
-        Ok(point.map(|point| Lag { end, entries: end.next.0.saturating_sub(point.next.0) }))
+        let standing = self.standing();
+        match (standing.point, standing.role) {
+            (None, _) => Ok(None),
+            (Some(point), Role::Leader(_)) => Ok(Some(Lag::none(point.next))),
+            (Some(point), _) => self.0.cluster.lag(&self.0.name, point.next).await.map(Some),
+        }
     }
 
     /// The engine as it is open now, for reading, statistics and backups. Transactions begin with

@@ -709,6 +709,10 @@ impl Coordinator for Connection {
         self.world.lock().now
     }
 
+    fn wall_clock(&self) -> Duration {
+        self.world.lock().now.0
+    }
+
     fn sleep(&self, duration: Duration) -> Answer<()> {
         let world = self.world.clone();
         Box::pin(async move {

@@ -7,6 +7,7 @@ use colibri_runtime::Handle;
 use colibri_sql::cluster::SessionState;
 
 use crate::replication::Replication;
+use crate::replication::wait::block_on;
 use crate::shared::Shared;
 
 /// Buckets of statements' latencies: powers of two from 16 µs to 16 s.
@@ -25,9 +26,14 @@ impl Text {
     }
 
     fn sample(&mut self, name: &str, label: (&str, &str), value: f64) {
+        self.sample_of(name, &[label], value);
+    }
+
+    fn sample_of(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         // As the format has it: backslashes, quotes and ends of lines.
-        let escaped = label.1.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        _ = writeln!(self.0, "colibri_{name}{{{}=\"{escaped}\"}} {value}", label.0);
+        let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let labels: Vec<_> = labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escape(text))).collect();
+        _ = writeln!(self.0, "colibri_{name}{{{}}} {value}", labels.join(","));
     }
 }
 
@@ -63,6 +69,7 @@ fn server(text: &mut Text, shared: &Shared) {
             counts.repeated.get(),
         ),
         ("statements_sunk_total", "Statements that went on in the batch pool.", counts.sunk.get()),
+        ("sessions_moved_total", "Sessions that went on at another node of the cluster.", counts.moved.get()),
         ("slow_reads_total", "Answers that waited for their client to read.", counts.slow_reads.get()),
         ("received_bytes_total", "Bytes from sessions that have ended.", bytes_in),
         ("sent_bytes_total", "Bytes to sessions that have ended.", bytes_out),
@@ -92,13 +99,24 @@ fn cluster(text: &mut Text, node: &Replication) {
     text.one("cluster_members", "gauge", "Nodes that are there.", node.members().len() as f64);
     let level = node.level() as u8;
     text.one("cluster_etcd_level", "gauge", "etcd: 0 ample, 1 half full, 2 full.", f64::from(level));
-    let copies = super::status::copies(node);
+    let copies = block_on(super::status::copies(node));
+    text.family("cluster_led_by", "gauge", "The node that leads the database.");
+    for copy in &copies {
+        if let Some((leader, _)) = &copy.leader {
+            text.sample_of("cluster_led_by", &[("database", &copy.name), ("node", leader)], 1.0);
+        }
+    }
     type Value = fn(&super::status::Copy) -> Option<f64>;
-    let families: [(&str, &str, Value); 4] = [
+    let families: [(&str, &str, Value); 9] = [
         ("leader", "Whether the node leads the database.", |copy| Some(f64::from(u8::from(copy.leads)))),
+        ("epoch", "The term of the database's leader.", |copy| Some(copy.leader.as_ref()?.1 as f64)),
         ("open", "Whether the node has the database open.", |copy| Some(f64::from(u8::from(copy.position.is_some())))),
-        ("applied_position", "The position up to which the log is applied.", |copy| copy.position),
-        ("commits_under_way", "Commits that are not agreed on.", |copy| copy.under_way),
+        ("agreed_position", "The position behind the last entry of the log.", |copy| Some(copy.lag?.end.0 as f64)),
+        ("applied_position", "The position up to which the log is applied.", |copy| Some(copy.position? as f64)),
+        ("lag_entries", "Entries of the log that are not applied.", |copy| Some(copy.lag?.entries as f64)),
+        ("lag_bytes", "Their bytes.", |copy| Some(copy.lag?.bytes as f64)),
+        ("lag_seconds", "Age of the oldest of them.", |copy| Some(copy.lag?.age?.as_secs_f64())),
+        ("commits_under_way", "Commits that are not agreed on.", |copy| Some(copy.under_way? as f64)),
     ];
     for (name, help, value) in families {
         text.family(&format!("cluster_{name}"), "gauge", help);

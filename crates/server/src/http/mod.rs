@@ -5,6 +5,7 @@
 //! | `/metrics` | counters in Prometheus' text format |
 //! | `/healthz` | `ok`, without looking at anything |
 //! | `/healthz?role=leader`, `?role=standby` | `ok` if the server leads the database `postgres`, or is a standby of it; else 503. `&database=NAME` names another |
+//! | `/healthz?database=NAME` | in a cluster also who leads it, and how far this copy is behind. With `&lag_max=SECONDS` 503 if that is more, or is not known |
 //! | `/` | a page for people, which asks for `/status.json` while it is looked at |
 //!
 //! Just enough of HTTP/1.1 for that: GET and HEAD, one request after the other. A client may stay
@@ -124,7 +125,7 @@ async fn answer(shared: &Arc<Shared>, request: &Request, is_local: bool) -> Resp
         spawn_blocking(move || compute(&shared, is_local))
     };
     let (content_type, computing) = match request.path.as_str() {
-        "/healthz" => return health(shared, &request.query),
+        "/healthz" => return health(shared, &request.query).await,
         "/" => {
             let (status, content_type) = ("200 OK", "text/html; charset=utf-8");
             return Response { status, content_type, body: DASHBOARD.to_owned() };
@@ -140,7 +141,7 @@ async fn answer(shared: &Arc<Shared>, request: &Request, is_local: bool) -> Resp
 }
 
 /// Whether the server is what is asked for.
-fn health(shared: &Shared, query: &str) -> Response {
+async fn health(shared: &Shared, query: &str) -> Response {
     let value = |name: &str| {
         let mut parts = query.split('&').filter_map(|part| part.split_once('='));
         parts.find(|(known, _)| *known == name).map(|(_, value)| value)
@@ -157,7 +158,25 @@ fn health(shared: &Shared, query: &str) -> Response {
         Some("standby") => follows,
         Some(_) => return Response::text("400 Bad Request", "role is leader or standby\n"),
     };
-    if is_well { Response::text("200 OK", "ok\n") } else { Response::text("503 Service Unavailable", "no\n") }
+    let lag_max = match value("lag_max").map(str::parse::<f64>) {
+        None => None,
+        Some(Ok(seconds)) if seconds >= 0.0 => Some(seconds),
+        Some(_) => return Response::text("400 Bad Request", "lag_max is a number of seconds\n"),
+    };
+    let (mut is_near, mut lines) = (true, String::new());
+    if (value("database").is_some() || lag_max.is_some())
+        && let (Some(node), Some(keeper)) = (shared.directory.replication(), shared.directory.keeper_named(database))
+    {
+        let told = status::lines_of(node, &keeper).await;
+        let is_within = |seconds| told.0.and_then(|lag| lag.age).is_some_and(|age| age.as_secs_f64() <= seconds);
+        // One that is closed catches up before sessions are let in.
+        let is_closed = keeper.replica().is_none() && keeper.trouble().is_none();
+        (is_near, lines) = (is_closed || lag_max.is_none_or(is_within), told.1);
+    }
+    match is_well && is_near {
+        true => Response::text("200 OK", &format!("ok\n{lines}")),
+        false => Response::text("503 Service Unavailable", &format!("no\n{lines}")),
+    }
 }
 
 fn write(link: &mut Link, response: &Response, keeps: bool, is_head: bool) {

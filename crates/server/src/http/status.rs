@@ -1,12 +1,16 @@
 //! `/status.json`: what the dashboard shows.
 
 use std::fs;
+use std::time::Duration;
 
+use colibri_replica::Lag;
 use colibri_runtime::{Handle, Pool};
 use serde_json::{Value, json};
 
 use crate::cluster::OpenDatabase;
 use crate::replication::Replication;
+use crate::replication::keeper::Keeper;
+use crate::replication::wait::{Either, all, block_on, race};
 use crate::shared::Shared;
 
 /// The most sessions that are listed.
@@ -72,47 +76,93 @@ pub(super) fn databases(shared: &Shared) -> Vec<DatabaseStatus> {
         .collect()
 }
 
+/// How long etcd may take to say how far the log goes.
+const LAG_MAX: Duration = Duration::from_secs(1);
+
 /// A database of a node of a cluster.
 pub(super) struct Copy {
     pub(super) name: String,
     pub(super) standing: &'static str,
     pub(super) leads: bool,
+    /// The node that leads it, and the term.
+    pub(super) leader: Option<(String, u64)>,
     /// Of the log, up to which it is applied.
-    pub(super) position: Option<f64>,
-    pub(super) under_way: Option<f64>,
+    pub(super) position: Option<u64>,
+    /// How far it is behind, if it is open and etcd has answered.
+    pub(super) lag: Option<Lag>,
+    pub(super) under_way: Option<usize>,
 }
 
-/// The databases of a node of a cluster that it has used.
-pub(super) fn copies(node: &Replication) -> Vec<Copy> {
-    let keepers = node.listener().map(|listener| listener.keepers()).unwrap_or_default();
-    let mut copies: Vec<Copy> = keepers
-        .iter()
-        .map(|keeper| {
-            let standing = keeper.replica().map(|replica| replica.standing());
-            Copy {
-                name: keeper.name.to_string(),
-                standing: keeper.standing().name(),
-                leads: node.has_leadership(&keeper.db),
-                position: standing.and_then(|standing| standing.point).map(|point| point.next.0 as f64),
-                under_way: standing.map(|standing| standing.commits_under_way as f64),
-            }
-        })
-        .collect();
-    copies.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+/// A database as this node has it.
+fn copy(node: &Replication, keeper: &Keeper) -> Copy {
+    let standing = keeper.replica().map(|replica| replica.standing());
+    let leader = node.leader(&keeper.db);
+    Copy {
+        name: keeper.name.to_string(),
+        standing: keeper.standing().name(),
+        leads: leader.as_ref().is_some_and(|leader| leader.node.id == node.node.id),
+        leader: leader.map(|leader| (leader.node.id.to_string(), leader.epoch.0)),
+        position: standing.and_then(|standing| standing.point).map(|point| point.next.0),
+        lag: None,
+        under_way: standing.map(|standing| standing.commits_under_way),
+    }
+}
+
+/// The databases of a node of a cluster that it has used. Asks etcd about those that are open and
+/// that it does not lead.
+pub(super) async fn copies(node: &Replication) -> Vec<Copy> {
+    let mut keepers = node.listener().map(|listener| listener.keepers()).unwrap_or_default();
+    keepers.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    let mut copies: Vec<Copy> = keepers.iter().map(|keeper| copy(node, keeper)).collect();
+    let asked = keepers.iter().enumerate().filter_map(|(place, keeper)| Some((place, keeper.replica()?)));
+    let (places, replicas): (Vec<usize>, Vec<_>) = asked.unzip();
+    let lags = replicas.into_iter().map(|replica| async move { replica.lag().await });
+    let asking = all(lags, |place, lag| copies[places[place]].lag = lag.unwrap_or_default());
+    _ = race(asking, node.sleep(LAG_MAX)).await;
     copies
+}
+
+/// What a node of a cluster knows of one of its databases, in lines of a name and a value.
+pub(super) async fn lines_of(node: &Replication, keeper: &Keeper) -> (Option<Lag>, String) {
+    let mut copy = copy(node, keeper);
+    if let Some(replica) = keeper.replica()
+        && let Either::First(Ok(lag)) = race(replica.lag(), node.sleep(LAG_MAX)).await
+    {
+        copy.lag = lag;
+    }
+    let mut lines = format!("is {}\n", copy.standing);
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            lines.extend([name, " ", &value, "\n"]);
+        }
+    };
+    line("leader", copy.leader.as_ref().map(|(id, _)| id.clone()));
+    line("epoch", copy.leader.map(|(_, epoch)| epoch.to_string()));
+    line("agreed", copy.lag.map(|lag| lag.end.0.to_string()));
+    line("applied", copy.position.map(|position| position.to_string()));
+    line("behind_entries", copy.lag.map(|lag| lag.entries.to_string()));
+    line("behind_bytes", copy.lag.map(|lag| lag.bytes.to_string()));
+    line("behind_s", copy.lag.and_then(|lag| Some(format!("{:.3}", lag.age?.as_secs_f64()))));
+    (copy.lag, lines)
 }
 
 /// What the page shows of the cluster; null without one.
 fn cluster(shared: &Shared) -> Value {
     let Some(node) = shared.directory.replication() else { return Value::Null };
-    let copies: Vec<Value> = copies(node)
+    let copies: Vec<Value> = block_on(copies(node))
         .iter()
         .map(|copy| {
             json!({
                 "name": copy.name,
                 "standing": copy.standing,
                 "leads": copy.leads,
+                "leader": copy.leader.as_ref().map(|(id, _)| id),
+                "epoch": copy.leader.as_ref().map(|(_, epoch)| epoch),
+                "agreed": copy.lag.map(|lag| lag.end.0),
                 "position": copy.position,
+                "behind": copy.lag.map(|lag| lag.entries),
+                "behind_bytes": copy.lag.map(|lag| lag.bytes),
+                "behind_s": copy.lag.and_then(|lag| lag.age).map(|age| age.as_secs_f64()),
                 "under_way": copy.under_way,
             })
         })

@@ -6,6 +6,9 @@
 //! asks    ─► proof (32)
 //! answers ◄─ 'O', then pieces: length (4), bytes; a length of zero; a code (32) for all bytes
 //! ```
+//! With the request for a session come pieces behind the proof, too, and the answer is no pieces:
+//! see [`super::relay`].
+//!
 //! The proofs and the code are HMAC-SHA-256 by the cluster's secret, of both nonces, the request and
 //! the certificate that the connection was encrypted with. The secret itself is never sent.
 //!
@@ -36,6 +39,8 @@ pub(crate) const PIECE_BYTES_MAX: usize = 1 << 18;
 /// How long a connection may take to be made, and how long nothing may come.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// The same for what is answered at once: an administrator waits for it.
+const SHORT_SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +50,10 @@ pub(crate) enum What {
     Copy = b'C',
     /// Where the node's databases stand, as JSON.
     Standing = b'S',
+    /// A session, which a client of the asking node has: see [`super::relay`].
+    Session = b'F',
+    /// The cancellation of what such a session does, by its number and key.
+    Cancel = b'K',
 }
 
 /// A request as it came.
@@ -60,12 +69,13 @@ impl Request {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let (nonce, rest) = bytes.split_first_chunk::<NONCE_BYTES>()?;
         let (&what, name) = rest.split_first()?;
-        let what = [What::Copy, What::Standing].into_iter().find(|&known| known as u8 == what)?;
+        let known = [What::Copy, What::Standing, What::Session, What::Cancel];
+        let what = known.into_iter().find(|&known| known as u8 == what)?;
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= NAME_BYTES_MAX)?;
         Some(Self { nonce: *nonce, what, name: name.to_owned() })
     }
 
-    fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let mut packet = (8 + NONCE_BYTES as i32 + 1 + self.name.len() as i32).to_be_bytes().to_vec();
         packet.extend_from_slice(&CODE.to_be_bytes());
         packet.extend_from_slice(&self.nonce);
@@ -104,6 +114,11 @@ impl Transcript {
     /// The proof of who asks.
     pub(crate) fn asker(&self) -> [u8; PROOF_BYTES] {
         bytes_of(self.with(b"asks    ").sign())
+    }
+
+    /// The code of what is sent with a request, behind the proof.
+    pub(crate) fn code_of_request(&self) -> Code {
+        Code(self.with(b"request "))
     }
 
     /// The code of what is answered, which is added piece by piece.
@@ -159,7 +174,8 @@ fn wrong(what: &str) -> io::Error {
 /// # Errors
 /// If it cannot be reached, does not know the secret, or refuses.
 pub(crate) fn ask(address: &str, secret: &[u8; 32], what: What, name: &str) -> io::Result<Answer> {
-    let (mut wire, binding) = connect(address)?;
+    let silence_max = if what == What::Standing { SHORT_SILENCE_MAX } else { SILENCE_MAX };
+    let (mut wire, binding) = connect(address, silence_max)?;
     let nonce = scram::random().map_err(|error| io::Error::other(error.to_string()))?;
     let request = Request { nonce, what, name: name.to_owned() };
     wire.write_all(&request.write())?;
@@ -180,7 +196,7 @@ pub(crate) fn ask(address: &str, secret: &[u8; 32], what: What, name: &str) -> i
 
 /// A connection, encrypted if the node has a certificate. Who the node is does not come from the
 /// certificate: its digest is part of what both sides prove.
-fn connect(address: &str) -> io::Result<Connected> {
+fn connect(address: &str, silence_max: Duration) -> io::Result<Connected> {
     let addresses = address.to_socket_addrs()?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
@@ -188,8 +204,8 @@ fn connect(address: &str) -> io::Result<Connected> {
             Err(error) => last = error,
             Ok(mut stream) => {
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(SILENCE_MAX))?;
-                stream.set_write_timeout(Some(SILENCE_MAX))?;
+                stream.set_read_timeout(Some(silence_max))?;
+                stream.set_write_timeout(Some(silence_max))?;
                 stream.write_all(&8_i32.to_be_bytes())?;
                 stream.write_all(&SSL.to_be_bytes())?;
                 let mut answer = [0];

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use colibri_replica::coordinator::Revision;
-use colibri_replica::{Cluster, Database, Node, RecordPut};
+use colibri_replica::{Cluster, Database, Lag, Node, Position, RecordPut};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -93,7 +93,8 @@ pub struct DatabaseStatus {
 pub struct CopyStatus {
     /// The node.
     pub node: String,
-    /// `leader`, `standby`, `opening` or `closed`; `gone` for a node that is not there.
+    /// `leader`, `standby`, `opening` or `closed`; `silent` for a node that does not answer, `gone`
+    /// for one that is not there.
     pub standing: String,
     /// The position up to which it has applied the log, if it is open.
     pub applied: Option<u64>,
@@ -101,8 +102,13 @@ pub struct CopyStatus {
     pub txn: Option<u64>,
     /// The position up to which it holds the log on its disk.
     pub on_disk: Option<u64>,
-    /// Entries between what it has and the log's end.
+    /// Entries between what it has applied, or has on its disk if it is closed, and the log's end.
     pub behind: Option<u64>,
+    /// Their bytes.
+    pub behind_bytes: Option<u64>,
+    /// How long ago the oldest of them was made, in seconds, by the clocks of the leader and of who
+    /// asks.
+    pub behind_s: Option<f64>,
     /// Why it cannot be opened.
     pub trouble: Option<String>,
 }
@@ -184,11 +190,14 @@ pub fn cluster_status(address: &str) -> Result<ClusterStatus> {
                 let text = |name: &str| own.and_then(|own| own[name].as_str()).map(str::to_owned);
                 CopyStatus {
                     node: member.id.to_string(),
-                    standing: text("standing").unwrap_or_else(|| "closed".to_owned()),
+                    standing: text("standing")
+                        .unwrap_or_else(|| if answer.is_ok() { "closed" } else { "silent" }.to_owned()),
                     applied: number("position"),
                     txn: number("txn"),
                     on_disk: None,
                     behind: None,
+                    behind_bytes: None,
+                    behind_s: None,
                     trouble: text("trouble"),
                 }
             })
@@ -205,12 +214,22 @@ pub fn cluster_status(address: &str) -> Result<ClusterStatus> {
                     txn: None,
                     on_disk,
                     behind: None,
+                    behind_bytes: None,
+                    behind_s: None,
                     trouble: None,
                 }),
             }
         }
         for copy in &mut copies {
-            copy.behind = copy.applied.or(copy.on_disk).map(|has| range.end.next.0.saturating_sub(has));
+            let Some(has) = copy.applied.or(copy.on_disk) else { continue };
+            // Of several copies that are at the end, none is asked about.
+            let lag = match range.end.next.0 <= has {
+                true => Lag::none(range.end.next),
+                false => block_on(cluster.lag(&db, Position(has))).map_err(failed)?,
+            };
+            copy.behind = Some(lag.entries);
+            copy.behind_bytes = Some(lag.bytes);
+            copy.behind_s = lag.age.map(|age| age.as_secs_f64());
         }
         databases.push(DatabaseStatus {
             name: record.info.name.to_string(),

@@ -55,6 +55,27 @@ pub(crate) async fn race<A, B>(first: impl Future<Output = A>, second: impl Futu
     .await
 }
 
+/// Runs several futures together. What each of them gives, and its place among them, goes to `take`
+/// as it comes.
+pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>, mut take: impl FnMut(usize, F::Output)) {
+    let mut running: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
+    poll_fn(|context| {
+        let mut is_over = true;
+        for (place, slot) in running.iter_mut().enumerate() {
+            let Some(future) = slot else { continue };
+            match future.as_mut().poll(context) {
+                Poll::Ready(value) => {
+                    *slot = None;
+                    take(place, value);
+                }
+                Poll::Pending => is_over = false,
+            }
+        }
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// Lets what runs beside this go on before this does.
 pub(crate) async fn give_way() {
     let mut has_waited = false;
@@ -131,6 +152,19 @@ mod tests {
         };
         assert!(matches!(block_on(race(other, disturbed)), Either::First(())));
         assert!(rounds.get() <= 11, "{rounds:?}");
+    }
+
+    #[test]
+    fn what_runs_together_is_given_as_it_comes() {
+        let mut given = Vec::new();
+        let turns = [2, 0, 1].map(|turns| async move {
+            for _ in 0..turns {
+                give_way().await;
+            }
+            turns * 10
+        });
+        block_on(all(turns, |place, value| given.push((place, value))));
+        assert_eq!(given, [(1, 0), (2, 10), (0, 20)]);
     }
 
     #[test]
