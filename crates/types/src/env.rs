@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use crate::datetime::Zone;
+use crate::datetime::{DateStyle, IntervalStyle, Zone};
 use crate::error::{Error, Result, SqlState};
 use crate::types::Type;
 
@@ -27,6 +27,10 @@ pub struct Env {
     pub statement_us: i64,
     /// The session's time zone.
     pub zone: Zone,
+    /// The setting `DateStyle`.
+    pub dates: DateStyle,
+    /// The setting `IntervalStyle`.
+    pub intervals: IntervalStyle,
     /// Who is logged in.
     pub user: CompactString,
     /// The database's name.
@@ -103,6 +107,8 @@ impl Default for Env {
             transaction_us: 0,
             statement_us: 0,
             zone: Zone::Utc,
+            dates: DateStyle::default(),
+            intervals: IntervalStyle::default(),
             user: CompactString::const_new("colibri"),
             database: CompactString::const_new("colibri"),
             schema: CompactString::const_new("public"),

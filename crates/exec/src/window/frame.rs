@@ -276,7 +276,7 @@ fn edge(kind: RangeOffset, base: &Datum, by: &Datum, subtracts: bool, env: &Env)
             Datum::Float(if subtracts { base - by } else { base + by })
         }
         (RangeOffset::Numeric, Datum::Numeric(base), Datum::Numeric(by)) => {
-            Datum::Numeric(if subtracts { base.sub(*by)? } else { base.add(*by)? })
+            Datum::Numeric(if subtracts { base.sub(by)? } else { base.add(by)? })
         }
         (RangeOffset::Date, Datum::Date(base), Datum::Interval(by)) => {
             Datum::Timestamp(datetime::timestamp_add(datetime::date_to_timestamp(*base)?, signed(by)?)?)

@@ -288,6 +288,8 @@ impl Binder<'_> {
             | Value::UnicodeStringLiteral(text)
             | Value::NationalStringLiteral(text) => literal(text),
             Value::DollarQuotedString(text) => literal(&text.value),
+            Value::SingleQuotedByteStringLiteral(digits) => self.at(value.span, bit_string('b', digits)),
+            Value::HexStringLiteral(digits) => self.at(value.span, bit_string('x', digits)),
             Value::Boolean(value) => Ok(Bound::bool(Expr::Const(Datum::Bool(*value)))),
             Value::Null => Ok(Bound::null()),
             Value::Placeholder(name) => {
@@ -480,6 +482,12 @@ fn negated(number: Cow<'_, str>) -> String {
         Some(number) => number.to_owned(),
         None => format!("-{number}"),
     }
+}
+
+/// A string of bits: its digits, and what they are.
+fn bit_string(kind: char, digits: &str) -> Result<Bound> {
+    let value = colibri_types::bits::parse(Type::Bit, colibri_types::Modifier::NONE, &format!("{kind}{digits}"))?;
+    Ok(Bound::new(Expr::Const(value), Type::Bit))
 }
 
 /// A number: the narrowest of integer, bigint and numeric that holds it.

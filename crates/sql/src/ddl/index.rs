@@ -200,6 +200,13 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
         Type::Uuid => "uuid_ops",
         Type::Jsonb => "jsonb_ops",
         Type::Bytea => "bytea_ops",
+        Type::Bit => "bit_ops",
+        Type::VarBit => "varbit_ops",
+        Type::TimeTz => "timetz_ops",
+        Type::Money => "money_ops",
+        Type::Xid8 => "xid8_ops",
+        Type::PgLsn => "pg_lsn_ops",
+        Type::Tid => "tid_ops",
         _ => "",
     };
     if name == own { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }

@@ -306,6 +306,8 @@ impl Session {
         if let Some(zone) = colibri_types::datetime::zone_of_shown(settings.text("timezone")) {
             self.env.zone = zone;
         }
+        self.env.dates = colibri_types::datetime::DateStyle::of_shown(settings.text("datestyle"));
+        self.env.intervals = colibri_types::datetime::IntervalStyle::named(settings.text("intervalstyle"));
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.own.search_path = settings.search_path(&self.own.user);
         self.env.surroundings = None;

@@ -45,6 +45,7 @@ fn category_letter(ty: Type) -> &'static str {
         Category::Array => "A",
         Category::Enum => "E",
         Category::User => "U",
+        Category::BitString => "V",
         Category::Pseudo => "P",
     }
 }
@@ -294,6 +295,13 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (3125, "numeric_ops", 1988, Type::Numeric),
     (10_065, "uuid_ops", 2968, Type::Uuid),
     (10_088, "jsonb_ops", 4033, Type::Jsonb),
+    (10_002, "bit_ops", 423, Type::Bit),
+    (10_043, "varbit_ops", 2002, Type::VarBit),
+    (10_041, "timetz_ops", 2000, Type::TimeTz),
+    (10_047, "money_ops", 2099, Type::Money),
+    (10_050, "tid_ops", 2789, Type::Tid),
+    (10_053, "xid8_ops", 5067, Type::Xid8),
+    (10_067, "pg_lsn_ops", 3253, Type::PgLsn),
 ];
 
 /// The operator class of all enums.
@@ -304,8 +312,9 @@ pub(super) fn operator_class(ty: Type) -> u32 {
     if ty.is_enum() {
         return ENUM_OPS;
     }
-    let ty = if ty == Type::Varchar { Type::Text } else { ty.base() };
-    OPERATOR_CLASSES.iter().find(|class| class.3 == ty).map_or(0, |class| class.0)
+    let of = |ty: Type| OPERATOR_CLASSES.iter().find(|class| class.3 == ty).map(|class| class.0);
+    let base = if ty == Type::Varchar { Type::Text } else { ty.base() };
+    of(ty).or_else(|| of(base)).unwrap_or(0)
 }
 
 fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {

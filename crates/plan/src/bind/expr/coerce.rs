@@ -32,11 +32,19 @@ pub(in crate::bind) fn known(ty: Type) -> Type {
 fn depends_on_session(text: &str, ty: Type) -> bool {
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,
-        Type::Bool | Type::Bytea | Type::Uuid | Type::Interval => false,
+        Type::Bool | Type::Bytea | Type::Uuid => false,
+        // What a sign before all of it is of.
+        Type::Interval => text.contains('-'),
+        Type::Bit | Type::VarBit | Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid => false,
         Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
-        // Words (now, epoch) and zones may.
+        // Words (now, epoch), zones and the order of a date's numbers may.
         Type::Date | Type::Time | Type::Timestamp => {
-            !text.bytes().all(|byte| byte.is_ascii_digit() || b"-/:. ".contains(&byte))
+            let begins_with_year = matches!(
+                text.as_bytes(),
+                [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'-', ..]
+            );
+            let is_plain = |byte: u8| byte.is_ascii_digit() || b"-:. ".contains(&byte);
+            !(begins_with_year || ty == Type::Time) || !text.bytes().all(is_plain)
         }
         ty if ty.is_text() => false,
         ty => ty.element().is_none_or(|element| depends_on_session(text, element)),
