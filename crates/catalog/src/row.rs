@@ -21,7 +21,10 @@
 //! none of this may change; a new layout is a new kind of generation.
 
 use colibri_types::{
-    Array, Datum, EnumType, Error, Interval, Numeric, Result, SqlState, Type, datetime::TimeTz, interval::DAY_US, numeric::{LARGE_SCALE, SMALL_SCALE_MAX},
+    Array, Datum, EnumType, Error, Interval, Numeric, Result, SqlState, Type,
+    datetime::TimeTz,
+    interval::DAY_US,
+    numeric::{LARGE_SCALE, SMALL_SCALE_MAX},
 };
 use compact_str::CompactString;
 

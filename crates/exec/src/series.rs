@@ -177,7 +177,9 @@ impl State {
                 return if step == 0 { Err(zero_step()) } else { Ok(Self::Ints { next: Some(start), stop, step }) };
             }
             Series::Numerics => {
-                for (what, value) in [("start value", Some(&start)), ("stop value", Some(&stop)), ("step size", step.as_ref())] {
+                for (what, value) in
+                    [("start value", Some(&start)), ("stop value", Some(&stop)), ("step size", step.as_ref())]
+                {
                     if let Some(Datum::Numeric(number)) = value
                         && !number.is_finite()
                     {

@@ -303,7 +303,8 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str) -> Result<Datum> {
 pub fn parse_binary(bytes: &[u8]) -> Result<Datum> {
     let (count, packed) = bytes.split_first_chunk::<4>().ok_or_else(crate::binary_io::too_short)?;
     let bad = |message: &str| Error::new(SqlState::BAD_BINARY, message);
-    let count = usize::try_from(i32::from_be_bytes(*count)).map_err(|_| bad("invalid length in external bit string"))?;
+    let count =
+        usize::try_from(i32::from_be_bytes(*count)).map_err(|_| bad("invalid length in external bit string"))?;
     match packed.len().cmp(&count.div_ceil(8)) {
         std::cmp::Ordering::Less => return Err(crate::binary_io::too_short()),
         std::cmp::Ordering::Greater => return Err(bad("incorrect binary data format")),
@@ -356,7 +357,9 @@ mod tests {
 
     #[test]
     fn places_of_groups_never_change() {
-        for (digits, place) in [("0", 1), ("00", 2), ("0000000", 7), ("0000001", 8), ("01", 65), ("1", 128), ("1111111", 254)] {
+        for (digits, place) in
+            [("0", 1), ("00", 2), ("0000000", 7), ("0000001", 8), ("01", 65), ("1", 128), ("1111111", 254)]
+        {
             assert_eq!(&*of(digits), [place], "{digits}");
         }
         assert!(of("").is_empty());
@@ -369,7 +372,8 @@ mod tests {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..20_000 {
-            let mut digits = || -> String { (0..random.usize(..20)).map(|_| if random.bool() { '1' } else { '0' }).collect() };
+            let mut digits =
+                || -> String { (0..random.usize(..20)).map(|_| if random.bool() { '1' } else { '0' }).collect() };
             let (a, b) = (digits(), digits());
             // Digits sort as the bits that they show.
             assert_eq!(of(&a).cmp(&of(&b)), a.cmp(&b), "{a} {b}");

@@ -7,7 +7,6 @@
 use compact_str::CompactString;
 
 use crate::datetime::{self, TimeTz};
-use crate::{money, positions};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
@@ -17,6 +16,7 @@ use crate::pieces;
 use crate::text_io;
 use crate::types::{Category, Modifier, Type};
 use crate::value::Datum;
+use crate::{money, positions};
 
 /// Where a conversion happens: what may be converted there without being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,9 +40,13 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
         (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
         (from, Type::Bool) => from.is_integer() || is_text(from),
         (from, to) if is_text(from) => {
-            is_text(to) || is_number(to) || matches!(to, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+            is_text(to)
+                || is_number(to)
+                || matches!(to, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
         }
-        (from, to) if is_text(to) => is_exact(from) || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb),
+        (from, to) if is_text(to) => {
+            is_exact(from) || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb)
+        }
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
         (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
@@ -388,9 +392,7 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
             let fit = |value: &Datum| apply_modifier(value.clone(), element.ty(), modifier, context);
             Datum::Array(std::sync::Arc::new(array.map(fit)?))
         }
-        (Datum::TimeTz(value), _) => {
-            Datum::TimeTz(TimeTz { micros: round_fraction(value.micros, modifier), ..value })
-        }
+        (Datum::TimeTz(value), _) => Datum::TimeTz(TimeTz { micros: round_fraction(value.micros, modifier), ..value }),
         (Datum::Time(value), _) => Datum::Time(round_fraction(value, modifier)),
         (Datum::Interval(value), _) => {
             let (fields, digits) = modifier.interval_parts();

@@ -500,9 +500,7 @@ impl Numeric {
     /// How many digits are before the point; below zero, how many zeros are behind it.
     fn digits_before(&self) -> i32 {
         match &self.0 {
-            Form::Small(small) => {
-                small::digit_count(small.mantissa().unsigned_abs()) as i32 - i32::from(small.scale())
-            }
+            Form::Small(small) => small::digit_count(small.mantissa().unsigned_abs()) as i32 - i32::from(small.scale()),
             Form::Large(Large::Finite(wide)) => wide::digit_count(&wide.magnitude()) as i32 - wide.scale as i32,
             Form::Large(_) => 0,
         }
@@ -519,8 +517,8 @@ impl Numeric {
             && i16::from(small.scale()) == scale
         {
             // The common case: a value that was made for its column.
-            let fits = small::power_of_ten(u32::from(precision))
-                .is_none_or(|end| small.mantissa().unsigned_abs() < end);
+            let fits =
+                small::power_of_ten(u32::from(precision)).is_none_or(|end| small.mantissa().unsigned_abs() < end);
             return if fits { Ok(self) } else { Err(field_overflow(precision, scale)) };
         }
         if !self.is_finite() {
@@ -847,11 +845,14 @@ mod tests {
         for _ in 0..20_000 {
             let (a, b) = (random(&mut rng), random(&mut rng));
             let (Seen::Finite(wide_a), Seen::Finite(wide_b)) = (a.seen(), b.seen()) else { continue };
-            let check = |found: Result<Numeric>, expected: Result<Wide>, what: &str| {
-                match (found, expected.and_then(Wide::finish)) {
-                    (Ok(found), Ok(expected)) => assert!(identical(&found, &expected), "{a} {what} {b}: {found} {expected}"),
-                    (found, expected) => assert!(found.is_err() && expected.is_err(), "{a} {what} {b}"),
+            let check = |found: Result<Numeric>, expected: Result<Wide>, what: &str| match (
+                found,
+                expected.and_then(Wide::finish),
+            ) {
+                (Ok(found), Ok(expected)) => {
+                    assert!(identical(&found, &expected), "{a} {what} {b}: {found} {expected}")
                 }
+                (found, expected) => assert!(found.is_err() && expected.is_err(), "{a} {what} {b}"),
             };
             check(a.add(&b), wide_a.add(&wide_b), "+");
             check(a.sub(&b), wide_a.sub(&wide_b), "-");

@@ -133,7 +133,7 @@ pub fn lsn_distance(to: i64, from: i64) -> Result<Numeric> {
 /// The place of the log that a number is.
 ///
 /// # Errors
-/// 22003 outside of what places there are, 0A000 for NaN.
+/// 22023 outside of what places there are, 0A000 for NaN.
 pub fn lsn_of(number: &Numeric) -> Result<i64> {
     if !number.is_finite() {
         let what = if number.is_nan() { "NaN" } else { "infinity" };
@@ -145,13 +145,13 @@ pub fn lsn_of(number: &Numeric) -> Result<i64> {
 
 #[cold]
 fn out_of_range() -> Error {
-    Error::new(SqlState::OUT_OF_RANGE, "pg_lsn out of range")
+    Error::new(SqlState::BAD_PARAMETER, "pg_lsn out of range")
 }
 
 /// A place of the log so many bytes further.
 ///
 /// # Errors
-/// 22003 outside of what places there are, 0A000 for NaN.
+/// 22023 outside of what places there are, 0A000 for NaN.
 pub fn lsn_add(from: i64, bytes: &Numeric, subtracts: bool) -> Result<i64> {
     if bytes.is_nan() {
         let message = if subtracts { "cannot subtract NaN from pg_lsn" } else { "cannot add NaN to pg_lsn" };

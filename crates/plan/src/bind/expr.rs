@@ -16,7 +16,8 @@ pub(super) use coerce::{common_modifier, known};
 use super::{Binder, collation, fold};
 use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
 use colibri_types::{
-    ColumnType, Datum, Error, Numeric, Result, SqlState, Type, cast::CastContext, interval::IntervalFields, pulse,
+    Category, ColumnType, Datum, Error, Numeric, Result, SqlState, Type, cast::CastContext, interval::IntervalFields,
+    pulse,
 };
 
 /// What binding an expression takes, those in it apart, in units of work.
@@ -213,7 +214,8 @@ impl Binder<'_> {
             }
             E::Position { expr: part, r#in: whole } => {
                 let args = vec![self.expr(whole)?, self.expr(part)?];
-                self.call("strpos", args, span)
+                let is_of_bits = args.iter().any(|arg| arg.ty.ty.category() == Category::BitString);
+                self.call(if is_of_bits { "position" } else { "strpos" }, args, span)
             }
             E::Substring { expr: input, substring_from, substring_for, shorthand, .. } => {
                 let mut args = vec![self.expr(input)?];

@@ -6,9 +6,9 @@
 //! says one twice is an error.
 
 use super::fields::{Fields, Look, digits_value, fields, fraction, fraction_us, leading_int};
-use super::words::{self, Abbreviation, Label, Word};
 use super::style::DateOrder;
 use super::time_tz::TimeTz;
+use super::words::{self, Abbreviation, Label, Word};
 use super::{DATE_END, DATE_MIN, JULIAN_DAY_2000, Zone, checked_timestamp, days_from_civil, days_in_month};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};

@@ -48,7 +48,8 @@ impl TimeTz {
     /// Microseconds since midnight at Greenwich, which may be another day's.
     #[must_use]
     pub const fn at_greenwich(self) -> i64 {
-        self.micros + self.west_s as i64 * 1_000_000
+        // Frames of windows have times beyond all days.
+        self.micros.saturating_add(self.west_s as i64 * 1_000_000)
     }
 
     /// As PostgreSQL sends it.

@@ -210,7 +210,8 @@ fn overlaps_of(a: &[&Datum], env: &Env, later: Later) -> Result<Datum> {
     let start = |value: &Datum| match value {
         Datum::Null => Ok(None),
         Datum::Timestamp(us) | Datum::Time(us) => Ok(Some(*us)),
-        Datum::TimeTz(time) => Ok(Some(time.at_greenwich())),
+        // In their order, which the zone decides for equal times.
+        Datum::TimeTz(time) => Ok(Some((time.at_greenwich() << 18) + i64::from(time.west_s))),
         other => Err(super::wrong("OVERLAPS", other)),
     };
     let span = |from: &Datum, to: &Datum| -> Result<(End, End)> {
@@ -337,9 +338,7 @@ pub(super) const TABLE: &[Function] = &[
     f("date_part", &[Text, TTZ], Float8, |a, _| float_part(time_tz(a[1])?.extract(text(a[0])?)?)),
     f("+", &[TTZ, SPAN], TTZ, |a, _| Ok(Datum::TimeTz(time_tz(a[0])?.shifted(interval(a[1])?.micros)))),
     f("+", &[SPAN, TTZ], TTZ, |a, _| Ok(Datum::TimeTz(time_tz(a[1])?.shifted(interval(a[0])?.micros)))),
-    f("-", &[TTZ, SPAN], TTZ, |a, _| {
-        Ok(Datum::TimeTz(time_tz(a[0])?.shifted(-(interval(a[1])?.micros % DAY_US))))
-    }),
+    f("-", &[TTZ, SPAN], TTZ, |a, _| Ok(Datum::TimeTz(time_tz(a[0])?.shifted(-(interval(a[1])?.micros % DAY_US))))),
     f("+", &[DATE, TTZ], TimestampTz, |a, _| date_plus_time_tz(date(a[0])?, time_tz(a[1])?)),
     f("+", &[TTZ, DATE], TimestampTz, |a, _| date_plus_time_tz(date(a[1])?, time_tz(a[0])?)),
     f("current_time", &[], TTZ, |_, env| Ok(Datum::TimeTz(TimeTz::of_instant(env.transaction_us, &env.zone)))).stable(),
@@ -349,7 +348,7 @@ pub(super) const TABLE: &[Function] = &[
     })
     .stable(),
     f("timezone", &[Text, TTZ], TTZ, |a, env| {
-        let zone = dt::zone_argument(text(a[0])?, env.transaction_us)?;
+        let zone = Zone::at(text(a[0])?, env.transaction_us)?;
         Ok(Datum::TimeTz(time_tz(a[1])?.moved_to(zone.offset_at(env.transaction_us))))
     })
     .stable(),

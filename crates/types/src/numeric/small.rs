@@ -225,9 +225,8 @@ impl Small {
             let power = power_of_ten(drop.unsigned_abs()).or((magnitude == 0).then_some(1))?;
             return Self::of_magnitude(self.is_negative(), magnitude.checked_mul(power)?, scale);
         }
-        let short = power_of_ten(drop as u32).map_or(0, |power| {
-            magnitude / power + u128::from(rounds && magnitude % power >= power.div_ceil(2))
-        });
+        let short = power_of_ten(drop as u32)
+            .map_or(0, |power| magnitude / power + u128::from(rounds && magnitude % power >= power.div_ceil(2)));
         let up = if short == 0 { 1 } else { power_of_ten(digits.min(0).unsigned_abs())? };
         Self::of_magnitude(self.is_negative(), short.checked_mul(up)?, scale)
     }

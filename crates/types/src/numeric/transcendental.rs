@@ -67,8 +67,8 @@ fn ln_2(bits: usize) -> Result<IBig> {
     }
     // A few bits more for the ends of the series.
     let inner = bits.max(1024) + 32;
-    let value = atanh_of_inverse(26, inner)? * 18 - atanh_of_inverse(4801, inner)? * 2
-        + atanh_of_inverse(8749, inner)? * 8;
+    let value =
+        atanh_of_inverse(26, inner)? * 18 - atanh_of_inverse(4801, inner)? * 2 + atanh_of_inverse(8749, inner)? * 8;
     let value = Fixed { value: value >> 32usize, bits: inner - 32 };
     let result = &value.value >> (value.bits - bits);
     if let Ok(mut known) = LN_2.lock()

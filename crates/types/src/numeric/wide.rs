@@ -297,11 +297,8 @@ impl Wide {
         let power = power_of_ten(shift.unsigned_abs() as u32);
         charge_division(self.words() + words(&power))?;
         // Twice the root of x is the root of 4x; its last bit is what rounds.
-        let square = if shift >= 0 {
-            (self.magnitude() * power) << 2usize
-        } else {
-            (self.magnitude() << 2usize) / power
-        };
+        let square =
+            if shift >= 0 { (self.magnitude() * power) << 2usize } else { (self.magnitude() << 2usize) / power };
         let (twice, _) = square.sqrt_rem();
         Ok(Self::new(false, (twice + 1u8) >> 1usize, scale))
     }
