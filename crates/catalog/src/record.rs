@@ -529,6 +529,7 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
         Type::Int4 | Type::Oid | Type::Date | Type::Float4 => 4,
         Type::Int8 | Type::Time | Type::Timestamp | Type::TimestampTz | Type::Float8 => 8,
         Type::Interval => 10,
+        Type::TimeTz => 12,
         Type::Uuid => 16,
         Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Bytea | Type::Jsonb => {
             let end = if descending { u8::MAX } else { 0 };

@@ -7,11 +7,13 @@
 //! - generation: u16, the number of the table's layout that the row was written with.
 //! - bits: bit 0 says that the ends are u32 (else u16); bit 1 + i that column i is NULL.
 //! - fixed-width values are at constant offsets, little-endian, NULL or not: bool 1 byte, smallint
-//!   2, integer, oid, date and real 4, bigint, enums, double, time and timestamps 8, uuid and interval 16.
+//!   2, integer, oid, date and real 4, bigint, enums, double, time and timestamps 8, time with
+//!   time zone (microseconds, seconds west of Greenwich) 12, uuid and interval 16.
 //! - the others (text, bytea, numeric, arrays) are one after the other; an end counts from the
 //!   first one's beginning. The last end is the end of the row.
 //! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian
-//!   integer without leading zero bytes.
+//!   integer without leading zero bytes. Instead of the scale, 7F says that the stored form of a
+//!   large one follows, see `numeric::bytes`.
 //! - an array: PostgreSQL's binary format of it, see `array`; of enums, that of bigints.
 //! - jsonb: as it is in memory, see `jsonb`.
 //!
@@ -19,7 +21,10 @@
 //! none of this may change; a new layout is a new kind of generation.
 
 use colibri_types::{
-    Array, Datum, EnumType, Error, Interval, Numeric, Result, SqlState, Type, interval::DAY_US, numeric::SCALE_MAX,
+    Array, Datum, EnumType, Error, Interval, Numeric, Result, SqlState, Type,
+    datetime::TimeTz,
+    interval::DAY_US,
+    numeric::{LARGE_SCALE, SMALL_SCALE_MAX},
 };
 use compact_str::CompactString;
 
@@ -41,6 +46,7 @@ enum Form {
     Timestamp,
     Interval,
     Uuid,
+    TimeTz,
     Text,
     Bytes,
     Numeric,
@@ -61,6 +67,7 @@ impl Form {
             Type::Float8 => Self::Float8,
             Type::Date => Self::Date,
             Type::Time => Self::Time,
+            Type::TimeTz => Self::TimeTz,
             Type::Timestamp | Type::TimestampTz => Self::Timestamp,
             Type::Interval => Self::Interval,
             Type::Uuid => Self::Uuid,
@@ -79,6 +86,7 @@ impl Form {
             Self::Int2 => Some(2),
             Self::Int4 | Self::Oid | Self::Float4 | Self::Date => Some(4),
             Self::Int8 | Self::Float8 | Self::Time | Self::Timestamp => Some(8),
+            Self::TimeTz => Some(12),
             Self::Interval | Self::Uuid => Some(16),
             Self::Text | Self::Bytes | Self::Numeric | Self::Array(_) | Self::Jsonb => None,
         }
@@ -315,6 +323,7 @@ impl RowFormat {
             Form::Int8 | Form::Timestamp | Form::Time => Peeked::Int(i64::from_le_bytes(fixed(row, at)?)),
             Form::Int2 => Peeked::Int(i64::from(i16::from_le_bytes(fixed(row, at)?))),
             Form::Oid => Peeked::Int(i64::from(u32::from_le_bytes(fixed(row, at)?))),
+            Form::TimeTz => Peeked::Other,
             Form::Uuid => Peeked::Bytes(row.get(at..at + 16).ok_or_else(|| malformed("too short"))?),
             Form::Bool => Peeked::Bool(fixed::<1>(row, at)?[0] != 0),
             Form::Numeric => Peeked::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
@@ -368,6 +377,10 @@ impl RowFormat {
                 time @ 0..=DAY_US => Datum::Time(time),
                 _ => return Err(malformed("time of day")),
             },
+            Form::TimeTz => Datum::TimeTz(TimeTz {
+                micros: i64::from_le_bytes(fixed(row, at)?),
+                west_s: i32::from_le_bytes(fixed(row, at + 8)?),
+            }),
             Form::Uuid => Datum::Uuid(fixed(row, at)?),
             Form::Interval => Datum::Interval(Interval {
                 micros: i64::from_le_bytes(fixed(row, at)?),
@@ -517,16 +530,24 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
             out.extend_from_slice(&value.days.to_le_bytes());
             out.extend_from_slice(&value.months.to_le_bytes());
         }
+        (Form::TimeTz, Datum::TimeTz(value)) => {
+            out.extend_from_slice(&value.micros.to_le_bytes());
+            out.extend_from_slice(&value.west_s.to_le_bytes());
+        }
         (Form::Uuid, Datum::Uuid(value)) => out.extend_from_slice(value),
         (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
         (Form::Bytes, Datum::Bytes(value)) => out.extend_from_slice(value),
         (Form::Array(_), Datum::Array(array)) => array.write_stored(out),
         (Form::Jsonb, Datum::Jsonb(value)) => out.extend_from_slice(value),
         (Form::Numeric, Datum::Numeric(value)) => {
-            let mantissa = value.mantissa();
+            let Some((mantissa, scale)) = value.small() else {
+                out.push(LARGE_SCALE);
+                value.write_large(out);
+                return Ok(true);
+            };
             let bytes = mantissa.unsigned_abs().to_be_bytes();
             let skip = (mantissa.unsigned_abs().leading_zeros() / 8) as usize;
-            out.push(value.scale() | if mantissa < 0 { 0x80 } else { 0 });
+            out.push(scale | if mantissa < 0 { 0x80 } else { 0 });
             out.extend_from_slice(&bytes[skip..]);
         }
         _ => return Err(Error::internal(format!("a value {value:?} in a column of form {form:?}"))),
@@ -537,7 +558,10 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
 fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
     let (&head, digits) = bytes.split_first().ok_or_else(|| malformed("empty numeric"))?;
     let scale = u32::from(head & 0x7f);
-    if digits.len() > 16 || scale > SCALE_MAX {
+    if head == LARGE_SCALE {
+        return Numeric::read_large(digits).ok_or_else(|| malformed("numeric"));
+    }
+    if digits.len() > 16 || scale > SMALL_SCALE_MAX {
         return Err(malformed("numeric digits"));
     }
     let mantissa = if digits.len() <= 8 {

@@ -288,7 +288,7 @@ impl Is {
 /// What a comparison with a constant asks.
 fn compared(op: CompareOp, ty: Type, with: &Datum) -> Option<Is> {
     match with {
-        Datum::Numeric(with) if ty == Type::Numeric => Some(Is::Numeric(op, *with)),
+        Datum::Numeric(with) if ty == Type::Numeric => Some(Is::Numeric(op, with.clone())),
         Datum::Bool(with) if ty == Type::Bool => match op {
             CompareOp::Eq => Some(Is::Bool(*with)),
             CompareOp::Ne => Some(Is::Bool(!*with)),

@@ -376,7 +376,7 @@ pub fn datum_bytes(value: &Datum) -> usize {
         Datum::Array(array) => 64 + row_bytes(array.values()),
         Datum::Row(row) => 64 + row_bytes(row.values()),
         Datum::Jsonb(bytes) => 16 + bytes.len(),
-        Datum::Numeric(_) => 16,
+        Datum::Numeric(value) => 16 + value.heap_bytes(),
         _ => 0,
     };
     size_of::<Datum>() + heap

@@ -180,8 +180,18 @@ impl State {
                 return if step == 0 { Err(zero_step()) } else { Ok(Self::Ints { next: Some(start), stop, step }) };
             }
             Series::Numerics => {
-                let step = step.unwrap_or(Datum::Numeric(Numeric::new(1, 0)));
-                (Type::Numeric, Type::Numeric, step, Datum::Numeric(Numeric::new(0, 0)))
+                for (what, value) in
+                    [("start value", Some(&start)), ("stop value", Some(&stop)), ("step size", step.as_ref())]
+                {
+                    if let Some(Datum::Numeric(number)) = value
+                        && !number.is_finite()
+                    {
+                        let found = if number.is_nan() { "NaN" } else { "infinity" };
+                        return Err(Error::new(SqlState::BAD_PARAMETER, format!("{what} cannot be {found}")));
+                    }
+                }
+                let step = step.unwrap_or(Datum::Numeric(Numeric::ONE));
+                (Type::Numeric, Type::Numeric, step, Datum::Numeric(Numeric::ZERO))
             }
             Series::Timestamps | Series::TimestampTzs => {
                 let step = step.ok_or_else(|| Error::internal("a series of timestamps without a step"))?;

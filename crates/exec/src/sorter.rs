@@ -72,6 +72,7 @@ impl KeyOrder {
         let head = match value {
             Datum::Null => return if self.nulls_first { 0 } else { u64::MAX },
             Datum::Int(value) | Datum::Time(value) | Datum::Timestamp(value) => *value as u64 ^ 1 << 63,
+            Datum::TimeTz(value) => value.at_greenwich() as u64 ^ 1 << 63,
             Datum::Date(value) => i64::from(*value) as u64 ^ 1 << 63,
             Datum::Float(value) if value.is_nan() => u64::MAX,
             Datum::Float(value) => {

@@ -79,7 +79,9 @@ mod tests {
                             Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json | Type::JsonPath
                         )
                         | (Datum::Text(_), Type::Void)
-                        | (Datum::Bytes(_), Type::Bytea)
+                        | (Datum::Bytes(_), Type::Bytea | Type::Bit | Type::VarBit)
+                        | (Datum::Int(_), Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid)
+                        | (Datum::TimeTz(_), Type::TimeTz)
                         | (Datum::Date(_), Type::Date)
                         | (Datum::Time(_), Type::Time)
                         | (Datum::Timestamp(_), Type::Timestamp | Type::TimestampTz)

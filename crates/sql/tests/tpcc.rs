@@ -228,7 +228,7 @@ impl Terminal {
             let item = if rolls_back && last { self.scale.items + 1 } else { item };
             let found = self.ints("SELECT i_price, i_name, i_data FROM item WHERE i_id = $1", &[item])?;
             let [row] = &found[..] else { return Ok(false) };
-            let Datum::Numeric(price) = row[0] else { panic!("a price is numeric") };
+            let Datum::Numeric(price) = &row[0] else { panic!("a price is numeric") };
             let quantity = self.random.up_to(10);
             let stock = self.ints(
                 "SELECT s_quantity, s_dist FROM stock WHERE s_w_id = $1 AND s_i_id = $2 FOR UPDATE",
@@ -241,7 +241,7 @@ impl Terminal {
                  WHERE s_w_id = $1 AND s_i_id = $2",
                 &[1, item, left, quantity],
             )?;
-            let amount = price.mul(Numeric::new(quantity.into(), 0))?;
+            let amount = price.mul(&Numeric::new(quantity.into(), 0))?;
             let mut params: Vec<Datum> = [1, district, order, line as i64 + 1, item, quantity].map(Datum::Int).to_vec();
             params.push(Datum::Numeric(amount));
             self.sql("INSERT INTO order_line VALUES ($1, $2, $3, $4, $5, 1, NULL, $6, $7, 'dist')", params)?;

@@ -11,8 +11,10 @@ mod pairs;
 use std::cmp::Ordering;
 
 use crate::array::Array;
+use crate::bits::Bits;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::functions::combined_bits as combined;
 use crate::functions::{document, json_item, json_key_of, write_json};
 use crate::interval::Interval;
 use crate::json_text;
@@ -52,11 +54,11 @@ pub enum State {
     SumBigint(i128, bool),
     /// `avg` of integers: sum and count.
     AvgInt(i128, i64),
-    /// `sum` of numeric: the sum, and the most digits after the point that a value had. The sum may
-    /// have lost zeros there on the way.
-    SumNumeric(Numeric, Option<u8>),
-    /// `avg` of numeric: sum, digits after the point as above, and count.
-    AvgNumeric(Numeric, u8, i64),
+    /// `sum` of numeric: the sum, which has as many digits after the point as any of the values,
+    /// and whether there was a value.
+    SumNumeric(Numeric, bool),
+    /// `avg` of numeric: sum and count.
+    AvgNumeric(Numeric, i64),
     /// `sum` of double precision.
     SumFloat(Option<f64>),
     /// `sum` of real, rounded to one at each step.
@@ -77,6 +79,8 @@ pub enum State {
     Max(Datum),
     /// [`FIRST`]
     First(Datum),
+    /// `bit_and`, `bit_or` and `bit_xor` of strings of bits.
+    Bits(fn(u8, u8) -> u8, &'static str, Option<Box<[u8]>>),
     /// `bool_and`, `every`
     And(Option<bool>),
     /// `bool_or`
@@ -234,13 +238,12 @@ impl State {
                 *sum += i128::from(*value);
                 *count += 1;
             }
-            (Self::SumNumeric(sum, scale), Datum::Numeric(value)) => {
-                *sum = sum.add(*value)?;
-                *scale = (*scale).max(Some(value.scale()));
+            (Self::SumNumeric(sum, any), Datum::Numeric(value)) => {
+                *sum = sum.add_unbounded(value)?;
+                *any = true;
             }
-            (Self::AvgNumeric(sum, scale, count), Datum::Numeric(value)) => {
-                *sum = sum.add(*value)?;
-                *scale = (*scale).max(value.scale());
+            (Self::AvgNumeric(sum, count), Datum::Numeric(value)) => {
+                *sum = sum.add_unbounded(value)?;
                 *count += 1;
             }
             (Self::SumFloat(sum), Datum::Float(value)) => {
@@ -294,8 +297,8 @@ impl State {
             (Self::Numerics(_, sums), Datum::Numeric(value)) => {
                 let (count, sum, squares) = &mut **sums;
                 *count += 1;
-                *sum = sum.add(*value)?;
-                *squares = squares.add(value.mul(*value)?)?;
+                *sum = sum.add_unbounded(value)?;
+                *squares = squares.add_unbounded(&value.mul_unbounded(value)?)?;
             }
             (Self::SumInterval(sum), Datum::Interval(value)) => {
                 *sum = Some(sum.unwrap_or_default().add(*value)?);
@@ -305,6 +308,15 @@ impl State {
                 *count += 1;
             }
             (Self::Mode(mode), value) => mode.add(value),
+            (Self::Bits(operation, name, bits), Datum::Bytes(value)) => {
+                *bits = match bits.take() {
+                    None => Some(value.clone()),
+                    Some(bits) => match combined(Bits::new(&bits), Bits::new(value), *operation, name)? {
+                        Datum::Bytes(bits) => Some(bits),
+                        _ => None,
+                    },
+                };
+            }
             (Self::BitAnd(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(-1) & value),
             (Self::BitOr(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) | value),
             (Self::BitXor(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) ^ value),
@@ -350,12 +362,12 @@ impl State {
         Ok(match self {
             Self::CountRows(count) | Self::Count(count) => Datum::Int(*count),
             Self::SumInt(sum) | Self::BitAnd(sum) | Self::BitOr(sum) | Self::BitXor(sum) => int(sum),
-            Self::SumBigint(_, false) | Self::SumNumeric(_, None) => Datum::Null,
-            Self::AvgInt(_, 0) | Self::AvgNumeric(_, _, 0) | Self::AvgInterval(_, 0) => Datum::Null,
-            Self::SumBigint(sum, _) => Datum::Numeric(Numeric::checked(*sum, 0)?),
-            Self::AvgInt(sum, count) => Datum::Numeric(Numeric::checked(*sum, 0)?.div(Numeric::from(*count))?),
-            Self::SumNumeric(sum, Some(scale)) => Datum::Numeric(sum.with_zeros(*scale)?),
-            Self::AvgNumeric(sum, scale, count) => Datum::Numeric(sum.with_zeros(*scale)?.div(Numeric::from(*count))?),
+            Self::SumBigint(_, false) | Self::SumNumeric(_, false) => Datum::Null,
+            Self::AvgInt(_, 0) | Self::AvgNumeric(_, 0) | Self::AvgInterval(_, 0) => Datum::Null,
+            Self::SumBigint(sum, _) => Datum::Numeric(Numeric::from(*sum)),
+            Self::AvgInt(sum, count) => Datum::Numeric(Numeric::from(*sum).div(&Numeric::from(*count))?),
+            Self::SumNumeric(sum, true) => Datum::Numeric(std::mem::replace(sum, Numeric::ZERO).bounded()?),
+            Self::AvgNumeric(sum, count) => Datum::Numeric(sum.div(&Numeric::from(*count))?),
             Self::SumFloat(sum) => sum.map_or(Datum::Null, Datum::Float),
             Self::Percentile(is_continuous, percentile) => percentile.finish(*is_continuous)?,
             Self::Mode(mode) => mode.finish(),
@@ -365,16 +377,17 @@ impl State {
             Self::Floats(spread, moments) => moments.finish(*spread),
             Self::Ints(spread, sums) => {
                 let (count, sum, squares) = **sums;
-                exact_spread(*spread, count, Numeric::checked(sum, 0)?, Numeric::checked(squares, 0)?)?
+                exact_spread(*spread, count, &Numeric::from(sum), &Numeric::from(squares))?
             }
             Self::Numerics(spread, sums) => {
-                let (count, sum, squares) = **sums;
-                exact_spread(*spread, count, sum, squares)?
+                let (count, sum, squares) = &**sums;
+                exact_spread(*spread, *count, sum, squares)?
             }
             Self::SumInterval(sum) => sum.map_or(Datum::Null, Datum::Interval),
             Self::AvgInterval(sum, count) => Datum::Interval(sum.div(*count as f64)?),
             Self::Min(value) | Self::Max(value) | Self::First(value) => std::mem::take(value),
             Self::And(value) | Self::Or(value) => truth(value),
+            Self::Bits(_, _, bits) => bits.take().map_or(Datum::Null, Datum::Bytes),
             Self::Text(text) => text.take().map_or(Datum::Null, |text| Datum::Text(text.into())),
             Self::Bytes(bytes) => bytes.take().map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into())),
             Self::Json(form, out) => match out.take() {
@@ -401,6 +414,7 @@ impl State {
     pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Text(Some(text)) => text.capacity(),
+            Self::Bits(_, _, Some(bits)) => bits.len(),
             Self::Bytes(Some(bytes)) => bytes.capacity(),
             Self::Json(_, Some(text)) => text.capacity(),
             Self::Jsonb(_, Some(values)) => {
@@ -417,10 +431,12 @@ impl State {
             Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
                 Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
                 Datum::Bytes(bytes) => bytes.len(),
+                Datum::Numeric(value) => value.heap_bytes(),
                 _ => 0,
             },
             Self::Ints(..) => size_of::<(i64, i128, i128)>(),
-            Self::Numerics(..) => size_of::<(i64, Numeric, Numeric)>(),
+            Self::Numerics(_, sums) => size_of_val(&**sums) + sums.1.heap_bytes() + sums.2.heap_bytes(),
+            Self::SumNumeric(sum, _) | Self::AvgNumeric(sum, _) => sum.heap_bytes(),
             _ => 0,
         }
     }
@@ -496,17 +512,20 @@ fn finish_jsonb(form: JsonForm, values: &Members) -> Result<Datum> {
 }
 
 /// Variance or deviation from exact sums: (n Σx² - (Σx)²) / n², or / n (n - 1).
-fn exact_spread(spread: Spread, count: i64, sum: Numeric, squares: Numeric) -> Result<Datum> {
+fn exact_spread(spread: Spread, count: i64, sum: &Numeric, squares: &Numeric) -> Result<Datum> {
     if count == 0 || (count == 1 && spread.is_sample()) {
         return Ok(Datum::Null);
     }
+    if !sum.is_finite() {
+        return Ok(Datum::Numeric(Numeric::NAN));
+    }
     let n = Numeric::from(count);
-    let numerator = n.mul(squares)?.sub(sum.mul(sum)?)?;
+    let numerator = n.mul_unbounded(squares)?.add_unbounded(&sum.mul_unbounded(sum)?.negate())?;
     if numerator.signum() <= 0 {
         return Ok(Datum::Numeric(Numeric::ZERO));
     }
-    let divisor = n.mul(if spread.is_sample() { Numeric::from(count - 1) } else { n })?;
-    let variance = numerator.div(divisor)?;
+    let divisor = n.mul(&Numeric::from(if spread.is_sample() { count - 1 } else { count }))?;
+    let variance = numerator.div(&divisor)?;
     Ok(Datum::Numeric(if spread.is_deviation() {
         variance.sqrt_to_scale(u32::from(variance.scale()))?
     } else {
@@ -560,8 +579,9 @@ macro_rules! ordered {
 }
 
 macro_rules! of_ints {
-    ($name:literal, $variant:ident) => {
+    ($name:literal, $variant:ident, $operation:expr, $done:literal) => {
         &[
+            a($name, &[Type::Bit], Type::Bit, || State::Bits($operation, $done, None)),
             a($name, &[Type::Int2], Type::Int2, || State::$variant(None)),
             a($name, &[Type::Int4], Type::Int4, || State::$variant(None)),
             a($name, &[Type::Int8], Type::Int8, || State::$variant(None)),
@@ -627,7 +647,8 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                     a("sum", &[Type::Int2], Type::Int8, || State::SumInt(None)),
                     a("sum", &[Type::Int4], Type::Int8, || State::SumInt(None)),
                     a("sum", &[Type::Int8], Type::Numeric, || State::SumBigint(0, false)),
-                    a("sum", &[Type::Numeric], Type::Numeric, || State::SumNumeric(Numeric::ZERO, None)),
+                    a("sum", &[Type::Numeric], Type::Numeric, || State::SumNumeric(Numeric::ZERO, false)),
+                    a("sum", &[Type::Money], Type::Money, || State::SumInt(None)),
                     a("sum", &[Type::Float4], Type::Float4, || State::SumReal(None)),
                     a("sum", &[Type::Float8], Type::Float8, || State::SumFloat(None)),
                     a("sum", &[Type::Interval], Type::Interval, || State::SumInterval(None)),
@@ -640,7 +661,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                     a("avg", &[Type::Int2], Type::Numeric, || State::AvgInt(0, 0)),
                     a("avg", &[Type::Int4], Type::Numeric, || State::AvgInt(0, 0)),
                     a("avg", &[Type::Int8], Type::Numeric, || State::AvgInt(0, 0)),
-                    a("avg", &[Type::Numeric], Type::Numeric, || State::AvgNumeric(Numeric::ZERO, 0, 0)),
+                    a("avg", &[Type::Numeric], Type::Numeric, || State::AvgNumeric(Numeric::ZERO, 0)),
                     a("avg", &[Type::Float4], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
                     a("avg", &[Type::Float8], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
                     a("avg", &[Type::Interval], Type::Interval, || State::AvgInterval(Interval::default(), 0)),
@@ -649,20 +670,20 @@ pub fn named(name: &str) -> &'static [Aggregate] {
         }
         "min" => {
             const {
-                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval Inet)
+                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time TimeTz Timestamp TimestampTz Interval Inet Money Tid Xid8 PgLsn)
             }
         }
         "max" => {
             const {
-                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval Inet)
+                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time TimeTz Timestamp TimestampTz Interval Inet Money Tid Xid8 PgLsn)
             }
         }
         "bool_and" => const { &[a("bool_and", &[Type::Bool], Type::Bool, || State::And(None))] },
         "every" => const { &[a("every", &[Type::Bool], Type::Bool, || State::And(None))] },
         "bool_or" => const { &[a("bool_or", &[Type::Bool], Type::Bool, || State::Or(None))] },
-        "bit_and" => const { of_ints!("bit_and", BitAnd) },
-        "bit_or" => const { of_ints!("bit_or", BitOr) },
-        "bit_xor" => const { of_ints!("bit_xor", BitXor) },
+        "bit_and" => const { of_ints!("bit_and", BitAnd, |a, b| a & b, "AND") },
+        "bit_or" => const { of_ints!("bit_or", BitOr, |a, b| a | b, "OR") },
+        "bit_xor" => const { of_ints!("bit_xor", BitXor, |a, b| a ^ b, "XOR") },
         "string_agg" => {
             const {
                 &[

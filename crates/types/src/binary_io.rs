@@ -11,10 +11,10 @@ use crate::datetime;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
 use crate::network;
-use crate::numeric::Numeric;
+use crate::numeric::Wire;
 use crate::text_io::check_text;
 use crate::text_search;
-use crate::types::{Modifier, Type};
+use crate::types::{Category, Modifier, Type};
 use crate::value::Datum;
 
 #[cold]
@@ -68,10 +68,15 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         Type::Int2 => Datum::Int(i64::from(i16::from_be_bytes(exactly(bytes)?))),
         Type::Int4 => Datum::Int(i64::from(i32::from_be_bytes(exactly(bytes)?))),
         Type::Oid => Datum::Int(i64::from(u32::from_be_bytes(exactly(bytes)?))),
+        Type::Int8 if matches!(ty, Type::Xid8 | Type::PgLsn | Type::Tid) => {
+            let short = bytes.len() < if ty == Type::Tid { 6 } else { 8 };
+            let value = crate::positions::parse_binary(ty, bytes);
+            Datum::Int(value.ok_or_else(|| if short { too_short() } else { bad_length() })?)
+        }
         Type::Int8 => Datum::Int(i64::from_be_bytes(exactly(bytes)?)),
         Type::Float4 => Datum::Float(f64::from(f32::from_be_bytes(exactly(bytes)?))),
         Type::Float8 => Datum::Float(f64::from_be_bytes(exactly(bytes)?)),
-        Type::Numeric => Datum::Numeric(parse_numeric(bytes)?),
+        Type::Numeric => Datum::Numeric(Wire::parse(bytes)?),
         Type::Unknown | Type::Text | Type::Varchar | Type::Char | Type::Name => {
             let text = if ty == Type::JsonPath { versioned(ty, bytes)? } else { utf8(bytes)? };
             check_text(text)?;
@@ -86,6 +91,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                 _ => Datum::text(text),
             }
         }
+        Type::Bytea if ty.category() == Category::BitString => crate::bits::parse_binary(bytes)?,
         Type::Bytea => Datum::Bytes(match ty {
             Type::TsVector => text_search::receive_vector(bytes)?,
             Type::TsQuery => text_search::receive_query(bytes)?,
@@ -104,6 +110,12 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
             time @ 0..=DAY_US => Datum::Time(time),
             _ => return Err(Error::new(SqlState::DATETIME_OVERFLOW, "time out of range")),
         },
+        Type::TimeTz => {
+            let all: [u8; 12] = exactly(bytes)?;
+            let (micros, west) = all.split_at(8);
+            let (micros, west_s) = (i64::from_be_bytes(exactly(micros)?), i32::from_be_bytes(exactly(west)?));
+            Datum::TimeTz(datetime::TimeTz::checked(micros, west_s)?)
+        }
         Type::Timestamp | Type::TimestampTz => match i64::from_be_bytes(exactly(bytes)?) {
             infinity @ (i64::MIN | i64::MAX) => Datum::Timestamp(infinity),
             timestamp => Datum::Timestamp(datetime::checked_timestamp(i128::from(timestamp))?),
@@ -138,13 +150,16 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
                 let label = ty.enum_within().and_then(|of| of.label_at(*value));
                 out.extend_from_slice(label.unwrap_or_default().as_bytes());
             }
+            Type::Int8 if matches!(ty, Type::Xid8 | Type::PgLsn | Type::Tid) => {
+                crate::positions::write_binary(ty, *value, out);
+            }
             Type::Int2 => out.extend_from_slice(&(*value as i16).to_be_bytes()),
             Type::Int4 | Type::Oid => out.extend_from_slice(&(*value as i32).to_be_bytes()),
             _ => out.extend_from_slice(&value.to_be_bytes()),
         },
         Datum::Float(value) if ty == Type::Float4 => out.extend_from_slice(&(*value as f32).to_be_bytes()),
         Datum::Float(value) => out.extend_from_slice(&value.to_be_bytes()),
-        Datum::Numeric(value) => write_numeric(*value, out),
+        Datum::Numeric(value) => Wire::write(value, out),
         Datum::Text(text) => {
             if ty == Type::JsonPath {
                 out.push(VERSION);
@@ -159,10 +174,15 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
             Type::TsVector => text_search::Vector::new(bytes).write_binary(out),
             Type::TsQuery => text_search::Query::from_bytes(bytes).write_binary(out),
             Type::Inet | Type::Cidr => network::Address::from_bytes(bytes).write_binary(ty == Type::Cidr, out),
+            Type::Bit | Type::VarBit => crate::bits::write_binary(crate::bits::Bits::new(bytes), out),
             _ => out.extend_from_slice(bytes),
         },
         Datum::Date(date) => out.extend_from_slice(&date.to_be_bytes()),
         Datum::Time(us) | Datum::Timestamp(us) => out.extend_from_slice(&us.to_be_bytes()),
+        Datum::TimeTz(time) => {
+            out.extend_from_slice(&time.micros.to_be_bytes());
+            out.extend_from_slice(&time.west_s.to_be_bytes());
+        }
         Datum::Interval(interval) => {
             out.extend_from_slice(&interval.micros.to_be_bytes());
             out.extend_from_slice(&interval.days.to_be_bytes());
@@ -181,91 +201,10 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
     }
 }
 
-const NUMERIC_NEGATIVE: u16 = 0x4000;
-
-/// `| digit count | weight | sign | scale | digits in base 10,000 |`, each 16 bits.
-fn write_numeric(value: Numeric, out: &mut Vec<u8>) {
-    let mantissa = value.mantissa();
-    let scale = u32::from(value.scale());
-    let mut rest = mantissa.unsigned_abs();
-    // 38 digits and the alignment of the fraction fill at most 11 groups.
-    let mut groups = [0u16; 12];
-    let mut count = 0;
-    // The last group's digits are those that the scale leaves over.
-    let partial = scale % 4;
-    if partial != 0 {
-        let unit = 10u128.pow(partial);
-        groups[0] = ((rest % unit) as u16) * 10u16.pow(4 - partial);
-        (rest, count) = (rest / unit, 1);
-    }
-    while rest > 0 {
-        (groups[count], rest) = ((rest % 10_000) as u16, rest / 10_000);
-        count += 1;
-    }
-    while count > 0 && groups[count - 1] == 0 {
-        count -= 1;
-    }
-    let first = groups[..count].iter().position(|&group| group != 0).unwrap_or(count);
-    let weight = count as i32 - 1 - scale.div_ceil(4) as i32;
-    let digits = &groups[first..count];
-    out.extend_from_slice(&(digits.len() as u16).to_be_bytes());
-    out.extend_from_slice(&(if digits.is_empty() { 0 } else { weight as i16 }).to_be_bytes());
-    out.extend_from_slice(&if mantissa < 0 { NUMERIC_NEGATIVE } else { 0 }.to_be_bytes());
-    out.extend_from_slice(&(scale as u16).to_be_bytes());
-    for digit in digits.iter().rev() {
-        out.extend_from_slice(&digit.to_be_bytes());
-    }
-}
-
-fn parse_numeric(bytes: &[u8]) -> Result<Numeric> {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let word = |index: usize| words.get(index).map(|word| u16::from_be_bytes(*word)).ok_or_else(too_short);
-    let (count, weight, sign, scale) = (usize::from(word(0)?), word(1)? as i16, word(2)?, word(3)?);
-    if words.len() < count + 4 {
-        return Err(too_short());
-    }
-    if !rest.is_empty() || words.len() != count + 4 {
-        return Err(bad_length());
-    }
-    let negative = match sign {
-        0 => false,
-        NUMERIC_NEGATIVE => true,
-        0xC000 | 0xD000 | 0xF000 => return Err(Error::unsupported("NaN or infinity as a value of type numeric")),
-        _ => return Err(Error::new(SqlState::BAD_BINARY, "invalid sign in external \"numeric\" value")),
-    };
-    if scale > 0x3fff {
-        return Err(Error::new(SqlState::BAD_BINARY, "invalid scale in external \"numeric\" value"));
-    }
-    let digits = &words[4..];
-    // Zeros around the digits count for nothing.
-    let first = digits.iter().position(|digit| *digit != [0, 0]).unwrap_or(count);
-    let last = digits.iter().rposition(|digit| *digit != [0, 0]).map_or(first, |last| last + 1);
-    let mut mantissa = 0i128;
-    for digit in &digits[first..last] {
-        let digit = u16::from_be_bytes(*digit);
-        if digit >= 10_000 {
-            return Err(Error::new(SqlState::BAD_BINARY, "invalid digit in external \"numeric\" value"));
-        }
-        mantissa = mantissa
-            .checked_mul(10_000)
-            .and_then(|wide| wide.checked_add(i128::from(digit)))
-            .ok_or_else(|| Error::new(SqlState::OUT_OF_RANGE, "value overflows numeric format"))?;
-    }
-    if negative {
-        mantissa = -mantissa;
-    }
-    // The value is mantissa * 10,000^exponent.
-    let exponent = i32::from(weight) - last as i32 + 1;
-    let mut text = format!("{mantissa}e{}", exponent * 4);
-    if mantissa == 0 {
-        text = "0".to_owned();
-    }
-    Numeric::parse(&text)?.trunc(i32::from(scale))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numeric::Numeric;
     use crate::value::random::{random_datum, same};
 
     #[test]
@@ -289,17 +228,26 @@ mod tests {
     fn numerics_are_as_postgresql_sends_them() {
         let check = |text: &str, expected: &[u16]| {
             let mut bytes = Vec::new();
-            write_numeric(Numeric::parse(text).unwrap(), &mut bytes);
+            Wire::write(&Numeric::parse(text).unwrap(), &mut bytes);
             let words: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|word| u16::from_be_bytes(*word)).collect();
             assert_eq!(words, expected, "{text}");
         };
         check("0", &[0, 0, 0, 0]);
         check("0.00", &[0, 0, 0, 2]);
         check("1", &[1, 0, 0, 0, 1]);
-        check("-12345.678", &[3, 1, NUMERIC_NEGATIVE, 3, 1, 2345, 6780]);
+        check("-12345.678", &[3, 1, 0x4000, 3, 1, 2345, 6780]);
         check("10000", &[1, 1, 0, 0, 1]);
         check("0.00001", &[1, 0xfffe, 0, 5, 1000]);
         check("1.50", &[2, 0, 0, 2, 1, 5000]);
+        check("1e40", &[1, 10, 0, 0, 1]);
+        check("1e-110", &[1, 0xffe4, 0, 110, 100]);
+        check(
+            "-123456789012345678901234567890123456789.5",
+            &[11, 9, 0x4000, 1, 123, 4567, 8901, 2345, 6789, 123, 4567, 8901, 2345, 6789, 5000],
+        );
+        check("NaN", &[0, 0, 0xc000, 0]);
+        check("Infinity", &[0, 0, 0xd000, 32]);
+        check("-Infinity", &[0, 0, 0xf000, 32]);
     }
 
     #[test]

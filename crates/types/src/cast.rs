@@ -6,7 +6,7 @@
 
 use compact_str::CompactString;
 
-use crate::datetime;
+use crate::datetime::{self, TimeTz};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
@@ -17,6 +17,7 @@ use crate::pieces;
 use crate::text_io;
 use crate::types::{Category, Modifier, Type};
 use crate::value::Datum;
+use crate::{money, positions};
 
 /// Where a conversion happens: what may be converted there without being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,13 +30,17 @@ pub enum CastContext {
     Explicit,
 }
 
+/// Whether values are bytes of a form of the type's own, but for strings of bits.
+fn is_packed(ty: Type) -> bool {
+    ty != Type::Bytea && ty.base() == Type::Bytea && ty.category() != Category::BitString
+}
+
 /// Whether a cast gives the same whatever the session's settings are.
 #[must_use]
 pub fn is_immutable(from: Type, to: Type) -> bool {
     let is_number = |ty: Type| ty.is_integer() || matches!(ty, Type::Float4 | Type::Float8 | Type::Numeric | Type::Oid);
     let is_exact = |ty: Type| ty.is_integer() || matches!(ty, Type::Numeric | Type::Bool | Type::Oid);
     let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
-    let is_packed = |ty: Type| ty != Type::Bytea && ty.base() == Type::Bytea;
     match (from, to) {
         (from, to) if is_number(from) && is_number(to) => true,
         (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
@@ -43,16 +48,22 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
         (from, to) if is_text(from) => {
             is_text(to)
                 || is_number(to)
-                || matches!(to, Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+                || matches!(to, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
                 || is_packed(to)
         }
         (from, to) if is_packed(from) && is_packed(to) => true,
         (from, to) if is_text(to) => {
-            is_exact(from) || is_packed(from) || matches!(from, Type::Uuid | Type::Json | Type::Jsonb)
+            is_exact(from)
+                || is_packed(from)
+                || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb)
         }
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
         (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
+        (Type::Money, Type::Numeric) | (Type::TimeTz, Type::Time) => true,
+        (from, Type::Money) => is_exact(from),
+        (Type::Bit | Type::VarBit, to) => to.is_integer() || to.category() == Category::BitString,
+        (from, Type::Bit) => from.is_integer(),
         // What an array function gives has its type from there.
         (Type::AnyArray, Type::Array(_)) => true,
         (from, to) => from == to && matches!(to.category(), Category::DateTime) && to != Type::TimestampTz,
@@ -108,9 +119,14 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => Assignment,
         (Type::Jsonb, Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric) => Explicit,
         (Int4, Bool) | (Bool, Int4) => Explicit,
+        (Type::Bit, Type::VarBit) | (Type::VarBit, Type::Bit) => Implicit,
+        (Int4 | Int8, Type::Bit) | (Type::Bit, Int4 | Int8) => Explicit,
         (Text | Char | Varchar, Text | Char | Varchar | Name) | (Name, Text) => Implicit,
-        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval) => Implicit,
+        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval | Type::TimeTz) => Implicit,
         (Timestamp, Date | Time) | (TimestampTz, Date | Time | Timestamp) | (Interval, Time) => Assignment,
+        (TimestampTz, Type::TimeTz) | (Type::TimeTz, Time) => Assignment,
+        (Int4 | Int8 | Numeric, Type::Money) | (Type::Money, Numeric) => Assignment,
+        (Type::Xid8, Type::Xid) => Explicit,
         (_, to) if to.category() == Category::String => Assignment,
         (from, _) if from.category() == Category::String => Explicit,
         _ => return None,
@@ -194,6 +210,11 @@ pub fn cast(value: &Datum, from: Type, to: Type, modifier: Modifier, context: Ca
     if value.is_null() {
         return Ok(Datum::Null);
     }
+    if let (Datum::Int(value), Type::Bit) = (value, to) {
+        // Of a number so many bits are taken as there are to be.
+        let value = if from == Type::Int4 { i64::from(*value as i32) } else { *value };
+        return crate::bits::of_int(value, usize::try_from(modifier.0).unwrap_or(1));
+    }
     let value = if from == to { value.clone() } else { convert(value, from, to, env)? };
     if modifier == Modifier::NONE { Ok(value) } else { apply_modifier(value, to, modifier, context) }
 }
@@ -219,9 +240,13 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_named_number() => {
             Datum::Text(text_io::written(from, value, env)?)
         }
+        (Datum::Int(value), Type::Xid) if from == Type::Xid8 => Datum::Int(i64::from(positions::to_u64(*value) as u32)),
         (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {
             return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
         }
+        (Datum::Int(cents), Type::Numeric) if from == Type::Money => Datum::Numeric(money::to_numeric(*cents)?),
+        (Datum::Int(value), Type::Money) => Datum::Int(money::of_int(*value)?),
+        (Datum::Numeric(value), Type::Money) => Datum::Int(money::of_numeric(value)?),
         (_, to) if from.is_reg() => return convert(value, Type::Oid, to, env),
         // An object number and an integer with the same bits are each other's, but a bigint must be
         // in range.
@@ -232,6 +257,15 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Int(value), Type::Float8) => Datum::Float(*value as f64),
         (Datum::Int(value), Type::Numeric) => Datum::Numeric(Numeric::from(*value)),
         (Datum::Int(value), Type::Bool) if from == Type::Int4 => Datum::Bool(*value != 0),
+        (Datum::Bytes(_), Type::Bit | Type::VarBit) => value.clone(),
+        (Datum::Bytes(bytes), Type::Int4 | Type::Int8) => {
+            let bits = crate::bits::Bits::new(bytes);
+            match (bits.len(), to) {
+                (0..=32, Type::Int4) => Datum::Int(i64::from(bits.to_u64() as u32 as i32)),
+                (0..=64, Type::Int8) => Datum::Int(bits.to_u64() as i64),
+                _ => return Err(out_of_range(to)),
+            }
+        }
         (Datum::Bool(value), Type::Int4) => Datum::Int(i64::from(*value)),
         (Datum::Float(value), Type::Int2 | Type::Int4 | Type::Int8) => return float_to_int(*value, to),
         (Datum::Float(value), Type::Float8) => Datum::Float(*value),
@@ -241,12 +275,24 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         }
         (Datum::Float(value), Type::Numeric) => Datum::Numeric(Numeric::from_f64(*value)?),
         (Datum::Numeric(value), Type::Int2 | Type::Int4 | Type::Int8) => {
+            if !value.is_finite() {
+                let what = if value.is_nan() { "NaN" } else { "infinity" };
+                let message = format!("cannot convert {what} to {to}");
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             return int_in_range(value.to_i64_rounded().ok_or_else(|| out_of_range(to))?, to);
         }
-        (Datum::Numeric(value), Type::Float8) => Datum::Float(value.to_f64()),
+        (Datum::Numeric(value), Type::Float8) => {
+            let float = value.to_f64();
+            if value.is_finite() && (float.is_infinite() || (float == 0.0 && !value.is_zero())) {
+                let message = format!("\"{value}\" is out of range for type double precision");
+                return Err(Error::new(SqlState::OUT_OF_RANGE, message));
+            }
+            Datum::Float(float)
+        }
         (Datum::Numeric(value), Type::Float4) => {
             let narrow = value.to_f64() as f32;
-            if narrow.is_infinite() || (narrow == 0.0 && !value.is_zero()) {
+            if value.is_finite() && (narrow.is_infinite() || (narrow == 0.0 && !value.is_zero())) {
                 return Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{value}\" is out of range for type real")));
             }
             // Rounding twice, by way of a double, could end one digit off.
@@ -259,6 +305,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         }
         (Datum::Jsonb(bytes), to) if to == Type::Bool || to.category() == Category::Number => {
             let node = JsonbRef::new(bytes).node()?;
+            let kind = node.cast_name();
             match (node, to) {
                 (Node::Bool(value), Type::Bool) => Datum::Bool(value),
                 (Node::Number(value), Type::Numeric) => Datum::Numeric(value),
@@ -266,12 +313,12 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
                     return convert(&Datum::Numeric(value), Type::Numeric, to, env);
                 }
                 _ => {
-                    let message = format!("cannot cast jsonb {} to type {to}", node.cast_name());
+                    let message = format!("cannot cast jsonb {kind} to type {to}");
                     return Err(Error::new(SqlState::BAD_PARAMETER, message));
                 }
             }
         }
-        (Datum::Bytes(bytes), _) if from != Type::Bytea && from.base() == Type::Bytea => {
+        (Datum::Bytes(bytes), _) if is_packed(from) => {
             return convert_packed(bytes, from, to, env);
         }
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
@@ -286,6 +333,10 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
             let local = datetime::date_to_timestamp(*date)?;
             Datum::Timestamp(datetime::local_to_instant(local, &env.zone)?)
         }
+        (Datum::Time(time), Type::TimeTz) => Datum::TimeTz(TimeTz::of_today(*time, env)),
+        (Datum::TimeTz(time), Type::Time) => Datum::Time(time.micros),
+        (Datum::Timestamp(instant), Type::TimeTz) if datetime::is_infinite_timestamp(*instant) => Datum::Null,
+        (Datum::Timestamp(instant), Type::TimeTz) => Datum::TimeTz(TimeTz::of_instant(*instant, &env.zone)),
         (Datum::Timestamp(local), Type::TimestampTz) => {
             Datum::Timestamp(datetime::local_to_instant(*local, &env.zone)?)
         }
@@ -366,6 +417,9 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
             let cut = CompactString::new(&text[..end]);
             Datum::Text(if ty == Type::Char { without_blanks(cut)? } else { cut })
         }
+        (Datum::Bytes(bytes), Type::Bit | Type::VarBit) => {
+            return crate::bits::apply_modifier(bytes, ty, modifier, context);
+        }
         (Datum::Numeric(value), _) => match modifier.precision_scale() {
             Some((precision, scale)) => Datum::Numeric(value.with_precision(precision, scale)?),
             None => Datum::Numeric(value),
@@ -377,6 +431,7 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
             let fit = |value: &Datum| apply_modifier(value.clone(), element.ty(), modifier, context);
             Datum::Array(std::sync::Arc::new(array.map(fit)?))
         }
+        (Datum::TimeTz(value), _) => Datum::TimeTz(TimeTz { micros: round_fraction(value.micros, modifier), ..value }),
         (Datum::Time(value), _) => Datum::Time(round_fraction(value, modifier)),
         (Datum::Interval(value), _) => {
             let (fields, digits) = modifier.interval_parts();

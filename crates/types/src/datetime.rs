@@ -18,6 +18,8 @@ mod arithmetic;
 mod fields;
 mod parse;
 mod picture;
+mod style;
+mod time_tz;
 mod words;
 mod zone;
 mod zone_setting;
@@ -25,9 +27,12 @@ mod zone_setting;
 pub use arithmetic::*;
 pub use fields::{Look, fields, fraction, leading_integer};
 pub use parse::{
-    Fault, Parsed, clock_fields, parse_date, parse_time, parse_timestamp, parse_timestamptz, zone_argument,
+    Fault, Parsed, clock_fields, parse_date, parse_time, parse_time_tz, parse_timestamp, parse_timestamptz,
+    zone_argument,
 };
 pub use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
+pub use style::{DateFormat, DateOrder, DateStyle, IntervalStyle};
+pub use time_tz::TimeTz;
 pub use zone::Zone;
 pub use zone_setting::{ZoneFault, zone_of_setting, zone_of_shown};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use crate::datetime::Zone;
+use crate::datetime::{DateStyle, IntervalStyle, Zone};
 use crate::error::{Error, Result, SqlState};
 use crate::tokens::trigram::Thresholds;
 use crate::types::Type;
@@ -28,6 +28,10 @@ pub struct Env {
     pub statement_us: i64,
     /// The session's time zone.
     pub zone: Zone,
+    /// The setting `DateStyle`.
+    pub dates: DateStyle,
+    /// The setting `IntervalStyle`.
+    pub intervals: IntervalStyle,
     /// Who is logged in.
     pub user: CompactString,
     /// The database's name.
@@ -108,6 +112,8 @@ impl Default for Env {
             transaction_us: 0,
             statement_us: 0,
             zone: Zone::Utc,
+            dates: DateStyle::default(),
+            intervals: IntervalStyle::default(),
             user: CompactString::const_new("colibri"),
             database: CompactString::const_new("colibri"),
             schema: CompactString::const_new("public"),

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use crate::datetime::IntervalStyle;
 use crate::error::{Error, Result, SqlState};
 
 /// Microseconds of a day.
@@ -114,13 +115,14 @@ impl Interval {
     /// Reads an interval: `1 year 2 mons 3 days 04:05:06.7`, `1-2 3 4:05:06`, `P1Y2M3DT4H5M6S`, `5
     /// minutes ago`.
     pub fn parse(text: &str) -> Result<Self> {
-        parse::parse(text, IntervalFields::ALL)
+        parse::parse(text, IntervalFields::ALL, false)
     }
 
     /// The same for a type with fields, `interval day to minute`: what a number without a unit is,
     /// they say.
-    pub fn parse_with_fields(text: &str, range: IntervalFields) -> Result<Self> {
-        parse::parse(text, range)
+    /// In the style `sql_standard` a sign before all of it is that of every part.
+    pub fn parse_styled(text: &str, range: IntervalFields, style: IntervalStyle) -> Result<Self> {
+        parse::parse(text, range, style == IntervalStyle::SqlStandard)
     }
 
     /// Without what is below the fields of a type: `interval year to month` has no days.

@@ -9,13 +9,21 @@
 //! oid           := 4 bytes, big-endian
 //! real, double  := 4 or 8 bytes, big-endian; all bits flipped if negative, else the sign bit
 //! text, bytea   := bytes 00      where 00 is written 01 01, and 01 is written 01 02
+//! bit, varbit   := as bytea: see `bits`
 //! uuid          := 16 bytes
 //! numeric       := 80 for zero, else exponent digits 00   (all bits flipped if negative)
-//!   exponent    := B3 + the power of 100 that the first digit counts, which is -50 at least
+//!                | FF 00 for Infinity | FF 01 for NaN | 00 FF for -Infinity
+//!   exponent    := with p, the power of 100 that the first digit counts:
+//!                  B3 + p, of one byte, for p from -50 to 74
+//!                  FE p, of two bytes, big-endian, above that
+//!                  81 01 (p + 10000), of two bytes, big-endian, below it
 //!   digits      := digits in base 100, each plus one, none at the end zero
 //! jsonb         := bytes 00, as text has them; which bytes, is in `jsonb::order`
+//! timetz        := the time at Greenwich and seconds west of it: 8 and 4 bytes, big-endian, the
+//!                  sign bits flipped
 //! interval      := its length as 10 bytes, big-endian, the sign bit flipped
 //! enum          := the place of its label, as a bigint
+//! money, xid8, pg_lsn, tid := as a bigint: see `money` and `positions`
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!
@@ -27,8 +35,9 @@
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
+use crate::datetime::TimeTz;
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::Numeric;
+use crate::numeric::{KeyDigits, KeyForm, Numeric};
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -44,6 +53,15 @@ const NUMERIC_ZERO: u8 = 0x80;
 /// The exponent byte of a positive number whose first digit counts hundredths to the power of 50.
 const NUMERIC_LEAST: u8 = 0x81;
 const NUMERIC_EXPONENT_MIN: i32 = -50;
+const NUMERIC_EXPONENT_MAX: i32 = 74;
+/// Before the exponents that are above those, and the infinities.
+const NUMERIC_LONG: u8 = 0xfe;
+const NUMERIC_SPECIAL: u8 = 0xff;
+const INFINITY: u8 = 0;
+const NAN: u8 = 1;
+/// Behind [`NUMERIC_LEAST`], where the first digit of others is: an exponent below those follows.
+const NUMERIC_TINY: u8 = 1;
+const NUMERIC_TINY_BIAS: i32 = 10_000;
 
 #[cold]
 fn malformed(what: &str) -> Error {
@@ -96,6 +114,10 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
         Datum::Time(value) | Datum::Timestamp(value) => {
             out.extend_from_slice(&(*value as u64 ^ 1 << 63).to_be_bytes());
         }
+        Datum::TimeTz(value) => {
+            out.extend_from_slice(&(value.at_greenwich() as u64 ^ 1 << 63).to_be_bytes());
+            out.extend_from_slice(&(value.west_s as u32 ^ 1 << 31).to_be_bytes());
+        }
         Datum::Date(value) => out.extend_from_slice(&(*value as u32 ^ 1 << 31).to_be_bytes()),
         Datum::Text(value) => encode_bytes(value.as_bytes(), out),
         Datum::Bytes(value) => encode_bytes(value, out),
@@ -115,7 +137,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
                 out.extend_from_slice(&(bits ^ mask).to_be_bytes());
             }
         }
-        Datum::Numeric(value) => encode_numeric(*value, out),
+        Datum::Numeric(value) => encode_numeric(value, out),
         Datum::Interval(value) => {
             // At most 73 bits and a sign.
             let bytes = (value.length_us() as u128 ^ 1 << 79).to_be_bytes();
@@ -146,13 +168,40 @@ fn encode_bytes(bytes: &[u8], out: &mut Key) {
     out.push(0);
 }
 
-pub(crate) fn encode_numeric(value: Numeric, out: &mut Key) {
-    let mantissa = value.mantissa();
+/// As [`encode_numeric`] of what is not small, or has an exponent that is not.
+#[cold]
+fn encode_large_numeric(value: &Numeric, out: &mut Key) {
+    let key = match value.key_form() {
+        KeyForm::Zero => return out.push(NUMERIC_ZERO),
+        KeyForm::Infinity => return out.extend_from_slice(&[NUMERIC_SPECIAL, INFINITY]),
+        KeyForm::NegativeInfinity => return out.extend_from_slice(&[!NUMERIC_SPECIAL, !INFINITY]),
+        KeyForm::NaN => return out.extend_from_slice(&[NUMERIC_SPECIAL, NAN]),
+        KeyForm::Digits(key) => key,
+    };
+    let start = out.len();
+    if key.exponent > NUMERIC_EXPONENT_MAX {
+        out.push(NUMERIC_LONG);
+        out.extend_from_slice(&(key.exponent as u16).to_be_bytes());
+    } else if key.exponent < NUMERIC_EXPONENT_MIN {
+        out.extend_from_slice(&[NUMERIC_LEAST, NUMERIC_TINY]);
+        out.extend_from_slice(&((key.exponent + NUMERIC_TINY_BIAS) as u16).to_be_bytes());
+    } else {
+        out.push((i32::from(NUMERIC_LEAST) + key.exponent - NUMERIC_EXPONENT_MIN) as u8);
+    }
+    out.extend(key.digits.iter().map(|digit| digit + 1));
+    out.push(0);
+    if key.negative {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+pub(crate) fn encode_numeric(value: &Numeric, out: &mut Key) {
+    let Some((mantissa, scale)) = value.small() else { return encode_large_numeric(value, out) };
     if mantissa == 0 {
         out.push(NUMERIC_ZERO);
         return;
     }
-    let (mut rest, mut scale) = (mantissa.unsigned_abs(), i32::from(value.scale()));
+    let (mut rest, mut scale) = (mantissa.unsigned_abs(), i32::from(scale));
     // 38 digits are at most 20 digits in base 100, here from the last to the first.
     let mut digits = [0u8; 20];
     let mut count = 0;
@@ -211,6 +260,12 @@ pub fn decode(
         Type::Oid => Datum::Int(i64::from(u32::from_be_bytes(take(input, flip)?))),
         Type::Int8 => Datum::Int(decode_i64(input, flip)?),
         Type::Time => Datum::Time(decode_i64(input, flip)?),
+        Type::TimeTz => {
+            let at_greenwich = decode_i64(input, flip)?;
+            let west_s = (u32::from_be_bytes(take(input, flip)?) ^ 1 << 31) as i32;
+            let micros = at_greenwich.checked_sub(i64::from(west_s) * 1_000_000);
+            Datum::TimeTz(TimeTz { micros: micros.ok_or_else(|| malformed("time"))?, west_s })
+        }
         Type::Timestamp | Type::TimestampTz => Datum::Timestamp(decode_i64(input, flip)?),
         Type::Date => Datum::Date((u32::from_be_bytes(take(input, flip)?) ^ 1 << 31) as i32),
         Type::Float4 => {
@@ -279,36 +334,51 @@ fn decode_numeric(input: &mut &[u8], flip: u8) -> Result<Numeric> {
     let negative = first < NUMERIC_ZERO;
     let flip = if negative { !flip } else { flip };
     let first = if negative { !first } else { first };
-    let exponent = i32::from(first) - i32::from(NUMERIC_LEAST) + NUMERIC_EXPONENT_MIN;
-    let (mut mantissa, mut count, mut halved) = (0u128, 0, 0);
+    let mut exponent = i32::from(first) - i32::from(NUMERIC_LEAST) + NUMERIC_EXPONENT_MIN;
+    match first {
+        NUMERIC_SPECIAL => {
+            return match take::<1>(input, flip)?[0] {
+                INFINITY if negative => Ok(Numeric::NEGATIVE_INFINITY),
+                INFINITY => Ok(Numeric::INFINITY),
+                NAN if !negative => Ok(Numeric::NAN),
+                _ => Err(malformed("numeric")),
+            };
+        }
+        NUMERIC_LONG => exponent = i32::from(u16::from_be_bytes(take(input, flip)?)),
+        NUMERIC_LEAST if input.first() == Some(&(NUMERIC_TINY ^ flip)) => {
+            *input = &input[1..];
+            exponent = i32::from(u16::from_be_bytes(take(input, flip)?)) - NUMERIC_TINY_BIAS;
+        }
+        NUMERIC_ZERO => return Err(malformed("numeric")),
+        _ => {}
+    }
+    // Most digits fit here.
+    let mut digits: SmallVec<[u8; 20]> = SmallVec::new();
     loop {
-        let [digit] = take::<1>(input, flip)?;
-        let digit = match digit {
+        match take::<1>(input, flip)?[0] {
             0 => break,
-            1..=100 if count < 20 && halved == 0 => u128::from(digit - 1),
+            digit @ 1..=100 => digits.push(digit - 1),
             _ => return Err(malformed("numeric digit")),
-        };
-        count += 1;
-        // Of the last of 20, only one decimal digit may be significant.
-        match mantissa.checked_mul(100) {
-            Some(wide) if count < 20 => mantissa = wide + digit,
-            Some(_) | None if digit % 10 == 0 => {
-                (mantissa, halved) = (mantissa.saturating_mul(10).saturating_add(digit / 10), 1);
-            }
-            Some(wide) => mantissa = wide.saturating_add(digit),
-            None => return Err(malformed("numeric digits")),
         }
     }
-    // The value is mantissa * 100^(exponent - count + 1), or ten times less.
-    let mut scale = 2 * (count - 1 - exponent) - halved;
-    while scale > 0 && mantissa % 10 == 0 && mantissa != 0 {
-        (mantissa, scale) = (mantissa / 10, scale - 1);
+    if !matches!((digits.first(), digits.last()), (Some(1..), Some(1..))) {
+        return Err(malformed("numeric digits"));
     }
-    while scale < 0 {
-        (mantissa, scale) = (mantissa.saturating_mul(10), scale + 1);
+    if digits.len() <= 18 && (-50..=17).contains(&exponent) {
+        let mantissa = digits.iter().fold(0i128, |mantissa, &digit| mantissa * 100 + i128::from(digit));
+        // The value is mantissa * 100^(exponent - count + 1).
+        let (mut mantissa, mut scale) = (mantissa, 2 * (digits.len() as i32 - 1 - exponent));
+        if scale > 0 && mantissa % 10 == 0 {
+            (mantissa, scale) = (mantissa / 10, scale - 1);
+        }
+        while scale < 0 {
+            (mantissa, scale) = (mantissa * 100, scale + 2);
+        }
+        let mantissa = if negative { -mantissa } else { mantissa };
+        return Numeric::checked(mantissa, scale as u32).map_err(|_| malformed("numeric digits"));
     }
-    let signed = i128::try_from(mantissa).map_err(|_| malformed("numeric digits"))?;
-    Numeric::checked(if negative { -signed } else { signed }, scale as u32).map_err(|_| malformed("numeric digits"))
+    let key = KeyDigits { negative, exponent, digits: digits.into_vec() };
+    Numeric::of_key_digits(&key).map_err(|_| malformed("numeric digits"))
 }
 
 /// The smallest key above all keys that begin with `prefix`; `None` if there is none, as after `FF
@@ -330,7 +400,14 @@ mod tests {
     use crate::operators::compare;
     use crate::value::random::random_datum;
 
-    const TYPES: [Type; 20] = [
+    const TYPES: [Type; 27] = [
+        Type::TimeTz,
+        Type::Money,
+        Type::Xid8,
+        Type::PgLsn,
+        Type::Tid,
+        Type::Bit,
+        Type::VarBit,
         Type::Jsonb,
         Type::Bool,
         Type::Int2,
@@ -380,7 +457,7 @@ mod tests {
     #[test]
     fn the_bytes_never_change() {
         let numeric = |text| Datum::Numeric(Numeric::parse(text).unwrap());
-        let cases: [(Type, Datum, &[u8]); 16] = [
+        let cases: [(Type, Datum, &[u8]); 24] = [
             (Type::Bool, Datum::Bool(true), &[1]),
             (Type::Int2, Datum::Int(-2), &[0x7f, 0xfe]),
             (Type::Int4, Datum::Int(7), &[0x80, 0, 0, 7]),
@@ -401,6 +478,14 @@ mod tests {
             (Type::Numeric, numeric("0.00"), &[0x80]),
             (Type::Numeric, numeric("12.5"), &[0xb3, 13, 51, 0]),
             (Type::Numeric, numeric("-1200"), &[!0xb4, !13, !0]),
+            (Type::Numeric, numeric("5e40"), &[0xc7, 6, 0]),
+            (Type::Numeric, numeric("3e150"), &[0xfe, 0, 75, 4, 0]),
+            (Type::Numeric, numeric("-3e150"), &[!0xfe, !0, !75, !4, !0]),
+            (Type::Numeric, numeric("7e-102"), &[0x81, 1, 0x26, 0xdd, 8, 0]),
+            (Type::Numeric, numeric("7e-100"), &[0x81, 8, 0]),
+            (Type::Numeric, numeric("Infinity"), &[0xff, 0]),
+            (Type::Numeric, numeric("NaN"), &[0xff, 1]),
+            (Type::Numeric, numeric("-Infinity"), &[0, 0xff]),
         ];
         for (ty, value, bytes) in cases {
             let mut out = Key::new();

@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`types`], [`enums`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`] | types and values |
+//! | [`types`], [`enums`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`], [`bits`], [`money`], [`positions`] | types and values |
 //! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
@@ -19,6 +19,7 @@
 pub mod aggregates;
 pub mod array;
 pub mod binary_io;
+pub mod bits;
 pub mod cast;
 pub mod datetime;
 pub mod domains;
@@ -35,10 +36,12 @@ pub mod key;
 pub mod keywords;
 pub mod letters;
 pub mod like;
+pub mod money;
 pub mod network;
 pub mod numeric;
 pub mod operators;
 pub mod pieces;
+pub mod positions;
 pub mod prefix;
 pub mod pulse;
 mod regular;

@@ -1,431 +1,572 @@
-//! `numeric`: exact decimals of at most 38 significant digits.
+//! `numeric`: exact decimals of up to 131,072 digits before the point and 16,383 behind it, NaN and
+//! the infinities.
 //!
 //! ```text
-//! value = mantissa / 10^scale      |mantissa| < 10^38      scale <= 100
+//! small    := mantissa / 10^scale     |mantissa| < 10^38   scale <= 100     two words and a byte
+//! large    := mantissa / 10^scale     what is not small    scale <= 16,383  shared, on the heap
+//! special  := NaN | Infinity | -Infinity
 //! ```
 //! The scale is how many digits are shown after the point: 1.0 and 1.00 are equal, but print as
 //! they came. Results have PostgreSQL's scales, rounded half away from zero.
 //!
-//! Invariants: both bounds hold for every `Numeric`. What does not fit them is error 22003, never a
-//! wrong digit: zeros at the end of the fraction are dropped first, as that changes the form only.
-//! NaN and the infinities are not supported.
+//! Invariants: what can be small is: two values of different forms are never identical. What has
+//! more digits than the type allows is error 22003, never a wrong digit. NaN equals itself and is
+//! above everything else.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use dashu_int::{IBig, UBig};
 
 use crate::error::{Error, Result, SqlState};
+use crate::pulse;
 
+mod bytes;
+mod small;
 mod transcendental;
+mod wide;
 
-/// The most significant digits that a value has.
-pub const DIGITS_MAX: u32 = 38;
+pub(crate) use bytes::{KeyDigits, KeyForm};
+pub use bytes::{LARGE_SCALE, Wire};
+use small::Small;
+use wide::Wide;
+
+/// The most digits of a value that takes no memory besides its own.
+pub const SMALL_DIGITS_MAX: u32 = small::DIGITS_MAX;
+/// The most digits behind the point of such a value.
+pub const SMALL_SCALE_MAX: u32 = small::SCALE_MAX;
+/// The most digits before the point.
+pub const DIGITS_BEFORE_MAX: u32 = 131_072;
 /// The most digits after the point.
-pub const SCALE_MAX: u32 = 100;
-/// Every mantissa is below this.
-const MANTISSA_END: u128 = 10u128.pow(DIGITS_MAX);
+pub const SCALE_MAX: u32 = 16_383;
+/// The most digits of `numeric(p, s)`.
+pub const PRECISION_MAX: u16 = 1000;
 /// PostgreSQL's least number of significant digits of an inexact result.
 const SIGNIFICANT_DIGITS_MIN: i32 = 16;
+/// PostgreSQL's greatest scale of one.
+const RESULT_SCALE_MAX: i32 = 1000;
+/// Of this and greater numbers the factorial has too many digits.
+const FACTORIAL_END: i64 = 32_178;
 
-/// An exact decimal; two halves of the mantissa keep its alignment, and so every value's size, at 8
-/// bytes.
-#[derive(Clone, Copy)]
-pub struct Numeric {
-    high: i64,
-    low: u64,
-    scale: u8,
+/// An exact decimal, NaN or an infinity.
+#[derive(Clone)]
+pub struct Numeric(Form);
+
+#[derive(Clone)]
+enum Form {
+    Small(Small),
+    Large(Large),
+}
+
+/// What is not small.
+#[derive(Clone)]
+enum Large {
+    Finite(Arc<Wide>),
+    Infinity,
+    NegativeInfinity,
+    NaN,
 }
 
 const _: () = assert!(size_of::<Numeric>() == 24);
 
-/// What does not fit.
+/// What has too many digits.
 #[cold]
 fn overflow() -> Error {
     Error::new(SqlState::OUT_OF_RANGE, "value overflows numeric format")
-        .detail("Values of type numeric have at most 38 significant digits.")
 }
 
-/// Ten to the power of `exponent`, if that is at most 38.
-#[inline]
-fn power_of_ten(exponent: u32) -> Option<u128> {
-    const POWERS: [u128; 39] = {
-        let mut powers = [1u128; 39];
-        let mut at = 1;
-        while at < 39 {
-            powers[at] = powers[at - 1] * 10;
-            at += 1;
-        }
-        powers
-    };
-    POWERS.get(exponent as usize).copied()
-}
-
-/// The product of two 128-bit numbers: high half, low half.
-fn multiply_wide(a: u128, b: u128) -> (u128, u128) {
-    const HALF: u128 = u64::MAX as u128;
-    let (a_high, a_low, b_high, b_low) = (a >> 64, a & HALF, b >> 64, b & HALF);
-    let low = a_low * b_low;
-    let middle = a_high * b_low + (low >> 64);
-    let (middle, carry) = middle.overflowing_add(a_low * b_high);
-    let high = a_high * b_high + (middle >> 64) + (u128::from(carry) << 64);
-    (high, (middle << 64) | (low & HALF))
-}
-
-/// Divides (high, low) by `divisor`, which is above `high`: quotient and remainder.
-fn divide_wide(high: u128, low: u128, divisor: u128) -> (u128, u128) {
-    debug_assert!(high < divisor, "the quotient fits 128 bits");
-    if high == 0 {
-        return (low / divisor, low % divisor);
-    }
-    let (mut rest, mut quotient) = (high, 0u128);
-    for bit in (0..128).rev() {
-        let carry = rest >> 127 == 1;
-        rest = (rest << 1) | ((low >> bit) & 1);
-        quotient <<= 1;
-        if carry || rest >= divisor {
-            rest = rest.wrapping_sub(divisor);
-            quotient |= 1;
-        }
-    }
-    (quotient, rest)
-}
-
-/// The number of decimal digits, 0 for zero.
-fn digit_count(value: u128) -> u32 {
-    value.checked_ilog10().map_or(0, |log| log + 1)
+/// A finite value, or what another is instead.
+enum Seen<'a> {
+    Finite(std::borrow::Cow<'a, Wide>),
+    Infinite { negative: bool },
+    NaN,
 }
 
 #[expect(clippy::should_implement_trait, reason = "these can fail")]
 impl Numeric {
     /// Zero.
-    pub const ZERO: Self = Self { high: 0, low: 0, scale: 0 };
+    pub const ZERO: Self = Self(Form::Small(Small::raw(0, 0)));
     /// One.
-    pub const ONE: Self = Self { high: 0, low: 1, scale: 0 };
+    pub const ONE: Self = Self(Form::Small(Small::raw(1, 0)));
+    /// What is no number.
+    pub const NAN: Self = Self(Form::Large(Large::NaN));
+    /// Above all numbers.
+    pub const INFINITY: Self = Self(Form::Large(Large::Infinity));
+    /// Below all numbers.
+    pub const NEGATIVE_INFINITY: Self = Self(Form::Large(Large::NegativeInfinity));
 
-    /// `mantissa / 10^scale`. Panics unless both are within their bounds.
+    /// `mantissa / 10^scale`. Panics unless both are within the bounds of a small value.
     #[must_use]
     #[track_caller]
     pub fn new(mantissa: i128, scale: u8) -> Self {
-        assert!(mantissa.unsigned_abs() < MANTISSA_END && u32::from(scale) <= SCALE_MAX, "within bounds");
-        Self::raw(mantissa, scale)
+        Self(Form::Small(Small::checked(mantissa, u32::from(scale)).expect("within bounds")))
     }
 
-    #[inline]
-    const fn raw(mantissa: i128, scale: u8) -> Self {
-        Self { high: (mantissa >> 64) as i64, low: mantissa as u64, scale }
-    }
-
-    /// `mantissa / 10^scale`, if it fits; zeros at the end of the fraction may go.
+    /// `mantissa / 10^scale`.
+    ///
+    /// # Errors
+    /// 22003 for a scale above [`SCALE_MAX`].
     #[inline]
     pub fn checked(mantissa: i128, scale: u32) -> Result<Self> {
-        if mantissa.unsigned_abs() < MANTISSA_END && scale <= SCALE_MAX {
-            return Ok(Self::raw(mantissa, scale as u8));
+        match Small::checked(mantissa, scale) {
+            Some(small) => Ok(Self(Form::Small(small))),
+            None => Wide { mantissa: IBig::from(mantissa), scale }.finish(),
         }
-        Self::fit(mantissa < 0, 0, mantissa.unsigned_abs(), scale)
     }
 
-    /// As `checked`, from a 256-bit mantissa.
-    fn fit(negative: bool, mut high: u128, mut low: u128, mut scale: u32) -> Result<Self> {
-        while high != 0 || low >= MANTISSA_END || scale > SCALE_MAX {
-            let (quotient_high, rest) = (high / 10, high % 10);
-            let (quotient_low, rest) = divide_wide(rest, low, 10);
-            if scale == 0 || rest != 0 {
-                return Err(overflow());
-            }
-            (high, low, scale) = (quotient_high, quotient_low, scale - 1);
-        }
-        let mantissa = low as i128;
-        Ok(Self::raw(if negative { -mantissa } else { mantissa }, scale as u8))
-    }
-
-    /// All its digits as one integer.
+    /// All its digits as one integer and how many of them are behind the point, of a value that
+    /// takes no memory besides its own.
     #[inline]
     #[must_use]
-    pub const fn mantissa(self) -> i128 {
-        ((self.high as i128) << 64) | self.low as i128
+    pub fn small(&self) -> Option<(i128, u8)> {
+        match &self.0 {
+            Form::Small(small) => Some((small.mantissa(), small.scale())),
+            Form::Large(_) => None,
+        }
     }
 
-    /// How many of the digits are after the point.
+    /// How many of the digits are after the point; none of NaN and the infinities.
     #[inline]
     #[must_use]
-    pub const fn scale(self) -> u8 {
-        self.scale
+    pub fn scale(&self) -> u16 {
+        match &self.0 {
+            Form::Small(small) => u16::from(small.scale()),
+            Form::Large(Large::Finite(wide)) => wide.scale as u16,
+            Form::Large(_) => 0,
+        }
     }
 
-    /// -1, 0 or 1.
+    /// Whether it is neither NaN nor an infinity.
+    #[inline]
     #[must_use]
-    pub fn signum(self) -> i32 {
-        self.mantissa().signum() as i32
+    pub fn is_finite(&self) -> bool {
+        matches!(&self.0, Form::Small(_) | Form::Large(Large::Finite(_)))
+    }
+
+    /// Whether it is NaN.
+    #[must_use]
+    pub fn is_nan(&self) -> bool {
+        matches!(&self.0, Form::Large(Large::NaN))
+    }
+
+    /// Bytes that it holds besides its own size.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Large(Large::Finite(wide)) => size_of::<Wide>() + 16 + wide.words() * 8,
+            _ => 0,
+        }
+    }
+
+    fn infinity(negative: bool) -> Self {
+        if negative { Self::NEGATIVE_INFINITY } else { Self::INFINITY }
+    }
+
+    fn of_large(negative: bool, magnitude: UBig, scale: u32) -> Result<Self> {
+        Wide::new(negative, magnitude, scale).finish()
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        use std::borrow::Cow;
+        match &self.0 {
+            Form::Small(small) => Seen::Finite(Cow::Owned(Wide::of_small(*small))),
+            Form::Large(Large::Finite(wide)) => Seen::Finite(Cow::Borrowed(wide)),
+            Form::Large(Large::Infinity) => Seen::Infinite { negative: false },
+            Form::Large(Large::NegativeInfinity) => Seen::Infinite { negative: true },
+            Form::Large(Large::NaN) => Seen::NaN,
+        }
+    }
+
+    /// -1, 0 or 1; 1 for NaN, which is above zero.
+    #[must_use]
+    pub fn signum(&self) -> i32 {
+        match &self.0 {
+            Form::Small(small) => small.mantissa().signum() as i32,
+            Form::Large(Large::Finite(wide)) if wide.is_zero() => 0,
+            Form::Large(Large::Finite(wide)) if wide.is_negative() => -1,
+            Form::Large(Large::NegativeInfinity) => -1,
+            Form::Large(_) => 1,
+        }
+    }
+
+    /// -1, 0 or 1 as a value, NaN for NaN.
+    #[must_use]
+    pub fn sign(&self) -> Self {
+        if self.is_nan() { Self::NAN } else { Self::from(i64::from(self.signum())) }
     }
 
     /// Whether it is zero.
     #[must_use]
-    pub fn is_zero(self) -> bool {
-        self.high == 0 && self.low == 0
+    pub fn is_zero(&self) -> bool {
+        self.signum() == 0
     }
 
     /// The negated value.
     #[must_use]
-    pub fn negate(self) -> Self {
-        Self::raw(-self.mantissa(), self.scale)
+    pub fn negate(&self) -> Self {
+        Self(match &self.0 {
+            Form::Small(small) => Form::Small(small.negate()),
+            Form::Large(Large::Finite(wide)) => {
+                let negated = Wide { mantissa: -wide.mantissa.clone(), scale: wide.scale };
+                Form::Large(Large::Finite(Arc::new(negated)))
+            }
+            Form::Large(Large::Infinity) => Form::Large(Large::NegativeInfinity),
+            Form::Large(Large::NegativeInfinity) => Form::Large(Large::Infinity),
+            Form::Large(Large::NaN) => Form::Large(Large::NaN),
+        })
     }
 
     /// The value without its sign.
     #[must_use]
-    pub fn abs(self) -> Self {
-        Self::raw(self.mantissa().abs(), self.scale)
+    pub fn abs(&self) -> Self {
+        if self.signum() < 0 { self.negate() } else { self.clone() }
     }
 
     /// `self + other`
+    ///
+    /// # Errors
+    /// 22003 if the result has too many digits, as everything below.
     #[inline]
-    pub fn add(self, other: Self) -> Result<Self> {
-        if self.scale == other.scale {
-            // Two mantissas below 10^38 add up without overflow of 128 bits.
-            return Self::checked(self.mantissa() + other.mantissa(), u32::from(self.scale));
+    pub fn add(&self, other: &Self) -> Result<Self> {
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &other.0)
+            && let Some(sum) = a.add(*b)
+        {
+            return Ok(Self(Form::Small(sum)));
         }
-        let (fine, coarse) = if self.scale > other.scale { (self, other) } else { (other, self) };
-        let shift = u32::from(fine.scale - coarse.scale);
-        let wide = power_of_ten(shift).and_then(|power| coarse.mantissa().checked_mul(power as i128));
-        match wide.and_then(|wide| wide.checked_add(fine.mantissa())) {
-            Some(sum) => Self::checked(sum, u32::from(fine.scale)),
-            None => {
-                // Only zeros at the end of the finer one can make it fit.
-                let fine = fine.with_fewest_digits(coarse.scale);
-                if fine.scale >= self.scale.max(other.scale) { Err(overflow()) } else { fine.add(coarse) }
-            }
-        }
+        self.add_large(other)
     }
 
-    /// Without the zeros at the end of the fraction, but with at least `scale_min` digits after the
-    /// point.
-    fn with_fewest_digits(self, scale_min: u8) -> Self {
-        let (mut mantissa, mut scale) = (self.mantissa(), self.scale);
-        while scale > scale_min && mantissa % 10 == 0 {
-            (mantissa, scale) = (mantissa / 10, scale - 1);
+    #[cold]
+    fn add_large(&self, other: &Self) -> Result<Self> {
+        match (self.seen(), other.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => a.add(&b)?.finish(),
+            (Seen::NaN, _) | (_, Seen::NaN) => Ok(Self::NAN),
+            (Seen::Infinite { negative: a }, Seen::Infinite { negative: b }) if a != b => Ok(Self::NAN),
+            (Seen::Infinite { negative }, _) | (_, Seen::Infinite { negative }) => Ok(Self::infinity(negative)),
         }
-        Self::raw(mantissa, scale)
     }
 
     /// `self - other`
     #[inline]
-    pub fn sub(self, other: Self) -> Result<Self> {
-        self.add(other.negate())
+    pub fn sub(&self, other: &Self) -> Result<Self> {
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &other.0)
+            && let Some(difference) = a.add(b.negate())
+        {
+            return Ok(Self(Form::Small(difference)));
+        }
+        if let (Seen::Finite(a), Seen::Finite(b)) = (self.seen(), other.seen()) {
+            return a.sub(&b)?.finish();
+        }
+        self.add_large(&other.negate())
     }
 
     /// `self * other`
-    pub fn mul(self, other: Self) -> Result<Self> {
-        let scale = u32::from(self.scale) + u32::from(other.scale);
-        if let Some(product) = self.mantissa().checked_mul(other.mantissa()) {
-            return Self::checked(product, scale);
+    #[inline]
+    pub fn mul(&self, other: &Self) -> Result<Self> {
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &other.0)
+            && let Some(product) = a.mul(*b)
+        {
+            return Ok(Self(Form::Small(product)));
         }
-        let (high, low) = multiply_wide(self.mantissa().unsigned_abs(), other.mantissa().unsigned_abs());
-        Self::fit((self.high < 0) != (other.high < 0), high, low, scale)
+        self.mul_large(other)
+    }
+
+    #[cold]
+    fn mul_large(&self, other: &Self) -> Result<Self> {
+        match (self.seen(), other.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => {
+                let product = a.mul(&b)?;
+                if product.scale > SCALE_MAX { product.cut(SCALE_MAX as i32, true)? } else { product }.finish()
+            }
+            (Seen::NaN, _) | (_, Seen::NaN) => Ok(Self::NAN),
+            _ => Ok(match self.signum() * other.signum() {
+                0 => Self::NAN,
+                sign => Self::infinity(sign < 0),
+            }),
+        }
+    }
+
+    /// `self + other`, which may have more digits than a value can have: for sums that go on.
+    pub(crate) fn add_unbounded(&self, other: &Self) -> Result<Self> {
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &other.0)
+            && let Some(sum) = a.add(*b)
+        {
+            return Ok(Self(Form::Small(sum)));
+        }
+        match (self.seen(), other.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => Ok(a.add(&b)?.keep()),
+            _ => self.add_large(other),
+        }
+    }
+
+    /// `self * other`, as [`Numeric::add_unbounded`].
+    pub(crate) fn mul_unbounded(&self, other: &Self) -> Result<Self> {
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &other.0)
+            && let Some(product) = a.mul(*b)
+        {
+            return Ok(Self(Form::Small(product)));
+        }
+        match (self.seen(), other.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => Ok(a.mul(&b)?.keep()),
+            _ => self.mul_large(other),
+        }
+    }
+
+    /// What was computed without bounds.
+    ///
+    /// # Errors
+    /// 22003 if it has more digits than a value can have.
+    pub(crate) fn bounded(self) -> Result<Self> {
+        if let Form::Large(Large::Finite(wide)) = &self.0 {
+            wide.check_bounds()?;
+        }
+        Ok(self)
     }
 
     /// The position and value of the first digit in base 10,000, in which PostgreSQL computes: its
     /// results' scales depend on it.
-    fn first_group(self) -> (i32, u32) {
-        let magnitude = self.mantissa().unsigned_abs();
-        if magnitude == 0 {
-            return (0, 0);
+    fn first_group(&self) -> (i32, u32) {
+        match &self.0 {
+            Form::Small(small) => small.first_group(),
+            Form::Large(Large::Finite(wide)) => wide.first_group(),
+            Form::Large(_) => (0, 0),
         }
-        let exponent = digit_count(magnitude) as i32 - 1 - i32::from(self.scale);
-        let weight = exponent.div_euclid(4);
-        // The group has the digits from 10^(4 * weight) up.
-        let drop = i32::from(self.scale) + 4 * weight;
-        let first = if drop >= 0 {
-            power_of_ten(drop as u32).map_or(0, |power| magnitude / power)
-        } else {
-            power_of_ten(drop.unsigned_abs()).map_or(0, |power| magnitude * power)
-        };
-        (weight, first as u32)
     }
 
     /// How many digits after the point PostgreSQL gives a quotient.
-    fn quotient_scale(self, divisor: Self) -> u32 {
+    fn quotient_scale(&self, divisor: &Self) -> u32 {
         let ((weight, first), (divisor_weight, divisor_first)) = (self.first_group(), divisor.first_group());
         let weight = weight - divisor_weight - i32::from(first <= divisor_first);
         let scale = SIGNIFICANT_DIGITS_MIN - weight * 4;
-        scale.max(i32::from(self.scale)).max(i32::from(divisor.scale)).max(0) as u32
+        let scale = scale.max(i32::from(self.scale())).max(i32::from(divisor.scale()));
+        scale.clamp(0, RESULT_SCALE_MAX) as u32
+    }
+
+    /// What a division by `divisor` gives unless both are finite, and the divisor is not zero.
+    fn divide_special(&self, divisor: &Self) -> Result<Option<Self>> {
+        Ok(match (&self.0, &divisor.0) {
+            (Form::Large(Large::NaN), _) | (_, Form::Large(Large::NaN)) => Some(Self::NAN),
+            _ if divisor.is_zero() => return Err(division_by_zero()),
+            _ => match (self.is_finite(), divisor.is_finite()) {
+                (true, true) => None,
+                (true, false) => Some(Self::ZERO),
+                (false, false) => Some(Self::NAN),
+                (false, true) => Some(Self::infinity(self.signum() != divisor.signum())),
+            },
+        })
     }
 
     /// `self / divisor`
-    pub fn div(self, divisor: Self) -> Result<Self> {
-        if divisor.is_zero() {
-            return Err(division_by_zero());
+    ///
+    /// # Errors
+    /// 22012 for zero as divisor.
+    pub fn div(&self, divisor: &Self) -> Result<Self> {
+        if let Some(special) = self.divide_special(divisor)? {
+            return Ok(special);
         }
         self.div_to_scale(divisor, self.quotient_scale(divisor))
     }
 
     /// `self / divisor`, rounded to `scale` digits after the point.
-    pub fn div_to_scale(self, divisor: Self, scale: u32) -> Result<Self> {
-        if divisor.is_zero() {
-            return Err(division_by_zero());
+    ///
+    /// # Errors
+    /// As [`Numeric::div`].
+    pub fn div_to_scale(&self, divisor: &Self, scale: u32) -> Result<Self> {
+        if let Some(special) = self.divide_special(divisor)? {
+            return Ok(special);
         }
-        let negative = (self.high < 0) != (divisor.high < 0);
-        let below = divisor.mantissa().unsigned_abs();
-        let magnitude = self.mantissa().unsigned_abs();
-        let (mut quotient, mut rest) = (magnitude / below, magnitude % below);
-        // How many more digits the quotient of the mantissas needs; below zero, some too many.
-        let mut digits = i64::from(scale) + i64::from(divisor.scale) - i64::from(self.scale);
-        while digits > 0 && (quotient != 0 || rest != 0) {
-            let step = digits.min(i64::from(DIGITS_MAX)) as u32;
-            let power = power_of_ten(step).ok_or_else(overflow)?;
-            let (high, low) = multiply_wide(rest, power);
-            let (next, left) = divide_wide(high, low, below);
-            quotient = quotient.checked_mul(power).and_then(|wide| wide.checked_add(next)).ok_or_else(overflow)?;
-            (rest, digits) = (left, digits - i64::from(step));
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &divisor.0)
+            && let Some(quotient) = a.div_to_scale(*b, scale)
+        {
+            return Ok(Self(Form::Small(quotient)));
         }
-        if digits < 0 {
-            let power = power_of_ten(digits.unsigned_abs() as u32).unwrap_or(u128::MAX);
-            quotient = quotient / power + u128::from(quotient % power >= power.div_ceil(2));
-        } else if rest >= below - rest {
-            quotient += 1;
+        match (self.seen(), divisor.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => a.div_to_scale(&b, scale)?.finish(),
+            _ => Ok(Self::NAN),
         }
-        Self::fit(negative, 0, quotient, scale)
     }
 
     /// The quotient without its fraction: `div(self, divisor)`.
-    pub fn div_truncated(self, divisor: Self) -> Result<Self> {
-        let rest = self.rem(divisor)?;
-        self.sub(rest)?.div_to_scale(divisor, 0)
+    ///
+    /// # Errors
+    /// As [`Numeric::div`].
+    pub fn div_truncated(&self, divisor: &Self) -> Result<Self> {
+        if let Some(special) = self.divide_special(divisor)? {
+            return Ok(special);
+        }
+        match (self.seen(), divisor.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => a.div_truncated(&b)?.finish(),
+            _ => Ok(Self::NAN),
+        }
     }
 
     /// The rest of the division towards zero, with the sign of `self`: `self % divisor`.
-    pub fn rem(self, divisor: Self) -> Result<Self> {
-        if divisor.is_zero() {
-            return Err(division_by_zero());
+    ///
+    /// # Errors
+    /// As [`Numeric::div`].
+    pub fn rem(&self, divisor: &Self) -> Result<Self> {
+        match self.divide_special(divisor)? {
+            None => {}
+            Some(special) if special.is_nan() => return Ok(special),
+            Some(_) => return Ok(if self.is_finite() { self.clone() } else { Self::NAN }),
         }
-        let scale = u32::from(self.scale.max(divisor.scale));
-        let shift = |value: Self| power_of_ten(scale - u32::from(value.scale));
-        let magnitude = self.mantissa().unsigned_abs();
-        let below = divisor.mantissa().unsigned_abs();
-        let rest = match (shift(self), shift(divisor)) {
-            (Some(up), Some(below_up)) => match below.checked_mul(below_up) {
-                Some(below) => {
-                    let (high, low) = multiply_wide(magnitude, up);
-                    divide_wide(high % below, low, below).1
-                }
-                // The divisor is above all that the dividend can be.
-                None => magnitude.checked_mul(up).ok_or_else(overflow)?,
-            },
-            (Some(up), None) => magnitude.checked_mul(up).ok_or_else(overflow)?,
-            (None, _) => {
-                // Digit by digit: the dividend's shift is beyond 10^38.
-                let mut rest = magnitude % below;
-                for _ in 0..scale - u32::from(self.scale) {
-                    let (high, low) = multiply_wide(rest, 10);
-                    rest = divide_wide(high, low, below).1;
-                }
-                rest
-            }
-        };
-        Self::fit(self.high < 0, 0, rest, scale)
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &divisor.0)
+            && let Some(rest) = a.rem(*b)
+        {
+            return Ok(Self(Form::Small(rest)));
+        }
+        match (self.seen(), divisor.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => a.rem(&b)?.finish(),
+            _ => Ok(Self::NAN),
+        }
+    }
+
+    /// The greatest common divisor.
+    ///
+    /// # Errors
+    /// 22003 if it has too many digits.
+    pub fn gcd(&self, other: &Self) -> Result<Self> {
+        match (self.seen(), other.seen()) {
+            (Seen::Finite(a), Seen::Finite(b)) => a.gcd(&b)?.finish(),
+            _ => Ok(Self::NAN),
+        }
+    }
+
+    /// The least common multiple.
+    ///
+    /// # Errors
+    /// 22003 if it has too many digits.
+    pub fn lcm(&self, other: &Self) -> Result<Self> {
+        let scale = i32::from(self.scale().max(other.scale()));
+        if !self.is_finite() || !other.is_finite() {
+            return Ok(Self::NAN);
+        }
+        if self.is_zero() || other.is_zero() {
+            return Self::ZERO.round(scale);
+        }
+        self.div_truncated(&self.gcd(other)?)?.mul(other)?.abs().round(scale)
+    }
+
+    /// The product of all whole numbers up to one.
+    ///
+    /// # Errors
+    /// 22003 for a negative one, and if the product has too many digits.
+    pub fn factorial(of: i64) -> Result<Self> {
+        match of {
+            ..0 => Err(Error::new(SqlState::OUT_OF_RANGE, "factorial of a negative number is undefined")),
+            0..FACTORIAL_END => Self::of_large(false, wide::factorial(of as u32)?, 0),
+            FACTORIAL_END.. => Err(overflow()),
+        }
     }
 
     /// Rounded half away from zero to `digits` after the point (before it, if negative), which are
     /// then its scale.
-    pub fn round(self, digits: i32) -> Result<Self> {
-        self.cut(digits, |magnitude, power| magnitude / power + u128::from(magnitude % power >= power.div_ceil(2)))
+    pub fn round(&self, digits: i32) -> Result<Self> {
+        self.cut(digits, true)
     }
 
     /// Cut to `digits` after the point (before it, if negative).
-    pub fn trunc(self, digits: i32) -> Result<Self> {
-        self.cut(digits, |magnitude, power| magnitude / power)
+    pub fn trunc(&self, digits: i32) -> Result<Self> {
+        self.cut(digits, false)
     }
 
-    fn cut(self, digits: i32, shorten: fn(u128, u128) -> u128) -> Result<Self> {
-        let digits = digits.clamp(-(SCALE_MAX as i32), 1000);
-        let drop = i32::from(self.scale) - digits;
-        let magnitude = self.mantissa().unsigned_abs();
-        let scale = digits.max(0) as u32;
-        if drop <= 0 {
-            let wide = power_of_ten(drop.unsigned_abs()).and_then(|power| magnitude.checked_mul(power));
-            return match wide {
-                Some(wide) if wide < MANTISSA_END && scale <= SCALE_MAX => Self::fit(self.high < 0, 0, wide, scale),
-                _ if magnitude == 0 => Ok(Self::raw(0, scale.min(SCALE_MAX) as u8)),
-                // More zeros than fit: as many as do.
-                _ => {
-                    let room = DIGITS_MAX - digit_count(magnitude);
-                    let scale = (u32::from(self.scale) + room).min(SCALE_MAX);
-                    let power = power_of_ten(scale - u32::from(self.scale)).ok_or_else(overflow)?;
-                    Self::fit(self.high < 0, 0, magnitude * power, scale)
-                }
-            };
+    fn cut(&self, digits: i32, rounds: bool) -> Result<Self> {
+        let digits = digits.clamp(-(DIGITS_BEFORE_MAX as i32) - 1, SCALE_MAX as i32);
+        if let Form::Small(small) = &self.0
+            && let Some(cut) = small.cut(digits, rounds)
+        {
+            return Ok(Self(Form::Small(cut)));
         }
-        let short = power_of_ten(drop as u32).map_or(0, |power| shorten(magnitude, power));
-        let up = if digits < 0 { power_of_ten(digits.unsigned_abs()) } else { Some(1) };
-        let wide = match (short, up) {
-            (0, _) => 0,
-            (short, Some(up)) => short.checked_mul(up).ok_or_else(overflow)?,
-            _ => return Err(overflow()),
-        };
-        Self::fit(self.high < 0, 0, wide, scale)
+        match self.seen() {
+            Seen::Finite(wide) => wide.cut(digits, rounds)?.finish(),
+            _ => Ok(self.clone()),
+        }
     }
 
     /// The least whole number that is not below.
-    pub fn ceil(self) -> Result<Self> {
+    pub fn ceil(&self) -> Result<Self> {
         let whole = self.trunc(0)?;
-        if whole < self { whole.add(Self::ONE) } else { Ok(whole) }
+        if whole < *self { whole.add(&Self::ONE) } else { Ok(whole) }
     }
 
     /// The greatest whole number that is not above.
-    pub fn floor(self) -> Result<Self> {
+    pub fn floor(&self) -> Result<Self> {
         let whole = self.trunc(0)?;
-        if whole > self { whole.sub(Self::ONE) } else { Ok(whole) }
+        if whole > *self { whole.sub(&Self::ONE) } else { Ok(whole) }
+    }
+
+    /// How many digits are before the point; below zero, how many zeros are behind it.
+    fn digits_before(&self) -> i32 {
+        match &self.0 {
+            Form::Small(small) => small::digit_count(small.mantissa().unsigned_abs()) as i32 - i32::from(small.scale()),
+            Form::Large(Large::Finite(wide)) => wide::digit_count(&wide.magnitude()) as i32 - wide.scale as i32,
+            Form::Large(_) => 0,
+        }
     }
 
     /// Rounded to `scale` digits after the point, if it then has at most `precision` digits:
     /// `numeric(precision, scale)`.
+    ///
+    /// # Errors
+    /// 22003 if it has more, or is infinite.
     #[inline]
-    pub fn with_precision(self, precision: u16, scale: u16) -> Result<Self> {
-        let value = if u16::from(self.scale) == scale { self } else { self.round(i32::from(scale))? };
-        let digits = digit_count(value.mantissa().unsigned_abs());
-        // A scale that was cut short for want of digits leaves fewer of them for the whole part,
-        // too.
-        let whole_max = i32::from(precision) - i32::from(scale);
-        if digits as i32 - i32::from(value.scale) > whole_max && !value.is_zero() {
+    pub fn with_precision(self, precision: u16, scale: i16) -> Result<Self> {
+        if let Form::Small(small) = &self.0
+            && i16::from(small.scale()) == scale
+        {
+            // The common case: a value that was made for its column.
+            let fits =
+                small::power_of_ten(u32::from(precision)).is_none_or(|end| small.mantissa().unsigned_abs() < end);
+            return if fits { Ok(self) } else { Err(field_overflow(precision, scale)) };
+        }
+        if !self.is_finite() {
+            return if self.is_nan() { Ok(self) } else { Err(infinite_field(precision, scale)) };
+        }
+        let value = self.round(i32::from(scale))?;
+        if value.digits_before() > i32::from(precision) - i32::from(scale) && !value.is_zero() {
             return Err(field_overflow(precision, scale));
         }
         Ok(value)
     }
 
-    /// With zeros at the end of the fraction up to `scale` digits after the point, as many as fit.
-    #[inline]
-    pub fn with_zeros(self, scale: u8) -> Result<Self> {
-        if self.scale < scale { self.round(i32::from(scale)) } else { Ok(self) }
-    }
-
     /// Without zeros at the end of the fraction.
     #[must_use]
-    pub fn trim_scale(self) -> Self {
-        self.with_fewest_digits(0)
+    pub fn trim_scale(&self) -> Self {
+        match &self.0 {
+            Form::Small(small) => Self(Form::Small(small.trim_scale())),
+            Form::Large(Large::Finite(wide)) => wide.trim_scale().finish().unwrap_or_else(|_| self.clone()),
+            Form::Large(_) => self.clone(),
+        }
     }
 
-    /// The nearest whole number, if an `i128` holds it (any does).
+    /// The nearest whole number, if there is one and an `i128` holds it.
     #[must_use]
-    pub fn to_i128_rounded(self) -> i128 {
-        match self.round(0) {
-            Ok(whole) => whole.mantissa(),
-            Err(_) => self.mantissa(),
+    pub fn to_i128_rounded(&self) -> Option<i128> {
+        match self.round(0).ok()?.0 {
+            Form::Small(whole) => Some(whole.mantissa()),
+            Form::Large(Large::Finite(whole)) => i128::try_from(&whole.mantissa).ok(),
+            Form::Large(_) => None,
         }
     }
 
     /// The nearest whole number, if an `i64` holds it.
     #[must_use]
-    pub fn to_i64_rounded(self) -> Option<i64> {
-        i64::try_from(self.to_i128_rounded()).ok()
+    pub fn to_i64_rounded(&self) -> Option<i64> {
+        i64::try_from(self.to_i128_rounded()?).ok()
     }
 
-    /// The nearest float.
+    /// The nearest float; infinite if it is beyond all of them.
     #[must_use]
-    pub fn to_f64(self) -> f64 {
-        let mantissa = self.mantissa();
-        // Both operands are exact here, so the quotient is rounded once.
-        if mantissa.unsigned_abs() < 1 << 53 && self.scale <= 22 {
-            return mantissa as f64 / 10f64.powi(i32::from(self.scale));
+    pub fn to_f64(&self) -> f64 {
+        match &self.0 {
+            Form::Small(small) => small.to_f64(),
+            Form::Large(Large::Finite(wide)) => wide.to_f64(),
+            Form::Large(Large::Infinity) => f64::INFINITY,
+            Form::Large(Large::NegativeInfinity) => f64::NEG_INFINITY,
+            Form::Large(Large::NaN) => f64::NAN,
         }
-        format!("{mantissa}e-{}", self.scale).parse().unwrap_or(f64::NAN)
     }
 
     /// The decimal that a float shows with 15 digits, as PostgreSQL converts it.
@@ -440,7 +581,7 @@ impl Numeric {
 
     fn from_float_text(value: f64, text: &str) -> Result<Self> {
         if !value.is_finite() {
-            return Err(no_special_values());
+            return Ok(if value.is_nan() { Self::NAN } else { Self::infinity(value < 0.0) });
         }
         // The digits have zeros at the end that `%g` would not show.
         let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
@@ -448,102 +589,114 @@ impl Numeric {
         Self::parse(&format!("{digits}e{exponent}"))
     }
 
-    /// Reads a decimal as PostgreSQL does: blanks around it, a sign, digits, a point, an exponent.
+    /// Reads a decimal as PostgreSQL does: blanks around it, a sign, digits, a point, an exponent;
+    /// or `NaN`, `Infinity`, `inf`.
+    ///
+    /// # Errors
+    /// 22P02 for other texts, 22003 for too many digits.
     pub fn parse(text: &str) -> Result<Self> {
         let bad = || Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type numeric: \"{text}\""));
-        let bytes = crate::letters::trim(text).as_bytes();
-        let (negative, bytes) = match bytes {
+        let all = crate::letters::trim(text).as_bytes();
+        let (negative, bytes) = match all {
             [b'-', rest @ ..] => (true, rest),
             [b'+', rest @ ..] => (false, rest),
-            _ => (false, bytes),
+            _ => (false, all),
         };
-        if [&b"nan"[..], b"infinity", b"inf"].iter().any(|name| bytes.eq_ignore_ascii_case(name)) {
-            return Err(no_special_values());
-        }
-        let mut mantissa = 0u128;
-        let (mut scale, mut zeros, mut seen, mut point) = (0i64, 0i64, false, false);
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            match byte {
-                b'0'..=b'9' => {
-                    seen = true;
-                    scale += i64::from(point);
-                    // Zeros wait until a digit follows: at the end of a fraction they may be more
-                    // than fit.
-                    if byte == b'0' {
-                        zeros += i64::from(mantissa != 0);
-                    } else {
-                        let power = u32::try_from(zeros + 1).ok().and_then(power_of_ten).ok_or_else(overflow)?;
-                        mantissa = mantissa
-                            .checked_mul(power)
-                            .and_then(|wide| wide.checked_add(u128::from(byte - b'0')))
-                            .filter(|&mantissa| mantissa < MANTISSA_END)
-                            .ok_or_else(overflow)?;
-                        zeros = 0;
-                    }
-                }
-                b'.' if !point => point = true,
-                _ => break,
-            }
-            at += 1;
-        }
-        if !seen {
-            return Err(bad());
-        }
-        if let Some(b'e' | b'E') = bytes.get(at) {
-            // As C reads a number, with blanks before it.
-            let exponent = &bytes[at + 1..];
-            let blanks = exponent.iter().take_while(|&&byte| crate::letters::is_blank(byte)).count();
-            let (below, digits) = match &exponent[blanks..] {
-                [b'-', rest @ ..] => (true, rest),
-                [b'+', rest @ ..] => (false, rest),
-                rest => (false, rest),
+        if bytes.first().is_some_and(u8::is_ascii_alphabetic) {
+            return match bytes {
+                _ if all.eq_ignore_ascii_case(b"nan") => Ok(Self::NAN),
+                _ if bytes.eq_ignore_ascii_case(b"infinity") => Ok(Self::infinity(negative)),
+                _ if bytes.eq_ignore_ascii_case(b"inf") => Ok(Self::infinity(negative)),
+                _ => Err(bad()),
             };
-            if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-                return Err(bad());
-            }
-            let exponent = digits
-                .iter()
-                .try_fold(0i64, |sum, digit| Some(sum * 10 + i64::from(digit - b'0')).filter(|&sum| sum < 1 << 30))
-                .ok_or_else(overflow)?;
-            scale += if below { exponent } else { -exponent };
-        } else if at != bytes.len() {
+        }
+        pulse::work(bytes.len() / 16)?;
+        let digits_from = |from: usize| from + bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let point = digits_from(0);
+        let (whole, fraction, end) = if bytes.get(point) == Some(&b'.') {
+            let end = digits_from(point + 1);
+            (&bytes[..point], &bytes[point + 1..end], end)
+        } else {
+            (&bytes[..point], &[][..], point)
+        };
+        if whole.is_empty() && fraction.is_empty() {
             return Err(bad());
         }
-        // The value is mantissa * 10^zeros / 10^scale: give it as many of its zeros as fit.
-        if mantissa == 0 {
-            return Ok(Self::raw(0, scale.clamp(0, i64::from(SCALE_MAX)) as u8));
-        }
-        let room = i64::from(DIGITS_MAX - digit_count(mantissa));
-        let wanted = zeros - scale.min(0);
-        let needed = (zeros - scale).max(0);
-        if needed > room || scale - zeros > i64::from(SCALE_MAX) {
-            return Err(overflow());
-        }
-        let take = wanted.min(room).min(i64::from(SCALE_MAX) + zeros - scale);
-        let power = power_of_ten(take as u32).ok_or_else(overflow)?;
-        Self::fit(negative, 0, mantissa * power, (scale - zeros + take) as u32)
+        let exponent = match bytes.get(end) {
+            Some(b'e' | b'E') => parse_exponent(&bytes[end + 1..], bad)?,
+            Some(_) => return Err(bad()),
+            None => 0,
+        };
+        of_digits(negative, whole, fraction, exponent)
     }
 
     /// Appends its text.
-    pub fn write(self, out: &mut String) {
-        use fmt::Write;
-        let mantissa = self.mantissa();
-        if mantissa < 0 {
-            out.push('-');
-        }
-        let start = out.len();
-        // Writing to a string cannot fail.
-        let _ = match u64::try_from(mantissa.unsigned_abs()) {
-            Ok(small) => write!(out, "{small:0width$}", width = usize::from(self.scale) + 1),
-            Err(_) => write!(out, "{:0width$}", mantissa.unsigned_abs(), width = usize::from(self.scale) + 1),
-        };
-        if self.scale > 0 {
-            let point = out.len() - usize::from(self.scale);
-            debug_assert!(point > start, "a digit before the point");
-            out.insert(point, '.');
+    pub fn write(&self, out: &mut String) {
+        match &self.0 {
+            Form::Small(small) => small.write(out),
+            Form::Large(Large::Finite(wide)) => wide.write(out),
+            Form::Large(Large::Infinity) => out.push_str("Infinity"),
+            Form::Large(Large::NegativeInfinity) => out.push_str("-Infinity"),
+            Form::Large(Large::NaN) => out.push_str("NaN"),
         }
     }
+}
+
+/// What stands behind the `e` of a number, with blanks before it as C reads one.
+fn parse_exponent(bytes: &[u8], bad: impl Fn() -> Error) -> Result<i64> {
+    let blanks = bytes.iter().take_while(|&&byte| crate::letters::is_blank(byte)).count();
+    let (below, digits) = match &bytes[blanks..] {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(bad());
+    }
+    let exponent = digits
+        .iter()
+        .try_fold(0i64, |sum, digit| Some(sum * 10 + i64::from(digit - b'0')).filter(|&sum| sum < 1 << 30))
+        .ok_or_else(overflow)?;
+    Ok(if below { -exponent } else { exponent })
+}
+
+/// The value of digits before and behind the point, times a power of ten.
+fn of_digits(negative: bool, whole: &[u8], fraction: &[u8], exponent: i64) -> Result<Numeric> {
+    let scale = fraction.len() as i64 - exponent;
+    if scale > i64::from(SCALE_MAX) {
+        return Err(overflow());
+    }
+    let digits = || whole.iter().chain(fraction).copied().skip_while(|&digit| digit == b'0');
+    let count = digits().count() as i64;
+    let zeros = if count == 0 { 0 } else { (-scale).max(0) };
+    let scale = scale.max(0);
+    if count + zeros - scale > i64::from(DIGITS_BEFORE_MAX) {
+        return Err(overflow());
+    }
+    if count + zeros <= i64::from(SMALL_DIGITS_MAX) && scale <= i64::from(SMALL_SCALE_MAX) {
+        let zeros = std::iter::repeat_n(b'0', zeros as usize);
+        // In 64 bits for as long as possible.
+        let (mut low, mut mantissa) = (0u64, 0i128);
+        for (at, digit) in digits().chain(zeros).enumerate() {
+            match at {
+                0..19 => {
+                    low = low * 10 + u64::from(digit - b'0');
+                    mantissa = i128::from(low);
+                }
+                _ => mantissa = mantissa * 10 + i128::from(digit - b'0'),
+            }
+        }
+        return Numeric::checked(if negative { -mantissa } else { mantissa }, scale as u32);
+    }
+    wide::charge_division((count + zeros) as usize / 16)?;
+    let text: Vec<u8> = digits().collect();
+    let text = str::from_utf8(&text).map_err(|_| Error::internal("digits are ASCII"))?;
+    let magnitude = match text {
+        "" => UBig::ZERO,
+        text => UBig::from_str_radix(text, 10).map_err(|_| Error::internal("digits are a number"))?,
+    };
+    let magnitude = if zeros > 0 { magnitude * wide::power_of_ten(zeros as u32) } else { magnitude };
+    Numeric::of_large(negative, magnitude, scale as u32)
 }
 
 /// `22012`
@@ -553,43 +706,59 @@ pub fn division_by_zero() -> Error {
 }
 
 #[cold]
-fn no_special_values() -> Error {
-    Error::unsupported("NaN or infinity as a value of type numeric")
-}
-
-#[cold]
-fn field_overflow(precision: u16, scale: u16) -> Error {
+fn field_overflow(precision: u16, scale: i16) -> Error {
     let whole = i32::from(precision) - i32::from(scale);
-    let bound = if whole > 0 { format!("10^{whole}") } else { "1".to_owned() };
+    let bound = if whole == 0 { "1".to_owned() } else { format!("10^{whole}") };
     Error::new(SqlState::OUT_OF_RANGE, "numeric field overflow").detail(format!(
         "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
     ))
 }
 
+#[cold]
+fn infinite_field(precision: u16, scale: i16) -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, "numeric field overflow")
+        .detail(format!("A field with precision {precision}, scale {scale} cannot hold an infinite value."))
+}
+
 impl From<i64> for Numeric {
     #[inline]
     fn from(value: i64) -> Self {
-        Self::raw(i128::from(value), 0)
+        Self(Form::Small(Small::raw(i128::from(value), 0)))
+    }
+}
+
+impl From<i128> for Numeric {
+    fn from(value: i128) -> Self {
+        match Small::checked(value, 0) {
+            Some(small) => Self(Form::Small(small)),
+            None => Self(Form::Large(Large::Finite(Arc::new(Wide { mantissa: IBig::from(value), scale: 0 })))),
+        }
     }
 }
 
 impl Ord for Numeric {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (self.mantissa(), other.mantissa());
-        if self.scale == other.scale {
+        match (&self.0, &other.0) {
+            (Form::Small(a), Form::Small(b)) => a.cmp(*b),
+            _ => self.cmp_large(other),
+        }
+    }
+}
+
+impl Numeric {
+    #[cold]
+    fn cmp_large(&self, other: &Self) -> Ordering {
+        if let (Seen::Finite(a), Seen::Finite(b)) = (self.seen(), other.seen()) {
             return a.cmp(&b);
         }
-        if self.scale > other.scale {
-            return other.cmp(self).reverse();
-        }
-        let shift = u32::from(other.scale - self.scale);
-        match power_of_ten(shift).and_then(|power| a.checked_mul(power as i128)) {
-            Some(a) => a.cmp(&b),
-            None if a == 0 => 0.cmp(&b),
-            // Beyond all that b can be.
-            None => a.cmp(&0),
-        }
+        let place = |value: &Self| match &value.0 {
+            Form::Large(Large::NegativeInfinity) => 0,
+            Form::Small(_) | Form::Large(Large::Finite(_)) => 1,
+            Form::Large(Large::Infinity) => 2,
+            Form::Large(Large::NaN) => 3,
+        };
+        place(self).cmp(&place(other))
     }
 }
 
@@ -611,21 +780,21 @@ impl Eq for Numeric {}
 
 impl Hash for Numeric {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let (mut mantissa, mut scale) = (self.mantissa(), self.scale);
-        // In 64 bits for as long as possible: divisions of 128 bits are calls.
-        if let Ok(small) = i64::try_from(mantissa) {
-            let mut small = small;
-            while scale > 0 && small % 10 == 0 {
-                (small, scale) = (small / 10, scale - 1);
-            }
-            mantissa = i128::from(small);
-        } else {
-            while scale > 0 && mantissa % 10 == 0 {
-                (mantissa, scale) = (mantissa / 10, scale - 1);
-            }
+        match &self.0 {
+            Form::Small(small) => small.hash(state),
+            Form::Large(Large::Finite(_)) => match self.trim_scale().0 {
+                // Equal to a small one, but for zeros.
+                Form::Small(small) => small.hash(state),
+                Form::Large(Large::Finite(wide)) => {
+                    state.write_u32(wide.scale);
+                    state.write(&wide.mantissa.to_le_bytes());
+                }
+                Form::Large(_) => {}
+            },
+            Form::Large(Large::Infinity) => state.write_u8(1),
+            Form::Large(Large::NegativeInfinity) => state.write_u8(2),
+            Form::Large(Large::NaN) => state.write_u8(3),
         }
-        state.write_i64(mantissa as i64);
-        state.write_i64((mantissa >> 64) as i64 ^ (i64::from(scale) << 32));
     }
 }
 
@@ -640,5 +809,134 @@ impl fmt::Display for Numeric {
 impl fmt::Debug for Numeric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::DefaultHasher;
+
+    use super::*;
+    use crate::types::Type;
+    use crate::value::{Datum, random::random_datum};
+
+    fn n(text: &str) -> Numeric {
+        Numeric::parse(text).unwrap()
+    }
+
+    fn random(random: &mut fastrand::Rng) -> Numeric {
+        match random_datum(Type::Numeric, random) {
+            // Sums and quotients of the longest take long.
+            Datum::Numeric(value) if value.heap_bytes() < 1000 => value,
+            _ => Numeric::from(random.i64(-9..9)),
+        }
+    }
+
+    fn identical(a: &Numeric, b: &Numeric) -> bool {
+        a == b && a.scale() == b.scale() && a.small().is_some() == b.small().is_some()
+    }
+
+    /// What small values give, they give as large ones, too.
+    #[test]
+    fn both_forms_compute_alike() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let (a, b) = (random(&mut rng), random(&mut rng));
+            let (Seen::Finite(wide_a), Seen::Finite(wide_b)) = (a.seen(), b.seen()) else { continue };
+            let check = |found: Result<Numeric>, expected: Result<Wide>, what: &str| match (
+                found,
+                expected.and_then(Wide::finish),
+            ) {
+                (Ok(found), Ok(expected)) => {
+                    assert!(identical(&found, &expected), "{a} {what} {b}: {found} {expected}")
+                }
+                (found, expected) => assert!(found.is_err() && expected.is_err(), "{a} {what} {b}"),
+            };
+            check(a.add(&b), wide_a.add(&wide_b), "+");
+            check(a.sub(&b), wide_a.sub(&wide_b), "-");
+            check(a.mul(&b), wide_a.mul(&wide_b), "*");
+            let digits = rng.i32(-60..120);
+            check(a.round(digits), wide_a.cut(digits, true), "round");
+            check(a.trunc(digits), wide_a.cut(digits, false), "trunc");
+            assert_eq!(a.cmp(&b), wide_a.cmp(&wide_b), "{a} {b}");
+            assert_eq!(a.first_group(), wide_a.first_group(), "{a}");
+            if !b.is_zero() {
+                check(a.rem(&b), wide_a.rem(&wide_b), "%");
+                let scale = rng.u32(..130);
+                check(a.div_to_scale(&b, scale), wide_a.div_to_scale(&wide_b, scale), "/");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_and_bytes_come_back() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let value = random(&mut rng);
+            assert!(identical(&n(&value.to_string()), &value), "{value}");
+            let mut bytes = Vec::new();
+            Wire::write(&value, &mut bytes);
+            assert!(identical(&Wire::parse(&bytes).unwrap(), &value), "{value} {bytes:?}");
+            bytes.clear();
+            value.write_large(&mut bytes);
+            assert_eq!(bytes.is_empty(), value.small().is_some());
+            if !bytes.is_empty() {
+                assert!(identical(&Numeric::read_large(&bytes).unwrap(), &value), "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_values_hash_alike() {
+        let hash = |value: &Numeric| {
+            let mut hasher = DefaultHasher::new();
+            value.hash(&mut hasher);
+            hasher.finish()
+        };
+        for (a, b) in [("1", "1.0"), ("1", &format!("1.{}", "0".repeat(200))), ("1e50", "1e50"), ("0", "0e-300")] {
+            assert_eq!(n(a), n(b));
+            assert_eq!(hash(&n(a)), hash(&n(b)), "{a} {b}");
+        }
+        let long = format!("{}.5", "7".repeat(60));
+        assert_eq!(hash(&n(&long)), hash(&n(&format!("{long}{}", "0".repeat(70)))));
+    }
+
+    #[test]
+    fn what_is_no_number_is_above_all_that_are() {
+        let order = ["-Infinity", "-1e1000", "-1", "0", "1e-1000", "1", "1e1000", "Infinity", "NaN"];
+        for (a, left) in order.iter().enumerate() {
+            for (b, right) in order.iter().enumerate() {
+                assert_eq!(n(left).cmp(&n(right)), a.cmp(&b), "{left} {right}");
+            }
+        }
+    }
+
+    /// Powers, roots and logarithms undo each other, in as many digits as are shown.
+    #[test]
+    fn inexact_functions_undo_each_other() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for _ in 0..300 {
+            let scale = rng.i32(20..300);
+            let value = n(&format!("{}.{}", rng.u64(1..1000), rng.u64(..))).round(scale).unwrap();
+            let close = |found: &Numeric, expected: &Numeric, digits: i32, what: &str| {
+                let distance = found.sub(expected).unwrap().abs();
+                let bound = Numeric::ONE.div_to_scale(&n(&format!("1e{digits}")), digits as u32).unwrap();
+                assert!(distance <= bound, "{what} of {value}: {found} {expected}");
+            };
+            close(&value.ln().unwrap().exp().unwrap(), &value, scale - 4, "exp(ln)");
+            let root = value.sqrt().unwrap();
+            close(&root.mul(&root).unwrap(), &value, scale - 3, "sqrt");
+            let cube = value.power(&n("3")).unwrap();
+            close(&cube, &value.mul(&value).unwrap().mul(&value).unwrap(), scale - 1, "power 3");
+            let halves = value.power(&n(&format!("0.5{}", "0".repeat(scale as usize)))).unwrap();
+            close(&halves, &root, scale - 3, "power 0.5");
+            close(&n("1000").log(&n(&format!("10.{}", "0".repeat(scale as usize)))).unwrap(), &n("3"), scale, "log");
+        }
     }
 }

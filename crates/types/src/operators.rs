@@ -24,6 +24,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         | (Datum::Time(a), Datum::Time(b))
         | (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
         (Datum::Text(a), Datum::Text(b)) => compare_bytes(a.as_bytes(), b.as_bytes()),
+        (Datum::TimeTz(a), Datum::TimeTz(b)) => a.cmp(b),
         (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
         (Datum::Float(a), Datum::Float(b)) => compare_floats(*a, *b),
         (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
@@ -101,6 +102,7 @@ pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Text(value) => value.as_str().hash(hasher),
         Datum::Bytes(value) => value.hash(hasher),
         Datum::Date(value) => hasher.write_i64(i64::from(*value)),
+        Datum::TimeTz(value) => value.hash(hasher),
         Datum::Interval(value) => value.hash(hasher),
         Datum::Uuid(value) => value.hash(hasher),
         Datum::Array(array) => array.values().iter().for_each(|value| hash_datum(value, hasher)),
@@ -126,6 +128,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::Array(_) => 12,
         Datum::Row(_) => 13,
         Datum::Jsonb(_) => 14,
+        Datum::TimeTz(_) => 15,
     }
 }
 

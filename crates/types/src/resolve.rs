@@ -261,12 +261,14 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Float4 | Float8, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
         | (Int2 | Int4 | Int8 | Numeric, Float4 | Float8) => Float8,
         (Char, Type::Varchar) | (Type::Varchar, Char) => Char,
+        (Type::Bit, Type::VarBit) | (Type::VarBit, Type::Bit) => Type::VarBit,
         (left, right) if left.category() == Category::String && right.category() == Category::String => Text,
         (Date, Timestamp) | (Timestamp, Date) => Timestamp,
         (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => TimestampTz,
         (Time, Interval) | (Interval, Time) => Interval,
         (Type::Inet, Type::Cidr) | (Type::Cidr, Type::Inet) => Type::Inet,
         (Type::MacAddr, Type::MacAddr8) | (Type::MacAddr8, Type::MacAddr) => Type::MacAddr8,
+        (Time, Type::TimeTz) | (Type::TimeTz, Time) => Type::TimeTz,
         _ => return None,
     })
 }

@@ -15,7 +15,7 @@ use crate::numeric::Numeric;
 use crate::pieces::{self, Pace};
 use crate::pulse;
 use crate::text_search;
-use crate::types::{Modifier, Type};
+use crate::types::{Category, Modifier, Type};
 use crate::value::Datum;
 
 #[cold]
@@ -40,6 +40,8 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
     let value = match ty.base() {
         Type::Oid if ty.is_reg() => Datum::Int(env.object_number(ty, text)?.into()),
         Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
+        Type::Int8 if ty == Type::Money => Datum::Int(crate::money::parse(text)?),
+        Type::Int8 if ty != Type::Int8 => Datum::Int(crate::positions::parse(ty, text)?),
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid => parse_int(ty.base(), text)?,
         Type::Float4 | Type::Float8 => Datum::Float(parse_float(ty, text)?),
         Type::Numeric => Datum::Numeric(Numeric::parse(text)?),
@@ -64,6 +66,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             check_text(text)?;
             Datum::text(cast::cut_name(text))
         }
+        Type::Bytea if ty.category() == Category::BitString => return crate::bits::parse(ty, modifier, text),
         Type::Bytea => Datum::Bytes(match ty {
             Type::TsVector | Type::TsQuery => {
                 check_text(text)?;
@@ -79,9 +82,10 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
         }),
         Type::Date => Datum::Date(datetime::parse_date(text, env)?),
         Type::Time => Datum::Time(datetime::parse_time(text, env)?),
+        Type::TimeTz => Datum::TimeTz(datetime::parse_time_tz(text, env)?),
         Type::Timestamp => Datum::Timestamp(datetime::parse_timestamp(text, env)?),
         Type::TimestampTz => Datum::Timestamp(datetime::parse_timestamptz(text, env)?),
-        Type::Interval => Datum::Interval(Interval::parse_with_fields(text, modifier.interval_parts().0)?),
+        Type::Interval => Datum::Interval(Interval::parse_styled(text, modifier.interval_parts().0, env.intervals)?),
         Type::Jsonb => {
             check_text(text)?;
             crate::jsonb::parse(text)?.datum()?
@@ -358,6 +362,10 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
         Datum::Int(value) if ty.is_reg() => env.write_object(ty, *value as u32, out),
+        Datum::Int(value) if ty == Type::Money => crate::money::write(*value, out),
+        Datum::Int(value) if matches!(ty, Type::Xid8 | Type::PgLsn | Type::Tid) => {
+            crate::positions::write(ty, *value, out);
+        }
         Datum::Int(value) => {
             if let Type::Enum(of) = ty
                 && let Some(label) = of.label_at(*value)
@@ -371,18 +379,20 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Float(value) => write_float8(*value, env.extra_float_digits, out),
         Datum::Numeric(value) => value.write(out),
         Datum::Text(text) => out.push_str(text),
+        Datum::Bytes(bytes) if ty.category() == Category::BitString => crate::bits::Bits::new(bytes).write(out),
         Datum::Bytes(bytes) if ty != Type::Bytea && ty.base() == Type::Bytea => write_packed(ty, bytes, out),
         Datum::Bytes(bytes) => {
             out.push_str("\\x");
             write_hex(bytes, out);
         }
-        Datum::Date(date) => datetime::write_date(*date, out),
+        Datum::Date(date) => env.dates.write_date(*date, out),
         Datum::Time(time) => datetime::write_time(*time, out),
+        Datum::TimeTz(time) => time.write(out),
         Datum::Timestamp(timestamp) if ty == Type::TimestampTz => {
-            datetime::write_timestamptz(*timestamp, &env.zone, out)
+            env.dates.write_timestamptz(*timestamp, &env.zone, out)
         }
-        Datum::Timestamp(timestamp) => datetime::write_timestamp(*timestamp, out),
-        Datum::Interval(interval) => interval.write(out),
+        Datum::Timestamp(timestamp) => env.dates.write_timestamp(*timestamp, out),
+        Datum::Interval(interval) => env.intervals.write(*interval, out),
         Datum::Array(array) => array.write(ty, env, out),
         Datum::Row(row) => row.write(env, out),
         Datum::Jsonb(bytes) => {

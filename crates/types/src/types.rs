@@ -204,6 +204,20 @@ types! {
     AclItem 1033 1034 "aclitem" "aclitem" User 12;
     /// `pg_node_tree`: an expression in the catalogue, here as SQL
     NodeTree 194 0 "pg_node_tree" "pg_node_tree" String -1;
+    /// `time with time zone`
+    TimeTz 1266 1270 "time with time zone" "timetz" DateTime 12;
+    /// `money`: cents
+    Money 790 791 "money" "money" Number 8;
+    /// `xid8`, a transaction's number that never comes again
+    Xid8 5069 271 "xid8" "xid8" User 8;
+    /// `pg_lsn`, a place of PostgreSQL's log
+    PgLsn 3220 3221 "pg_lsn" "pg_lsn" User 8;
+    /// `tid`, a place of a row
+    Tid 27 1010 "tid" "tid" User 6;
+    /// `bit(n)`: strings of so many bits
+    Bit 1560 1561 "bit" "bit" BitString -1;
+    /// `bit varying(n)`: strings of at most so many bits
+    VarBit 1562 1563 "bit varying" "varbit" BitString -1;
     /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the
     /// number of that type in the catalogue; other modifiers are the binder's.
     Record 2249 2287 "record" "record" Pseudo -1;
@@ -234,6 +248,8 @@ pub enum Category {
     Enum,
     /// Network addresses.
     Network,
+    /// Strings of bits.
+    BitString,
     /// What is no type of values.
     Pseudo,
     /// Everything else.
@@ -246,14 +262,21 @@ impl Type {
     pub fn is_preferred(self) -> bool {
         matches!(
             self,
-            Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid | Self::Inet
+            Self::Bool
+                | Self::Float8
+                | Self::Text
+                | Self::TimestampTz
+                | Self::Interval
+                | Self::Oid
+                | Self::Inet
+                | Self::VarBit
         )
     }
 
     /// Whether values are [`crate::Datum::Int`], and mean the number that they are.
     #[must_use]
     pub fn is_integer(self) -> bool {
-        !self.is_enum() && matches!(self.base(), Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
+        !self.is_named_number() && matches!(self.base(), Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
     }
 
     /// Whether values are [`crate::Datum::Text`].
@@ -286,7 +309,7 @@ impl Type {
     /// Whether values are [`crate::Datum::Int`] that are written as something else than numbers.
     #[must_use]
     pub fn is_named_number(self) -> bool {
-        self.is_enum() || self.is_reg()
+        self.is_enum() || self.is_reg() || matches!(self, Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid)
     }
 
     /// The type whose values and bytes it shares; most share none.
@@ -305,7 +328,8 @@ impl Type {
             | Self::RegDictionary
             | Self::Xid => Self::Oid,
             Self::TsVector | Self::TsQuery | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
-            Self::Enum(_) => Self::Int8,
+            Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
+            Self::Bit | Self::VarBit => Self::Bytea,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             other => other,
         }
@@ -412,10 +436,16 @@ impl Modifier {
         Self(chars as i32 + 4)
     }
 
+    /// Of `bit(n)` and `bit varying(n)`.
+    #[must_use]
+    pub fn bits(count: u32) -> Self {
+        Self(count as i32)
+    }
+
     /// Of `numeric(precision, scale)`.
     #[must_use]
-    pub fn numeric(precision: u16, scale: u16) -> Self {
-        Self((i32::from(precision) << 16 | i32::from(scale)) + 4)
+    pub fn numeric(precision: u16, scale: i16) -> Self {
+        Self((i32::from(precision) << 16 | i32::from(scale) & 0x7ff) + 4)
     }
 
     /// Of `interval`: its fields, and digits of a second's fraction if they are said.
@@ -457,8 +487,9 @@ impl Modifier {
 
     /// Precision and scale of `numeric(precision, scale)`.
     #[must_use]
-    pub fn precision_scale(self) -> Option<(u16, u16)> {
-        (self.0 >= 4).then(|| (((self.0 - 4) >> 16) as u16, ((self.0 - 4) & 0xffff) as u16))
+    pub fn precision_scale(self) -> Option<(u16, i16)> {
+        // The scale has 11 bits and a sign.
+        (self.0 >= 4).then(|| (((self.0 - 4) >> 16) as u16, ((((self.0 - 4) & 0x7ff) ^ 0x400) - 0x400) as i16))
     }
 
     /// Digits of a second's fraction.
@@ -522,7 +553,9 @@ impl fmt::Display for ColumnType {
                 write!(f, "numeric({precision},{scale})")
             }
             Type::Char | Type::Varchar => write!(f, "{}({})", self.ty, raw - 4),
+            Type::Bit | Type::VarBit => write!(f, "{}({raw})", self.ty),
             Type::Time => write!(f, "time({raw}) without time zone"),
+            Type::TimeTz => write!(f, "time({raw}) with time zone"),
             Type::Timestamp => write!(f, "timestamp({raw}) without time zone"),
             Type::TimestampTz => write!(f, "timestamp({raw}) with time zone"),
             Type::Interval => {

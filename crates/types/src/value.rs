@@ -8,6 +8,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 use crate::array::Array;
+use crate::datetime::TimeTz;
 use crate::error::Result;
 use crate::interval::Interval;
 use crate::jsonb::Item;
@@ -30,7 +31,8 @@ pub enum Datum {
     Null,
     /// `boolean`
     Bool(bool),
-    /// `smallint`, `integer`, `bigint`, `oid`
+    /// `smallint`, `integer`, `bigint`, `oid`; enums, by their labels' places; `money` and others that
+    /// are kept as a `bigint` is
     Int(i64),
     /// `double precision`; `real`, with a value that an `f32` has
     Float(f64),
@@ -44,6 +46,8 @@ pub enum Datum {
     Date(i32),
     /// `time`: microseconds since midnight, 86,400,000,000 for 24:00
     Time(i64),
+    /// `time with time zone`
+    TimeTz(TimeTz),
     /// `timestamp`, `timestamptz`: microseconds since 2000-01-01 00:00 (UTC); `i64::MIN` and `MAX`
     /// are the infinities
     Timestamp(i64),

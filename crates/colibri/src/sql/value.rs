@@ -82,10 +82,14 @@ impl<'a> Value<'a> {
             Datum::Null => Self::Null,
             Datum::Bool(value) => Self::Bool(*value),
             Datum::Int(_) if ty.is_enum() => text_of(datum, ty),
+            // What this has no variant for is its text.
+            Datum::Int(_) if matches!(ty, Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid) => text_of(datum, ty),
+            Datum::Bytes(_) if matches!(ty, Type::Bit | Type::VarBit) => text_of(datum, ty),
+            Datum::TimeTz(_) => text_of(datum, ty),
             Datum::Int(value) => Self::Int(*value),
             Datum::Float(value) if ty == Type::Float4 => Self::Real(*value as f32),
             Datum::Float(value) => Self::Float(*value),
-            Datum::Numeric(value) => Self::Numeric(*value),
+            Datum::Numeric(value) => Self::Numeric(value.clone()),
             Datum::Text(value) => Self::Text(Cow::Borrowed(value)),
             Datum::Bytes(_) if ty != Type::Bytea => text_of(datum, ty),
             Datum::Bytes(value) => Self::Bytes(Cow::Borrowed(value)),
@@ -340,7 +344,7 @@ macro_rules! unsigned {
                 fn to_sql(&self) -> Value<'_> {
                     match i64::try_from(*self) {
                         Ok(value) => Value::Int(value),
-                        Err(_) => Value::Numeric(Numeric::new(*self as i128, 0)),
+                        Err(_) => Value::Numeric(Numeric::from(*self as i128)),
                     }
                 }
             }
@@ -383,7 +387,7 @@ impl From<f64> for Value<'_> {
 
 impl ToSql for Numeric {
     fn to_sql(&self) -> Value<'_> {
-        Value::Numeric(*self)
+        Value::Numeric(self.clone())
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use colibri_types::{
     Array, ColumnType, Datum, Dimension, Error, Interval, Modifier, Numeric, Result, Row, RowType, SqlState, Type,
-    pulse,
+    datetime::TimeTz, pulse,
 };
 use compact_str::CompactString;
 
@@ -35,6 +35,8 @@ const UUID: u8 = 15;
 const ARRAY: u8 = 16;
 const ROW: u8 = 17;
 const JSONB: u8 = 18;
+const NUMERIC_LARGE: u8 = 19;
+const TIME_TZ: u8 = 20;
 
 /// Bytes that are copied in a unit of work.
 const COPIED_PER_UNIT: usize = 64;
@@ -72,16 +74,26 @@ pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
         }
         Datum::Float(value) => put(FLOAT, &value.to_bits().to_le_bytes()),
         Datum::Numeric(value) => {
-            match i64::try_from(value.mantissa()) {
+            let Some((mantissa, scale)) = value.small() else {
+                let mut bytes = Vec::new();
+                value.write_large(&mut bytes);
+                put_bytes(NUMERIC_LARGE, &bytes, out);
+                return;
+            };
+            match i64::try_from(mantissa) {
                 Ok(mantissa) => put(NUMERIC_8, &mantissa.to_le_bytes()),
-                Err(_) => put(NUMERIC_16, &value.mantissa().to_le_bytes()),
+                Err(_) => put(NUMERIC_16, &mantissa.to_le_bytes()),
             }
-            out.push(value.scale());
+            out.push(scale);
         }
         Datum::Text(value) => put_bytes(TEXT, value.as_bytes(), out),
         Datum::Bytes(value) => put_bytes(BYTES, value, out),
         Datum::Date(value) => put(DATE, &value.to_le_bytes()),
         Datum::Time(value) => put(TIME, &value.to_le_bytes()),
+        Datum::TimeTz(value) => {
+            put(TIME_TZ, &value.micros.to_le_bytes());
+            out.extend_from_slice(&value.west_s.to_le_bytes());
+        }
         Datum::Timestamp(value) => put(TIMESTAMP, &value.to_le_bytes()),
         Datum::Interval(value) => {
             put(INTERVAL, &value.months.to_le_bytes());
@@ -185,10 +197,15 @@ impl<'b> Bytes<'b> {
                 let mantissa = i128::from_le_bytes(self.take()?);
                 self.numeric(mantissa)?
             }
+            NUMERIC_LARGE => Datum::Numeric(Numeric::read_large(self.slice()?).ok_or_else(damaged)?),
             TEXT => Datum::Text(CompactString::from_utf8(self.slice()?).map_err(|_| damaged())?),
             BYTES => Datum::Bytes(self.slice()?.into()),
             DATE => Datum::Date(i32::from_le_bytes(self.take()?)),
             TIME => Datum::Time(i64::from_le_bytes(self.take()?)),
+            TIME_TZ => Datum::TimeTz(TimeTz {
+                micros: i64::from_le_bytes(self.take()?),
+                west_s: i32::from_le_bytes(self.take()?),
+            }),
             TIMESTAMP => Datum::Timestamp(i64::from_le_bytes(self.take()?)),
             INTERVAL => Datum::Interval(Interval {
                 months: i32::from_le_bytes(self.take()?),

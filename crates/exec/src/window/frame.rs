@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use colibri_types::{Datum, Env, Error, Interval, Result, SqlState, datetime, operators};
+use colibri_types::{Datum, Env, Error, Interval, Numeric, Result, SqlState, datetime, operators};
 use smallvec::SmallVec;
 
 use super::call::Source;
@@ -233,7 +233,7 @@ fn check_size(size: &Datum, units: FrameUnits, name: &str) -> Result<()> {
         (Datum::Interval(interval), FrameUnits::Range(Some(RangeOffset::Time))) => interval.micros < 0,
         (Datum::Int(size), _) => *size < 0,
         (Datum::Float(size), _) => size.is_nan() || *size < 0.0,
-        (Datum::Numeric(size), _) => size.signum() < 0,
+        (Datum::Numeric(size), _) => size.is_nan() || size.signum() < 0,
         (Datum::Interval(size), _) => size.length_us() < 0,
         _ => false,
     };
@@ -276,7 +276,11 @@ fn edge(kind: RangeOffset, base: &Datum, by: &Datum, subtracts: bool, env: &Env)
             Datum::Float(if subtracts { base - by } else { base + by })
         }
         (RangeOffset::Numeric, Datum::Numeric(base), Datum::Numeric(by)) => {
-            Datum::Numeric(if subtracts { base.sub(*by)? } else { base.add(*by)? })
+            let is_infinite = |value: &Numeric| !value.is_finite() && !value.is_nan();
+            if is_infinite(by) && is_infinite(base) && (base.signum() > 0) == subtracts {
+                return Ok(Edge::Everything);
+            }
+            Datum::Numeric(if subtracts { base.sub(by)? } else { base.add(by)? })
         }
         (RangeOffset::Date, Datum::Date(base), Datum::Interval(by)) => {
             Datum::Timestamp(datetime::timestamp_add(datetime::date_to_timestamp(*base)?, signed(by)?)?)
@@ -289,6 +293,11 @@ fn edge(kind: RangeOffset, base: &Datum, by: &Datum, subtracts: bool, env: &Env)
         }
         (RangeOffset::Time, Datum::Time(base), Datum::Interval(by)) => {
             Datum::Time(if subtracts { base.saturating_sub(by.micros) } else { base.saturating_add(by.micros) })
+        }
+        (RangeOffset::Time, Datum::TimeTz(base), Datum::Interval(by)) => {
+            let micros =
+                if subtracts { base.micros.saturating_sub(by.micros) } else { base.micros.saturating_add(by.micros) };
+            Datum::TimeTz(datetime::TimeTz { micros, ..*base })
         }
         (RangeOffset::Interval, Datum::Interval(base), Datum::Interval(by)) => {
             Datum::Interval(if subtracts { base.sub(*by)? } else { base.add(*by)? })

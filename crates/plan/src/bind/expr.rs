@@ -16,7 +16,8 @@ pub(super) use coerce::{common_modifier, known};
 use super::{Binder, collation, fold};
 use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
 use colibri_types::{
-    ColumnType, Datum, Error, Numeric, Result, SqlState, Type, cast::CastContext, interval::IntervalFields, pulse,
+    Category, ColumnType, Datum, Error, Numeric, Result, SqlState, Type, cast::CastContext, interval::IntervalFields,
+    pulse,
 };
 
 /// What binding an expression takes, those in it apart, in units of work.
@@ -213,7 +214,8 @@ impl Binder<'_> {
             }
             E::Position { expr: part, r#in: whole } => {
                 let args = vec![self.expr(whole)?, self.expr(part)?];
-                self.call("strpos", args, span)
+                let is_of_bits = args.iter().any(|arg| arg.ty.ty.category() == Category::BitString);
+                self.call(if is_of_bits { "position" } else { "strpos" }, args, span)
             }
             E::Substring { expr: input, substring_from, substring_for, shorthand, .. } => {
                 let mut args = vec![self.expr(input)?];
@@ -288,6 +290,8 @@ impl Binder<'_> {
             | Value::UnicodeStringLiteral(text)
             | Value::NationalStringLiteral(text) => literal(text),
             Value::DollarQuotedString(text) => literal(&text.value),
+            Value::SingleQuotedByteStringLiteral(digits) => self.at(value.span, bit_string('b', digits)),
+            Value::HexStringLiteral(digits) => self.at(value.span, bit_string('x', digits)),
             Value::Boolean(value) => Ok(Bound::bool(Expr::Const(Datum::Bool(*value)))),
             Value::Null => Ok(Bound::null()),
             Value::Placeholder(name) => {
@@ -480,6 +484,12 @@ fn negated(number: Cow<'_, str>) -> String {
         Some(number) => number.to_owned(),
         None => format!("-{number}"),
     }
+}
+
+/// A string of bits: its digits, and what they are.
+fn bit_string(kind: char, digits: &str) -> Result<Bound> {
+    let value = colibri_types::bits::parse(Type::Bit, colibri_types::Modifier::NONE, &format!("{kind}{digits}"))?;
+    Ok(Bound::new(Expr::Const(value), Type::Bit))
 }
 
 /// A number: the narrowest of integer, bigint and numeric that holds it.

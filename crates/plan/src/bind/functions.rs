@@ -725,7 +725,6 @@ impl Binder<'_> {
                     self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\"")))
                 );
             }
-            "current_time" => return Err(self.place(span, Error::unsupported("type time with time zone"))),
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
             "grouping" => self.grouping(&args.exprs, span)?,
             _ => match session_value(name) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{Catalog, UserType};
+use colibri_types::bits::LENGTH_MAX;
 use colibri_types::{ColumnType, Error, Modifier, Result, SqlState, Type, interval::IntervalFields};
 use compact_str::CompactString;
 use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
@@ -11,8 +12,6 @@ use super::fold;
 
 /// Characters of `char(n)` and `varchar(n)` at most.
 const CHARS_MAX: u64 = 10_485_760;
-/// Digits of `numeric(p, s)` at most: what a [`crate::Numeric`] holds.
-const DIGITS_MAX: u64 = 38;
 
 fn length(name: &str, length: Option<&ast::CharacterLength>) -> Result<Modifier> {
     match length {
@@ -27,6 +26,15 @@ fn length(name: &str, length: Option<&ast::CharacterLength>) -> Result<Modifier>
     }
 }
 
+/// The modifier of a string of bits.
+fn bits(name: &str, length: u64) -> Result<Modifier> {
+    match length {
+        0 => Err(Error::new(SqlState::BAD_PARAMETER, format!("length for type {name} must be at least 1"))),
+        1..=LENGTH_MAX => Ok(Modifier::bits(length as u32)),
+        _ => Err(Error::new(SqlState::BAD_PARAMETER, format!("length for type {name} cannot exceed {LENGTH_MAX}"))),
+    }
+}
+
 fn numeric(info: &ExactNumberInfo) -> Result<Modifier> {
     let (precision, scale) = match *info {
         ExactNumberInfo::None => return Ok(Modifier::NONE),
@@ -37,14 +45,8 @@ fn numeric(info: &ExactNumberInfo) -> Result<Modifier> {
         let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
         return Err(Error::new(SqlState::BAD_PARAMETER, message));
     }
-    if precision > DIGITS_MAX {
-        return Err(Error::unsupported(format_args!("numeric with a precision of more than {DIGITS_MAX} digits")));
-    }
-    match u16::try_from(scale) {
-        Ok(scale) if u64::from(scale) <= precision => Ok(Modifier::numeric(precision as u16, scale)),
-        _ if (-1000..=1000).contains(&scale) => {
-            Err(Error::unsupported(format_args!("numeric with a scale of {scale} and a precision of {precision}")))
-        }
+    match i16::try_from(scale) {
+        Ok(scale @ -1000..=1000) => Ok(Modifier::numeric(precision as u16, scale)),
         _ => {
             let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
             Err(Error::new(SqlState::BAD_PARAMETER, message))
@@ -118,6 +120,10 @@ pub fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Varchar(chars) | DataType::CharVarying(chars) | DataType::CharacterVarying(chars) => {
             with(Type::Varchar, length("varchar", chars.as_ref())?)
         }
+        DataType::Bit(length) => with(Type::Bit, bits("bit", length.unwrap_or(1))?),
+        DataType::BitVarying(length) | DataType::VarBit(length) => {
+            with(Type::VarBit, length.map_or(Ok(Modifier::NONE), |length| bits("varbit", length))?)
+        }
         DataType::Text => plain(Type::Text),
         DataType::Bytea => plain(Type::Bytea),
         DataType::TsVector => plain(Type::TsVector),
@@ -126,6 +132,7 @@ pub fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             with(Type::Time, fraction(*digits))
         }
+        DataType::Time(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => with(Type::TimeTz, fraction(*digits)),
         DataType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             with(Type::Timestamp, fraction(*digits))
         }
@@ -268,7 +275,7 @@ pub fn current_type(catalog: &Catalog, ty: Type) -> Result<Type> {
 }
 
 fn unknown(name: &str) -> Error {
-    let known_elsewhere = ["xml", "inet", "cidr", "money", "bit", "point", "timetz", "time", "reg"];
+    let known_elsewhere = ["xml", "inet", "cidr", "point", "reg"];
     let lower = name.to_ascii_lowercase();
     if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
         return Error::unsupported(format_args!("type {lower}"));
@@ -329,6 +336,16 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         }
         ("interval", []) => Type::Interval,
         ("uuid", []) => Type::Uuid,
+        ("bit", []) => Type::Bit,
+        ("varbit", []) => Type::VarBit,
+        ("timetz", []) => Type::TimeTz,
+        ("timetz", [digits]) => {
+            return Ok(ColumnType { ty: Type::TimeTz, modifier: fraction(Some(number(digits)?)), domain: None });
+        }
+        ("money", []) => Type::Money,
+        ("xid8", []) => Type::Xid8,
+        ("pg_lsn", []) => Type::PgLsn,
+        ("tid", []) => Type::Tid,
         ("oid", []) => Type::Oid,
         ("char", []) => Type::InternalChar,
         ("json", []) => Type::Json,

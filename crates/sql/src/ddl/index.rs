@@ -282,6 +282,13 @@ fn own_class(ty: Type) -> &'static str {
         Type::MacAddr8 => "macaddr8_ops",
         Type::TsVector => "tsvector_ops",
         Type::TsQuery => "tsquery_ops",
+        Type::Bit => "bit_ops",
+        Type::VarBit => "varbit_ops",
+        Type::TimeTz => "timetz_ops",
+        Type::Money => "money_ops",
+        Type::Xid8 => "xid8_ops",
+        Type::PgLsn => "pg_lsn_ops",
+        Type::Tid => "tid_ops",
         _ => "",
     }
 }

@@ -310,6 +310,8 @@ impl Session {
         if let Some(zone) = colibri_types::datetime::zone_of_shown(settings.text("timezone")) {
             self.env.zone = zone;
         }
+        self.env.dates = colibri_types::datetime::DateStyle::of_shown(settings.text("datestyle"));
+        self.env.intervals = colibri_types::datetime::IntervalStyle::named(settings.text("intervalstyle"));
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.env.text_search =
             crate::system::search::number_of_setting(settings.text("default_text_search_config")).unwrap_or(0);

@@ -168,7 +168,8 @@ fn numeric_shape(ty: ColumnType) -> [Datum; 3] {
         Type::Float4 => [int(24), int(2), NULL],
         Type::Float8 => [int(53), int(2), NULL],
         Type::Numeric => match ty.modifier.precision_scale() {
-            Some((precision, scale)) => [int(precision), int(10), int(scale)],
+            // As PostgreSQL 15 has it, the scale without its sign.
+            Some((precision, scale)) => [int(precision), int(10), int(scale & 0x7ff)],
             None => [NULL, int(10), NULL],
         },
         _ => [NULL, NULL, NULL],
@@ -183,8 +184,13 @@ impl Described<'_> {
         let over = domain.and_then(|ty| env.names().catalog.domain_of(ty.domain()?.base));
         let shape: ColumnType = if over.is_some() { Type::Bool.into() } else { self.ty.base() };
         let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
-        let length = self.ty.modifier.chars_max().filter(|_| matches!(shape.ty, Type::Char | Type::Varchar));
+        let length = match shape.ty {
+            Type::Char | Type::Varchar => self.ty.modifier.chars_max(),
+            Type::Bit | Type::VarBit => usize::try_from(self.ty.modifier.0).ok(),
+            _ => None,
+        };
         let octets = match length {
+            Some(_) if !is_text => NULL,
             Some(length) => int(length as i64 * 4),
             None if is_text => int(1 << 30),
             None => NULL,

@@ -55,6 +55,7 @@ fn category_letter(ty: Type) -> &'static str {
         Category::Enum => "E",
         Category::Network => "I",
         Category::User => "U",
+        Category::BitString => "V",
         Category::Pseudo => "P",
     }
 }
@@ -373,6 +374,13 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (10_026, "macaddr8_ops", 3371, Type::MacAddr8),
     (10_071, "tsvector_ops", 3626, Type::TsVector),
     (10_074, "tsquery_ops", 3683, Type::TsQuery),
+    (10_002, "bit_ops", 423, Type::Bit),
+    (10_043, "varbit_ops", 2002, Type::VarBit),
+    (10_041, "timetz_ops", 2000, Type::TimeTz),
+    (10_047, "money_ops", 2099, Type::Money),
+    (10_050, "tid_ops", 2789, Type::Tid),
+    (10_053, "xid8_ops", 5067, Type::Xid8),
+    (10_067, "pg_lsn_ops", 3253, Type::PgLsn),
 ];
 
 /// The operator class of all enums.

@@ -36,10 +36,10 @@ const SETUP: &str = "CREATE TABLE account (id int PRIMARY KEY, balance bigint NO
 
 fn int(session: &mut Session, query: &str) -> i64 {
     let answers = session.run(query).unwrap();
-    match answers[0].rows.row(0)[0] {
-        Datum::Int(value) => value,
+    match &answers[0].rows.row(0)[0] {
+        Datum::Int(value) => *value,
         Datum::Numeric(value) => value.to_string().parse().unwrap(),
-        ref other => panic!("{query}: {other:?}"),
+        other => panic!("{query}: {other:?}"),
     }
 }
 

@@ -71,10 +71,9 @@ impl Moving {
     }
 
     /// Most digits behind the point of a value.
-    fn scale(&self) -> u8 {
-        match self.state {
-            State::SumNumeric(_, scale) => scale.unwrap_or(0),
-            State::AvgNumeric(_, scale, _) => scale,
+    fn scale(&self) -> u16 {
+        match &self.state {
+            State::SumNumeric(sum, _) | State::AvgNumeric(sum, _) => sum.scale(),
             _ => 0,
         }
     }
@@ -116,9 +115,11 @@ impl Moving {
                 *sum -= i128::from(*value);
                 *count -= 1;
             }
-            (State::SumNumeric(sum, _), Datum::Numeric(value)) => *sum = sum.sub(*value).ok()?,
-            (State::AvgNumeric(sum, _, count), Datum::Numeric(value)) => {
-                *sum = sum.sub(*value).ok()?;
+            // What is infinite or NaN does not go away again.
+            (State::SumNumeric(sum, _) | State::AvgNumeric(sum, _), _) if !sum.is_finite() => return None,
+            (State::SumNumeric(sum, _), Datum::Numeric(value)) => *sum = sum.add_unbounded(&value.negate()).ok()?,
+            (State::AvgNumeric(sum, count), Datum::Numeric(value)) => {
+                *sum = sum.add_unbounded(&value.negate()).ok()?;
                 *count -= 1;
             }
             (State::Ints(_, sums), Datum::Int(value)) => {

@@ -193,7 +193,7 @@ fn as_identifier(name: &str) -> String {
 }
 
 #[cold]
-fn unknown_part(name: &str, ty: &str) -> Error {
+pub(super) fn unknown_part(name: &str, ty: &str) -> Error {
     // A part that there is, but not of this type.
     let name = as_identifier(name);
     if name.starts_with("timezone") {
@@ -204,19 +204,19 @@ fn unknown_part(name: &str, ty: &str) -> Error {
 }
 
 #[cold]
-fn unsupported_part(name: &str, ty: &str) -> Error {
+pub(super) fn unsupported_part(name: &str, ty: &str) -> Error {
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("unit \"{}\" not supported for type {ty}", as_identifier(name)))
 }
 
-fn whole(value: i64) -> Result<Option<Numeric>> {
+pub(super) fn whole(value: i64) -> Result<Option<Numeric>> {
     Ok(Some(Numeric::from(value)))
 }
 
-fn micros_with_scale(micros: i128, scale: u8) -> Result<Option<Numeric>> {
+pub(super) fn micros_with_scale(micros: i128, scale: u8) -> Result<Option<Numeric>> {
     Numeric::checked(micros, u32::from(scale)).map(Some)
 }
 
-fn clock_part(part: Part, time: i64) -> Option<Result<Option<Numeric>>> {
+pub(super) fn clock_part(part: Part, time: i64) -> Option<Result<Option<Numeric>>> {
     let minute = time % 60_000_000;
     Some(match part {
         Part::Microseconds => whole(minute),
@@ -269,7 +269,7 @@ pub fn timestamp_part(name: &str, local: i64, zone_offset: Option<i32>) -> Resul
         Some(part) if is_infinite_timestamp(local) && part.grows_for_ever() => {
             Ok(Some(if local > 0 { f64::INFINITY } else { f64::NEG_INFINITY }))
         }
-        _ => Ok(extract_timestamp(name, local, zone_offset)?.map(Numeric::to_f64)),
+        _ => Ok(extract_timestamp(name, local, zone_offset)?.map(|part| part.to_f64())),
     }
 }
 
@@ -280,7 +280,9 @@ pub fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Re
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, ty))?;
     if is_infinite_timestamp(local) {
         return match part {
-            _ if part.grows_for_ever() => Err(Error::unsupported("infinity as a part of a timestamp")),
+            _ if part.grows_for_ever() => {
+                Ok(Some(if local > 0 { Numeric::INFINITY } else { Numeric::NEGATIVE_INFINITY }))
+            }
             _ => Ok(None),
         };
     }
@@ -295,7 +297,7 @@ pub fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Re
         }
         (Part::Julian, _) => {
             let day = Numeric::from(days + JULIAN_DAY_2000);
-            Numeric::from(time).div(Numeric::from(DAY_US)).and_then(|part| day.add(part)).map(Some)
+            Numeric::from(time).div(&Numeric::from(DAY_US)).and_then(|part| day.add(&part)).map(Some)
         }
         (Part::Zone, Some(offset)) => whole(i64::from(offset)),
         (Part::ZoneHour, Some(offset)) => whole(i64::from(offset / 3600)),

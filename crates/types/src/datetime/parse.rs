@@ -1,10 +1,13 @@
-//! Reading dates, times and timestamps, as PostgreSQL does with DateStyle `ISO, MDY`.
+//! Reading dates, times and timestamps, as PostgreSQL does. The order of a date's numbers is that of
+//! the session's DateStyle, where their looks do not tell.
 //!
 //! A text is cut into fields by the look of its characters (`fields`), then each field says what it
 //! can by what is still missing. Invariant: no part of a date or time is said twice; a text that
 //! says one twice is an error.
 
 use super::fields::{Fields, Look, digits_value, fields, fraction, fraction_us, leading_int};
+use super::style::DateOrder;
+use super::time_tz::TimeTz;
 use super::words::{self, Abbreviation, Label, Word};
 use super::{DATE_END, DATE_MIN, JULIAN_DAY_2000, Zone, checked_timestamp, days_from_civil, days_in_month};
 use crate::env::Env;
@@ -418,12 +421,14 @@ impl<'env> Moment<'env> {
             self.day_of_year = value;
             return Ok(said::DAY_OF_YEAR | said::MONTH | said::DAY);
         }
+        let order = self.env.dates.order;
         const MONTH_AND_DAY: u32 = said::MONTH | said::DAY;
         const YEAR_AND_MONTH: u32 = said::YEAR | said::MONTH;
         let part = match date {
-            0 if length >= 3 => said::YEAR,
+            0 if length >= 3 || order == DateOrder::Ymd => said::YEAR,
+            0 if order == DateOrder::Dmy => said::DAY,
             0 | said::YEAR | said::DAY => said::MONTH,
-            said::MONTH if has_text_month && length >= 3 => said::YEAR,
+            said::MONTH if has_text_month && (length >= 3 || order == DateOrder::Ymd) => said::YEAR,
             said::MONTH => said::DAY,
             YEAR_AND_MONTH => {
                 // `08-Jan-1999`: what was taken for the year was the day.
@@ -774,10 +779,29 @@ pub fn parse_time(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_clock(text.as_bytes()) {
         return Ok(us);
     }
-    read_time(text, env).map_err(|fault| report(fault, "time", text))
+    read_time(text, env).map(|moment| moment.time_us()).map_err(|fault| report(fault, "time", text))
 }
 
-fn read_time(text: &str, env: &Env) -> Parsed<i64> {
+/// Reads a time of day with its zone; without one in the text it is in the session's.
+pub fn parse_time_tz(text: &str, env: &Env) -> Result<TimeTz> {
+    let ty = "time with time zone";
+    let moment = read_time(text, env).map_err(|fault| report(fault, ty, text))?;
+    let time = moment.time_us();
+    // A zone's offset may hang on the date: on today, if the text has none.
+    let day = if moment.has(said::DATE) {
+        days_from_civil(moment.year, moment.month, moment.day)
+    } else {
+        env.zone.to_local(env.transaction_us).div_euclid(DAY_US)
+    };
+    let local = day.saturating_mul(DAY_US).saturating_add(time);
+    let offset = match moment.offset_at(local).map_err(|fault| report(fault, ty, text))? {
+        Some(offset) => offset,
+        None => (local - env.zone.to_instant(local)) / 1_000_000,
+    };
+    Ok(TimeTz::at_offset(time, offset as i32))
+}
+
+fn read_time<'env>(text: &str, env: &'env Env) -> Parsed<Moment<'env>> {
     const TIME_LENGTH_MAX: usize = 129;
     let mut moment = Moment::new(env, true);
     let fields = fields(text, TIME_LENGTH_MAX)?;
@@ -795,7 +819,7 @@ fn read_time(text: &str, env: &Env) -> Parsed<i64> {
     if moment.has(said::SUMMER_WORD) && (!moment.has(said::ZONE) || matches!(moment.place, Place::Abbreviation(..))) {
         return Err(Fault::Syntax);
     }
-    Ok(moment.time_us())
+    Ok(moment)
 }
 
 fn out_of_range(text: &str) -> Error {

@@ -123,7 +123,7 @@ const INTEGERS: [Function; 48] = integers! {
     Int8 64 i64;
 };
 
-const OTHERS: [Function; 33] = [
+const OTHERS: [Function; 34] = [
     f("+", &[Float4, Float8], Float8, |a, _| {
         let (a, b) = (float(a[0])?, float(a[1])?);
         sum(a, b, a + b).map(Datum::Float)
@@ -186,6 +186,7 @@ const OTHERS: [Function; 33] = [
     f("mod", &[Numeric, Numeric], Numeric, |a, _| number(a[0])?.rem(number(a[1])?).map(Datum::Numeric)),
     f("+", &[Numeric], Numeric, |a, _| Ok(a[0].clone())),
     f("-", &[Numeric], Numeric, |a, _| Ok(Datum::Numeric(number(a[0])?.negate()))),
+    f("numeric_inc", &[Numeric], Numeric, |a, _| number(a[0])?.add(&crate::numeric::Numeric::ONE).map(Datum::Numeric)),
     f("abs", &[Numeric], Numeric, |a, _| Ok(Datum::Numeric(number(a[0])?.abs()))),
 ];
 

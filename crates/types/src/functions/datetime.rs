@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Function, date, f, float, int, interval, text, time, timestamp};
-use crate::datetime::{self as dt, Zone};
+use crate::datetime::{self as dt, TimeTz, Zone};
 use crate::env::{self, Env};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
@@ -14,6 +14,7 @@ use crate::value::Datum;
 
 const DATE: Type = Type::Date;
 const TIME: Type = Type::Time;
+const TTZ: Type = Type::TimeTz;
 const TS: Type = Type::Timestamp;
 const SPAN: Type = Type::Interval;
 const NUM: Type = Type::Numeric;
@@ -54,6 +55,22 @@ fn in_offset(offset: Interval, us: i64, moved: fn(i64, &Zone) -> Result<i64>) ->
 
 fn date_plus_interval(date: i32, interval: Interval) -> Result<Datum> {
     dt::timestamp_add(dt::date_to_timestamp(date)?, interval).map(Datum::Timestamp)
+}
+
+fn time_tz(value: &Datum) -> Result<TimeTz> {
+    match value {
+        Datum::TimeTz(time) => Ok(*time),
+        other => Err(super::wrong("TimeTz", other)),
+    }
+}
+
+/// The instant at which a day's clocks in the time's zone show it.
+fn date_plus_time_tz(date: i32, time: TimeTz) -> Result<Datum> {
+    let midnight = dt::date_to_timestamp(date)?;
+    if dt::is_infinite_timestamp(midnight) {
+        return at(midnight);
+    }
+    at(dt::checked_timestamp(i128::from(midnight) + i128::from(time.at_greenwich()))?)
 }
 
 /// The time of a statement that may have to sleep yet: its clock is ahead by as much.
@@ -193,6 +210,8 @@ fn overlaps_of(a: &[&Datum], env: &Env, later: Later) -> Result<Datum> {
     let start = |value: &Datum| match value {
         Datum::Null => Ok(None),
         Datum::Timestamp(us) | Datum::Time(us) => Ok(Some(*us)),
+        // In their order, which the zone decides for equal times.
+        Datum::TimeTz(time) => Ok(Some((time.at_greenwich() << 18) + i64::from(time.west_s))),
         other => Err(super::wrong("OVERLAPS", other)),
     };
     let span = |from: &Datum, to: &Datum| -> Result<(End, End)> {
@@ -315,6 +334,29 @@ pub(super) const TABLE: &[Function] = &[
     .stable(),
     f("extract", &[Text, DATE], NUM, |a, _| part(dt::extract_date(text(a[0])?, date(a[1])?)?)),
     f("extract", &[Text, TIME], NUM, |a, _| part(dt::extract_time(text(a[0])?, time(a[1])?)?)),
+    f("extract", &[Text, TTZ], NUM, |a, _| part(time_tz(a[1])?.extract(text(a[0])?)?)),
+    f("date_part", &[Text, TTZ], Float8, |a, _| float_part(time_tz(a[1])?.extract(text(a[0])?)?)),
+    f("+", &[TTZ, SPAN], TTZ, |a, _| Ok(Datum::TimeTz(time_tz(a[0])?.shifted(interval(a[1])?.micros)))),
+    f("+", &[SPAN, TTZ], TTZ, |a, _| Ok(Datum::TimeTz(time_tz(a[1])?.shifted(interval(a[0])?.micros)))),
+    f("-", &[TTZ, SPAN], TTZ, |a, _| Ok(Datum::TimeTz(time_tz(a[0])?.shifted(-(interval(a[1])?.micros % DAY_US))))),
+    f("+", &[DATE, TTZ], TimestampTz, |a, _| date_plus_time_tz(date(a[0])?, time_tz(a[1])?)),
+    f("+", &[TTZ, DATE], TimestampTz, |a, _| date_plus_time_tz(date(a[1])?, time_tz(a[0])?)),
+    f("current_time", &[], TTZ, |_, env| Ok(Datum::TimeTz(TimeTz::of_instant(env.transaction_us, &env.zone)))).stable(),
+    f("current_time", &[Int4], TTZ, |a, env| {
+        let now = TimeTz::of_instant(env.transaction_us, &env.zone);
+        Ok(Datum::TimeTz(TimeTz { micros: rounded(now.micros, a[0])?, ..now }))
+    })
+    .stable(),
+    f("timezone", &[Text, TTZ], TTZ, |a, env| {
+        let zone = Zone::at(text(a[0])?, env.transaction_us)?;
+        Ok(Datum::TimeTz(time_tz(a[1])?.moved_to(zone.offset_at(env.transaction_us))))
+    })
+    .stable(),
+    f("timezone", &[SPAN, TTZ], TTZ, |a, env| {
+        let zone = interval_zone(interval(a[0])?)?;
+        Ok(Datum::TimeTz(time_tz(a[1])?.moved_to(zone.offset_at(env.transaction_us))))
+    }),
+    f("overlaps", &[TTZ, TTZ, TTZ, TTZ], Bool, |a, env| overlaps_of(a, env, later_time)).called_on_null(),
     f("extract", &[Text, TS], NUM, |a, _| part(dt::extract_timestamp(text(a[0])?, timestamp(a[1])?, None)?)),
     f("extract", &[Text, TimestampTz], NUM, |a, env| part(timestamptz_part(text(a[0])?, timestamp(a[1])?, env)?))
         .stable(),

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::{Function, check_length, document, f, text};
 use crate::array::Array;
 use crate::cast;
+use crate::datetime;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::json_text::write_quoted;
@@ -26,7 +27,12 @@ const UNITS_PER_VALUE: usize = 8;
 /// A date or a moment in the form of ISO 8601, which JSON's readers expect.
 fn iso(ty: Type, value: &Datum, env: &Env) -> String {
     let mut text = String::new();
-    text_io::write(ty, value, env, &mut text);
+    match value {
+        Datum::Date(date) => datetime::write_date(*date, &mut text),
+        Datum::Timestamp(instant) if ty == TimestampTz => datetime::write_timestamptz(*instant, &env.zone, &mut text),
+        Datum::Timestamp(local) => datetime::write_timestamp(*local, &mut text),
+        _ => text_io::write(ty, value, env, &mut text),
+    }
     let era = if text.ends_with(" BC") { text.split_off(text.len() - 3) } else { String::new() };
     if let Some(blank) = text.find(' ') {
         text.replace_range(blank..=blank, "T");
@@ -45,7 +51,8 @@ pub(crate) fn write_value(ty: Type, value: &Datum, env: &Env, out: &mut String) 
     match (ty, value) {
         (_, Datum::Null) => out.push_str("null"),
         (_, Datum::Bool(value)) => out.push_str(if *value { "true" } else { "false" }),
-        (Type::Int2 | Type::Int4 | Int8 | Numeric, _) => text_io::write(ty, value, env, out),
+        (Type::Int2 | Type::Int4 | Int8, _) => text_io::write(ty, value, env, out),
+        (Numeric, Datum::Numeric(number)) if number.is_finite() => number.write(out),
         // NaN and the infinities are no numbers in JSON.
         (Float4 | Float8, Datum::Float(number)) if number.is_finite() => text_io::write(ty, value, env, out),
         (Json, Datum::Text(json)) => out.push_str(json),
@@ -253,7 +260,8 @@ pub(crate) fn item(ty: Type, value: &Datum, env: &Env) -> Result<Item<'static>> 
         (_, Datum::Null) => Item::Null,
         (_, Datum::Bool(value)) => Item::Bool(*value),
         (Type::Int2 | Type::Int4 | Int8, Datum::Int(value)) => Item::Number((*value).into()),
-        (_, Datum::Numeric(value)) => Item::Number(*value),
+        (_, Datum::Numeric(value)) if value.is_finite() => Item::Number(value.clone()),
+        (_, Datum::Numeric(value)) => Item::String(value.to_string().into()),
         (Float4 | Float8, Datum::Float(number)) if number.is_finite() => {
             Item::Number(crate::numeric::Numeric::parse(&written(value))?)
         }

@@ -245,7 +245,7 @@ fn contains(outer: Node<'_>, inner: Node<'_>) -> Result<bool> {
 
 fn is_element(list: jsonb::List<'_>, value: Node<'_>) -> Result<bool> {
     for element in list.iter() {
-        if contains(element.node()?, value)? {
+        if contains(element.node()?, value.clone())? {
             return Ok(true);
         }
     }

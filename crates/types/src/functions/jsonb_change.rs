@@ -35,9 +35,9 @@ fn elements<'a>(list: List<'a>) -> Vec<Item<'a>> {
 fn concat(args: &[&Datum], _: &Env) -> Result<Datum> {
     let (left, right) = (document(args[0])?, document(args[1])?);
     let (left_node, right_node) = (left.node()?, right.node()?);
-    if let (Node::Object(a), Node::Object(b)) = (left_node, right_node) {
-        let mut all = members(a);
-        all.append(&mut members(b));
+    if let (Node::Object(a), Node::Object(b)) = (&left_node, &right_node) {
+        let mut all = members(*a);
+        all.append(&mut members(*b));
         return Item::Object(all).datum();
     }
     // What is no array counts as one of itself.

@@ -2,8 +2,7 @@
 
 use super::{Function, f, float, int, number};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::{self, Numeric};
-use crate::pulse;
+use crate::numeric::Numeric;
 use crate::types::Type::{self, Float8, Int4, Int8};
 use crate::value::Datum;
 
@@ -121,36 +120,6 @@ fn lcm(a: i64, b: i64, ty: Type) -> Result<Datum> {
     crate::cast::int_in_range(i64::try_from(multiple).map_err(|_| out())?, ty)
 }
 
-fn numeric_gcd(a: Numeric, b: Numeric) -> Result<Numeric> {
-    let scale = i32::from(a.scale().max(b.scale()));
-    let (mut a, mut b) = (a.abs(), b.abs());
-    while !b.is_zero() {
-        pulse::work(50)?;
-        (a, b) = (b, a.rem(b)?);
-    }
-    a.round(scale)
-}
-
-fn numeric_lcm(a: Numeric, b: Numeric) -> Result<Numeric> {
-    let scale = i32::from(a.scale().max(b.scale()));
-    if a.is_zero() || b.is_zero() {
-        return Numeric::ZERO.round(scale);
-    }
-    a.div_truncated(numeric_gcd(a, b)?)?.mul(b)?.abs().round(scale)
-}
-
-fn factorial(value: i64) -> Result<Datum> {
-    if value < 0 {
-        return Err(Error::new(SqlState::OUT_OF_RANGE, "factorial of a negative number is undefined"));
-    }
-    let mut product = Numeric::ONE;
-    // The product stops fitting long before the count gets long.
-    for factor in 2..=value {
-        product = product.mul(Numeric::from(factor))?;
-    }
-    Ok(Datum::Numeric(product))
-}
-
 fn bucket_count(count: i64) -> Result<i64> {
     if count <= 0 {
         return Err(Error::new(SqlState("2201G"), "count must be greater than zero"));
@@ -195,8 +164,14 @@ fn float_bucket(value: f64, low: f64, high: f64, count: i64) -> Result<Datum> {
     i32::try_from(bucket).map(|bucket| Datum::Int(i64::from(bucket))).map_err(|_| bucket_out_of_range())
 }
 
-fn numeric_bucket(value: Numeric, low: Numeric, high: Numeric, count: i64) -> Result<Datum> {
+fn numeric_bucket(value: &Numeric, low: &Numeric, high: &Numeric, count: i64) -> Result<Datum> {
     let count = bucket_count(count)?;
+    if value.is_nan() || low.is_nan() || high.is_nan() {
+        return Err(Error::new(SqlState("2201G"), "operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if !low.is_finite() || !high.is_finite() {
+        return Err(Error::new(SqlState("2201G"), "lower and upper bounds must be finite"));
+    }
     if low == high {
         return Err(equal_bounds());
     }
@@ -206,14 +181,20 @@ fn numeric_bucket(value: Numeric, low: Numeric, high: Numeric, count: i64) -> Re
     } else if after {
         count + 1
     } else {
-        let scaled = value.sub(low)?.mul(Numeric::from(count))?;
-        scaled.div_truncated(high.sub(low)?)?.to_i64_rounded().unwrap_or(count - 1).min(count - 1) + 1
+        // As in PostgreSQL, a quotient that is rounded up to the next bucket is in that.
+        let scaled = value.sub(low)?.mul(&Numeric::from(count))?;
+        scaled.div(&high.sub(low)?)?.floor()?.to_i64_rounded().unwrap_or(count) + 1
     };
     i32::try_from(bucket).map(|bucket| Datum::Int(i64::from(bucket))).map_err(|_| bucket_out_of_range())
 }
 
+/// A scale, of what has one.
+fn scale_of(value: &Numeric) -> Datum {
+    if value.is_finite() { Datum::Int(i64::from(value.scale())) } else { Datum::Null }
+}
+
 fn digits(value: i64) -> i32 {
-    value.clamp(-2000, 2000) as i32
+    value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
 pub(super) const TABLE: &[Function] = &[
@@ -228,7 +209,7 @@ pub(super) const TABLE: &[Function] = &[
             0.0
         }))
     }),
-    f("sign", &[NUM], NUM, |a, _| Ok(Datum::Numeric(Numeric::from(i64::from(number(a[0])?.signum()))))),
+    f("sign", &[NUM], NUM, |a, _| Ok(Datum::Numeric(number(a[0])?.sign()))),
     f("ceil", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.ceil()))),
     f("ceil", &[NUM], NUM, |a, _| number(a[0])?.ceil().map(Datum::Numeric)),
     f("ceiling", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.ceil()))),
@@ -257,19 +238,19 @@ pub(super) const TABLE: &[Function] = &[
     f("log10", &[Float8], Float8, |a, _| logarithm(float(a[0])?, f64::log10)),
     f("log", &[NUM], NUM, |a, _| {
         check_logarithm(number(a[0])?.signum())?;
-        number(a[0])?.log(Numeric::from(10)).map(Datum::Numeric)
+        number(a[0])?.log(&Numeric::from(10i64)).map(Datum::Numeric)
     }),
     f("log10", &[NUM], NUM, |a, _| {
         check_logarithm(number(a[0])?.signum())?;
-        number(a[0])?.log(Numeric::from(10)).map(Datum::Numeric)
+        number(a[0])?.log(&Numeric::from(10i64)).map(Datum::Numeric)
     }),
     f("log", &[NUM, NUM], NUM, |a, _| {
         let (base, value) = (number(a[0])?, number(a[1])?);
+        if base.is_nan() || value.is_nan() {
+            return Ok(Datum::Numeric(Numeric::NAN));
+        }
         check_logarithm(base.signum())?;
         check_logarithm(value.signum())?;
-        if base == Numeric::ONE {
-            return Err(numeric::division_by_zero());
-        }
         value.log(base).map(Datum::Numeric)
     }),
     f("power", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
@@ -282,13 +263,13 @@ pub(super) const TABLE: &[Function] = &[
     f("div", &[NUM, NUM], NUM, |a, _| number(a[0])?.div_truncated(number(a[1])?).map(Datum::Numeric)),
     f("gcd", &[Int4, Int4], Int4, |a, _| gcd(int(a[0])?, int(a[1])?, Int4)),
     f("gcd", &[Int8, Int8], Int8, |a, _| gcd(int(a[0])?, int(a[1])?, Int8)),
-    f("gcd", &[NUM, NUM], NUM, |a, _| numeric_gcd(number(a[0])?, number(a[1])?).map(Datum::Numeric)),
+    f("gcd", &[NUM, NUM], NUM, |a, _| number(a[0])?.gcd(number(a[1])?).map(Datum::Numeric)),
     f("lcm", &[Int4, Int4], Int4, |a, _| lcm(int(a[0])?, int(a[1])?, Int4)),
     f("lcm", &[Int8, Int8], Int8, |a, _| lcm(int(a[0])?, int(a[1])?, Int8)),
-    f("lcm", &[NUM, NUM], NUM, |a, _| numeric_lcm(number(a[0])?, number(a[1])?).map(Datum::Numeric)),
-    f("factorial", &[Int8], NUM, |a, _| factorial(int(a[0])?)),
-    f("scale", &[NUM], Int4, |a, _| Ok(Datum::Int(i64::from(number(a[0])?.scale())))),
-    f("min_scale", &[NUM], Int4, |a, _| Ok(Datum::Int(i64::from(number(a[0])?.trim_scale().scale())))),
+    f("lcm", &[NUM, NUM], NUM, |a, _| number(a[0])?.lcm(number(a[1])?).map(Datum::Numeric)),
+    f("factorial", &[Int8], NUM, |a, _| Numeric::factorial(int(a[0])?).map(Datum::Numeric)),
+    f("scale", &[NUM], Int4, |a, _| Ok(scale_of(number(a[0])?))),
+    f("min_scale", &[NUM], Int4, |a, _| Ok(scale_of(&number(a[0])?.trim_scale()))),
     f("trim_scale", &[NUM], NUM, |a, _| Ok(Datum::Numeric(number(a[0])?.trim_scale()))),
     f("width_bucket", &[Float8, Float8, Float8, Int4], Int4, |a, _| {
         float_bucket(float(a[0])?, float(a[1])?, float(a[2])?, int(a[3])?)

@@ -14,12 +14,16 @@ use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::interval::Interval;
 use crate::jsonb::JsonbRef;
+pub(crate) use bits::combined as combined_bits;
+
 use crate::numeric::Numeric;
 use crate::types::Type;
 use crate::value::Datum;
 
+mod amounts;
 mod arithmetic;
 mod arrays;
+mod bits;
 mod bytes;
 mod crypto;
 mod datetime;
@@ -155,8 +159,10 @@ pub fn is_of_extension(name: &str) -> bool {
 
 /// The functions that need nothing but values and an [`Env`].
 pub const TABLES: &[&[Function]] = &[
+    amounts::TABLE,
     arithmetic::TABLE,
     arrays::TABLE,
+    bits::TABLE,
     bytes::TABLE,
     crypto::TABLE,
     datetime::TABLE,
@@ -241,11 +247,22 @@ macro_rules! accessors {
 accessors! {
     int Int i64;
     float Float f64;
-    number Numeric Numeric;
     date Date i32;
     time Time i64;
     timestamp Timestamp i64;
     interval Interval Interval;
+}
+
+/// The value of a `Datum::Numeric`.
+///
+/// # Errors
+/// It is another one: a mistake of whoever typed the call.
+#[inline]
+pub fn number(value: &Datum) -> Result<&Numeric> {
+    match value {
+        Datum::Numeric(value) => Ok(value),
+        other => Err(wrong("Numeric", other)),
+    }
 }
 
 /// The value of a `Datum::Text`.

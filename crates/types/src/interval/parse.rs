@@ -11,9 +11,11 @@ const MONTHS_PER_YEAR: i64 = 12;
 const DAYS_PER_MONTH: f64 = 30.0;
 
 /// Reads an interval; what the last number without a unit is, the fields of its type say.
-pub(super) fn parse(text: &str, range: IntervalFields) -> Result<Interval> {
+///
+/// `one_sign` says that a sign before all of it, if no other is there, is that of every part.
+pub(super) fn parse(text: &str, range: IntervalFields, one_sign: bool) -> Result<Interval> {
     let mut sum = Sum::default();
-    let mut read = fields(text, LENGTH_MAX).and_then(|fields| sum.add_fields(&fields, range));
+    let mut read = fields(text, LENGTH_MAX).and_then(|fields| sum.add_fields(&fields, range, one_sign));
     if matches!(read, Err(Fault::Syntax)) {
         sum = Sum::default();
         read = sum.add_iso(text);
@@ -182,7 +184,7 @@ impl Sum {
     }
 
     /// Reads fields from the last to the first, as units follow their numbers.
-    fn add_fields(&mut self, fields: &[(Look, String)], range: IntervalFields) -> Parsed<()> {
+    fn add_fields(&mut self, fields: &[(Look, String)], range: IntervalFields, one_sign: bool) -> Parsed<()> {
         let mut said = 0;
         // The unit of the next number to the left: what a word said, or what stands to its right
         // implies.
@@ -232,6 +234,15 @@ impl Sum {
         }
         if said == 0 {
             return Err(Fault::Syntax);
+        }
+        let is_signed = |(_, field): &(Look, String)| field.starts_with(['-', '+']);
+        if one_sign
+            && let Some((first, others)) = fields.split_first()
+            && first.1.starts_with('-')
+            && !others.iter().any(is_signed)
+        {
+            (self.years, self.months, self.days) = (-self.years.abs(), -self.months.abs(), -self.days.abs());
+            self.micros = -self.micros.abs();
         }
         if ago {
             let negated = |value: i32| value.checked_neg().ok_or(Fault::Range);

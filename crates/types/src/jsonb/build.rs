@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{ARRAY, DEPTH_MAX, FALSE, JsonbRef, NULL, NUMBER, OBJECT, STRING, TRUE, WIDTH_SHIFT, compare_keys};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::Numeric;
+use crate::numeric::{LARGE_SCALE, Numeric};
 use crate::pulse;
 
 /// Bytes that the parts of an array or an object have together, at most.
@@ -64,9 +64,14 @@ impl Item<'_> {
             Self::Null => out.push(NULL),
             Self::Bool(value) => out.push(if value { TRUE } else { FALSE }),
             Self::Number(value) => {
-                out.extend_from_slice(&[NUMBER, value.scale()]);
-                let bytes = value.mantissa().to_le_bytes();
-                let sign = if value.mantissa() < 0 { u8::MAX } else { 0 };
+                let Some((mantissa, scale)) = value.small() else {
+                    out.extend_from_slice(&[NUMBER, LARGE_SCALE]);
+                    value.write_large(out);
+                    return Ok(0);
+                };
+                out.extend_from_slice(&[NUMBER, scale]);
+                let bytes = mantissa.to_le_bytes();
+                let sign = if mantissa < 0 { u8::MAX } else { 0 };
                 // As many as tell the sign, too.
                 let mut count = 16;
                 while count > 1 && bytes[count - 1] == sign && (bytes[count - 2] ^ sign) < 0x80 {

@@ -6,6 +6,7 @@
 //! false   := 01
 //! true    := 02
 //! number  := 03 scale mantissa               mantissa: the fewest bytes, two's complement, little-endian
+//!          | 03 7F stored large              of more than 38 digits, as `numeric::bytes` has it
 //! string  := 04 UTF-8
 //! array   := 05|width depth count end ... node ...
 //! object  := 06|width depth count key-end ... value-end ... key ... node ...
@@ -27,7 +28,7 @@
 use std::cmp::Ordering;
 
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::{DIGITS_MAX, Numeric, SCALE_MAX};
+use crate::numeric::{LARGE_SCALE, Numeric, SMALL_DIGITS_MAX, SMALL_SCALE_MAX};
 
 mod build;
 mod order;
@@ -68,7 +69,7 @@ pub struct JsonbRef<'a> {
 }
 
 /// What a value is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Node<'a> {
     /// `null`
     Null,
@@ -198,8 +199,11 @@ fn read_number(bytes: &[u8]) -> usize {
 
 fn number(scale: u8, mantissa: &[u8]) -> Result<Numeric> {
     /// The first number whose digits are too many.
-    const END: u128 = 10_u128.pow(DIGITS_MAX);
-    if mantissa.is_empty() || mantissa.len() > 16 || u32::from(scale) > SCALE_MAX {
+    const END: u128 = 10_u128.pow(SMALL_DIGITS_MAX);
+    if scale == LARGE_SCALE {
+        return Numeric::read_large(mantissa).filter(Numeric::is_finite).ok_or_else(|| damaged("number"));
+    }
+    if mantissa.is_empty() || mantissa.len() > 16 || u32::from(scale) > SMALL_SCALE_MAX {
         return Err(damaged("number"));
     }
     let sign = if mantissa.last().is_some_and(|&byte| byte >= 0x80) { u8::MAX } else { 0 };

@@ -102,7 +102,7 @@ fn hash_node(value: Node<'_>, hasher: &mut impl Hasher) {
 /// Bytes of a key.
 type Key = SmallVec<[u8; 32]>;
 /// Appends the bytes of a number.
-type EncodeNumber = fn(Numeric, &mut Key);
+type EncodeNumber = fn(&Numeric, &mut Key);
 
 /// Appends what sorts as documents do, not escaped yet.
 pub fn encode_key(bytes: &[u8], number: EncodeNumber, out: &mut Key) {
@@ -122,7 +122,7 @@ fn encode_node(value: Node<'_>, number: EncodeNumber, out: &mut Key) {
         }
         Node::Number(value) => {
             out.push(4);
-            number(value, out);
+            number(&value, out);
         }
         Node::Bool(value) => out.push(5 + u8::from(value)),
         Node::Array(list) => {

@@ -1,422 +1,405 @@
-//! Roots, powers, exponentials and logarithms of `numeric`, in binary fixed point of
-//! [`FRACTION_BITS`] bits.
+//! Roots, powers, exponentials and logarithms of `numeric`, in binary fixed point with as many bits
+//! as the result needs.
 //!
-//! The scale of a result is PostgreSQL's: at least 16 significant digits, and no fewer digits than
-//! the arguments show. The fixed point has more than twice the digits that a `Numeric` can have, so
-//! that results are rounded correctly but for ties that no bounded precision could tell.
+//! The scale of a result is PostgreSQL's: at least 16 significant digits, no fewer digits than the
+//! arguments show, and at most 1000 behind the point. There are [`GUARD_BITS`] more bits than the
+//! result has digits, so that results are rounded correctly but for ties that no bounded precision
+//! could tell.
+//!
+//! Magnitudes are bounded before anything is computed: results have at most 2,612 digits before the
+//! point (whole powers: 131,072). The longest series take some 100 ms, and poll at every term.
 
-use std::cmp::Ordering;
-use std::sync::LazyLock;
+use std::sync::Mutex;
 
-use super::{DIGITS_MAX, Numeric, SCALE_MAX, SIGNIFICANT_DIGITS_MIN, overflow};
+use dashu_int::ops::{BitTest, SquareRoot, UnsignedAbs};
+use dashu_int::{IBig, Sign, UBig};
+
+use super::wide::{self, Wide, charge, charge_division};
+use super::{
+    DIGITS_BEFORE_MAX, Form, Large, Numeric, RESULT_SCALE_MAX, SIGNIFICANT_DIGITS_MIN, Seen, division_by_zero, overflow,
+};
 use crate::error::{Error, Result, SqlState};
-use crate::pulse;
 
-/// Bits after the binary point.
-const FRACTION_BITS: usize = 448;
+/// Bits behind those that a result needs.
+const GUARD_BITS: usize = 96;
+/// Bits of a decimal digit, and a little more.
+const BITS_PER_DIGIT: f64 = 3.322;
+/// Exponents of e beyond this overflow, or vanish.
+const EXPONENT_MAX: f64 = 6000.0;
 /// As PostgreSQL has it, so that scales are estimated alike.
 #[expect(clippy::approx_constant, reason = "fewer digits than the type holds, on purpose")]
 const LOG10_E: f64 = 0.434_294_481_903_252;
 const LN_10: f64 = std::f64::consts::LN_10;
 
-/// A natural number of any size, in 32-bit digits from the least, none at the end zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Natural(Vec<u32>);
+fn bits_of_digits(digits: i64) -> usize {
+    (digits.max(0) as f64 * BITS_PER_DIGIT).ceil() as usize
+}
 
-impl Natural {
-    fn from_u128(value: u128) -> Self {
-        Self((0..4).map(|index| (value >> (32 * index)) as u32).collect()).trimmed()
-    }
+/// A number in fixed point: `value / 2^bits`.
+#[derive(Debug, Clone)]
+struct Fixed {
+    value: IBig,
+    bits: usize,
+}
 
-    fn one_shifted(bits: usize) -> Self {
-        Self::from_u128(1).shift_left(bits)
-    }
-
-    fn power_of_ten(exponent: u32) -> Self {
-        let mut power = Self::from_u128(1);
-        for _ in 0..exponent {
-            power = power.mul_small(10);
+/// The sum of `y^(2k+1) / (2k+1)`: the inverse hyperbolic tangent of 1 / divisor.
+fn atanh_of_inverse(divisor: u32, bits: usize) -> Result<IBig> {
+    let mut power = (IBig::ONE << bits) / divisor;
+    let (mut sum, square, mut count) = (power.clone(), u64::from(divisor) * u64::from(divisor), 1u32);
+    loop {
+        charge(1 + bits / 512)?;
+        power /= square;
+        count += 2;
+        if power.is_zero() {
+            return Ok(sum);
         }
-        power
-    }
-
-    fn trimmed(mut self) -> Self {
-        while self.0.last() == Some(&0) {
-            self.0.pop();
-        }
-        self
-    }
-
-    fn is_zero(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn bits(&self) -> usize {
-        self.0.last().map_or(0, |last| self.0.len() * 32 - last.leading_zeros() as usize)
-    }
-
-    fn to_u128(&self) -> Option<u128> {
-        (self.0.len() <= 4).then(|| self.0.iter().rev().fold(0, |sum, &digit| sum << 32 | u128::from(digit)))
-    }
-
-    fn add(&self, other: &Self) -> Self {
-        let mut carry = 0u64;
-        let mut sum: Vec<u32> = (0..self.0.len().max(other.0.len()))
-            .map(|index| {
-                let digit = |number: &Self| u64::from(number.0.get(index).copied().unwrap_or(0));
-                carry += digit(self) + digit(other);
-                let low = carry as u32;
-                carry >>= 32;
-                low
-            })
-            .collect();
-        sum.push(carry as u32);
-        Self(sum).trimmed()
-    }
-
-    /// `self - other`, which is not above `self`.
-    fn sub(&self, other: &Self) -> Self {
-        let mut borrow = 0i64;
-        let difference = (0..self.0.len())
-            .map(|index| {
-                borrow += i64::from(self.0[index]) - i64::from(other.0.get(index).copied().unwrap_or(0));
-                let low = borrow as u32;
-                borrow >>= 32;
-                low
-            })
-            .collect();
-        debug_assert_eq!(borrow, 0, "nothing below zero");
-        Self(difference).trimmed()
-    }
-
-    fn mul(&self, other: &Self) -> Self {
-        let mut product = vec![0u32; self.0.len() + other.0.len()];
-        for (at, &digit) in self.0.iter().enumerate() {
-            let mut carry = 0u64;
-            for (index, &factor) in other.0.iter().enumerate() {
-                carry += u64::from(digit) * u64::from(factor) + u64::from(product[at + index]);
-                product[at + index] = carry as u32;
-                carry >>= 32;
-            }
-            product[at + other.0.len()] = carry as u32;
-        }
-        Self(product).trimmed()
-    }
-
-    fn mul_small(&self, factor: u32) -> Self {
-        self.mul(&Self(vec![factor]).trimmed())
-    }
-
-    fn div_small(&self, divisor: u32) -> Self {
-        let mut rest = 0u64;
-        let mut quotient = self.0.clone();
-        for digit in quotient.iter_mut().rev() {
-            rest = rest << 32 | u64::from(*digit);
-            *digit = (rest / u64::from(divisor)) as u32;
-            rest %= u64::from(divisor);
-        }
-        Self(quotient).trimmed()
-    }
-
-    fn shift_left(&self, bits: usize) -> Self {
-        let (digits, bits) = (bits / 32, bits % 32);
-        let mut out = vec![0; digits];
-        let mut carry = 0u32;
-        for &digit in &self.0 {
-            out.push(digit << bits | carry);
-            carry = if bits == 0 { 0 } else { digit >> (32 - bits) };
-        }
-        out.push(carry);
-        Self(out).trimmed()
-    }
-
-    fn shift_right(&self, bits: usize) -> Self {
-        let (digits, bits) = (bits / 32, bits % 32);
-        let rest = self.0.get(digits..).unwrap_or_default();
-        let out = (0..rest.len())
-            .map(|index| {
-                let above = rest.get(index + 1).copied().unwrap_or(0);
-                rest[index] >> bits | if bits == 0 { 0 } else { above << (32 - bits) }
-            })
-            .collect();
-        Self(out).trimmed()
-    }
-
-    /// The quotient without its fraction, a bit at a time.
-    fn div(&self, divisor: &Self) -> Self {
-        let mut quotient = Self(vec![0; self.0.len()]);
-        let mut rest = Self(Vec::new());
-        for bit in (0..self.bits()).rev() {
-            rest = rest.shift_left(1);
-            if self.0[bit / 32] >> (bit % 32) & 1 != 0 {
-                rest = rest.add(&Self(vec![1]));
-            }
-            if rest.cmp(divisor) != Ordering::Less {
-                rest = rest.sub(divisor);
-                quotient.0[bit / 32] |= 1 << (bit % 32);
-            }
-        }
-        quotient.trimmed()
-    }
-
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
-    }
-
-    /// The greatest number whose square is not above.
-    fn square_root(&self) -> Self {
-        let mut root = Self(Vec::new());
-        for bit in (0..=self.bits().div_ceil(2)).rev() {
-            let candidate = root.add(&Self::one_shifted(bit));
-            if candidate.mul(&candidate).cmp(self) != Ordering::Greater {
-                root = candidate;
-            }
-        }
-        root
+        sum += &power / count;
     }
 }
 
-/// What a logarithm, a power or a root takes, in units of work: a series of long multiplications.
-const UNITS_PER_SERIES: usize = 10_000;
+/// The logarithm of 2, with at least as many bits as were ever asked for.
+static LN_2: Mutex<Option<Fixed>> = Mutex::new(None);
 
-/// A number in fixed point.
-#[derive(Debug, Clone)]
-struct Fixed {
-    negative: bool,
-    magnitude: Natural,
+fn ln_2(bits: usize) -> Result<IBig> {
+    let known = LN_2.lock().ok().and_then(|known| known.clone());
+    if let Some(known) = known.filter(|known| known.bits >= bits) {
+        return Ok(known.value >> (known.bits - bits));
+    }
+    // A few bits more for the ends of the series.
+    let inner = bits.max(1024) + 32;
+    let value =
+        atanh_of_inverse(26, inner)? * 18 - atanh_of_inverse(4801, inner)? * 2 + atanh_of_inverse(8749, inner)? * 8;
+    let value = Fixed { value: value >> 32usize, bits: inner - 32 };
+    let result = &value.value >> (value.bits - bits);
+    if let Ok(mut known) = LN_2.lock()
+        && known.as_ref().is_none_or(|known| known.bits < value.bits)
+    {
+        *known = Some(value);
+    }
+    Ok(result)
 }
 
 impl Fixed {
-    fn new(negative: bool, magnitude: Natural) -> Self {
-        Self { negative: negative && !magnitude.is_zero(), magnitude }
+    fn of_wide(value: &Wide, bits: usize) -> Result<Self> {
+        let power = wide::power_of_ten(value.scale);
+        charge_division(value.words() + bits / 64)?;
+        Ok(Self { value: (&value.mantissa << bits) / IBig::from(power), bits })
     }
 
-    fn from_numeric(value: Numeric) -> Self {
-        let magnitude = Natural::from_u128(value.mantissa().unsigned_abs()).shift_left(FRACTION_BITS);
-        Self::new(value.signum() < 0, magnitude.div(&Natural::power_of_ten(u32::from(value.scale()))))
+    fn words(&self) -> usize {
+        self.value.as_sign_words().1.len()
     }
 
-    fn from_i64(value: i64) -> Self {
-        Self::new(value < 0, Natural::from_u128(u128::from(value.unsigned_abs())).shift_left(FRACTION_BITS))
+    fn mul(&self, other: &Self) -> Result<Self> {
+        charge(self.words().max(other.words()))?;
+        Ok(Self { value: (&self.value * &other.value) >> self.bits, bits: self.bits })
     }
 
-    fn negate(&self) -> Self {
-        Self::new(!self.negative, self.magnitude.clone())
-    }
-
-    fn add(&self, other: &Self) -> Self {
-        if self.negative == other.negative {
-            return Self::new(self.negative, self.magnitude.add(&other.magnitude));
-        }
-        match self.magnitude.cmp(&other.magnitude) {
-            Ordering::Less => Self::new(other.negative, other.magnitude.sub(&self.magnitude)),
-            _ => Self::new(self.negative, self.magnitude.sub(&other.magnitude)),
-        }
-    }
-
-    fn sub(&self, other: &Self) -> Self {
-        self.add(&other.negate())
-    }
-
-    fn mul(&self, other: &Self) -> Self {
-        Self::new(self.negative != other.negative, self.magnitude.mul(&other.magnitude).shift_right(FRACTION_BITS))
-    }
-
-    fn div(&self, other: &Self) -> Self {
-        Self::new(self.negative != other.negative, self.magnitude.shift_left(FRACTION_BITS).div(&other.magnitude))
-    }
-
-    fn to_f64(&self) -> f64 {
-        let drop = self.magnitude.bits().saturating_sub(64);
-        let top = self.magnitude.shift_right(drop).to_u128().unwrap_or(0) as f64;
-        let value = top * 2f64.powi(drop as i32 - FRACTION_BITS as i32);
-        if self.negative { -value } else { value }
-    }
-
-    /// Rounded to `scale` digits after the point.
+    /// Rounded to `scale` digits behind the point.
     fn to_numeric(&self, scale: u32) -> Result<Numeric> {
-        if scale > SCALE_MAX {
-            return Err(overflow());
-        }
-        let scaled = self.magnitude.mul(&Natural::power_of_ten(scale));
+        charge(self.words() + scale as usize / 16)?;
+        let magnitude = (&self.value).unsigned_abs() * wide::power_of_ten(scale);
         // A hair above one half: an exact tie may have come out just below.
-        let half = Natural::one_shifted(FRACTION_BITS - 1).add(&Natural::one_shifted(FRACTION_BITS - 150));
-        let rounded = scaled.add(&half).shift_right(FRACTION_BITS).to_u128().ok_or_else(overflow)?;
-        Numeric::fit(self.negative, 0, rounded, scale)
+        let hair = self.bits.saturating_sub(GUARD_BITS / 2 + scale as usize / 4);
+        let half = (UBig::ONE << (self.bits - 1)) + (UBig::ONE << hair.min(self.bits / 2));
+        Numeric::of_large(self.value.sign() == Sign::Negative, (magnitude + half) >> self.bits, scale)
     }
 
-    /// Half the logarithm of (1 + y) / (1 - y), for y well below 1.
-    fn atanh(y: &Self) -> Self {
-        let square = y.mul(y);
-        let (mut sum, mut power, mut divisor) = (y.clone(), y.clone(), 1u32);
-        loop {
-            power = power.mul(&square);
-            divisor += 2;
-            let term = Self::new(power.negative, power.magnitude.div_small(divisor));
-            if term.magnitude.is_zero() {
-                return sum;
-            }
-            sum = sum.add(&term);
-        }
-    }
-
-    /// The natural logarithm of a positive number.
-    fn ln(value: Numeric) -> Self {
-        let mantissa = Natural::from_u128(value.mantissa().unsigned_abs());
-        let divisor = Natural::power_of_ten(u32::from(value.scale()));
+    /// The natural logarithm of a positive number; the error is below `2^-(bits - 16)`.
+    fn ln(value: &Wide, bits: usize) -> Result<Self> {
+        // Each root that is taken first halves what the series is of.
+        let roots = (bits as f64).sqrt() as usize / 4 + 4;
+        let inner = bits + roots + 32;
+        let (mantissa, divisor) = (value.magnitude(), wide::power_of_ten(value.scale));
+        charge_division(value.words() + inner / 64)?;
         // value = part * 2^exponent, with part from 1/2 to 2
-        let exponent = mantissa.bits() as i64 - divisor.bits() as i64;
-        let shift = FRACTION_BITS as i64 - exponent;
-        let part = if shift >= 0 {
-            mantissa.shift_left(shift as usize).div(&divisor)
+        let exponent = mantissa.bit_len() as i64 - divisor.bit_len() as i64;
+        let shift = inner as i64 - exponent;
+        let mut part = if shift >= 0 {
+            (mantissa << shift as usize) / divisor
         } else {
-            mantissa.div(&divisor.shift_left(shift.unsigned_abs() as usize))
+            mantissa / (divisor << shift.unsigned_abs() as usize)
         };
-        let part = Self::new(false, part);
-        let one = Self::from_i64(1);
-        let y = part.sub(&one).div(&part.add(&one));
-        let twice = |value: &Self| value.add(value);
-        twice(&Self::atanh(&y)).add(&LN_2.mul(&Self::from_i64(exponent)))
-    }
-
-    /// e to the power of it, if that is below 10^39.
-    fn exp(&self) -> Result<Self> {
-        let approximate = self.to_f64();
-        if approximate > f64::from(DIGITS_MAX + 1) * LN_10 {
-            return Err(overflow());
+        for _ in 0..roots {
+            charge_division(inner / 64)?;
+            part = (part << inner).sqrt();
         }
-        if approximate < -f64::from(SCALE_MAX + 20) * LN_10 {
-            return Ok(Self::from_i64(0));
-        }
-        const HALVINGS: usize = 12;
-        let exponent = (approximate / std::f64::consts::LN_2).round() as i64;
-        let rest = self.sub(&LN_2.mul(&Self::from_i64(exponent)));
-        let small = Self::new(rest.negative, rest.magnitude.shift_right(HALVINGS));
-        let (mut sum, mut term, mut count) = (Self::from_i64(1), Self::from_i64(1), 0u32);
+        let (part, one) = (IBig::from(part), IBig::ONE << inner);
+        charge_division(inner / 64)?;
+        let y = Self { value: ((&part - &one) << inner) / (&part + &one), bits: inner };
+        // The logarithm is twice the inverse hyperbolic tangent.
+        let square = y.mul(&y)?;
+        let (mut sum, mut power, mut count) = (y.value.clone(), y, 1u32);
         loop {
-            count += 1;
-            term = term.mul(&small);
-            term.magnitude = term.magnitude.div_small(count);
-            if term.magnitude.is_zero() {
+            power = power.mul(&square)?;
+            count += 2;
+            let term = &power.value / count;
+            if term.is_zero() || term == IBig::NEG_ONE {
                 break;
             }
-            sum = sum.add(&term);
+            sum += term;
         }
-        for _ in 0..HALVINGS {
-            sum = sum.mul(&sum);
+        let ln = (sum << (roots + 1)) + ln_2(inner)? * exponent;
+        Ok(Self { value: ln >> (inner - bits), bits })
+    }
+
+    /// e to the power of it, which is at most [`EXPONENT_MAX`]; in as many bits.
+    fn exp(&self) -> Result<Self> {
+        let halvings = (self.bits as f64).sqrt() as usize / 2 + 4;
+        let inner = self.bits + halvings + 32;
+        let value = &self.value << (inner - self.bits);
+        let ln_2 = ln_2(inner)?;
+        charge_division(inner / 64)?;
+        let exponent = &value / &ln_2;
+        let exponent = i64::try_from(&exponent).map_err(|_| overflow())?;
+        let small = Self { value: (value - ln_2 * exponent) >> halvings, bits: inner };
+        let one = IBig::ONE << inner;
+        let (mut sum, mut term, mut count) = (one.clone(), Self { value: one, bits: inner }, 0u32);
+        loop {
+            count += 1;
+            term = term.mul(&small)?;
+            term.value /= count;
+            if term.value.is_zero() || term.value == IBig::NEG_ONE {
+                break;
+            }
+            sum += &term.value;
         }
-        let magnitude = if exponent >= 0 {
-            sum.magnitude.shift_left(exponent as usize)
-        } else {
-            sum.magnitude.shift_right(exponent.unsigned_abs() as usize)
-        };
-        Ok(Self::new(false, magnitude))
+        let mut sum = Self { value: sum, bits: inner };
+        for _ in 0..halvings {
+            sum = sum.mul(&sum)?;
+        }
+        let shift = (inner - self.bits) as i64 - exponent;
+        let value = if shift >= 0 { sum.value >> shift as usize } else { sum.value << shift.unsigned_abs() as usize };
+        Ok(Self { value, bits: self.bits })
+    }
+
+    /// Its exponential, rounded to `scale` digits behind the point; `about` is roughly what it is.
+    fn exp_to_scale(exponent: impl FnOnce(usize) -> Result<Self>, about: f64, scale: u32) -> Result<Numeric> {
+        // An error in the exponent is multiplied by the result.
+        let whole_bits = (about.max(0.0) * std::f64::consts::LOG2_E).ceil() as usize;
+        exponent(bits_of_digits(i64::from(scale)) + whole_bits + GUARD_BITS)?.exp()?.to_numeric(scale)
     }
 }
 
-static LN_2: LazyLock<Fixed> = LazyLock::new(|| {
-    let third = Fixed::from_i64(1).div(&Fixed::from_i64(3));
-    let half = Fixed::atanh(&third);
-    half.add(&half)
-});
+fn to_scale(scale: i32, of: &[&Numeric]) -> u32 {
+    let shown = of.iter().map(|value| i32::from(value.scale())).max().unwrap_or(0);
+    scale.max(shown).clamp(0, RESULT_SCALE_MAX) as u32
+}
+
+fn zero_to_scale(scale: u32) -> Result<Numeric> {
+    Numeric::checked(0, scale)
+}
+
+/// The logarithm of a positive number, roughly: its sign, and the decimal logarithm of its
+/// magnitude, which may be less than a float can be.
+#[derive(Clone, Copy)]
+struct Rough {
+    negative: bool,
+    log10: f64,
+}
+
+impl Rough {
+    fn of_float(value: f64) -> Self {
+        Self { negative: value < 0.0, log10: value.abs().log10() }
+    }
+
+    fn ln(value: &Wide) -> Result<Self> {
+        let log10 = wide::log10(&value.magnitude()) - f64::from(value.scale);
+        if log10.abs() > 0.05 {
+            return Ok(Self::of_float(log10 * LN_10));
+        }
+        // Near one the logarithm is about the distance from it.
+        let distance = value.sub(&Wide { mantissa: IBig::ONE, scale: 0 })?;
+        if distance.is_zero() {
+            return Ok(Self { negative: false, log10: f64::NEG_INFINITY });
+        }
+        let log10 = wide::log10(&distance.magnitude()) - f64::from(distance.scale);
+        if log10 < -100.0 {
+            return Ok(Self { negative: distance.is_negative(), log10 });
+        }
+        Ok(Self::of_float(distance.to_f64().ln_1p()))
+    }
+
+    /// Multiplied by a number; beyond 10^12 as far as the sign tells.
+    fn times(self, factor: &Wide) -> f64 {
+        if factor.is_zero() {
+            return 0.0;
+        }
+        let log10 = self.log10 + wide::log10(&factor.magnitude()) - f64::from(factor.scale);
+        let magnitude = 10f64.powf(log10.min(12.0));
+        if self.negative == factor.is_negative() { magnitude } else { -magnitude }
+    }
+}
+
+/// `mantissa * 10^-scale`, rounded to so many digits.
+struct Rounded {
+    mantissa: UBig,
+    scale: i64,
+    digits_max: u32,
+}
+
+impl Rounded {
+    fn times(&self, other: &Self) -> Result<Self> {
+        charge(self.mantissa.as_words().len().max(other.mantissa.as_words().len()))?;
+        let (mut mantissa, mut scale) = (&self.mantissa * &other.mantissa, self.scale + other.scale);
+        // Every digit has more than three bits.
+        if mantissa.bit_len() > 3 * self.digits_max as usize {
+            let drop = wide::digit_count(&mantissa).saturating_sub(self.digits_max);
+            if drop > 0 {
+                mantissa = wide::divide_rounded(&mantissa, &wide::power_of_ten(drop))?;
+                scale -= i64::from(drop);
+            }
+        }
+        Ok(Self { mantissa, scale, digits_max: self.digits_max })
+    }
+}
+
+impl Wide {
+    /// To the power of a whole number, rounded to `scale` digits behind the point. `about` is
+    /// roughly the decimal logarithm of the result.
+    fn power(&self, exponent: i32, about: f64, scale: u32) -> Result<Numeric> {
+        let digits_max = (about + f64::from(scale)).max(0.0) as u32 + 32;
+        let mut base = Rounded { mantissa: self.magnitude(), scale: i64::from(self.scale), digits_max };
+        let mut power = Rounded { mantissa: UBig::ONE, scale: 0, digits_max };
+        let mut rest = exponent.unsigned_abs();
+        while rest > 0 {
+            if rest & 1 == 1 {
+                power = power.times(&base)?;
+            }
+            rest >>= 1;
+            if rest > 0 {
+                base = base.times(&base)?;
+            }
+        }
+        let negative = self.is_negative() && exponent % 2 != 0;
+        let magnitude = if exponent < 0 {
+            // 1 / (mantissa / 10^scale), in units of 10^-scale of the result.
+            let shift = i64::from(scale) + power.scale;
+            if shift < 0 {
+                UBig::ZERO
+            } else {
+                wide::divide_rounded(&wide::power_of_ten(shift as u32), &power.mantissa)?
+            }
+        } else {
+            let shift = i64::from(scale) - power.scale;
+            let ten = wide::power_of_ten(u32::try_from(shift.unsigned_abs()).map_err(|_| overflow())?);
+            charge(ten.as_words().len().max(power.mantissa.as_words().len()))?;
+            if shift >= 0 { power.mantissa * ten } else { wide::divide_rounded(&power.mantissa, &ten)? }
+        };
+        Numeric::of_large(negative, magnitude, scale)
+    }
+}
 
 impl Numeric {
+    fn finite(&self) -> Option<std::borrow::Cow<'_, Wide>> {
+        match self.seen() {
+            Seen::Finite(wide) => Some(wide),
+            _ => None,
+        }
+    }
+
     /// PostgreSQL's estimate of the decimal weight of its logarithm.
-    fn ln_weight(self) -> Result<i32> {
+    fn ln_weight(&self, wide: &Wide) -> Result<i32> {
         let (low, high) = (Self::new(9, 1), Self::new(11, 1));
-        if self >= low && self <= high {
-            let (weight, first) = self.sub(Self::ONE)?.abs().first_group();
+        if *self >= low && *self <= high {
+            let (weight, first) = self.sub(&Self::ONE)?.first_group();
             return Ok(if first == 0 { 0 } else { weight * 4 + first.ilog10() as i32 });
         }
-        let ln = self.approximate_log10() * LN_10;
+        let ln = (wide::log10(&wide.magnitude()) - f64::from(wide.scale)) * LN_10;
         Ok(ln.abs().log10() as i32)
-    }
-
-    /// Its decimal logarithm, roughly.
-    fn approximate_log10(self) -> f64 {
-        (self.mantissa().unsigned_abs() as f64).log10() - f64::from(self.scale)
-    }
-
-    fn clamp_scale(self, scale: i32) -> u32 {
-        scale.max(i32::from(self.scale)).max(0) as u32
     }
 
     /// The square root.
     ///
     /// # Errors
     /// 2201F for a negative number.
-    pub fn sqrt(self) -> Result<Self> {
+    pub fn sqrt(&self) -> Result<Self> {
         let (weight, _) = self.first_group();
         let root_weight = if weight >= 0 { weight * 2 + 1 } else { 1 - (1 - weight * 4) / 2 };
-        self.sqrt_to_scale(self.clamp_scale(SIGNIFICANT_DIGITS_MIN - root_weight))
+        self.sqrt_to_scale(to_scale(SIGNIFICANT_DIGITS_MIN - root_weight, &[self]))
     }
 
     /// The square root, rounded to `scale` digits after the point.
     ///
     /// # Errors
     /// 2201F for a negative number.
-    pub fn sqrt_to_scale(self, scale: u32) -> Result<Self> {
-        pulse::work(UNITS_PER_SERIES)?;
+    pub fn sqrt_to_scale(&self, scale: u32) -> Result<Self> {
         if self.signum() < 0 {
             return Err(Error::new(SqlState::BAD_POWER, "cannot take square root of a negative number"));
         }
-        if scale > SCALE_MAX {
-            return Err(overflow());
+        match self.finite() {
+            Some(wide) => wide.sqrt_to_scale(scale)?.finish(),
+            None => Ok(self.clone()),
         }
-        let mantissa = Natural::from_u128(self.mantissa().unsigned_abs());
-        let shift = 2 * scale as i32 - i32::from(self.scale);
-        let square = if shift >= 0 {
-            mantissa.mul(&Natural::power_of_ten(shift as u32))
-        } else {
-            mantissa.div(&Natural::power_of_ten(shift.unsigned_abs()))
-        };
-        let root = square.square_root();
-        // (root + 1/2)^2 = root^2 + root + 1/4
-        let up = square.sub(&root.mul(&root)).cmp(&root) == Ordering::Greater;
-        let root = root.to_u128().ok_or_else(overflow)?;
-        Self::fit(false, 0, root + u128::from(up), scale)
     }
 
     /// e to the power of it.
     ///
     /// # Errors
-    /// 22003 if the result does not fit.
-    pub fn exp(self) -> Result<Self> {
-        pulse::work(UNITS_PER_SERIES)?;
-        let scale = self.clamp_scale(SIGNIFICANT_DIGITS_MIN - (self.to_f64() * LOG10_E).clamp(-1000.0, 1000.0) as i32);
-        Fixed::from_numeric(self).exp()?.to_numeric(scale)
+    /// 22003 if the result has too many digits.
+    pub fn exp(&self) -> Result<Self> {
+        let wide = match &self.0 {
+            Form::Large(Large::NegativeInfinity) => return Ok(Self::ZERO),
+            _ => match self.finite() {
+                Some(wide) => wide,
+                None => return Ok(self.clone()),
+            },
+        };
+        let about = self.to_f64();
+        let scale = to_scale(SIGNIFICANT_DIGITS_MIN - (about * LOG10_E).clamp(-2000.0, 2000.0) as i32, &[self]);
+        if about.abs() >= EXPONENT_MAX {
+            return if about > 0.0 { Err(overflow()) } else { zero_to_scale(scale) };
+        }
+        Fixed::exp_to_scale(|bits| Fixed::of_wide(&wide, bits), about, scale)
     }
 
     /// The natural logarithm of a positive number.
     ///
     /// # Errors
-    /// 22003 if the result does not fit.
-    pub fn ln(self) -> Result<Self> {
-        pulse::work(UNITS_PER_SERIES)?;
+    /// 22003 if the result has too many digits.
+    pub fn ln(&self) -> Result<Self> {
         debug_assert!(self.signum() > 0, "the caller has checked the sign");
-        let scale = self.clamp_scale(SIGNIFICANT_DIGITS_MIN - self.ln_weight()?);
-        Fixed::ln(self).to_numeric(scale)
+        let Some(wide) = self.finite() else { return Ok(self.clone()) };
+        let scale = to_scale(SIGNIFICANT_DIGITS_MIN - self.ln_weight(&wide)?, &[self]);
+        Fixed::ln(&wide, bits_of_digits(i64::from(scale)) + GUARD_BITS)?.to_numeric(scale)
     }
 
-    /// The logarithm of a positive number to a positive base other than 1.
+    /// The logarithm of a positive number to a positive base.
     ///
     /// # Errors
-    /// 22003 if the result does not fit.
-    pub fn log(self, base: Self) -> Result<Self> {
-        pulse::work(UNITS_PER_SERIES)?;
+    /// 22012 for the base 1; 22003 if the result has too many digits.
+    pub fn log(&self, base: &Self) -> Result<Self> {
         debug_assert!(self.signum() > 0 && base.signum() > 0, "the caller has checked the signs");
-        let weight = self.ln_weight()? - base.ln_weight()?;
-        let scale = base.clamp_scale(SIGNIFICANT_DIGITS_MIN - weight).max(u32::from(self.scale));
-        Fixed::ln(self).div(&Fixed::ln(base)).to_numeric(scale)
+        let (value, below) = match (self.finite(), base.finite()) {
+            (Some(value), Some(below)) => (value, below),
+            _ if self.is_nan() || base.is_nan() => return Ok(Self::NAN),
+            (None, None) => return Ok(Self::NAN),
+            (None, Some(_)) => return Ok(Self::INFINITY),
+            (Some(_), None) => return Ok(Self::ZERO),
+        };
+        if *base == Self::ONE {
+            return Err(division_by_zero());
+        }
+        let (weight, base_weight) = (self.ln_weight(&value)?, base.ln_weight(&below)?);
+        let scale = to_scale(SIGNIFICANT_DIGITS_MIN - (weight - base_weight), &[base, self]);
+        // So many digits of both logarithms count, from the first that is not zero.
+        let digits = i64::from(scale) + i64::from((weight - base_weight).max(0)) + 2;
+        let bits = bits_of_digits(digits + i64::from(-weight.min(base_weight).min(0)) + 2) + GUARD_BITS;
+        let (dividend, divisor) = (Fixed::ln(&value, bits)?, Fixed::ln(&below, bits)?);
+        charge_division(bits / 32)?;
+        Fixed { value: (dividend.value << bits) / divisor.value, bits }.to_numeric(scale)
     }
 
     /// The power.
     ///
     /// # Errors
     /// 2201F for zero to a negative power, or a negative number to a fraction; 22003 if the result
-    /// does not fit.
-    pub fn power(self, exponent: Self) -> Result<Self> {
-        pulse::work(UNITS_PER_SERIES)?;
+    /// has too many digits.
+    pub fn power(&self, exponent: &Self) -> Result<Self> {
+        if self.is_nan() || exponent.is_nan() {
+            let is_one = exponent.is_zero() || *self == Self::ONE;
+            return Ok(if is_one { Self::ONE } else { Self::NAN });
+        }
         if self.is_zero() && exponent.signum() < 0 {
             return Err(Error::new(SqlState::BAD_POWER, "zero raised to a negative power is undefined"));
         }
@@ -428,26 +411,83 @@ impl Numeric {
                 "a negative number raised to a non-integer power yields a complex result",
             ));
         }
-        let small_whole = i32::try_from(whole.mantissa()).ok().filter(|_| is_whole);
-        if self.is_zero() && small_whole.is_none() {
-            return Ok(Self::raw(0, SIGNIFICANT_DIGITS_MIN as u8));
-        }
-        let log10 = if self.is_zero() { 0.0 } else { self.approximate_log10() * exponent.to_f64() };
-        // Of a whole power PostgreSQL shows a fixed number of digits.
-        let scale = match small_whole {
-            Some(_) => SIGNIFICANT_DIGITS_MIN,
-            None => SIGNIFICANT_DIGITS_MIN - log10.clamp(-2000.0, 2000.0) as i32,
+        let is_odd = || -> Result<bool> { Ok(is_whole && !whole.rem(&Self::from(2i64))?.is_zero()) };
+        let (base, by) = match (self.finite(), exponent.finite()) {
+            (Some(base), Some(by)) => (base, by),
+            _ => return self.infinite_power(exponent, is_odd),
         };
-        let scale = self.clamp_scale(scale).max(u32::from(exponent.scale));
-        match small_whole {
-            Some(0) => return Self::ONE.round(scale as i32),
-            Some(1) => return self.round(scale as i32),
-            Some(-1) => return Self::ONE.div_to_scale(self, scale),
-            _ if self.is_zero() => return Self::ZERO.round(scale as i32),
+        if let Some(small) = whole.to_i128_rounded().filter(|_| is_whole).and_then(|whole| i32::try_from(whole).ok()) {
+            return self.whole_power(&base, small);
+        }
+        if self.is_zero() {
+            return zero_to_scale(SIGNIFICANT_DIGITS_MIN as u32);
+        }
+        let magnitude = Wide::new(false, base.magnitude(), base.scale);
+        let rough = Rough::ln(&magnitude)?;
+        let about = rough.times(&by);
+        if about.abs() > EXPONENT_MAX / 2.0 * 2.01 {
+            return if about > 0.0 { Err(overflow()) } else { zero_to_scale(RESULT_SCALE_MAX as u32) };
+        }
+        let scale = to_scale(SIGNIFICANT_DIGITS_MIN - (about * LOG10_E) as i32, &[self, exponent]);
+        // An error in the logarithm is multiplied by the exponent.
+        let by_bits = by.magnitude().bit_len().saturating_sub((f64::from(by.scale) * 3.32) as usize);
+        let power = Fixed::exp_to_scale(
+            |bits| {
+                let ln = Fixed::ln(&magnitude, bits + by_bits + 16)?;
+                charge_division(by.words() + ln.words())?;
+                let product = &ln.value * &by.mantissa / IBig::from(wide::power_of_ten(by.scale));
+                Ok(Fixed { value: product >> (by_bits + 16), bits })
+            },
+            about,
+            scale,
+        )?;
+        Ok(if self.signum() < 0 && is_odd()? { power.negate() } else { power })
+    }
+
+    /// The power to a small whole number.
+    fn whole_power(&self, base: &Wide, whole: i32) -> Result<Self> {
+        // Of a whole power PostgreSQL shows a fixed number of digits.
+        let scale = to_scale(SIGNIFICANT_DIGITS_MIN, &[self]);
+        match whole {
+            0 => return Self::ONE.round(scale as i32),
+            1 => return self.round(scale as i32),
+            -1 => return Self::ONE.div_to_scale(self, scale),
+            2 => return self.mul(self)?.round(scale as i32),
+            _ if base.is_zero() => return zero_to_scale(scale),
             _ => {}
         }
-        let negative = self.signum() < 0 && is_whole && whole.mantissa() % 2 != 0;
-        let power = Fixed::from_numeric(exponent).mul(&Fixed::ln(self.abs())).exp()?;
-        Fixed::new(negative, power.magnitude).to_numeric(scale)
+        let log10 = wide::log10(&base.magnitude()) - f64::from(base.scale);
+        let about = f64::from(whole) * log10;
+        if about > f64::from(DIGITS_BEFORE_MAX) + 1.0 {
+            return Err(overflow());
+        }
+        if about + 1.0 < -f64::from(scale) {
+            return zero_to_scale(scale);
+        }
+        base.power(whole, about.abs(), scale)
+    }
+
+    /// The power, if one of both is infinite and none is NaN, by the rules that POSIX has for
+    /// floats.
+    fn infinite_power(&self, exponent: &Self, is_odd: impl Fn() -> Result<bool>) -> Result<Self> {
+        if *self == Self::ONE || exponent.is_zero() {
+            return Ok(Self::ONE);
+        }
+        if self.is_zero() {
+            return Ok(Self::ZERO);
+        }
+        let rises = exponent.signum() > 0;
+        if !exponent.is_finite() {
+            let magnitude = self.abs();
+            return Ok(match magnitude.cmp(&Self::ONE) {
+                std::cmp::Ordering::Equal => Self::ONE,
+                order if order.is_gt() == rises => Self::INFINITY,
+                _ => Self::ZERO,
+            });
+        }
+        if !rises {
+            return Ok(Self::ZERO);
+        }
+        Ok(Self::infinity(self.signum() < 0 && is_odd()?))
     }
 }

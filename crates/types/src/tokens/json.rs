@@ -33,7 +33,7 @@ const NUMBER: u8 = 4;
 const STRING: u8 = 5;
 
 /// A scalar of JSON.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Scalar<'a> {
     Null,
     Bool(bool),
@@ -52,7 +52,7 @@ impl<'a> Scalar<'a> {
         })
     }
 
-    fn token(self, is_key: bool) -> Key {
+    fn token(&self, is_key: bool) -> Key {
         let tagged = |tag: u8, bytes: &[u8]| {
             let mut token = Key::from_slice(&[tag]);
             token.extend_from_slice(bytes);
@@ -60,7 +60,7 @@ impl<'a> Scalar<'a> {
         };
         match self {
             Self::Null => tagged(NULL, &[]),
-            Self::Bool(value) => tagged(BOOL, &[u8::from(value)]),
+            Self::Bool(value) => tagged(BOOL, &[u8::from(*value)]),
             Self::Number(value) => {
                 let mut token = Key::from_slice(&[NUMBER]);
                 key::encode_numeric(value, &mut token);

@@ -112,7 +112,7 @@ fn scalar(path: &Path) -> Option<Scalar<'_>> {
     Some(match &path.head {
         Head::Null => Scalar::Null,
         Head::Bool(value) => Scalar::Bool(*value),
-        Head::Number(value) => Scalar::Number(*value),
+        Head::Number(value) => Scalar::Number(value.clone()),
         Head::String(value) => Scalar::String(value),
         _ => return None,
     })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Datum;
 use crate::array::Array;
+use crate::datetime::TimeTz;
 use crate::interval::Interval;
 use crate::numeric::Numeric;
 use crate::row::{Row, RowType};
@@ -15,7 +16,7 @@ use crate::types::Type;
 pub fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
-        (Datum::Numeric(a), Datum::Numeric(b)) => (a.mantissa(), a.scale()) == (b.mantissa(), b.scale()),
+        (Datum::Numeric(a), Datum::Numeric(b)) => a == b && a.scale() == b.scale(),
         (Datum::Array(a), Datum::Array(b)) => {
             a.dimensions() == b.dimensions() && a.values().iter().zip(b.values()).all(|(a, b)| same(a, b))
         }
@@ -70,6 +71,24 @@ pub fn random_json(random: &mut fastrand::Rng, depth: usize) -> String {
     }
 }
 
+/// A number that often has more digits than a small one, or is none.
+fn random_large(random: &mut fastrand::Rng) -> Numeric {
+    let text = match random.u8(..10) {
+        0 => ["NaN", "Infinity", "-Infinity"][random.usize(..3)].to_owned(),
+        1 => format!("{}e{}", random.i8(..), random.i32(-16_300..131_000)),
+        _ => {
+            let digits = |random: &mut fastrand::Rng| -> String {
+                let length = random.usize(..60);
+                let digit = |_| char::from(b'0' + if random.bool() { 0 } else { random.u8(..10) });
+                (0..length).map(digit).collect()
+            };
+            let sign = if random.bool() { "-" } else { "" };
+            format!("{sign}0{}.{}e{}", digits(random), digits(random), random.i32(-130..130))
+        }
+    };
+    Numeric::parse(&text).unwrap_or(Numeric::ZERO)
+}
+
 /// A value of a type, not NULL, often one at some limit or close to others.
 pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
     let int = |random: &mut fastrand::Rng, bits: u32| -> i64 {
@@ -99,6 +118,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         Type::Bool => Datum::Bool(random.bool()),
         Type::Int2 => Datum::Int(int(random, 16)),
         Type::Int4 => Datum::Int(int(random, 32)),
+        Type::Int8 if ty == Type::Tid => Datum::Int(int(random, 48) & 0xffff_ffff_ffff),
         Type::Int8 => Datum::Int(int(random, 64)),
         Type::Oid => Datum::Int(int(random, 32) & 0xffff_ffff),
         Type::Float4 => {
@@ -109,6 +129,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             1 => *random.choice(&[0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324, f64::MAX]).unwrap(),
             _ => f64::from_bits(random.u64(..)),
         }),
+        Type::Numeric if random.u8(..) < 60 => Datum::Numeric(random_large(random)),
         Type::Numeric => {
             let digits = random.u32(..=38);
             let mantissa = (random.u128(..) % 10u128.pow(digits)) as i128;
@@ -125,6 +146,11 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
                 .collect();
             Datum::text(&text)
         }
+        Type::Bytea if matches!(ty, Type::Bit | Type::VarBit) => {
+            let mut out = crate::bits::Builder::default();
+            let _ = out.extend((0..random.usize(..20)).map(|_| random.u8(..3) == 0));
+            out.finish()
+        }
         Type::Bytea if ty != Type::Bytea => random_packed(ty, random),
         Type::Bytea => Datum::Bytes(bytes(random).into()),
         Type::Jsonb => {
@@ -132,6 +158,10 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         }
         Type::Date => Datum::Date(int(random, 32) as i32),
         Type::Time => Datum::Time(random.i64(..=86_400_000_000).rem_euclid(86_400_000_001)),
+        Type::TimeTz => Datum::TimeTz(TimeTz {
+            micros: random.i64(0..3) * 3_600_000_000 + if random.bool() { 0 } else { random.i64(0..=75_600_000_000) },
+            west_s: random.i32(-2..3) * 3600 + if random.bool() { 0 } else { random.i32(-50_000..50_000) },
+        }),
         Type::Timestamp | Type::TimestampTz => Datum::Timestamp(int(random, 64)),
         Type::Interval => Datum::Interval(Interval {
             months: int(random, 32) as i32,

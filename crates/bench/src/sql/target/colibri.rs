@@ -123,9 +123,9 @@ fn write(datum: &Datum, out: &mut AnswerWriter<'_>) {
         Datum::Null => Cell::Null,
         Datum::Bool(value) => Cell::Int(i64::from(*value)),
         Datum::Int(value) => Cell::Int(*value),
-        Datum::Numeric(value) => match i64::try_from(value.mantissa()) {
-            Ok(mantissa) => Cell::Decimal { mantissa, scale: value.scale() },
-            Err(_) => return out.text(format!("{value:?}").as_bytes()),
+        Datum::Numeric(value) => match value.small().map(|(mantissa, scale)| (i64::try_from(mantissa), scale)) {
+            Some((Ok(mantissa), scale)) => Cell::Decimal { mantissa, scale },
+            _ => return out.text(format!("{value:?}").as_bytes()),
         },
         Datum::Timestamp(micros) => Cell::Time(*micros),
         Datum::Text(text) => return out.text(text.as_bytes()),

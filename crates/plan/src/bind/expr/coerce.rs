@@ -32,14 +32,20 @@ pub(in crate::bind) fn known(ty: Type) -> Type {
 fn depends_on_session(text: &str, ty: Type) -> bool {
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,
-        Type::Bool | Type::Bytea | Type::Uuid | Type::Interval => false,
+        Type::Bool | Type::Bytea | Type::Uuid => false,
+        // What a sign before all of it is of.
+        Type::Interval => text.contains('-'),
+        Type::Bit | Type::VarBit | Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid => false,
         Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
         Type::TsVector | Type::TsQuery | Type::Inet | Type::Cidr | Type::MacAddr | Type::MacAddr8 => false,
         // Every database has the same ones.
         Type::RegConfig | Type::RegDictionary => false,
-        // Words (now, epoch) and zones may.
+        // Words (now, epoch), zones and the order of a date's numbers may.
         Type::Date | Type::Time | Type::Timestamp => {
-            !text.bytes().all(|byte| byte.is_ascii_digit() || b"-/:. ".contains(&byte))
+            let begins_with_year =
+                matches!(text.as_bytes(), [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'-', ..]);
+            let is_plain = |byte: u8| byte.is_ascii_digit() || b"-:. ".contains(&byte);
+            !(begins_with_year || ty == Type::Time) || !text.bytes().all(is_plain)
         }
         ty if ty.is_text() => false,
         ty => ty.element().is_none_or(|element| depends_on_session(text, element)),
@@ -136,10 +142,11 @@ impl Binder<'_> {
                 // What these mean depends on when and where the statement runs.
                 let lower = text.to_ascii_lowercase();
                 let relative = ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word));
-                if to.ty == Type::TimestampTz {
+                let hangs_on_zone = matches!(to.ty, Type::TimestampTz | Type::TimeTz);
+                if hangs_on_zone {
                     self.at(span, text_io::parse(to.ty, Modifier::NONE, &text, self.env))?;
                 }
-                if to.ty == Type::TimestampTz || (relative && to.ty.category() == Category::DateTime) {
+                if hangs_on_zone || (relative && to.ty.category() == Category::DateTime) {
                     let input = Box::new(Expr::Const(Datum::Text(text)));
                     return Ok(Expr::Cast { input, from: Type::Text, to, context: CastContext::Explicit });
                 }
@@ -147,7 +154,10 @@ impl Binder<'_> {
                 // What a number of an interval is, its type's fields say.
                 let reads_modifier = context != CastContext::Assignment || to.ty == Type::Interval;
                 let modifier = if reads_modifier { to.modifier } else { Modifier::NONE };
-                let value = if context == CastContext::Explicit && to.modifier != Modifier::NONE && to.ty.is_text() {
+                let value = if context == CastContext::Explicit
+                    && to.modifier != Modifier::NONE
+                    && (to.ty.is_text() || to.ty.category() == Category::BitString)
+                {
                     // An explicit cast cuts, input would refuse.
                     let text = Datum::Text(text);
                     self.at(span, cast::cast(&text, Type::Text, to.ty, to.modifier, context, self.env))?

@@ -506,7 +506,7 @@ fn difference_of(key: Type) -> Option<(RangeOffset, Type)> {
         Type::Float4 | Type::Float8 => (RangeOffset::Float, Type::Float8),
         Type::Numeric => (RangeOffset::Numeric, Type::Numeric),
         Type::Date => (RangeOffset::Date, Type::Interval),
-        Type::Time => (RangeOffset::Time, Type::Interval),
+        Type::Time | Type::TimeTz => (RangeOffset::Time, Type::Interval),
         Type::Timestamp => (RangeOffset::Timestamp, Type::Interval),
         Type::TimestampTz => (RangeOffset::TimestampTz, Type::Interval),
         Type::Interval => (RangeOffset::Interval, Type::Interval),

@@ -167,7 +167,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("idle_session_timeout", "0", Kind::Integer(0, INT_MAX, Unit::Ms)),
     known("in_hot_standby", "off", Kind::Fixed),
     known("integer_datetimes", "on", Kind::Fixed),
-    known("intervalstyle", "postgres", Kind::OneOf(&["postgres"], &["postgres_verbose", "sql_standard", "iso_8601"]))
+    known("intervalstyle", "postgres", Kind::OneOf(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"], &[]))
         .shown("IntervalStyle"),
     known("is_superuser", "on", Kind::Fixed),
     known("jit", "off", Kind::Bool),

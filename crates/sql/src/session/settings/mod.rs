@@ -451,7 +451,7 @@ impl Settings {
             is_custom(name)?;
         }
         let value = match value {
-            Some(value) => Some(checked(&lower, value, is_superuser)?),
+            Some(value) => Some(self.merged(&lower, value, checked(&lower, value, is_superuser)?)?),
             // A setting that cannot be set cannot be RESET.
             None => match Known::find(&lower) {
                 Some(known) if known.of_superusers || matches!(known.kind, Kind::Fixed | Kind::OfServer) => {
@@ -466,10 +466,18 @@ impl Settings {
         Ok(())
     }
 
+    /// A checked value, with what it does not name as it is now.
+    fn merged(&self, name: &str, value: &str, checked: String) -> Result<String> {
+        match Known::find(name) {
+            Some(known) if matches!(known.kind, Kind::Dates) => value::date_style(known, value, self.text(name)),
+            _ => Ok(checked),
+        }
+    }
+
     /// Sets the session's default, unless it was set from a source of higher rank.
     pub(crate) fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
         let lower = CompactString::new(name.to_ascii_lowercase());
-        let value = checked(&lower, value, true)?;
+        let value = self.merged(&lower, value, checked(&lower, value, true)?)?;
         if self.defaults.as_ref().and_then(|defaults| defaults.get(&lower)).is_some_and(|known| known.by > by) {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 
 use colibri_types::{
     Error, Result, SqlState,
-    datetime::{ZoneFault, zone_of_setting},
+    datetime::{DateStyle, ZoneFault, zone_of_setting},
     pulse,
 };
 
@@ -49,7 +49,8 @@ pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
             Some(_) => value.to_owned(),
             None => return Err(invalid(known, value).detail("List syntax is invalid.")),
         },
-        Kind::Dates => date_style(known, value)?,
+        // What it does not name stays as it is, which whoever sets it knows.
+        Kind::Dates => date_style(known, value, known.default)?,
         Kind::Encoding => encoding(known, value)?,
         Kind::SearchConfiguration => {
             crate::system::search::shown_setting(value).ok_or_else(|| invalid(known, value))?
@@ -327,23 +328,14 @@ pub(crate) fn names(text: &str) -> Option<Vec<String>> {
 }
 
 /// How dates are written and read: in one style only.
-fn date_style(known: &Known, value: &str) -> Result<String> {
+/// A date style with what its words name, and the rest as `old` has it.
+pub(super) fn date_style(known: &Known, value: &str, old: &str) -> Result<String> {
     let words = names(value).ok_or_else(|| invalid(known, value).detail("List syntax is invalid."))?;
-    for word in &words {
-        // PostgreSQL compares only as many letters as tell the words apart.
-        let begins = |name: &str| word.to_ascii_lowercase().starts_with(name);
-        match word.to_ascii_lowercase().as_str() {
-            "iso" | "mdy" | "us" | "default" => {}
-            _ if begins("noneuro") => {}
-            "dmy" | "ymd" | "sql" | "german" => return Err(unsupported(known, word)),
-            _ if begins("euro") || begins("postgres") => return Err(unsupported(known, word)),
-            _ => {
-                let detail = format!("Unrecognized key word: \"{word}\".");
-                return Err(invalid(known, value).detail(detail));
-            }
-        }
+    match DateStyle::of_shown(old).with_words(&words) {
+        Ok(style) => Ok(style.shown().to_owned()),
+        Err(Some(word)) => Err(invalid(known, value).detail(format!("Unrecognized key word: \"{word}\"."))),
+        Err(None) => Err(invalid(known, value).detail("Conflicting \"datestyle\" specifications.")),
     }
-    Ok("ISO, MDY".to_owned())
 }
 
 /// Encodings that PostgreSQL has besides those that clients can be served in, in letters and digits

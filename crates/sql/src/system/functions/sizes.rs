@@ -148,15 +148,16 @@ fn pretty(mut size: i128) -> String {
 }
 
 fn pretty_numeric(args: &[&Datum], _: &Env) -> Result<Datum> {
-    let Datum::Numeric(size) = args[0] else { return Err(Error::internal("a size is not numeric")) };
-    let whole = size.trunc(0)?.to_i128_rounded();
-    if whole.abs() >= BYTES_MAX {
-        return Ok(Datum::text(&pretty(whole)));
+    let Datum::Numeric(size) = &args[0] else { return Err(Error::internal("a size is not numeric")) };
+    match size.trunc(0)?.to_i128_rounded() {
+        Some(whole) if whole.abs() >= BYTES_MAX => Ok(Datum::text(&pretty(whole))),
+        Some(_) => Ok(Datum::text(&format!("{size} bytes"))),
+        // More than 128 bits have, or no number.
+        None => {
+            let petabytes = size.div_truncated(&Numeric::from(1_i128 << 50))?;
+            Ok(Datum::text(&format!("{petabytes} PB")))
+        }
     }
-    let mut text = String::new();
-    size.write(&mut text);
-    text.push_str(" bytes");
-    Ok(Datum::text(&text))
 }
 
 /// `pg_size_bytes`: a number, and perhaps a unit behind it.
@@ -193,7 +194,7 @@ fn bytes(args: &[&Datum], _: &Env) -> Result<Datum> {
                 .hint("Valid units are \"bytes\", \"kB\", \"MB\", \"GB\", \"TB\", and \"PB\"."));
         }
     };
-    let all = number.mul(Numeric::new(1024_i128.pow(power), 0))?.to_i64_rounded();
+    let all = number.mul(&Numeric::from(1024_i128.pow(power)))?.to_i64_rounded();
     all.map(Datum::Int).ok_or_else(|| Error::new(SqlState("22003"), "bigint out of range"))
 }
 

@@ -198,7 +198,7 @@ impl Run<'_> {
             Head::Last => Value::Number(Numeric::from(scope.array_length - 1)),
             Head::Null => Value::Null,
             Head::Bool(value) => Value::Bool(*value),
-            Head::Number(value) => Value::Number(*value),
+            Head::Number(value) => Value::Number(value.clone()),
             Head::String(value) => Value::String(Cow::Borrowed(value)),
             Head::Variable(name) => self.variable(name)?,
             Head::Arithmetic(op, left, right) => Value::Number(self.arithmetic(*op, left, right, scope)?),
@@ -245,8 +245,8 @@ impl Run<'_> {
     }
 
     fn arithmetic(&self, op: Arithmetic, left: &Path, right: &Path, scope: Scope<'_>) -> Flow<Numeric> {
-        let operand = |side: &str, path: &Path| match self.scalars(path, scope, true)?[..] {
-            [Scalar::Number(number)] => Ok(number),
+        let operand = |side: &str, path: &Path| match &self.scalars(path, scope, true)?[..] {
+            [Scalar::Number(number)] => Ok(number.clone()),
             _ => {
                 let symbol = op.symbol();
                 Err(soft(
@@ -257,11 +257,11 @@ impl Run<'_> {
         };
         let (left, right) = (operand("left", left)?, operand("right", right)?);
         match op {
-            Arithmetic::Add => left.add(right),
-            Arithmetic::Subtract => left.sub(right),
-            Arithmetic::Multiply => left.mul(right),
-            Arithmetic::Divide => left.div(right),
-            Arithmetic::Modulo => left.rem(right),
+            Arithmetic::Add => left.add(&right),
+            Arithmetic::Subtract => left.sub(&right),
+            Arithmetic::Multiply => left.mul(&right),
+            Arithmetic::Divide => left.div(&right),
+            Arithmetic::Modulo => left.rem(&right),
         }
         .map_err(Fault::Soft)
     }
@@ -414,7 +414,7 @@ impl Run<'_> {
 
     /// The place that a subscript is.
     fn place(&self, path: &Path, scope: Scope<'_>) -> Flow<i64> {
-        let [Scalar::Number(number)] = self.scalars(path, scope, false)?[..] else {
+        let [Scalar::Number(number)] = &self.scalars(path, scope, false)?[..] else {
             return Err(soft("22033", "jsonpath array subscript is not a single numeric value"));
         };
         let whole = number.trunc(0).map_err(Fault::Soft)?.to_i64_rounded();

@@ -53,7 +53,7 @@ impl Value<'_> {
             },
             Self::Null => Seen::Null,
             Self::Bool(value) => Seen::Bool(*value),
-            Self::Number(value) => Seen::Number(*value),
+            Self::Number(value) => Seen::Number(value.clone()),
             Self::String(value) => Seen::String(value),
             Self::Moment(value) => Seen::Moment(*value),
         })
@@ -65,7 +65,7 @@ impl Value<'_> {
             Self::Part(part) => Item::Part(*part),
             Self::Null => Item::Null,
             Self::Bool(value) => Item::Bool(*value),
-            Self::Number(value) => Item::Number(*value),
+            Self::Number(value) => Item::Number(value.clone()),
             Self::String(value) => Item::String(Cow::Borrowed(value)),
             Self::Moment(value) => Item::String(value.text().into()),
         }

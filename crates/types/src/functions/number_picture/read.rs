@@ -158,10 +158,10 @@ pub(in crate::functions) fn to_number(text: &str, picture: &str) -> Result<Optio
     }
     let value = Numeric::parse(digits)?;
     let places = form.before + form.shift.unwrap_or(0) + reader.after;
-    let value = value.with_precision(places.min(1000) as u16, reader.after as u16)?;
+    let value = value.with_precision(places.min(1000) as u16, reader.after as i16)?;
     let value = if reader.sign == b'-' { value.negate() } else { value };
     match form.shift {
-        Some(shift) => Ok(Some(value.mul(Numeric::from(10).power(Numeric::from(-(shift.min(30) as i64)))?)?)),
+        Some(shift) => Ok(Some(value.mul(&Numeric::from(10i64).power(&Numeric::from(-(shift.min(30) as i64)))?)?)),
         None => Ok(Some(value)),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Anchor, Part, Picture};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::Numeric;
+use crate::numeric::{Numeric, SCALE_MAX};
 use crate::pulse;
 
 /// How wide a number in Roman digits is.
@@ -56,22 +56,27 @@ fn integer_out_of_range() -> Error {
 }
 
 /// A number as a picture shows it.
-pub(in crate::functions) fn to_char(value: Numeric, picture: &str) -> Result<String> {
+pub(in crate::functions) fn to_char(value: &Numeric, picture: &str) -> Result<String> {
     let form = Picture::parse(picture)?;
     if form.roman {
+        if !value.is_finite() {
+            let what = if value.is_nan() { "NaN" } else { "infinity" };
+            let message = format!("cannot convert {what} to integer");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let rounded = value.to_i64_rounded().and_then(|value| i32::try_from(value).ok());
         return show(&form, &roman_digits(rounded.ok_or_else(integer_out_of_range)?.into()), None);
     }
     if form.scientific {
-        return scientific(value, form.after);
+        return scientific(value, &form);
     }
     let mut form = form;
-    let mut value = value;
+    let mut value = value.clone();
     if let Some(shift) = form.shift {
-        value = value.mul(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?)?;
+        value = value.mul(&Numeric::from(10i64).power(&Numeric::from(shift.min(100_000) as i64))?)?;
         form.before += shift;
     }
-    let value = value.round(form.after.min(38) as i32)?;
+    let value = value.round(form.after.min(SCALE_MAX as usize) as i32)?;
     show_digits(form, &value.abs().to_string(), value.signum() < 0)
 }
 
@@ -86,14 +91,14 @@ pub(in crate::functions) fn integer_to_char(value: i64, in_floats: bool, picture
     if form.scientific && in_floats {
         return Ok(float_scientific(value as f64, &form));
     }
-    to_char(Numeric::from(value), picture)
+    to_char(&Numeric::from(value), picture)
 }
 
 /// Digits as a picture shows them, filled up with zeros behind the point.
 fn show_digits(form: Picture, digits: &str, negative: bool) -> Result<String> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let mut text = whole.to_owned();
-    if form.after > 0 {
+    if form.after > 0 && digits.starts_with(|first: char| first.is_ascii_digit()) {
         text.push('.');
         text.push_str(fraction);
         text.extend(std::iter::repeat_n('0', form.after.saturating_sub(fraction.len())));
@@ -313,15 +318,31 @@ impl Writer<'_> {
     }
 }
 
-fn scientific(value: Numeric, after: usize) -> Result<String> {
-    let all = value.mantissa().unsigned_abs().to_string();
-    let exponent = if value.is_zero() { 0 } else { all.len() as i32 - 1 - i32::from(value.scale()) };
-    let fraction = Numeric::checked(value.mantissa().abs(), all.len() as u32 - 1)?;
-    let after = after.min(37) as i32;
+fn scientific(value: &Numeric, form: &Picture) -> Result<String> {
+    if !value.is_finite() {
+        return Ok(no_exponent(form));
+    }
+    let text = value.abs().to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    let (first, rest) = digits.split_at(digits.len().min(1));
+    // Rounding looks at one digit behind those that are shown.
+    let after = form.after.min(SCALE_MAX as usize - 1);
+    let rest = &rest[..rest.len().min(after + 1)];
+    let exponent = if first.is_empty() { 0 } else { digits.len() as i32 - 1 - fraction.len() as i32 };
     // What is rounded up to 10 stays 10: the exponent is that of the value.
-    let shown = if value.is_zero() { Numeric::ZERO } else { fraction }.round(after)?;
+    let shown = Numeric::parse(&format!("0{first}.{rest}"))?.round(after as i32)?;
     let sign = if value.signum() < 0 { '-' } else { ' ' };
     Ok(format!("{sign}{shown}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()))
+}
+
+/// What has no exponent: a sign, a point, an exponent of two digits and its sign.
+fn no_exponent(form: &Picture) -> String {
+    let mut text = "#".repeat(form.before + form.after + 6);
+    text.replace_range(..1, " ");
+    text.replace_range(form.before + 1..form.before + 2, ".");
+    text
 }
 
 /// A float as a picture shows it: rounded as C does, from its exact value, and cut off behind the
@@ -354,11 +375,7 @@ pub(in crate::functions) fn float_to_char(value: f64, digits_max: usize, picture
 
 fn float_scientific(value: f64, form: &Picture) -> String {
     if !value.is_finite() {
-        // A sign, a point, an exponent of two digits and its sign.
-        let mut text = "#".repeat(form.before + form.after + 6);
-        text.replace_range(..1, " ");
-        text.replace_range(form.before + 1..form.before + 2, ".");
-        return text;
+        return no_exponent(form);
     }
     let text = format!("{:.*e}", form.after, value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
