@@ -473,9 +473,8 @@ impl Table {
 
     /// The indexes that have one entry for each row, on columns.
     pub fn plain_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
-        let is_plain = |index: &&Arc<Index>| {
-            index.predicate.is_none() && !index.is_inverted() && !self.is_on_expression(index)
-        };
+        let is_plain =
+            |index: &&Arc<Index>| index.predicate.is_none() && !index.is_inverted() && !self.is_on_expression(index);
         self.indexes.iter().filter(is_plain)
     }
 

@@ -110,7 +110,9 @@ impl Reader {
     fn new(table: &Arc<Table>, access: &Access, columns: &[usize], filter: Option<&Expr>) -> Self {
         let rows = || FilteredRows::new(table, columns, filter);
         match access {
-            Access::Key { .. } | Access::Gathered { .. } | Access::Inverted { .. } => Self::Table { space: table.space(), rows: rows() },
+            Access::Key { .. } | Access::Gathered { .. } | Access::Inverted { .. } => {
+                Self::Table { space: table.space(), rows: rows() }
+            }
             Access::Index { index, covering, .. } => match FilteredEntries::new(table, index, columns, filter) {
                 Some(rows) if *covering => Self::Covering { space: index.space(), rows },
                 _ => Self::Index { space: index.space(), table_space: table.space(), rows: rows() },

@@ -82,16 +82,29 @@ fn condition(random: &mut StdRng) -> String {
     match random.random_range(0..22) {
         0..3 => format!("d @> '{}'", document(random, 3)),
         3 => format!("d ? '{}'", ["a", "b", "c", "x"].choose(random).unwrap()),
-        4 => format!("d ?{} '{{{}}}'", ["|", "&"].choose(random).unwrap(), ["a,b", "c", "", "b,NULL"].choose(random).unwrap()),
+        4 => format!(
+            "d ?{} '{{{}}}'",
+            ["|", "&"].choose(random).unwrap(),
+            ["a,b", "c", "", "b,NULL"].choose(random).unwrap()
+        ),
         5 | 6 => {
             let path = [
-                "$.a", "$.a.b", "$.** ? (@ == 1.5)", "$.a ? (@ == \"b\")", "$[*] ? (@.a == 1 || @.b == 2)", "$.*.c",
-                "$.a.size() ? (@ > 1)", "$.b[*].a ? (@ == null)", "strict $.a[0].b", "$.a ? (!(@ == 1))",
+                "$.a",
+                "$.a.b",
+                "$.** ? (@ == 1.5)",
+                "$.a ? (@ == \"b\")",
+                "$[*] ? (@.a == 1 || @.b == 2)",
+                "$.*.c",
+                "$.a.size() ? (@ > 1)",
+                "$.b[*].a ? (@ == null)",
+                "strict $.a[0].b",
+                "$.a ? (!(@ == 1))",
             ];
             format!("d @? '{}'", path.choose(random).unwrap())
         }
         7 => {
-            let path = ["$.a == 1", "$.a.b == \"a\" && $.c == 1", "$.a > 1", "exists($.b.c)", "$.b == 1 || $.c == true"];
+            let path =
+                ["$.a == 1", "$.a.b == \"a\" && $.c == 1", "$.a > 1", "exists($.b.c)", "$.b == 1 || $.c == true"];
             format!("d @@ '{}'", path.choose(random).unwrap())
         }
         8 => format!("d -> 'b' @> '{}'", document(random, 2)),
@@ -134,9 +147,8 @@ fn on_both(client: &mut Client, statement: &str) -> [Result<Vec<String>, &'stati
 
 /// `rows`: as many there are at first; with few of them, every way by tokens is tried.
 fn history(seed: u64, rows: usize) {
-    let db = TestDatabase::new(&format!(
-        "CREATE EXTENSION pg_trgm; CREATE TABLE t {COLUMNS}; CREATE TABLE plain {COLUMNS}"
-    ));
+    let db =
+        TestDatabase::new(&format!("CREATE EXTENSION pg_trgm; CREATE TABLE t {COLUMNS}; CREATE TABLE plain {COLUMNS}"));
     if rows < 1_000 {
         db.engine.rewrite_queries(true);
     }
@@ -158,7 +170,11 @@ fn history(seed: u64, rows: usize) {
             ),
             3 => {
                 let new = document(&mut random, 3);
-                format!("UPDATE TABLE SET d = {} WHERE {} AND id < 300", or_null(&mut random, new), condition(&mut random))
+                format!(
+                    "UPDATE TABLE SET d = {} WHERE {} AND id < 300",
+                    or_null(&mut random, new),
+                    condition(&mut random)
+                )
             }
             4 => format!("UPDATE TABLE SET w = w || 'new'::text, t = t || 'foo' WHERE id % 7 = {}", id % 7),
             5 => format!("UPDATE TABLE SET id = id + 10000 WHERE id = {id}"),
@@ -171,9 +187,11 @@ fn history(seed: u64, rows: usize) {
             ),
             _ => {
                 client.ok("BEGIN");
-                for statement in
-                    ["UPDATE TABLE SET t = upper(t), a = a || 7", "DELETE FROM TABLE WHERE id % 2 = 0", "UPDATE TABLE SET d = NULL"]
-                {
+                for statement in [
+                    "UPDATE TABLE SET t = upper(t), a = a || 7",
+                    "DELETE FROM TABLE WHERE id % 2 = 0",
+                    "UPDATE TABLE SET d = NULL",
+                ] {
                     let [with, without] = on_both(&mut client, statement);
                     assert_eq!(with, without, "seed {seed}, step {step}: {statement}");
                     let query = format!("SELECT id FROM TABLE WHERE {} ORDER BY id", conditions(&mut random));
@@ -194,7 +212,9 @@ fn history(seed: u64, rows: usize) {
                 format!("SELECT * FROM TABLE WHERE {conditions} ORDER BY id"),
                 format!("SELECT count(*), min(t), max(id) FROM TABLE WHERE {conditions}"),
                 format!("SELECT id FROM TABLE WHERE {conditions} ORDER BY id DESC LIMIT 3"),
-                format!("SELECT x.id, y.id FROM TABLE x JOIN TABLE y ON y.a @> x.a AND y.id < 130 WHERE x.id < 110 ORDER BY 1, 2"),
+                format!(
+                    "SELECT x.id, y.id FROM TABLE x JOIN TABLE y ON y.a @> x.a AND y.id < 130 WHERE x.id < 110 ORDER BY 1, 2"
+                ),
             ] {
                 let [with, without] = on_both(&mut client, &query);
                 assert_eq!(with, without, "seed {seed}, step {step}: {query}\n{plan:#?}");

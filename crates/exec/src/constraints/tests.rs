@@ -886,7 +886,8 @@ fn random_statements(with_key: bool, seed: u64) {
 
 /// A table whose arrays have entries for their elements.
 fn tagged() -> Arc<Table> {
-    let mut tagged = table(1, "tagged", &[("id", Type::Int4), ("tags", Type::Int4.array_of())], Some(&[0]), &[(&[1], false)]);
+    let mut tagged =
+        table(1, "tagged", &[("id", Type::Int4), ("tags", Type::Int4.array_of())], Some(&[0]), &[(&[1], false)]);
     let class = colibri_types::tokens::class("gin", "array_ops").unwrap();
     let index = Arc::make_mut(&mut tagged.indexes[0]);
     index.tokens = vec![colibri_catalog::inverted::Tokenized(class)];

@@ -550,10 +550,7 @@ impl Wanted<'_> {
         let tries = rewrites == Rewrites::All;
         let is_one = |path: &&Path| {
             let by_range = path.index.is_some() && path.ranges.skipped == 0 && !path.ranges.is_everything();
-            (by_range || path.is_inverted())
-                && !path.covering
-                && !path.unique
-                && (tries || path.rows >= GATHERED_MIN)
+            (by_range || path.is_inverted()) && !path.covering && !path.unique && (tries || path.rows >= GATHERED_MIN)
         };
         let mut ways: Vec<&Path> = paths.iter().filter(is_one).collect();
         ways.sort_by(|one, other| one.rows.total_cmp(&other.rows));

@@ -218,7 +218,9 @@ impl Planner<'_> {
 
     fn work_of_scan(&self, scan: &Scan) -> (f64, f64) {
         let (ranges, lookup) = match &scan.access {
-            Access::Gathered { .. } | Access::Inverted { .. } => return (scan.rows, SEEK_COST + scan.rows.max(1.0) * (2.0 + LOOKUP_COST)),
+            Access::Gathered { .. } | Access::Inverted { .. } => {
+                return (scan.rows, SEEK_COST + scan.rows.max(1.0) * (2.0 + LOOKUP_COST));
+            }
             Access::Key { ranges } => (ranges, 0.0),
             Access::Index { ranges, covering, .. } => (ranges, if *covering { 0.0 } else { LOOKUP_COST }),
         };

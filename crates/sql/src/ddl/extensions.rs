@@ -100,12 +100,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn drop_extensions(
-        &mut self,
-        names: &[CompactString],
-        if_exists: bool,
-        cascade: bool,
-    ) -> Result<()> {
+    pub(crate) fn drop_extensions(&mut self, names: &[CompactString], if_exists: bool, cascade: bool) -> Result<()> {
         let mut cascade = Cascade::new(cascade);
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let mut changes = Vec::new();

@@ -110,13 +110,7 @@ impl Session {
     }
 
     /// How the values of a column of an inverted index are taken apart.
-    fn token_class(
-        &self,
-        method: &str,
-        ty: Type,
-        name: Option<&ast::ObjectName>,
-        ordered: bool,
-    ) -> Result<Tokenized> {
+    fn token_class(&self, method: &str, ty: Type, name: Option<&ast::ObjectName>, ordered: bool) -> Result<Tokenized> {
         let is_there = |class: &&'static TokenClass| {
             let has = |name: &str| self.catalog().extensions().any(|known| known.name == name);
             class.extension.is_none_or(has)

@@ -147,7 +147,10 @@ pub(super) fn check_index_options(options: &[ast::Expr], method: Option<&str>) -
         ast::Expr::Identifier(_) => Ok((folded(option), None)),
         other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
     };
-    check(&options.iter().map(one).collect::<Result<Vec<_>>>()?, if method == Some("gin") { &OF_GIN } else { &OF_INDEXES })
+    check(
+        &options.iter().map(one).collect::<Result<Vec<_>>>()?,
+        if method == Some("gin") { &OF_GIN } else { &OF_INDEXES },
+    )
 }
 
 fn folded(name: &ast::Expr) -> String {

@@ -318,9 +318,7 @@ fn with_short_tokens(query: Query) -> Query {
         }
         Query::And(queries) => Query::And(all(queries)),
         Query::Or(queries) => Query::Or(all(queries)),
-        Query::AtLeast(count, tokens) => {
-            Query::AtLeast(count, tokens.iter().map(|token| shortened(token)).collect())
-        }
+        Query::AtLeast(count, tokens) => Query::AtLeast(count, tokens.iter().map(|token| shortened(token)).collect()),
     }
 }
 

@@ -3,8 +3,8 @@
 //! A run of characters that a text has to contain has trigrams of its own: those inside of its
 //! words, and, where a word of the run begins or ends in sight, those with the blanks around it.
 
-use super::trigram::{Trigram, of_word};
 use super::Query;
+use super::trigram::{Trigram, of_word};
 use crate::error::Result;
 use crate::letters;
 use crate::pulse;
@@ -66,4 +66,3 @@ fn of_required(required: &Required) -> Result<Query> {
         Required::OneOf(parts) => Query::any_of(parts.iter().map(of_required).collect::<Result<Vec<_>>>()?),
     })
 }
-

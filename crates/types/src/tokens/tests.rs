@@ -42,7 +42,11 @@ fn check(class: (&str, &str), ty: Type, values: &[&str], operands: &[(&str, Type
                 operator => {
                     let wanted = [ty, operand_type];
                     let is_it = |args: &[Type]| {
-                        args.len() == 2 && args.iter().zip(&wanted).all(|(arg, ty)| arg == ty || ty.is_array() && *arg == Type::AnyArray)
+                        args.len() == 2
+                            && args
+                                .iter()
+                                .zip(&wanted)
+                                .all(|(arg, ty)| arg == ty || ty.is_array() && *arg == Type::AnyArray)
                     };
                     let function = ON_VALUES.named(operator).iter().find(|known| is_it(known.args)).unwrap();
                     (function.eval)(&[&held, &operand], &env).unwrap()
@@ -57,10 +61,28 @@ fn check(class: (&str, &str), ty: Type, values: &[&str], operands: &[(&str, Type
 }
 
 const DOCUMENTS: &[&str] = &[
-    "{}", "[]", "null", "true", "1", "1.50", r#""a""#, r#"["a"]"#, r#"{"a":1}"#, r#"{"a":1.0,"b":null}"#,
-    r#"{"a":{"b":1}}"#, r#"{"a":{"b":"x"}}"#, r#"{"a":[1,2,{"b":3}]}"#, r#"[{"a":1},{"a":"b"}]"#, r#"{"b":"a"}"#,
-    r#"{"a":[]}"#, r#"{"a":{}}"#, r#"[[1],[2,[3]]]"#, r#"{"a":true,"c":false}"#, r#"{"a":"true"}"#,
-    r#"{"a":[{"b":1,"c":2},{"b":2,"c":1}]}"#, r#"{"":""}"#,
+    "{}",
+    "[]",
+    "null",
+    "true",
+    "1",
+    "1.50",
+    r#""a""#,
+    r#"["a"]"#,
+    r#"{"a":1}"#,
+    r#"{"a":1.0,"b":null}"#,
+    r#"{"a":{"b":1}}"#,
+    r#"{"a":{"b":"x"}}"#,
+    r#"{"a":[1,2,{"b":3}]}"#,
+    r#"[{"a":1},{"a":"b"}]"#,
+    r#"{"b":"a"}"#,
+    r#"{"a":[]}"#,
+    r#"{"a":{}}"#,
+    r#"[[1],[2,[3]]]"#,
+    r#"{"a":true,"c":false}"#,
+    r#"{"a":"true"}"#,
+    r#"{"a":[{"b":1,"c":2},{"b":2,"c":1}]}"#,
+    r#"{"":""}"#,
 ];
 
 #[test]
@@ -68,14 +90,52 @@ fn documents_that_fulfil_a_condition_have_its_tokens() {
     let texts = Type::Text.array_of();
     let mut operands: Vec<(&str, Type, &str)> = DOCUMENTS.iter().map(|text| ("@>", Type::Jsonb, *text)).collect();
     let paths = [
-        "$", "$.a", "$.a.b", "$.*", "$.**.b", "$.a[*]", "$.a[*].b", "$[*]", "$.a ? (@ == 1)", "$.a.b ? (@ == \"x\")",
-        "$ ? (@.a == 1 && @.b == null)", "$ ? (@.a == 1 || @.b == \"a\")", "$ ? (!(@.a == 1))", "$.a.size()",
-        "$.a ? (@.size() == 2)", "$.a[*] ? (@ > 1)", "$ ? (exists(@.a.b))", "$ ? (@.a starts with \"t\")",
-        "$.a.type() ? (@ == \"string\")", "$.keyvalue().key", "$ ? ($.a == @.a)", "$.a + 1", "strict $.a[0]",
-        "$.** ? (@ == 3)", "$[*].a ? (@ == \"b\")", "($.a == 1)", "$.a == 1", "$.a.b == \"x\"", "$.a[*] == 2",
-        "$.c == false", "$.a == true && $.c == false", "$.a == 1 || $.b == \"a\"", "!($.a == 1)", "exists($.a)",
-        "($.a == 1) is unknown", "-$.a == -1", "$.a.double() == 1", "$[*] == \"a\"", "$ == \"a\"", "$ == 1.5",
-        "$.a like_regex \"^t\"", "1 == $.a", "$.a.b == $.a.b", "$.**.b == 3", "true", "$.a.b",
+        "$",
+        "$.a",
+        "$.a.b",
+        "$.*",
+        "$.**.b",
+        "$.a[*]",
+        "$.a[*].b",
+        "$[*]",
+        "$.a ? (@ == 1)",
+        "$.a.b ? (@ == \"x\")",
+        "$ ? (@.a == 1 && @.b == null)",
+        "$ ? (@.a == 1 || @.b == \"a\")",
+        "$ ? (!(@.a == 1))",
+        "$.a.size()",
+        "$.a ? (@.size() == 2)",
+        "$.a[*] ? (@ > 1)",
+        "$ ? (exists(@.a.b))",
+        "$ ? (@.a starts with \"t\")",
+        "$.a.type() ? (@ == \"string\")",
+        "$.keyvalue().key",
+        "$ ? ($.a == @.a)",
+        "$.a + 1",
+        "strict $.a[0]",
+        "$.** ? (@ == 3)",
+        "$[*].a ? (@ == \"b\")",
+        "($.a == 1)",
+        "$.a == 1",
+        "$.a.b == \"x\"",
+        "$.a[*] == 2",
+        "$.c == false",
+        "$.a == true && $.c == false",
+        "$.a == 1 || $.b == \"a\"",
+        "!($.a == 1)",
+        "exists($.a)",
+        "($.a == 1) is unknown",
+        "-$.a == -1",
+        "$.a.double() == 1",
+        "$[*] == \"a\"",
+        "$ == \"a\"",
+        "$ == 1.5",
+        "$.a like_regex \"^t\"",
+        "1 == $.a",
+        "$.a.b == $.a.b",
+        "$.**.b == 3",
+        "true",
+        "$.a.b",
     ];
     operands.extend(paths.iter().flat_map(|path| [("@?", Type::JsonPath, *path), ("@@", Type::JsonPath, *path)]));
     assert!(check(("gin", "jsonb_path_ops"), Type::Jsonb, DOCUMENTS, &operands) > 500);
@@ -105,16 +165,73 @@ fn arrays_that_fulfil_a_condition_have_its_tokens() {
 #[test]
 fn texts_that_match_have_the_trigrams_of_the_pattern() {
     let texts = [
-        "", "a", "ab", "foo", "Foo Bar", "foobar", "xfoox", "foo-bar_baz", "100% sure", "straße", "STRASSE", "Übermut",
-        "a b c", "fooo", "foo  bar", "f", "word similarity", "words", "foo\\bar", "bar foo", "κόσμος", "x y",
+        "",
+        "a",
+        "ab",
+        "foo",
+        "Foo Bar",
+        "foobar",
+        "xfoox",
+        "foo-bar_baz",
+        "100% sure",
+        "straße",
+        "STRASSE",
+        "Übermut",
+        "a b c",
+        "fooo",
+        "foo  bar",
+        "f",
+        "word similarity",
+        "words",
+        "foo\\bar",
+        "bar foo",
+        "κόσμος",
+        "x y",
     ];
     let patterns = [
-        "", "%", "foo", "foo%", "%foo%", "%foo", "f_o%", "%o%b%", "%oo bar%", "foo-bar%", "%\\%%", "%ß%", "Ü%", "a b c",
-        "%b c", "__o", "%foo\\\\bar%", "% %", "%Bar",
+        "",
+        "%",
+        "foo",
+        "foo%",
+        "%foo%",
+        "%foo",
+        "f_o%",
+        "%o%b%",
+        "%oo bar%",
+        "foo-bar%",
+        "%\\%%",
+        "%ß%",
+        "Ü%",
+        "a b c",
+        "%b c",
+        "__o",
+        "%foo\\\\bar%",
+        "% %",
+        "%Bar",
     ];
     let regular = [
-        "", "foo", "^foo", "foo$", "^foo$", "fo+", "fo*", "(foo|bar)", "f.o", "[fF]oo", "foo bar", r"foo\s+bar",
-        r"\mbar", r"foo\M", "(foo ?bar)+", "fo{2,3}", "x?y", "^$", r"foo[-_]bar", "(?i)FOO", "b(?=ar)", r"(o)\1",
+        "",
+        "foo",
+        "^foo",
+        "foo$",
+        "^foo$",
+        "fo+",
+        "fo*",
+        "(foo|bar)",
+        "f.o",
+        "[fF]oo",
+        "foo bar",
+        r"foo\s+bar",
+        r"\mbar",
+        r"foo\M",
+        "(foo ?bar)+",
+        "fo{2,3}",
+        "x?y",
+        "^$",
+        r"foo[-_]bar",
+        "(?i)FOO",
+        "b(?=ar)",
+        r"(o)\1",
     ];
     let mut operands: Vec<(&str, Type, &str)> = Vec::new();
     operands.extend(patterns.iter().flat_map(|text| [("~~", Type::Text, *text), ("~~*", Type::Text, *text)]));
@@ -157,10 +274,7 @@ fn the_bytes_of_tokens_stay() {
         tokens.iter().map(hex).collect::<Vec<_>>().join(" ")
     };
     let document = r#"{"a":[1,null,true,"b"],"c":"d"}"#;
-    assert_eq!(
-        shown(("gin", "jsonb_ops"), Type::Jsonb, document),
-        "0161 0162 0163 02 0301 04b30200 0564"
-    );
+    assert_eq!(shown(("gin", "jsonb_ops"), Type::Jsonb, document), "0161 0162 0163 02 0301 04b30200 0564");
     assert_eq!(shown(("gin", "jsonb_path_ops"), Type::Jsonb, r#"{"a":1}"#), "10d8d4f7b90e2bd4");
     assert_eq!(shown(("gin", "array_ops"), Type::Int4.array_of(), "{1,NULL}"), "0180000001 02");
     assert_eq!(shown(("gin", "array_ops"), Type::Int4.array_of(), "{}"), "03");
