@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::{Query, Tokens, pattern};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
-use crate::functions::text;
+use crate::functions::{Function, text};
 use crate::key::Key;
 use crate::letters;
 use crate::pieces::{self, Pace};
@@ -294,6 +294,13 @@ impl Parts<'_> {
         }
         Ok(best)
     }
+}
+
+/// Whether a function is an operator that `pg_trgm` brings.
+#[must_use]
+pub fn is_operator(function: &Function) -> bool {
+    const BROUGHT: [&str; 10] = ["%", "<%", "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>"];
+    function.args == [Type::Text; 2] && BROUGHT.contains(&function.name)
 }
 
 /// An operator class of texts.
