@@ -27,7 +27,7 @@ use super::gather::{Keys, VISITED_MAX};
 use super::ranges::rest;
 use super::{Exec, Scope};
 use crate::eval::Evaluate as _;
-use crate::plan::TokenCondition;
+use crate::plan::{Each, TokenCondition};
 
 /// In tables of fewer rows every query is followed.
 const ROWS_MIN: u64 = 1_000;
@@ -113,7 +113,17 @@ fn query_of((table, index): (&Table, &Index), condition: &TokenCondition, scope:
     let mut scratch = Datum::Null;
     let env = scope.env;
     let operand = condition.operand.eval(scope, &[], &mut scratch)?;
-    class.query(table.columns[part.column].ty.ty, condition.operator, operand, env)
+    let ty = table.columns[part.column].ty.ty;
+    let one = |operand: &Datum| class.query(ty, condition.operator, operand, env);
+    match (condition.each, operand) {
+        (None, operand) => one(operand),
+        (Some(each), Datum::Array(array)) => {
+            pulse::work(array.values().len())?;
+            let queries: Vec<Query> = array.values().iter().map(one).collect::<Result<_>>()?;
+            Ok(if each == Each::Any { Query::any_of(queries) } else { Query::all_of(queries) })
+        }
+        (Some(_), _) => Ok(Query::Nothing),
+    }
 }
 
 /// About how many rows conditions find by an index, as entries are counted; `None`: the tokens say
@@ -406,7 +416,8 @@ fn read(
     if let Some(error) = failed {
         return Err(error);
     }
-    ex.cx.budget_rows -= visited as i64;
+    // Looking for the first one counts, too.
+    ex.cx.budget_rows -= visited.max(1) as i64;
     *last = broken;
     Ok(last.is_none())
 }

@@ -24,7 +24,7 @@ use colibri_types::prefix::PatternKind;
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
-    Access, AggregateCall, AssignedValue, ConflictAction, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
+    Access, AggregateCall, AssignedValue, ConflictAction, Each, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
     JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, TokenCondition, WindowCall,
     WindowFunction,
 };
@@ -978,7 +978,12 @@ fn condition_text(access: &Access, table: &colibri_catalog::Table, names: Names<
         let text = |condition: &TokenCondition| {
             let column = index.columns.get(condition.place).and_then(|part| table.columns.get(part.column));
             let name = column.map_or("", |column| column.expression.as_deref().unwrap_or(&column.name));
-            format!("({name} {} {})", condition.operator, expr_text(&condition.operand, names))
+            let operand = expr_text(&condition.operand, names);
+            match condition.each {
+                None => format!("({name} {} {operand})", condition.operator),
+                Some(Each::Any) => format!("({name} {} ANY ({operand}))", condition.operator),
+                Some(Each::All) => format!("({name} {} ALL ({operand}))", condition.operator),
+            }
         };
         return Some(all_of(&conditions.iter().map(text).collect::<Vec<_>>()));
     }

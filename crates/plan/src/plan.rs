@@ -319,6 +319,15 @@ pub struct TokenCondition {
     pub operator: &'static str,
     /// A NULL finds nothing.
     pub operand: Expr,
+    /// The operand is an array, and the condition is to hold for some or all of its values.
+    pub each: Option<Each>,
+}
+
+/// How many of an array's values a condition is to hold for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Each {
+    Any,
+    All,
 }
 
 impl Access {

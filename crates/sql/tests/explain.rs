@@ -24,6 +24,19 @@ const INDEXES: &str = "CREATE TABLE users (id int PRIMARY KEY, email text, tenan
     CREATE INDEX users_here ON users (tenant, id) WHERE gone IS NULL;
     CREATE INDEX users_open ON users (tenant) WHERE state = 'open'";
 
+/// Documents, arrays and texts, with indexes of what they consist of.
+const TOKENS: &str = "CREATE EXTENSION pg_trgm; CREATE TABLE docs (id int PRIMARY KEY, owner int, d jsonb, tags text[], title text);
+    INSERT INTO docs SELECT g, g % 100, jsonb_build_object('n', g, 'k', g % 500, 'all', true), ARRAY['t' || g % 300, 'all'],
+        'title ' || md5(g::text) FROM generate_series(1, 10000) AS g;
+    CREATE INDEX docs_owner ON docs (owner); CREATE INDEX docs_d ON docs USING gin (d jsonb_path_ops);
+    CREATE INDEX docs_tags ON docs USING gin (tags, (d -> 'k')); CREATE INDEX docs_title ON docs USING gin (title gin_trgm_ops);
+    CREATE INDEX docs_some ON docs USING gin (tags) WHERE owner < 5";
+
+#[test]
+fn indexes_of_tokens_are_used_where_few_rows_have_them() {
+    have_plans("tokens.txt", TOKENS);
+}
+
 #[test]
 fn usual_statements_have_their_plans() {
     have_plans("plans.txt", SETUP);

@@ -179,23 +179,37 @@ impl Registry {
     /// # Errors
     /// 42883 if there is none, 42725 if several are as good.
     pub fn operator(&self, symbol: &str, left: Option<Type>, right: Type) -> Result<&Function> {
-        let candidates = self.named(symbol);
+        self.operator_among(symbol, left, right, &|_| true)
+    }
+
+    /// The same, where some functions are not there.
+    ///
+    /// # Errors
+    /// As [`Registry::operator`].
+    pub fn operator_among(
+        &self,
+        symbol: &str,
+        left: Option<Type>,
+        right: Type,
+        is_there: &dyn Fn(&Function) -> bool,
+    ) -> Result<&Function> {
+        let candidates = || self.named(symbol).iter().filter(|function| is_there(function));
         let choice = match left {
-            None => choose(candidates.iter(), &[right]),
+            None => choose(candidates(), &[right]),
             Some(left) => {
                 // A literal is first taken for the other side's type.
                 let assumed = match (left, right) {
                     (Type::Unknown, other) | (other, Type::Unknown) => other,
                     _ => left,
                 };
-                let exact = candidates.iter().find(|function| match function.args {
+                let exact = candidates().find(|function| match function.args {
                     [a, b] if left == Type::Unknown || right == Type::Unknown => *a == assumed && *b == assumed,
                     [a, b] => *a == left && *b == right,
                     _ => false,
                 });
                 match exact {
                     Some(exact) if assumed != Type::Unknown => Choice::One(exact),
-                    _ => choose(candidates.iter(), &[left, right]),
+                    _ => choose(candidates(), &[left, right]),
                 }
             }
         };
@@ -206,7 +220,7 @@ impl Registry {
                     && [left, right].iter().any(|ty| matches!(ty.category(), Category::String | Category::Unknown))
                     && [left, right].iter().all(|&ty| cast_context(ty, Type::Text).is_some()) =>
             {
-                candidates.iter().find(|function| function.args == [Type::Text; 2]).map_or(Choice::None, Choice::One)
+                candidates().find(|function| function.args == [Type::Text; 2]).map_or(Choice::None, Choice::One)
             }
             (choice, _) => choice,
         };

@@ -299,8 +299,14 @@ fn index_line(table: &Table, index: &Index) -> String {
     let columns: Vec<String> = index
         .columns
         .iter()
-        .map(|column| {
+        .enumerate()
+        .map(|(place, column)| {
             let mut text = names(table, &[column.column]);
+            let class = index.tokens.get(place).map(|class| class.0);
+            if let Some(class) = class.filter(|class| !class.is_default) {
+                text.push(' ');
+                text.push_str(class.name);
+            }
             if column.descending {
                 text.push_str(" DESC");
             }
@@ -316,7 +322,8 @@ fn index_line(table: &Table, index: &Index) -> String {
         (false, true) => " UNIQUE,",
         (false, false) => "",
     };
-    format!("\"{}\"{kind} btree ({})", index.name, columns.join(", "))
+    let method = index.method.as_deref().unwrap_or("btree");
+    format!("\"{}\"{kind} {method} ({})", index.name, columns.join(", "))
 }
 
 fn names(table: &Table, places: &[usize]) -> String {

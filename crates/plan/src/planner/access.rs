@@ -125,8 +125,15 @@ impl Path {
     }
 
     /// Whether it goes by tokens.
-    fn is_inverted(&self) -> bool {
+    pub(super) fn is_inverted(&self) -> bool {
         matches!(self.gathered[..], [Access::Inverted { .. }])
+    }
+
+    /// Whether reading all rows until there are as many as wanted, of those `found` in all, costs less
+    /// than gathering keys. Of keys that ordered indexes find there is a way that gathers none.
+    fn start_is_late(&self, wanted: f64, found: f64, all_rows: f64) -> bool {
+        let is_inverted = |part: &Access| matches!(part, Access::Inverted { .. });
+        !self.gathered.iter().any(is_inverted) || wanted * all_rows / found.max(1.0) < self.start_cost
     }
 
     /// What reading its keys alone costs.
@@ -772,6 +779,7 @@ impl Planner<'_> {
         paths.iter_mut().filter(|path| path.ranges.skipped > 0).for_each(|path| self.judge_skipping(wanted, path));
         paths.extend(wanted.paths_gathered(&paths, self.sizes));
         let found = self.rows_of_all(wanted, &paths);
+        let all_rows = self.sizes.rows(wanted.table);
         let rewrites = self.sizes.rewrites();
         let can_give_up = rewrites != Rewrites::None && first_rows::can_give_up(order, limit);
         let mut best: Option<Cheapest> = None;
@@ -807,7 +815,8 @@ impl Planner<'_> {
                 (true, true) => first_rows::LATE,
             };
             // The first rows come when all keys are there.
-            if order.is_any() && !path.gathered.is_empty() && limit.is_some_and(|limit| limit < found) {
+            let comes_late = |limit: f64| limit < found && path.start_is_late(limit, found, all_rows);
+            if order.is_any() && !path.gathered.is_empty() && limit.is_some_and(comes_late) {
                 continue;
             }
             let share = |taken: f64| (late * taken / found).min(1.0);

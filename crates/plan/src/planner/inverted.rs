@@ -12,8 +12,8 @@ use colibri_types::tokens::{TokenClass, exchanged};
 
 use super::access::{Path, SEEK_COST, Wanted, lookup_in_order};
 use super::{Rewrites, Sizes};
-use crate::expr::{CompareOp, Expr};
-use crate::plan::{Access, KeyRanges, TokenCondition};
+use crate::expr::{CompareOp, Expr, Test};
+use crate::plan::{Access, Each, KeyRanges, TokenCondition};
 
 /// What part of the rows a condition finds whose operand is not known.
 const UNKNOWN_SHARE: f64 = 0.005;
@@ -69,22 +69,32 @@ impl Wanted<'_> {
 
     /// A condition as an index answers it.
     fn token_condition(&self, index: &Index, condition: &Expr) -> Option<TokenCondition> {
-        let (operator, left, right) = match condition {
+        let (operator, left, right, each) = match condition {
             Expr::Call { function, args } => match &args[..] {
-                [left, right] => (function.name, left, right),
+                [left, right] => (function.name, left, right, None),
                 _ => return None,
             },
-            Expr::Compare { op: CompareOp::Eq, left, right } => ("=", &**left, &**right),
+            Expr::Compare { op: CompareOp::Eq, left, right } => ("=", &**left, &**right, None),
+            Expr::AnyOf { test, left, array, all } => {
+                let operator = match test {
+                    Test::Compare(CompareOp::Eq) => "=",
+                    Test::Compare(_) => return None,
+                    Test::Call(function) => function.name,
+                };
+                (operator, &**left, &**array, Some(if *all { Each::All } else { Each::Any }))
+            }
             _ => return None,
         };
-        let sides = [(Some(operator), left, right), (exchanged(operator), right, left)];
+        // What is on the right of an array's values is on its right.
+        let other_way = exchanged(operator).filter(|_| each.is_none());
+        let sides = [(Some(operator), left, right), (other_way, right, left)];
         sides.into_iter().find_map(|(operator, value, operand)| {
             let operator = operator?;
             let column = self.column_of_tokens(value)?;
             let answers = |class: &TokenClass| class.answers(operator);
             let is_it = |place: &usize| index.columns[*place].column == column && answers(index.tokens[*place].0);
             let place = (0..index.columns.len().min(index.tokens.len())).find(is_it)?;
-            self.is_known(operand).then(|| TokenCondition { place, operator, operand: operand.clone() })
+            self.is_known(operand).then(|| TokenCondition { place, operator, operand: operand.clone(), each })
         })
     }
 

@@ -577,7 +577,9 @@ impl Planner<'_> {
                 expressions: self.sizes.expressions(table),
             };
             for path in wanted.paths(self.sizes) {
-                let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
+                // Conditions that tokens answer are asked again, and so are not taken over.
+                let asked = if path.is_inverted() { &path.counted } else { &path.taken };
+                let uses_outer = asked.iter().any(|&asked| columns.has_any(&conditions[asked]));
                 let is_first_found = item.is_filter() && path.taken.len() == conditions.len();
                 let each = if is_first_found { SEEK_COST + 1.0 + LOOKUP_COST } else { path.cost * seen };
                 let cost = rows * (SEEK_COST + each);

@@ -2,7 +2,9 @@
 //! they name have to exist, and the user has to own them: VACUUM and ANALYZE skip other people's
 //! tables with a warning, CLUSTER and REINDEX refuse them.
 
-use colibri_catalog::{Relation, cluster::BOOTSTRAP_ROLE};
+use std::sync::Arc;
+
+use colibri_catalog::{Index, Relation, cluster::BOOTSTRAP_ROLE};
 use colibri_syntax::tree::{Reindex, Upkeep};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
@@ -34,6 +36,13 @@ impl Session {
                     let message = format!("there is no previously clustered index for table \"{}\"", table.name);
                     return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
                 };
+                let is_it = |known: &&Arc<Index>| known.name == *index && known.is_inverted();
+                if let Some(index) = table.indexes.iter().find(is_it) {
+                    let name = &index.name;
+                    let message =
+                        format!("cannot cluster on index \"{name}\" because access method does not support clustering");
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
                 let is_key = table.primary_key.as_ref().is_some_and(|key| key.name == *index);
                 if is_key || table.indexes.iter().any(|known| known.name == *index) {
                     return Ok(());

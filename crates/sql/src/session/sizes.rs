@@ -42,7 +42,12 @@ pub(super) struct TxnSizes<'t> {
     samples: Samples,
     /// Expressions of tables' indexes, by the tables' numbers.
     expressions: RefCell<Vec<(u32, Expressions)>>,
+    /// What conditions find by inverted indexes.
+    tokens: RefCell<Vec<KnownTokens>>,
 }
+
+/// An inverted index, conditions, and how many rows it finds for them.
+type KnownTokens = (SpaceId, Vec<TokenCondition>, Option<f64>);
 
 /// Columns that stand for expressions, with these.
 type Expressions = Arc<[(usize, Expr)]>;
@@ -76,6 +81,7 @@ impl<'t> TxnSizes<'t> {
             guesses: RefCell::default(),
             samples: Samples::default(),
             expressions: RefCell::default(),
+            tokens: RefCell::default(),
         })
     }
 
@@ -93,6 +99,7 @@ impl<'t> TxnSizes<'t> {
             guesses: RefCell::default(),
             samples: Samples::default(),
             expressions: RefCell::default(),
+            tokens: RefCell::default(),
         }
     }
 
@@ -213,13 +220,21 @@ impl Sizes for TxnSizes<'_> {
             return Some(guessed);
         }
         let space = index.space();
+        let is_same = |known: &&KnownTokens| {
+            known.0 == space.id && known.1.len() == conditions.len() && known.1.iter().zip(conditions).all(are_same)
+        };
+        if let Some((.., rows)) = self.tokens.borrow().iter().find(is_same) {
+            return *rows;
+        }
         let mut count = |range: &KeyRange| store_error::fetched_now(|| self.txn.estimate(&space, range).in_sql());
         let mut scope = Scope::pure(self.env, self.params, &[]);
-        match exec::rows_of_tokens((table, index), conditions, &mut scope, &mut count) {
+        let rows = match exec::rows_of_tokens((table, index), conditions, &mut scope, &mut count) {
             Ok(rows) => rows.map(|rows| rows as f64),
             // What is wrong with an operand is said when the statement runs.
             Err(_) => Some(guessed),
-        }
+        };
+        self.tokens.borrow_mut().push((space.id, conditions.to_vec(), rows));
+        rows
     }
 
     fn rows_behind(&self, table: &Arc<Table>, index: Option<&Arc<Index>>, ranges: &KeyRanges) -> Option<f64> {
@@ -294,6 +309,12 @@ pub(super) const ROWS_UNKNOWN: f64 = 1_000.0;
 
 fn rows_of(txn: &dyn Transaction, table: &Table) -> f64 {
     estimate_now(txn, &table.space(), &record::whole_range()).map_or(ROWS_UNKNOWN, |rows| rows as f64)
+}
+
+/// Whether an inverted index is asked the same.
+fn are_same((one, other): (&TokenCondition, &TokenCondition)) -> bool {
+    (one.place, one.operator, one.each) == (other.place, other.operator, other.each)
+        && rewrite::same(&one.operand, &other.operand)
 }
 
 /// How many entries a range has, for a plan that is being made. If that has to be fetched, the

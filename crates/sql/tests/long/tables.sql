@@ -16,3 +16,6 @@ INSERT INTO long_texts SELECT i, repeat('x', 20000) || i FROM generate_series(1,
 CREATE TABLE flags (i int PRIMARY KEY, f int NOT NULL);
 INSERT INTO flags SELECT i, i % 3 FROM generate_series(1, 20000) i;
 CREATE INDEX ON flags (f);
+CREATE TABLE tagged (i int PRIMARY KEY, tags int[]);
+INSERT INTO tagged SELECT i, ARRAY[i % 50, i % 77, i % 1001] FROM generate_series(1, 20000) i;
+CREATE INDEX ON tagged USING gin (tags);

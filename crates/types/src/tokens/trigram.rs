@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 
 use super::{Query, Tokens, pattern};
 use crate::env::Env;
-use crate::error::Result;
-use crate::functions::text;
+use crate::error::{Error, Result, SqlState};
+use crate::functions::{Function, text};
 use crate::key::Key;
 use crate::letters;
 use crate::pieces::{self, Pace};
@@ -48,6 +48,11 @@ impl Default for Thresholds {
     }
 }
 
+/// Trigrams that are gathered before those that are the same are made one.
+const TRIGRAMS_AT_ONCE: usize = 1 << 16;
+/// The longest text of which every trigram is kept in its place.
+const WORDS_BYTES_MAX: usize = 1 << 24;
+
 /// Whether a word begins or ends with a trigram.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Edge {
@@ -64,23 +69,34 @@ fn folded(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The trigrams of a text in their order, as often as they come, with whether words begin or end
-/// there.
-fn in_order(text: &str) -> Result<(Vec<Trigram>, Vec<Edge>)> {
-    let (mut trigrams, mut edges) = (Vec::new(), Vec::new());
-    for word in folded(text)?.split(|c| !letters::is_alnum(c)).filter(|word| !word.is_empty()) {
-        pulse::work(word.len())?;
-        let first = trigrams.len();
-        of_word(word, true, true, &mut trigrams);
-        edges.resize(trigrams.len(), Edge::default());
-        if let [begin, ..] = &mut edges[first..] {
-            begin.begins = true;
-        }
-        if let [.., end] = &mut edges[first..] {
-            end.ends = true;
+/// Calls `visit` with the trigrams of a text in their order, as often as they come, and whether words
+/// begin or end there.
+fn for_each(text: &str, visit: &mut dyn FnMut(Trigram, Edge)) -> Result<()> {
+    // The last two characters of the word at hand.
+    let mut before: Option<[char; 2]> = None;
+    for piece in pieces::of_text(text, Pace::Computed) {
+        for c in piece?.chars().map(letters::lower) {
+            match (before, letters::is_alnum(c)) {
+                (Some([one, two]), true) => {
+                    visit(packed([one, two, c]), Edge::default());
+                    before = Some([two, c]);
+                }
+                (None, true) => {
+                    visit(packed([' ', ' ', c]), Edge { begins: true, ends: false });
+                    before = Some([' ', c]);
+                }
+                (Some([one, two]), false) => {
+                    visit(packed([one, two, ' ']), Edge { begins: false, ends: true });
+                    before = None;
+                }
+                (None, false) => {}
+            }
         }
     }
-    Ok((trigrams, edges))
+    if let Some([one, two]) = before {
+        visit(packed([one, two, ' ']), Edge { begins: false, ends: true });
+    }
+    Ok(())
 }
 
 /// The trigrams of a word in lower case, with blanks where it is known to begin and to end.
@@ -125,11 +141,27 @@ fn checksum(bytes: &[u8]) -> u32 {
 /// # Errors
 /// The statement was cancelled.
 pub fn of_text(text: &str) -> Result<Vec<Trigram>> {
-    let (mut trigrams, _) = in_order(text)?;
-    // The order of bytes with a sign.
-    trigrams.sort_unstable_by_key(|trigram| trigram.map(|byte| byte as i8));
-    trigrams.dedup();
+    let mut trigrams: Vec<Trigram> = Vec::new();
+    let mut room = TRIGRAMS_AT_ONCE;
+    let distinct = |trigrams: &mut Vec<Trigram>| {
+        trigrams.sort_unstable_by_key(order);
+        trigrams.dedup();
+    };
+    for_each(text, &mut |trigram, _| {
+        trigrams.push(trigram);
+        if trigrams.len() == room {
+            distinct(&mut trigrams);
+            room = trigrams.len() + TRIGRAMS_AT_ONCE;
+        }
+    })?;
+    pulse::work(trigrams.len())?;
+    distinct(&mut trigrams);
     Ok(trigrams)
+}
+
+/// The order of PostgreSQL, whose bytes have a sign.
+fn order(trigram: &Trigram) -> [i8; 3] {
+    trigram.map(|byte| byte as i8)
 }
 
 /// As `show_trgm` shows a trigram.
@@ -155,7 +187,6 @@ pub fn similarity(one: &str, other: &str) -> Result<f32> {
     if one.is_empty() || other.is_empty() {
         return Ok(0.0);
     }
-    let order = |trigram: &Trigram| trigram.map(|byte| byte as i8);
     let (mut at, mut common) = (0, 0);
     for trigram in &one {
         while other.get(at).is_some_and(|other| order(other) < order(trigram)) {
@@ -171,10 +202,18 @@ pub fn similarity(one: &str, other: &str) -> Result<f32> {
 /// row, or of whole words if `is_strict`.
 ///
 /// # Errors
-/// The statement was cancelled.
+/// The text is too long (54000); the statement was cancelled.
 pub fn word_similarity(wanted: &str, text: &str, is_strict: bool) -> Result<f32> {
+    if text.len() > WORDS_BYTES_MAX {
+        let message = format!("a text of {} bytes is too long for its words to be compared", text.len());
+        return Err(Error::new(SqlState::PROGRAM_LIMIT, message));
+    }
     let wanted = of_text(wanted)?;
-    let (trigrams, edges) = in_order(text)?;
+    let (mut trigrams, mut edges) = (Vec::new(), Vec::new());
+    for_each(text, &mut |trigram, edge| {
+        trigrams.push(trigram);
+        edges.push(edge);
+    })?;
     let mut kinds = trigrams.clone();
     kinds.sort_unstable();
     kinds.dedup();
@@ -255,6 +294,13 @@ impl Parts<'_> {
         }
         Ok(best)
     }
+}
+
+/// Whether a function is an operator that `pg_trgm` brings.
+#[must_use]
+pub fn is_operator(function: &Function) -> bool {
+    const BROUGHT: [&str; 10] = ["%", "<%", "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>"];
+    function.args == [Type::Text; 2] && BROUGHT.contains(&function.name)
 }
 
 /// An operator class of texts.
