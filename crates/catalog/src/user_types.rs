@@ -112,9 +112,7 @@ impl UserType {
     /// As the type of a column.
     pub fn column_type(&self) -> ColumnType {
         match (self.handle.expect("a type of a catalogue has its handle"), &self.kind) {
-            (TypeHandle::Domain(domain), UserTypeKind::Domain(of)) => {
-                ColumnType { domain: Some(domain), ..of.base }
-            }
+            (TypeHandle::Domain(domain), UserTypeKind::Domain(of)) => ColumnType { domain: Some(domain), ..of.base },
             (TypeHandle::Enum(of), _) => Type::Enum(of).into(),
             (TypeHandle::Domain(_), UserTypeKind::Enum(_)) => unreachable!("a handle is made of the kind"),
         }

@@ -69,7 +69,17 @@ pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &
     let database = sql::Database::with_storage(storage).map_err(failed)?;
     let names = cluster.map(Names::read).transpose()?;
     let cluster = cluster.map(Path::to_owned).or_else(|| settings::cluster_of(dir));
-    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new(), later: Vec::new(), last: Vec::new(), names, cluster };
+    let mut dump = Dump {
+        dir,
+        connection: database.connect(),
+        out,
+        tables,
+        serials: Vec::new(),
+        later: Vec::new(),
+        last: Vec::new(),
+        names,
+        cluster,
+    };
     dump.run()
 }
 
@@ -521,7 +531,8 @@ impl Dump<'_> {
         }
         for view in views.iter().filter(|view| materialized.contains(&view.oid)) {
             self.indexes(view)?;
-            let rows = self.query(&format!("SELECT relispopulated::text FROM pg_class WHERE oid = {}::oid", view.oid))?;
+            let rows =
+                self.query(&format!("SELECT relispopulated::text FROM pg_class WHERE oid = {}::oid", view.oid))?;
             for row in &rows {
                 if self.text(row, 0)? == "true" {
                     writeln!(self.out, "REFRESH MATERIALIZED VIEW {};", view.name)?;

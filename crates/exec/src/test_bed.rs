@@ -298,7 +298,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         materialized: None,
-            layout: None,
+        layout: None,
     };
     table.renew_generation();
     table

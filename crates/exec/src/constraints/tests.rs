@@ -159,7 +159,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         materialized: None,
-            layout: None,
+        layout: None,
     };
     for &column in key.unwrap_or_default() {
         table.columns[column].not_null = true;

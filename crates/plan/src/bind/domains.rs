@@ -87,8 +87,7 @@ impl Binder<'_> {
     }
 
     fn over_value(&mut self, condition: &ast::Expr, base: ColumnType) -> Result<Expr> {
-        let value =
-            Column { name: "value".into(), ty: base, origin: None, collation: collation::Collation::Default };
+        let value = Column { name: "value".into(), ty: base, origin: None, collation: collation::Collation::Default };
         let scope = Scope {
             no_calls: "check constraints",
             width: 1,

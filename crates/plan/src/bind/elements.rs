@@ -83,9 +83,7 @@ impl Binder<'_> {
     pub(super) fn type_of_target(&self, table: &Table, column: usize, target: &Target<'_>) -> ColumnType {
         let whole = table.columns[column].ty;
         match whole.ty.element() {
-            Some(element) if target.is_part() && !target.is_slice() => {
-                ColumnType::new(element, whole.modifier)
-            }
+            Some(element) if target.is_part() && !target.is_slice() => ColumnType::new(element, whole.modifier),
             _ if target.is_part() => whole.base(),
             _ => whole,
         }

@@ -134,7 +134,8 @@ impl Binder<'_> {
             if error.state() != SqlState::CANNOT_COERCE {
                 return error;
             }
-            let message = format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.sql_name());
+            let message =
+                format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.sql_name());
             Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.")
         })
     }
@@ -351,7 +352,9 @@ impl Binder<'_> {
         let table = self.table(name)?;
         if table.materialized.is_some() {
             let message = format!("cannot change materialized view \"{}\"", table.name);
-            return Err(self.place(super::name_span(name), Error::new(SqlState::WRONG_OBJECT_TYPE, message).without_position()));
+            return Err(
+                self.place(super::name_span(name), Error::new(SqlState::WRONG_OBJECT_TYPE, message).without_position())
+            );
         }
         Ok(table)
     }

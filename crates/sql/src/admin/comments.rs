@@ -34,12 +34,7 @@ impl Session {
             Kind::DomainConstraint => (self.domain_constraint(&object.name)?, CONSTRAINT_COMMENT),
             Kind::Extension => (self.expect_extension(&name)?, 0),
             Kind::Column | Kind::Constraint => self.part_of(object)?,
-            Kind::Relation
-            | Kind::Table
-            | Kind::View
-            | Kind::MaterializedView
-            | Kind::Index
-            | Kind::Sequence => {
+            Kind::Relation | Kind::Table | Kind::View | Kind::MaterializedView | Kind::Index | Kind::Sequence => {
                 let relation = self.expect_relation(&object.name)?;
                 expect_kind(&relation, object.kind, &name)?;
                 self.expect_owner_of(&relation)?;

@@ -172,7 +172,12 @@ impl Session {
 
     /// A new table that the session's role owns, with new object numbers, without keys and
     /// constraints, not yet in the catalogue.
-    pub(super) fn new_table(&mut self, schema: CompactString, name: CompactString, columns: Vec<Column>) -> Result<Table> {
+    pub(super) fn new_table(
+        &mut self,
+        schema: CompactString,
+        name: CompactString,
+        columns: Vec<Column>,
+    ) -> Result<Table> {
         Ok(Table {
             id: self.new_id()?,
             schema,

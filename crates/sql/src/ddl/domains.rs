@@ -238,9 +238,8 @@ impl Session {
             Err(error) => return Err(error),
         };
         let ty = self.catalog().domain_of(found).filter(|ty| ty.id == found.oid()).cloned();
-        let ty = ty.ok_or_else(|| {
-            Error::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not a domain", found.sql_name()))
-        })?;
+        let ty =
+            ty.ok_or_else(|| Error::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not a domain", found.sql_name())))?;
         self.expect_owner(ty.owner, "type", &ty.name)?;
         Ok(ty)
     }
@@ -273,9 +272,7 @@ impl Session {
         for table in tables {
             let columns: Vec<usize> = table
                 .live_columns()
-                .filter(|(_, column)| {
-                    column.ty.domain.is_some_and(|domain| domains.contains(&domain.element().oid()))
-                })
+                .filter(|(_, column)| column.ty.domain.is_some_and(|domain| domains.contains(&domain.element().oid())))
                 .map(|(place, _)| place)
                 .collect();
             for place in columns {

@@ -186,12 +186,8 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
 
 /// What the parser makes of CREATE MATERIALIZED VIEW: WITH NO DATA is `with_no_schema_binding`.
 pub(super) fn create_materialized_view(create: &ast::CreateView) -> Result<()> {
-    let plain = ast::CreateView {
-        materialized: false,
-        if_not_exists: false,
-        with_no_schema_binding: false,
-        ..create.clone()
-    };
+    let plain =
+        ast::CreateView { materialized: false, if_not_exists: false, with_no_schema_binding: false, ..create.clone() };
     create_view(&plain)
 }
 
@@ -244,10 +240,7 @@ pub(super) fn alter_table(alter: &ast::AlterTable) -> Result<()> {
         table_type: _,
         end_token: _,
     } = alter;
-    foreign(&[
-        (location.is_some(), "LOCATION"),
-        (on_cluster.is_some(), "ON CLUSTER"),
-    ])
+    foreign(&[(location.is_some(), "LOCATION"), (on_cluster.is_some(), "ON CLUSTER")])
 }
 
 pub(super) fn truncate(truncate: &ast::Truncate) -> Result<()> {

@@ -646,7 +646,9 @@ fn bind_copy_from(
     }
     let mut defaults = Vec::new();
     for (place, column) in table.live_columns() {
-        if !places.contains(&place) && (column.default.is_some() || column.ty.domain.is_some() && column.generated.is_none()) {
+        if !places.contains(&place)
+            && (column.default.is_some() || column.ty.domain.is_some() && column.generated.is_none())
+        {
             defaults.push((place, binder.column_default(&table, place)?));
         }
     }

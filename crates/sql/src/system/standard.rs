@@ -570,8 +570,7 @@ fn domains(env: &Env, rows: &mut Rows) -> Result<()> {
             Some(fields) => text(fields),
             None => NULL,
         };
-        let default =
-            domain.default.as_ref().map(|default| describe::default_expression(env, default, domain.base));
+        let default = domain.default.as_ref().map(|default| describe::default_expression(env, default, domain.base));
         let is_over_domain = domain.base.domain.is_some();
         let data_type = match base {
             _ if is_over_domain => USER_DEFINED,

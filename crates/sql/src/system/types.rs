@@ -198,9 +198,7 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
     let of_base = match base {
         Type::Enum(_) => procedures::ENUM,
         Type::Array(element) if element.ty().is_enum() => procedures::array_of(&procedures::ENUM, element.ty().oid()),
-        other => {
-            procedures::of_type(other).ok_or_else(|| Error::internal(format_args!("{other} has no functions")))?
-        }
+        other => procedures::of_type(other).ok_or_else(|| Error::internal(format_args!("{other} has no functions")))?,
     };
     let has = procedures::of_domain(&of_base);
     let (_, _, by_value) = layout_of(base);
@@ -227,8 +225,19 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
     }
     let (name, has) = (ty.array_name(), procedures::array_of(&has, ty.id));
     let (number, kind, category) = (ty.array, "b", "A");
-    TypeRow { number, name: &name, kind, category, length: -1, by_value: false, array: 0, has: &has, domain: None, ..row }
-        .push(rows)
+    TypeRow {
+        number,
+        name: &name,
+        kind,
+        category,
+        length: -1,
+        by_value: false,
+        array: 0,
+        has: &has,
+        domain: None,
+        ..row
+    }
+    .push(rows)
 }
 
 /// The labels of enums. Their order is a number that a float has, not the place that rows have.
