@@ -15,7 +15,7 @@ use colibri_types::{Error, Result, SqlState};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
-use crate::token::{Kind, Token};
+use crate::token::Kind;
 use crate::tree::{Admin, DomainChange, TypeChange};
 
 impl Parser<'_> {
@@ -35,8 +35,8 @@ impl Parser<'_> {
         Ok(Admin::CreateDomain { name, data_type: Box::new(data_type), options })
     }
 
-    /// Behind ALTER, which is `token`.
-    pub(crate) fn alter_domain(&mut self, token: Token) -> Result<Admin> {
+    /// Behind ALTER.
+    pub(crate) fn alter_domain(&mut self) -> Result<Admin> {
         self.expect(K::Domain)?;
         let name = self.qualified()?;
         let change = if self.eat_all(&[K::Set, K::Default]) {
@@ -72,7 +72,6 @@ impl Parser<'_> {
         } else if self.eat_all(&[K::Owner, K::To]) {
             DomainChange::Type(TypeChange::Owner(self.role_name()?))
         } else {
-            let _ = token;
             return Err(self.wrong());
         };
         Ok(Admin::AlterDomain { name, change })

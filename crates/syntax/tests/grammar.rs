@@ -327,6 +327,42 @@ fn types_and_extensions_are_made_changed_and_dropped() {
 }
 
 #[test]
+fn domains_are_made_changed_and_dropped() {
+    use colibri_syntax::tree::DomainChange;
+    for text in [
+        "CREATE DOMAIN s.d AS int",
+        "CREATE DOMAIN d varchar(5)[] COLLATE \"C\" DEFAULT '{}' NOT NULL CONSTRAINT c CHECK (VALUE <> '{x}') CHECK (true)",
+        "ALTER DOMAIN d SET DEFAULT 1 + 1",
+        "ALTER DOMAIN d DROP DEFAULT",
+        "ALTER DOMAIN d SET NOT NULL",
+        "ALTER DOMAIN d DROP NOT NULL",
+        "ALTER DOMAIN d ADD CHECK (VALUE > 0)",
+        "ALTER DOMAIN d DROP CONSTRAINT IF EXISTS c CASCADE",
+        "ALTER DOMAIN d RENAME CONSTRAINT c TO e",
+        "ALTER DOMAIN d VALIDATE CONSTRAINT c",
+        "ALTER DOMAIN d RENAME TO e",
+        "ALTER DOMAIN d SET SCHEMA s",
+        "ALTER DOMAIN d OWNER TO CURRENT_USER",
+        "DROP DOMAIN IF EXISTS s.d, e CASCADE",
+        "COMMENT ON DOMAIN d IS 'x'",
+        "COMMENT ON CONSTRAINT c ON DOMAIN s.d IS NULL",
+        "GRANT USAGE ON DOMAIN d TO PUBLIC",
+        "REFRESH MATERIALIZED VIEW CONCURRENTLY s.m WITH NO DATA",
+        "COMMENT ON MATERIALIZED VIEW m IS 'x'",
+        "ALTER MATERIALIZED VIEW IF EXISTS m RENAME TO n",
+    ] {
+        assert!(matches!(read(text), Statement::Admin(_)), "{text}");
+    }
+    let Statement::Admin(admin) = read("ALTER DOMAIN d ADD CONSTRAINT c CHECK (VALUE > 0) NOT VALID") else { panic!() };
+    let Admin::AlterDomain { change, .. } = *admin else { panic!("{admin:?}") };
+    let DomainChange::AddConstraint { check, not_valid: true } = change else { panic!("{change:?}") };
+    assert_eq!(check.name.map(|name| name.value).as_deref(), Some("c"));
+    wrong("CREATE DOMAIN d", "syntax error at end of input", 16);
+    wrong("ALTER DOMAIN d ADD", "syntax error at end of input", 19);
+    wrong("ALTER DOMAIN d ENABLE", "syntax error at or near \"ENABLE\"", 16);
+}
+
+#[test]
 fn cursors_go_where_they_are_told() {
     use colibri_syntax::tree::Goal;
     for (text, goal) in [

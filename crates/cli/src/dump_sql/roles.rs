@@ -212,7 +212,7 @@ impl Dump<'_> {
              array_to_string(c.relacl, E'\\n'), (NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid \
              AND d.deptype::text IN ('a', 'i') AND c.relkind::text = 'S'))::text, c.relname::text, n.nspname::text \
              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-             WHERE c.relkind::text IN ('r', 'v', 'S') AND {NOT_SYSTEM} ORDER BY c.oid"
+             WHERE c.relkind::text IN ('r', 'v', 'm', 'S') AND {NOT_SYSTEM} ORDER BY c.oid"
         );
         let mut queries = vec![relations];
         if self.tables.is_empty() {

@@ -193,7 +193,8 @@ impl Need {
             NeedOn::Relation(id) => {
                 if let Some(table) = catalog.table(*id) {
                     if !has(ObjectKind::Table, table.owner, table.acl.as_ref()) {
-                        return Err(Error::denied("table", &table.name));
+                        let is_view = table.materialized.is_some();
+                        return Err(Error::denied(if is_view { "materialized view" } else { "table" }, &table.name));
                     }
                 } else if let Some(view) = catalog.view(*id) {
                     if !has(ObjectKind::Table, view.owner, view.acl.as_ref()) {

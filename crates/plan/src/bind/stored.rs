@@ -315,7 +315,7 @@ impl VisitorMut for Writer {
 }
 
 /// A text of the parser's tree with EXCLUDE where it belongs, behind frames.
-fn with_exclusions(mut text: String) -> String {
+pub fn with_exclusions(mut text: String) -> String {
     let mark = format!("\"{}", colibri_syntax::EXCLUDE_MARK);
     while let Some(from) = text.find(&mark) {
         let what = text[from + mark.len()..].split('"').next().unwrap_or_default().to_ascii_uppercase();

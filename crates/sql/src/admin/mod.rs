@@ -228,7 +228,12 @@ impl Session {
         }
         for name in tables {
             let table = match self.expect_relation(name)? {
-                Relation::Table(table) => table,
+                Relation::Table(table) if table.materialized.is_none() => table,
+                Relation::Table(table) => {
+                    let message = format!("cannot lock relation \"{}\"", table.name);
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                        .detail("This operation is not supported for materialized views."));
+                }
                 other => {
                     let shown = name.last().cloned().unwrap_or_default();
                     let message = format!("cannot lock relation \"{shown}\": it is a {}", other.kind());

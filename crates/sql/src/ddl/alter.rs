@@ -12,6 +12,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 use super::constraint::{column_constraint, has_constraint};
 use super::create::{Draft, refuse_system_column};
 use super::drop::Cascade;
+use super::renamed::Renamed;
 use super::{Session, identity, storage, whole};
 use crate::bind::{self, fold};
 use crate::exec::constraints::validate;
@@ -85,7 +86,10 @@ impl Session {
             self.notice_missing("relation", &name);
             return Ok(());
         }
+        // Columns are renamed whatever relation it is, as in PostgreSQL.
+        let renames = matches!(alter.operations[..], [AlterTableOperation::RenameColumn { .. }]);
         if alter.table_type.is_some()
+            && !renames
             && let Some(found) = self.find_relation(&alter.name)?
             && found.kind() != "materialized view"
         {
@@ -145,22 +149,21 @@ impl Session {
             Relation::Table(table) => {
                 self.lock_table(&table)?;
                 free(self, &table.schema)?;
-                self.refuse_if_viewed(&table, &table.name, "renaming a table")?;
+                let renamed = Renamed::Relation(&to);
+                let views = self.views_with_renamed(table.id, (&table.schema, &table.name), &renamed)?;
                 let mut changed = (*table).clone();
                 changed.name = to;
                 let mut changes = self.view_of(&changed);
                 changes.push(Change::PutTable(changed));
-                self.change(changes)
+                self.change_with_views(views, changes, "renaming a table")
             }
             Relation::View(view) => {
                 free(self, &view.schema)?;
-                if let Some(other) = self.catalog().views().find(|other| other.reads.contains(&view.id)) {
-                    let error = Error::unsupported("renaming a view used by another one");
-                    return Err(error.detail(format!("View {} depends on it.", other.name)));
-                }
+                let renamed = Renamed::Relation(&to);
+                let views = self.views_with_renamed(view.id, (&view.schema, &view.name), &renamed)?;
                 let mut changed = (*view).clone();
                 changed.name = to;
-                self.change(vec![Change::PutView(changed)])
+                self.change_with_views(views, vec![Change::PutView(changed)], "renaming a view")
             }
             Relation::Sequence(sequence) => {
                 free(self, &sequence.schema)?;
@@ -745,18 +748,6 @@ impl Session {
         Ok(found)
     }
 
-    /// Views store their queries as texts, so columns that these name must keep their names and
-    /// types.
-    fn refuse_if_viewed(&self, table: &Table, name: &str, what: &str) -> Result<()> {
-        match self.catalog().views().find(|view| view.reads.contains(&table.id) && mentions(&view.query, name)) {
-            None => Ok(()),
-            Some(view) => {
-                let error = Error::unsupported(format_args!("{what} used by a view"));
-                Err(error.detail(format!("View {} depends on {name}.", view.name)))
-            }
-        }
-    }
-
     fn rename_column(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
         let place = table
             .column(from)
@@ -766,7 +757,8 @@ impl Session {
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
         }
         refuse_system_column(to)?;
-        self.refuse_if_viewed(table, from, "renaming a column")?;
+        let old = Renamed::Columns(table.live_columns().map(|(_, column)| column.name.clone()).collect());
+        let views = self.views_with_renamed(table.id, (&table.schema, &table.name), &old)?;
         let mut changed = (**table).clone();
         changed.columns[place].name = to.into();
         for check in &mut changed.checks {
@@ -779,7 +771,7 @@ impl Session {
         }
         let mut changes = self.view_of(&changed);
         changes.push(Change::PutTable(changed));
-        self.change(changes)
+        self.change_with_views(views, changes, "renaming a column")
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {

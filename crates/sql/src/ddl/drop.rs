@@ -110,7 +110,8 @@ impl Session {
     }
 
     pub(super) fn described_table(&self, table: &Table) -> String {
-        format!("table {}", self.shown(&table.schema, &table.name))
+        let kind = if table.materialized.is_some() { "materialized view" } else { "table" };
+        format!("{kind} {}", self.shown(&table.schema, &table.name))
     }
 
     pub(super) fn described_view(&self, view: &View) -> String {
@@ -433,7 +434,7 @@ impl Session {
         Ok(())
     }
 
-    fn drop_table(&mut self, id: u32, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
+    pub(super) fn drop_table(&mut self, id: u32, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
         let Some(table) = self.catalog().table(id).cloned() else { return Ok(()) };
         self.lock_table(&table)?;
         let relation = [Relation::Table(Arc::clone(&table))];

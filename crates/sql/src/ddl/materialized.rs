@@ -99,7 +99,7 @@ impl Session {
             Some(Relation::Table(table)) if table.materialized.is_some() => table,
             Some(_) => {
                 let message = format!("\"{shown}\" is not a materialized view");
-                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             None => {
                 let message = format!("relation \"{}\" does not exist", name.join("."));
@@ -135,7 +135,8 @@ impl Session {
         self.change(vec![Change::PutTable(changed)])?;
         if with_data {
             let query = crate::statement::parse_query(&view.query)?;
-            self.insert_stored_query(&full, &query)?;
+            self.insert_stored_query(&full, &query)
+                .map_err(|error| of_unique_index(error, &table.name, concurrently))?;
         }
         self.finish_materialized(table.id, with_data, Vec::new())
     }
@@ -221,6 +222,24 @@ impl Session {
         });
         renamed.map(Change::PutView).into_iter().collect()
     }
+}
+
+/// What PostgreSQL says when the new rows are equal in a unique index.
+fn of_unique_index(error: Error, view: &str, concurrently: bool) -> Error {
+    let report = error.report();
+    let (true, Some(index)) = (error.state() == SqlState::UNIQUE_VIOLATION, &report.constraint) else { return error };
+    if concurrently {
+        let message =
+            format!("new data for materialized view \"{view}\" contains duplicate rows without any null columns");
+        return Error::new(SqlState::CARDINALITY_VIOLATION, message);
+    }
+    let detail = report.detail.as_deref().unwrap_or_default().replace("already exists.", "is duplicated.");
+    Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{index}\"")).detail(detail).about(
+        report.schema.as_deref().unwrap_or_default(),
+        view,
+        None,
+        Some(index),
+    )
 }
 
 /// A column for what a query gives.

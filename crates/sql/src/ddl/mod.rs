@@ -16,6 +16,7 @@ mod extensions;
 mod identity;
 mod index;
 mod materialized;
+mod renamed;
 mod sequence;
 mod storage;
 mod user_types;
@@ -264,7 +265,7 @@ fn short_stem(parts: &[&str], suffix_bytes: usize) -> String {
 fn no_such(kind: &str, name: &ast::ObjectName) -> Error {
     let state = match kind {
         "schema" => SqlState::NO_SUCH_SCHEMA,
-        "table" | "view" | "sequence" => SqlState::NO_SUCH_TABLE,
+        "table" | "view" | "materialized view" | "sequence" => SqlState::NO_SUCH_TABLE,
         _ => SqlState::NO_SUCH_OBJECT,
     };
     let _ = name_span(name);

@@ -411,10 +411,8 @@ impl Session {
         let mut renamed = old.clone();
         (renamed.schema, renamed.name) = (schema.into(), name.into());
         let (names, to) = (self.names_of(old), (schema, name));
-        let mut renamed_itself = Some(renamed.clone()).filter(|ty| ty.domain().is_some());
-        if let Some(ty) = &mut renamed_itself {
-            rename_in_domain(ty, |text| names.renamed_in(text, to));
-        }
+        // A condition of a domain may name the domain.
+        rename_in_domain(&mut renamed, |text| names.renamed_in(text, to));
         let mut changes = vec![Change::PutType(renamed)];
         let mut tables: Vec<Table> = self.catalog().tables().map(|table| (**table).clone()).collect();
         for table in &mut tables {
@@ -422,14 +420,11 @@ impl Session {
                 changes.push(Change::PutTable(table.clone()));
             }
         }
-        for other in self.catalog().types().filter(|other| other.id != old.id) {
+        for other in self.catalog().types().filter(|other| other.id != old.id && other.domain().is_some()) {
             let mut other = (**other).clone();
             if rename_in_domain(&mut other, |text| names.renamed_in(text, to)) {
                 changes.push(Change::PutType(other));
             }
-        }
-        if let Some(renamed) = renamed_itself {
-            changes[0] = Change::PutType(renamed);
         }
         for view in self.catalog().views() {
             if !names.may_be_in(&view.query) {
@@ -500,6 +495,28 @@ impl Session {
             }
             for check in domain.checks.iter().filter(|check| names(&check.condition)) {
                 found.push(Dependent::DomainConstraint { domain: Arc::clone(other), name: check.name.clone() });
+            }
+        }
+        found
+    }
+
+    /// What depends on a type, each with what depends on it in turn behind it, as messages say it.
+    fn all_dependents(&self, ty: &UserType) -> Vec<String> {
+        let mut found = Vec::new();
+        // Types, each with those of its dependents that are yet to be told, the last one first.
+        let mut open = vec![(self.described_type(ty), self.dependents_of_type(ty))];
+        open[0].1.reverse();
+        while let Some((on, left)) = open.last_mut() {
+            let Some(dependent) = left.pop() else {
+                open.pop();
+                continue;
+            };
+            let described = self.described_dependent(&dependent);
+            found.push(format!("{described} depends on {on}"));
+            if let Dependent::Domain(domain) = dependent {
+                let mut further = self.dependents_of_type(&domain);
+                further.reverse();
+                open.push((described, further));
             }
         }
         found
@@ -583,13 +600,18 @@ impl Session {
     pub(super) fn drop_type(&mut self, ty: &UserType, cascade: &mut Cascade) -> Result<()> {
         let dependents = self.dependents_of_type(ty);
         if !cascade.allows() && !dependents.is_empty() {
-            let described = self.described_type(ty);
-            let on = |dependent| format!("{} depends on {described}", self.described_dependent(dependent));
-            return Err(depended_on(&described, &dependents.iter().map(on).collect::<Vec<_>>()));
+            return Err(depended_on(&self.described_type(ty), &self.all_dependents(ty)));
         }
         for dependent in dependents {
             let described = self.described_dependent(&dependent);
             match dependent {
+                // Its columns are those of its query.
+                Dependent::Column { table, .. } if table.materialized.is_some() => {
+                    if self.catalog().table(table.id).is_some() {
+                        cascade.takes(self.described_table(&table));
+                        self.drop_table(table.id, cascade, &[])?;
+                    }
+                }
                 Dependent::Column { table, place } => {
                     let name = &table.columns[place].name;
                     if self.catalog().table(table.id).is_some_and(|table| table.column(name).is_some()) {

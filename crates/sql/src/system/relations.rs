@@ -262,7 +262,7 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         acl: table.acl.as_ref(),
         entries,
         bytes,
-        columns: table.columns.len(),
+        columns: table.columns.iter().filter(|column| column.expression.is_none()).count(),
         checks: table.checks.len(),
         has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
         has_triggers: refers,

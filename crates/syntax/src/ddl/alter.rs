@@ -29,7 +29,7 @@ impl Parser<'_> {
                 self.alter_index(token).map(Statement::from)
             }
             Kind::Key(K::Type) => self.alter_user_type(token).map(Statement::from),
-            Kind::Key(K::Domain) => self.alter_domain(token).map(Statement::from),
+            Kind::Key(K::Domain) => self.alter_domain().map(Statement::from),
             Kind::Key(K::Extension) => self.alter_extension(token).map(Statement::from),
             Kind::Key(K::View | K::Sequence | K::Schema) => self.alter_object(token).map(Statement::from),
             Kind::Key(K::Database) => {
