@@ -301,6 +301,9 @@ impl Replication {
         while keeper.leads() && Instant::now() < until {
             let mut others = self.staying_members();
             others.retain(|member| member.id != self.node.id);
+            if others.is_empty() {
+                return;
+            }
             // Its home comes first.
             while let Some(home) = home_of(database, &others).cloned() {
                 if self.is_near(database, &home).await && keeper.hand_over(self, &home, OPEN_MAX, false).await {
