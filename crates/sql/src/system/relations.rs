@@ -307,6 +307,8 @@ pub(super) fn layout_of(ty: Type) -> (&'static str, &'static str, bool) {
         2 => ("s", "p", true),
         4 => ("i", "p", true),
         8 => ("d", "p", true),
+        6 => ("s", "p", false),
+        12 if ty == Type::TimeTz => ("d", "p", false),
         16 if ty == Type::Uuid => ("c", "p", false),
         16 => ("d", "p", false),
         64 => ("c", "p", false),

@@ -81,7 +81,7 @@ impl TimeTz {
     /// Appends `HH:MM:SS.ffffff+HH`.
     pub fn write(self, out: &mut String) {
         write_clock(self.micros.clamp(0, DAY_US), out);
-        write_offset(-self.west_s, out);
+        write_offset(self.west_s.saturating_neg(), out);
     }
 
     /// A part of it.
@@ -94,7 +94,7 @@ impl TimeTz {
         if let Some(result) = clock_part(part, self.micros) {
             return result;
         }
-        let east_s = i64::from(-self.west_s);
+        let east_s = -i64::from(self.west_s);
         match part {
             Part::Zone => whole(east_s),
             Part::ZoneHour => whole(east_s / 3600),

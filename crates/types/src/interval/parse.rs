@@ -190,11 +190,23 @@ impl Sum {
         // implies.
         let mut pending = Pending::ByFields;
         let mut ago = false;
+        // A sign before all of it may be that of every part.
+        let is_signed = |(_, field): &(Look, String)| field.starts_with(['-', '+']);
+        let all_negative = one_sign
+            && fields.first().is_some_and(|(_, field)| field.starts_with('-'))
+            && !fields[1..].iter().any(is_signed);
         for (look, field) in fields.iter().rev() {
-            let negative = field.starts_with('-');
+            let negative = all_negative || field.starts_with('-');
+            let signed;
+            let field = if all_negative && !field.starts_with('-') && matches!(look, Look::Date | Look::Number) {
+                signed = format!("-{field}");
+                &signed
+            } else {
+                field
+            };
             let parts = match look {
                 Look::Time => {
-                    self.set_clock(field, false, range)?;
+                    self.set_clock(field, negative, range)?;
                     pending = Pending::Unit(Unit::Day);
                     CLOCK
                 }
@@ -234,15 +246,6 @@ impl Sum {
         }
         if said == 0 {
             return Err(Fault::Syntax);
-        }
-        let is_signed = |(_, field): &(Look, String)| field.starts_with(['-', '+']);
-        if one_sign
-            && let Some((first, others)) = fields.split_first()
-            && first.1.starts_with('-')
-            && !others.iter().any(is_signed)
-        {
-            (self.years, self.months, self.days) = (-self.years.abs(), -self.months.abs(), -self.days.abs());
-            self.micros = -self.micros.abs();
         }
         if ago {
             let negated = |value: i32| value.checked_neg().ok_or(Fault::Range);
