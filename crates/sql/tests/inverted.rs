@@ -316,3 +316,21 @@ fn documents_of_all_depths_and_lengths_are_found() {
     assert_eq!(db.now("DELETE FROM t WHERE id <= 3 RETURNING id").len(), 3);
     assert_eq!(db.engine.check().unwrap(), Vec::<String>::new());
 }
+
+/// Bug: rows that refer to a row were found by two indexes together, and looking whether they are the
+/// newest ones failed. Consequence: `DELETE` of a row that others refer to was an internal error at
+/// READ COMMITTED. Fix: it then looks at all of the table.
+#[test]
+fn rows_that_refer_to_others_may_be_found_by_several_indexes() {
+    let db = TestDatabase::new(
+        "CREATE TABLE parent (a int, b int, PRIMARY KEY (a, b));
+         CREATE TABLE child (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a, b) REFERENCES parent ON DELETE CASCADE);
+         CREATE INDEX ON child (a); CREATE INDEX ON child (b);
+         INSERT INTO parent VALUES (1, 1), (1, 2); INSERT INTO child VALUES (1, 1, 1), (2, 1, 2)",
+    );
+    db.engine.rewrite_queries(true);
+    let mut client = db.begun("BEGIN ISOLATION LEVEL READ COMMITTED");
+    client.ok("DELETE FROM parent WHERE b = 1");
+    assert_eq!(client.ok("SELECT id FROM child"), ["2"]);
+    client.ok("COMMIT");
+}
