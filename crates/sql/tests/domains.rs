@@ -32,11 +32,11 @@ fn code(session: &mut Session, text: &str) -> &'static str {
 const SETUP: &str = "
     CREATE SCHEMA app;
     CREATE TYPE app.level AS ENUM ('low', 'high');
-    CREATE DOMAIN app.some AS app.level CHECK (VALUE <> 'low');
+    CREATE DOMAIN app.most AS app.level CHECK (VALUE <> 'low');
     CREATE DOMAIN posint AS int DEFAULT 7 CHECK (VALUE > 0);
     CREATE DOMAIN app.even AS posint CHECK (VALUE % 2 = 0);
     CREATE DOMAIN code AS varchar(3) COLLATE \"C\" NOT NULL;
-    CREATE TABLE t (id posint PRIMARY KEY, level app.some, evens app.even[], code code DEFAULT 'x', gone posint);
+    CREATE TABLE t (id posint PRIMARY KEY, level app.most, evens app.even[], code code DEFAULT 'x', gone posint);
     INSERT INTO t VALUES (1, 'high', '{2,4}', 'ab', 1);
     ALTER TABLE t ADD COLUMN later app.even DEFAULT 6;
     INSERT INTO t (evens) VALUES (NULL);
@@ -59,7 +59,7 @@ fn what_was_defined_is_there_after_the_database_was_opened_again() {
         let mut session = session(&engine);
         assert_eq!(rows(&mut session, "SELECT * FROM t ORDER BY id"), ["1|high|{2,4}|ab|6", "7|NULL|NULL|x|6"]);
         let types = "SELECT pg_typeof(id), pg_typeof(level), pg_typeof(evens), pg_typeof(code) FROM t LIMIT 1";
-        assert_eq!(rows(&mut session, types), ["posint|app.some|app.even[]|code"]);
+        assert_eq!(rows(&mut session, types), ["posint|app.most|app.even[]|code"]);
         for (text, expected) in [
             ("INSERT INTO t VALUES (0)", "23514"),
             ("INSERT INTO t VALUES (100)", "23514"),

@@ -107,6 +107,10 @@ pub const VARIADIC_MARK: &str = "VARIADIC";
 pub const EXCLUDE_MARK: &str = "\u{1}exclude ";
 /// What ROWS FROM is spelled as in the tree.
 pub const ROWS_FROM: &str = "rows from";
+/// What begins the last part of the name of a table that another one is LIKE: behind it stands a
+/// letter for each thing that is taken beside columns (comments `m`, constraints `c`, defaults `d`,
+/// generated columns `g`, identities `i`, indexes `x`).
+pub const LIKE_MARK: &str = "\u{1}like ";
 /// What begins the text of an identity column's options, or of a change of one, in place of the
 /// number of START.
 pub const IDENTITY_MARK: &str = "\u{1}identity ";

@@ -347,7 +347,7 @@ impl Effects {
         }
         // What is wrong with the row is told before what is wrong with what later events concern.
         if let Some(new) = &after {
-            super::domains::check_row(rules, new, &mut ex.scope())?;
+            super::domains::check_changed(rules, row, new, &mut ex.scope())?;
             check_not_null(table, new, ex.cx.env)?;
             (0..rules.checks.len()).try_for_each(|check| check_condition(ex, table, rules, check, new))?;
         }
@@ -391,7 +391,7 @@ impl Effects {
                 let plan = round.plans.of(&target, &assigned);
                 let mut new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
                 fill_generated(rules, &mut new, ex.cx.env)?;
-                super::domains::check_row(rules, &new, &mut ex.scope())?;
+                super::domains::check_changed(rules, &old, &new, &mut ex.scope())?;
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;

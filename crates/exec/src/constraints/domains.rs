@@ -34,9 +34,11 @@ fn check_one(rules: &DomainRules, value: &Datum, scope: &mut Scope<'_>) -> Resul
     Ok(())
 }
 
-/// Fails if a row of all of a table's columns has a value that does not obey its column's domain.
-pub fn check_row(rules: &TableRules, row: &[Datum], scope: &mut Scope<'_>) -> Result<()> {
-    rules.domains.iter().try_for_each(|(place, rules)| check_value(rules, &row[*place], scope))
+/// Fails if a value that a row has got anew does not obey its column's domain. Both rows have all
+/// of the table's columns.
+pub fn check_changed(rules: &TableRules, old: &[Datum], new: &[Datum], scope: &mut Scope<'_>) -> Result<()> {
+    let changed = rules.domains.iter().filter(|(place, _)| !old[*place].is_identical(&new[*place]));
+    changed.into_iter().try_for_each(|(place, rules)| check_value(rules, &new[*place], scope))
 }
 
 #[cold]

@@ -352,9 +352,7 @@ impl Binder<'_> {
         let table = self.table(name)?;
         if table.materialized.is_some() {
             let message = format!("cannot change materialized view \"{}\"", table.name);
-            return Err(
-                self.place(super::name_span(name), Error::new(SqlState::WRONG_OBJECT_TYPE, message).without_position())
-            );
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         Ok(table)
     }

@@ -47,23 +47,11 @@ impl Session {
         }
         let table = self.new_table(schema, name.clone(), Vec::new())?;
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name], put_off: Vec::new() };
+        let mut is_like = None;
         if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) =
             &create.like
         {
-            let source = self.with_binder("", |binder| binder.table(&like.name))?;
-            let ast::CreateTableLike { name: _, defaults } = like;
-            let with_defaults = matches!(defaults, Some(ast::CreateTableLikeDefaults::Including));
-            for (_, column) in source.live_columns() {
-                let takes_default = with_defaults && column.identity.is_none();
-                let default = if takes_default { column.default.clone() } else { None };
-                draft.table.columns.push(Column {
-                    default,
-                    missing: None,
-                    identity: None,
-                    generated: None,
-                    ..column.clone()
-                });
-            }
+            is_like = Some(self.columns_like(&mut draft, like)?);
         }
         for column in &create.columns {
             self.add_column_to(&mut draft, column)?;
@@ -80,6 +68,9 @@ impl Session {
             }
         }
         rest.extend(create.constraints.iter().cloned());
+        if let Some(like) = &is_like {
+            rest.extend(self.constraints_like(&mut draft, like)?);
+        }
         rest.sort_by_key(|constraint| match constraint {
             TableConstraint::PrimaryKey(_) => 0,
             TableConstraint::Unique(_) => 1,
@@ -100,7 +91,11 @@ impl Session {
                 txn.create_space(SpaceId(index.space)).in_sql()?;
             }
         }
+        let id = table.id;
         self.put_sequences(sequences, vec![Change::PutTable(table)])?;
+        if let Some(like) = &is_like {
+            self.indexes_and_comments_like(id, like)?;
+        }
         Ok("CREATE TABLE".to_owned())
     }
 

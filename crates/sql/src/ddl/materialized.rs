@@ -136,7 +136,7 @@ impl Session {
         if with_data {
             let query = crate::statement::parse_query(&view.query)?;
             self.insert_stored_query(&full, &query)
-                .map_err(|error| of_unique_index(error, &table.name, concurrently))?;
+                .map_err(|error| if concurrently { error } else { of_unique_index(error, &table.name) })?;
         }
         self.finish_materialized(table.id, with_data, Vec::new())
     }
@@ -225,14 +225,9 @@ impl Session {
 }
 
 /// What PostgreSQL says when the new rows are equal in a unique index.
-fn of_unique_index(error: Error, view: &str, concurrently: bool) -> Error {
+fn of_unique_index(error: Error, view: &str) -> Error {
     let report = error.report();
     let (true, Some(index)) = (error.state() == SqlState::UNIQUE_VIOLATION, &report.constraint) else { return error };
-    if concurrently {
-        let message =
-            format!("new data for materialized view \"{view}\" contains duplicate rows without any null columns");
-        return Error::new(SqlState::CARDINALITY_VIOLATION, message);
-    }
     let detail = report.detail.as_deref().unwrap_or_default().replace("already exists.", "is duplicated.");
     Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{index}\"")).detail(detail).about(
         report.schema.as_deref().unwrap_or_default(),

@@ -15,6 +15,7 @@ mod drop;
 mod extensions;
 mod identity;
 mod index;
+mod like;
 mod materialized;
 mod renamed;
 mod sequence;

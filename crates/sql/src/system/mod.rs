@@ -31,7 +31,7 @@ pub(crate) mod functions;
 pub(crate) mod names;
 mod operators;
 pub(crate) mod procedures;
-mod relations;
+pub(crate) mod relations;
 mod roles;
 pub(crate) mod search;
 mod standard;

@@ -2,10 +2,10 @@
 
 use colibri_types::Result;
 use sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
-use sqlparser::ast::{
-    self, CreateTableLike, CreateTableLikeDefaults, CreateTableOptions, Ident, ObjectName, Statement,
-};
+use sqlparser::ast::{self, CreateTableLike, CreateTableOptions, Ident, ObjectName, Statement};
+use sqlparser::tokenizer::Span;
 
+use crate::LIKE_MARK;
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
@@ -110,36 +110,40 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Behind LIKE: a table, and what is taken from it beside columns.
+    /// Behind LIKE: a table, and what is taken from it beside columns, as letters behind a mark that
+    /// ends the name.
     fn like_clause(&mut self) -> Result<CreateTableLike> {
-        let name = self.object_name()?;
-        let mut defaults = None;
+        let mut name = self.object_name()?;
+        let mut letters = String::new();
         loop {
             let including = self.is_next(K::Including);
             if !including && !self.is_next(K::Excluding) {
-                return Ok(CreateTableLike { name, defaults });
+                break;
             }
             self.next();
             let token = self.next();
-            match token.kind {
-                Kind::Key(K::Defaults) => {
-                    defaults = Some(match including {
-                        true => CreateTableLikeDefaults::Including,
-                        false => CreateTableLikeDefaults::Excluding,
-                    });
-                }
-                Kind::Key(K::All) if !including => defaults = Some(CreateTableLikeDefaults::Excluding),
+            let meant = match token.kind {
+                Kind::Key(K::Comments) => "m",
+                Kind::Key(K::Constraints) => "c",
+                Kind::Key(K::Defaults) => "d",
+                Kind::Key(K::Generated) => "g",
+                Kind::Key(K::Identity) => "i",
+                Kind::Key(K::Indexes) => "x",
+                Kind::Key(K::All) => "mcdgix",
                 // No table has any of these.
-                Kind::Key(K::Compression | K::Generated | K::Statistics | K::Storage) => {}
-                Kind::Key(K::Comments | K::Constraints | K::Identity | K::Indexes | K::All) => {
-                    if including {
-                        let what = self.token_text(token).to_ascii_uppercase();
-                        self.not_supported(token, &format!("LIKE with INCLUDING {what}"));
-                    }
-                }
+                Kind::Key(K::Compression | K::Statistics | K::Storage) => "",
                 _ => return Err(self.wrong_at(token)),
+            };
+            letters.retain(|letter| !meant.contains(letter));
+            if including {
+                letters.push_str(meant);
             }
         }
+        if !letters.is_empty() {
+            let mark = Self::mark(&format!("{LIKE_MARK}{letters}"), Span::empty());
+            name.0.push(ast::ObjectNamePart::Identifier(mark));
+        }
+        Ok(CreateTableLike { name, defaults: None })
     }
 
     /// What stands behind the columns.

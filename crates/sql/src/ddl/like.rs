@@ -1,0 +1,196 @@
+//! `CREATE TABLE … (LIKE t INCLUDING …)`: what a new table takes from another one.
+//!
+//! Columns come first, with NOT NULL and their collations; keys and CHECKs are then added as if they
+//! were written out, and indexes and comments when the table is there.
+
+use std::sync::Arc;
+
+use colibri_catalog::{CONSTRAINT_COMMENT, Change, Check, Column, Table};
+use colibri_syntax::LIKE_MARK;
+use colibri_syntax::tree::{SequenceNumber, SequenceOption};
+use colibri_types::{Error, Result};
+use sqlparser::ast::{self, TableConstraint};
+
+use super::Session;
+use super::create::Draft;
+use super::user_types::object_name;
+use crate::bind::stored::is_of_identity;
+use crate::system::describe;
+use crate::system::relations::table_indexes;
+
+/// What is taken beside columns.
+#[derive(Clone, Copy)]
+pub(super) struct Including {
+    comments: bool,
+    constraints: bool,
+    defaults: bool,
+    generated: bool,
+    identity: bool,
+    indexes: bool,
+}
+
+/// A table that another one is like.
+pub(super) struct Like {
+    source: Arc<Table>,
+    including: Including,
+}
+
+impl Including {
+    /// As the parser has noted it.
+    fn of(letters: &str) -> Self {
+        Self {
+            comments: letters.contains('m'),
+            constraints: letters.contains('c'),
+            defaults: letters.contains('d'),
+            generated: letters.contains('g'),
+            identity: letters.contains('i'),
+            indexes: letters.contains('x'),
+        }
+    }
+}
+
+fn index_column(name: &str) -> ast::IndexColumn {
+    ast::IndexColumn {
+        column: ast::OrderByExpr {
+            expr: ast::Expr::Identifier(ast::Ident::with_quote('"', name)),
+            options: ast::OrderByOptions { sort: None, nulls_first: None },
+            with_fill: None,
+        },
+        operator_class: None,
+    }
+}
+
+impl Session {
+    /// Adds the columns of another table to a new one.
+    pub(super) fn columns_like(&mut self, draft: &mut Draft, like: &ast::CreateTableLike) -> Result<Like> {
+        let ast::CreateTableLike { name, defaults: _ } = like;
+        let mut name = name.clone();
+        let letters = match name.0.last() {
+            Some(ast::ObjectNamePart::Identifier(ident)) => ident.value.strip_prefix(LIKE_MARK).map(str::to_owned),
+            _ => None,
+        };
+        if letters.is_some() {
+            name.0.pop();
+        }
+        let including = Including::of(&letters.unwrap_or_default());
+        let source = self.with_binder("", |binder| binder.table(&name))?;
+        for (place, column) in source.live_columns() {
+            let is_plain = column.identity.is_none() && column.generated.is_none();
+            let mut new = Column {
+                default: column.default.clone().filter(|_| including.defaults && is_plain),
+                generated: column.generated.clone().filter(|_| including.generated),
+                missing: None,
+                identity: None,
+                ..column.clone()
+            };
+            if let (true, Some(kind)) = (including.identity, column.identity) {
+                let options = self.identity_like(&source, place)?;
+                let at = draft.table.columns.len();
+                self.make_identity(draft, &mut new, at, kind, &options)?;
+            }
+            draft.table.columns.push(new);
+        }
+        Ok(Like { source, including })
+    }
+
+    /// The options of the sequence of an identity column.
+    fn identity_like(&self, source: &Table, place: usize) -> Result<Vec<SequenceOption>> {
+        let sequence = self
+            .catalog()
+            .sequences()
+            .find(|sequence| sequence.owned_by == Some((source.id, place)) && is_of_identity(source, sequence));
+        let sequence = sequence.ok_or_else(|| Error::internal("an identity column has no sequence"))?;
+        let number = |value: i64| SequenceNumber(value.to_string());
+        Ok(vec![
+            SequenceOption::Increment(number(sequence.increment)),
+            SequenceOption::Min(Some(number(sequence.min))),
+            SequenceOption::Max(Some(number(sequence.max))),
+            SequenceOption::Start(number(sequence.start)),
+            SequenceOption::Cycle(sequence.cycle),
+        ])
+    }
+
+    /// The keys that a new table has like another one, and its CHECKs, which are added at once.
+    pub(super) fn constraints_like(&mut self, draft: &mut Draft, like: &Like) -> Result<Vec<TableConstraint>> {
+        let Like { source, including } = like;
+        if including.constraints {
+            for check in &source.checks {
+                let id = self.new_id()?;
+                draft.table.checks.push(Check { id, not_valid: false, ..check.clone() });
+            }
+        }
+        if !including.indexes {
+            return Ok(Vec::new());
+        }
+        let mut keys = Vec::new();
+        for index in table_indexes(source).into_iter().filter(|index| index.constraint) {
+            let columns: Vec<ast::IndexColumn> =
+                index.columns.iter().map(|part| index_column(&source.columns[part.column].name)).collect();
+            let text = if index.primary { "PRIMARY KEY (a)" } else { "UNIQUE (a)" };
+            let statement = crate::statement::parse_relational(&format!("CREATE TABLE t (a int, {text})"))?;
+            let ast::Statement::CreateTable(create) = statement else { continue };
+            keys.extend(create.constraints.into_iter().next().map(|constraint| match constraint {
+                TableConstraint::PrimaryKey(key) => {
+                    TableConstraint::PrimaryKey(ast::PrimaryKeyConstraint { columns, ..key })
+                }
+                TableConstraint::Unique(unique) => {
+                    let nulls_distinct = match index.nulls_not_distinct {
+                        true => ast::NullsDistinctOption::NotDistinct,
+                        false => unique.nulls_distinct,
+                    };
+                    TableConstraint::Unique(ast::UniqueConstraint { columns, nulls_distinct, ..unique })
+                }
+                other => other,
+            }));
+        }
+        Ok(keys)
+    }
+
+    /// Makes the indexes and comments that a new table has like another one.
+    pub(super) fn indexes_and_comments_like(&mut self, id: u32, like: &Like) -> Result<()> {
+        let Like { source, including } = like;
+        let current = |session: &Self| {
+            let table = session.catalog().table(id).cloned();
+            table.ok_or_else(|| Error::internal("a new table is not there"))
+        };
+        let mut numbers = Vec::new();
+        if including.indexes {
+            let table = current(self)?;
+            let on = object_name(&[table.schema.clone(), table.name.clone()]).to_string();
+            for index in table_indexes(source).into_iter().filter(|index| !index.constraint) {
+                let before = current(self)?.part_numbers();
+                let mut statement =
+                    crate::statement::parse_relational(&describe::index_definition(source, &index, &on))?;
+                if let ast::Statement::CreateIndex(create) = &mut statement {
+                    create.name = None;
+                }
+                self.ddl(&statement)?;
+                let new = current(self)?.part_numbers().into_iter().find(|number| !before.contains(number));
+                numbers.extend(new.map(|new| (index.id, new)));
+            }
+        }
+        if !including.comments {
+            return Ok(());
+        }
+        let table = current(self)?;
+        let comments: Vec<((u32, i32), String)> =
+            self.catalog().comments().map(|(key, text)| (key, text.to_owned())).collect();
+        let mut changes = Vec::new();
+        for ((object, part), text) in comments {
+            if object == source.id && part > 0 {
+                let name = source.columns.get(part as usize - 1).map(|column| &column.name);
+                if let Some(at) = name.and_then(|name| table.column(name)) {
+                    changes.push(Change::Comment(id, at as i32 + 1, Some(text)));
+                }
+            } else if let Some((_, new)) = numbers.iter().find(|(old, _)| *old == object) {
+                changes.push(Change::Comment(*new, part, Some(text)));
+            } else if part == CONSTRAINT_COMMENT
+                && let Some(old) = source.checks.iter().find(|check| check.id == object)
+                && let Some(new) = table.checks.iter().find(|check| check.name == old.name)
+            {
+                changes.push(Change::Comment(new.id, part, Some(text)));
+            }
+        }
+        self.change(changes)
+    }
+}
