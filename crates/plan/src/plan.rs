@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_catalog::{Index, ObjectId, ReferenceAction, Table, Timing, system_tables::SystemTable};
 use colibri_txn::{ColumnSet, Direction, Space};
-use colibri_types::{ColumnType, Datum, Error, aggregates::Aggregate, functions::JsonRows, functions::SearchRows, prefix::PatternKind};
+use colibri_types::{
+    ColumnType, Datum, Error, aggregates::Aggregate, functions::JsonRows, functions::SearchRows, prefix::PatternKind,
+};
 use compact_str::CompactString;
 
 use crate::expr::Expr;

@@ -79,7 +79,16 @@ mod tests {
                             Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json | Type::JsonPath
                         )
                         | (Datum::Text(_), Type::Void)
-                        | (Datum::Bytes(_), Type::Bytea)
+                        | (
+                            Datum::Bytes(_),
+                            Type::Bytea
+                                | Type::TsVector
+                                | Type::TsQuery
+                                | Type::Inet
+                                | Type::Cidr
+                                | Type::MacAddr
+                                | Type::MacAddr8
+                        )
                         | (Datum::Date(_), Type::Date)
                         | (Datum::Time(_), Type::Time)
                         | (Datum::Timestamp(_), Type::Timestamp | Type::TimestampTz)
@@ -98,6 +107,8 @@ mod tests {
                                 | Type::RegOperator
                                 | Type::RegNamespace
                                 | Type::RegRole
+                                | Type::RegConfig
+                                | Type::RegDictionary
                         )
                 );
                 assert!(fits, "{}({values:?}) = {result:?}", function.name);

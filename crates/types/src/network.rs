@@ -161,7 +161,8 @@ impl Address {
     pub fn plus(self, count: i128) -> Result<Self> {
         let shift = 128 - u32::from(self.bits_max());
         let size = self.number();
-        let moved = if count < 0 { size.checked_sub(count.unsigned_abs()) } else { size.checked_add(count.unsigned_abs()) };
+        let moved =
+            if count < 0 { size.checked_sub(count.unsigned_abs()) } else { size.checked_add(count.unsigned_abs()) };
         let moved = moved.filter(|moved| self.is_v6 || *moved <= u128::from(u32::MAX));
         let moved = moved.ok_or_else(|| Error::new(SqlState::OUT_OF_RANGE, "result is out of range"))?;
         Ok(Self { value: moved << shift, ..self })

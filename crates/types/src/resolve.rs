@@ -266,7 +266,6 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => TimestampTz,
         (Time, Interval) | (Interval, Time) => Interval,
         (Type::Inet, Type::Cidr) | (Type::Cidr, Type::Inet) => Type::Inet,
-        (Type::MacAddr, Type::MacAddr8) | (Type::MacAddr8, Type::MacAddr) => Type::MacAddr8,
         _ => return None,
     })
 }

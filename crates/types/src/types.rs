@@ -243,7 +243,10 @@ impl Type {
     /// Whether it is its group's preferred type.
     #[must_use]
     pub fn is_preferred(self) -> bool {
-        matches!(self, Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid | Self::Inet)
+        matches!(
+            self,
+            Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid | Self::Inet
+        )
     }
 
     /// Whether values are [`crate::Datum::Int`], and mean the number that they are.

@@ -2,8 +2,8 @@
 
 mod aggregates;
 pub(super) mod json;
-pub(super) mod search;
 mod ordered_sets;
+pub(super) mod search;
 mod windows;
 
 use std::sync::Arc;
@@ -274,6 +274,13 @@ impl Binder<'_> {
             let fits = |found: &&_| takes(found, bounds.len());
             let found = std::iter::once(first).chain(named).find(fits).unwrap_or(first);
             return self.session_function(found, bounds, span);
+        }
+        if name == "!!" {
+            // An operator that the parser takes for a call.
+            let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
+            if let [ty] = types[..] {
+                self.at(span, self.builtin.functions.operator(&name, None, ty))?;
+            }
         }
         self.call(&name, bounds, span)
     }

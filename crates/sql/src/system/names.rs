@@ -250,7 +250,10 @@ impl Surroundings {
                         [name] => Ok(self.schema_number(name).map_or(Meaning::Nothing, Meaning::Number)),
                         _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
                     },
-                    Type::RegConfig | Type::RegDictionary => Ok(super::search::meaning(ty, self.here(&parts, "qualified")?)),
+                    Type::RegConfig | Type::RegDictionary => {
+                        let parts = self.here(&parts, "qualified")?;
+                        Ok(super::search::meaning(ty, parts).unwrap_or_else(|| self.nothing_in(parts)))
+                    }
                     _ => self.function_meant(&parts, |_| true),
                 }
             }

@@ -17,17 +17,17 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 ];
 
 /// What a name of a configuration or a dictionary means.
-pub(super) fn meaning(ty: Type, parts: &[CompactString]) -> Meaning {
+pub(super) fn meaning(ty: Type, parts: &[CompactString]) -> Option<Meaning> {
     let name = match parts {
         [name] => name,
         [schema, name] if schema == "pg_catalog" => name,
-        _ => return Meaning::Nothing,
+        _ => return None,
     };
     let number = match ty {
         Type::RegConfig => text_search::configuration_named(name).map(|found| found.number),
         _ => text_search::dictionary_named(name).map(|found| found.number),
     };
-    number.map_or(Meaning::Nothing, Meaning::Number)
+    number.map(Meaning::Number)
 }
 
 /// The name of a configuration or a dictionary.
@@ -41,7 +41,7 @@ pub(super) fn name_of(ty: Type, number: u32) -> Option<&'static str> {
 /// The configuration that a setting names.
 pub(crate) fn number_of_setting(value: &str) -> Option<u32> {
     match meaning(Type::RegConfig, &parse_name(value)?) {
-        Meaning::Number(number) => Some(number),
+        Some(Meaning::Number(number)) => Some(number),
         _ => None,
     }
 }

@@ -44,8 +44,8 @@ pub use format::{FORMAT_OF_ARRAY, quote_identifier};
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use regular::{all_matches, split};
-pub use text_search::{SearchRows, search_rows};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
+pub use text_search::{SearchRows, search_rows};
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

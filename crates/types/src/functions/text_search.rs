@@ -57,7 +57,11 @@ fn current(env: &Env) -> Result<&'static Configuration> {
 }
 
 /// The configuration that is the first argument where there are `count` others, and these.
-fn configured<'a, 'd>(args: &'a [&'d Datum], count: usize, env: &Env) -> Result<(&'static Configuration, &'a [&'d Datum])> {
+fn configured<'a, 'd>(
+    args: &'a [&'d Datum],
+    count: usize,
+    env: &Env,
+) -> Result<(&'static Configuration, &'a [&'d Datum])> {
     match args.split_first() {
         Some((first, rest)) if rest.len() == count => Ok((configuration(first)?, rest)),
         _ => Ok((current(env)?, args)),
@@ -232,10 +236,12 @@ fn joined(args: &[&Datum], operator: Operator) -> Result<Datum> {
 
 fn phrase(args: &[&Datum], _: &Env) -> Result<Datum> {
     let distance = match args.get(2) {
-        Some(distance) => u16::try_from(int(distance)?).ok().filter(|&distance| distance <= 1 << 14).ok_or_else(|| {
-            let message = "distance in phrase operator must be an integer value between zero and 16384 inclusive";
-            Error::new(SqlState::BAD_PARAMETER, message)
-        })?,
+        Some(distance) => {
+            u16::try_from(int(distance)?).ok().filter(|&distance| distance <= 1 << 14).ok_or_else(|| {
+                let message = "distance in phrase operator must be an integer value between zero and 16384 inclusive";
+                Error::new(SqlState::BAD_PARAMETER, message)
+            })?
+        }
         None => 1,
     };
     joined(args, Operator::Phrase(distance))
@@ -296,9 +302,8 @@ fn filtered(args: &[&Datum], _: &Env) -> Result<Datum> {
             return Err(Error::new(SqlState("22004"), "weight array may not contain nulls"));
         }
         let letter = text(value)?.chars().next().unwrap_or('\0');
-        let weight = search::weight_named(letter).ok_or_else(|| {
-            Error::new(SqlState::BAD_PARAMETER, format!("unrecognized weight: \"{letter}\""))
-        })?;
+        let weight = search::weight_named(letter)
+            .ok_or_else(|| Error::new(SqlState::BAD_PARAMETER, format!("unrecognized weight: \"{letter}\"")))?;
         weights |= 1 << weight;
     }
     let changed = search::changed(vector(args[0])?, |entry| {
@@ -368,7 +373,10 @@ fn ranked(args: &[&Datum], rank: Rank) -> Result<Datum> {
 }
 
 /// Whether the first argument is a configuration, and the options, if they are there.
-fn headline_args<'a, 'd>(args: &'a [&'d Datum], env: &Env) -> Result<(&'static Configuration, &'a [&'d Datum], &'d str)> {
+fn headline_args<'a, 'd>(
+    args: &'a [&'d Datum],
+    env: &Env,
+) -> Result<(&'static Configuration, &'a [&'d Datum], &'d str)> {
     let (configuration, rest) = match args {
         [Datum::Int(number), rest @ ..] => (Configuration::find(*number as u32)?, rest),
         _ => (current(env)?, args),
@@ -403,9 +411,9 @@ type Mark<'f> = dyn Fn(&str) -> Result<String> + 'f;
 fn marked<'a>(value: JsonbRef<'a>, mark: &Mark<'_>) -> Result<Item<'a>> {
     Ok(match value.node()? {
         Node::Array(list) => Item::Array(list.iter().map(|element| marked(element, mark)).collect::<Result<_>>()?),
-        Node::Object(map) => Item::Object(
-            map.iter().map(|(key, value)| Ok((key.into(), marked(value, mark)?))).collect::<Result<_>>()?,
-        ),
+        Node::Object(map) => {
+            Item::Object(map.iter().map(|(key, value)| Ok((key.into(), marked(value, mark)?))).collect::<Result<_>>()?)
+        }
         Node::String(text) => Item::String(mark(text)?.into()),
         _ => Item::Part(value),
     })
@@ -454,9 +462,8 @@ fn mark_json(json: &str, mark: &Mark<'_>, out: &mut String, depth: usize) -> Res
 
 fn lexized(args: &[&Datum], _: &Env) -> Result<Datum> {
     let number = int(args[0])? as u32;
-    let entry = search::dictionary_numbered(number).ok_or_else(|| {
-        Error::internal(format_args!("cache lookup failed for text search dictionary {number}"))
-    })?;
+    let entry = search::dictionary_numbered(number)
+        .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search dictionary {number}")))?;
     Ok(match entry.dictionary.lexize(text(args[1])?)? {
         Lexized::Unknown => Datum::Null,
         Lexized::Known(lexeme) => texts(lexeme.iter().map(|lexeme| Datum::text(lexeme))),
@@ -608,10 +615,8 @@ fn unaccent(args: &[&Datum], _: &Env) -> Result<Datum> {
 }
 
 /// The functions of the extension `unaccent`.
-pub(super) const UNACCENT: &[Function] = &[
-    f("unaccent", &[Text], Text, unaccent).stable(),
-    f("unaccent", &[RegDictionary, Text], Text, unaccent).stable(),
-];
+pub(super) const UNACCENT: &[Function] =
+    &[f("unaccent", &[Text], Text, unaccent).stable(), f("unaccent", &[RegDictionary, Text], Text, unaccent).stable()];
 
 pub(super) const TABLE: &[Function] = &[
     f("to_tsvector", &[Text], TsVector, to_vector).stable(),

@@ -111,7 +111,9 @@ pub const CONFIGURATIONS: [Configuration; LANGUAGES + 1] = {
 
 /// The number of `english`, what texts are taken for unless it is said.
 pub const DEFAULT_CONFIGURATION: u32 = 13_164;
-const _: () = assert!(matches!(CONFIGURATIONS[7].name.as_bytes(), b"english") && CONFIGURATIONS[7].number == DEFAULT_CONFIGURATION);
+const _: () = assert!(
+    matches!(CONFIGURATIONS[7].name.as_bytes(), b"english") && CONFIGURATIONS[7].number == DEFAULT_CONFIGURATION
+);
 
 macro_rules! stems_names {
     ($($language:ident $name:literal)*) => {
@@ -176,9 +178,8 @@ impl Configuration {
     /// # Errors
     /// XX000 if there is none.
     pub fn find(number: u32) -> Result<&'static Self> {
-        configuration_numbered(number).ok_or_else(|| {
-            Error::internal(format_args!("cache lookup failed for text search configuration {number}"))
-        })
+        configuration_numbered(number)
+            .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search configuration {number}")))
     }
 
     /// What a word is looked for as: `None` if it is left out, and counts for nothing; else as

@@ -221,7 +221,13 @@ impl Document<'_> {
             entry.positions().filter(|at| operand.weights == 0 || operand.weights >> at.weight() & 1 == 1);
         match places {
             None if operand.weights == 0 => Answer::Yes,
-            None => if counting.next().is_some() { Answer::Yes } else { Answer::No },
+            None => {
+                if counting.next().is_some() {
+                    Answer::Yes
+                } else {
+                    Answer::No
+                }
+            }
             Some(places) => {
                 let before = places.len();
                 places.extend(counting.map(|at| u32::from(at.place())));

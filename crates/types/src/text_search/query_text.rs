@@ -24,7 +24,7 @@ enum Kind {
 }
 
 fn is_operator(c: char) -> bool {
-    matches!(c, '!' | '&' | '|' | '(' | ')')
+    matches!(c, '!' | '&' | '|' | '(' | ')' | '<')
 }
 
 impl<'t> Reader<'t> {
@@ -48,15 +48,17 @@ impl<'t> Reader<'t> {
         Error::new(SqlState::SYNTAX_ERROR, format!("syntax error in {what}: \"{}\"", self.text))
     }
 
-    fn skip_blanks(&mut self) {
+    fn skip_blanks(&mut self) -> Result<()> {
         while self.peek().is_some_and(is_wide_space) {
             self.next();
+            pulse::work(1)?;
         }
+        Ok(())
     }
 
     /// The next word, and its positions if the text is a document's. `None` behind the last one.
     pub(super) fn word(&mut self) -> Result<Option<(String, Vec<Position>)>> {
-        self.skip_blanks();
+        self.skip_blanks()?;
         let mut word = String::new();
         match self.peek() {
             None => return Ok(None),
@@ -101,9 +103,7 @@ impl<'t> Reader<'t> {
                 }
             }
             is_first = false;
-            if word.len() % 1024 == 0 {
-                pulse::work(64)?;
-            }
+            pulse::work(1)?;
         }
         if word.is_empty() { Err(self.bad()) } else { Ok(()) }
     }
@@ -126,9 +126,7 @@ impl<'t> Reader<'t> {
                     self.next();
                 }
             }
-            if word.len() % 1024 == 0 {
-                pulse::work(64)?;
-            }
+            pulse::work(1)?;
         }
         if word.is_empty() { Err(self.bad()) } else { Ok(()) }
     }
@@ -143,6 +141,7 @@ impl<'t> Reader<'t> {
                 return Err(self.bad());
             }
             while let Some(digit) = self.peek().and_then(|c| c.to_digit(10)) {
+                pulse::work(1)?;
                 place = (place * 10 + digit as usize).min(1 << 20);
                 self.next();
             }
@@ -155,7 +154,7 @@ impl<'t> Reader<'t> {
                 match self.peek() {
                     Some(',') => break,
                     // Digits behind a weight mean nothing.
-                    Some(c) if c.is_ascii_digit() => {}
+                    Some(c) if c.is_ascii_digit() => pulse::work(1)?,
                     None => break,
                     Some(c) if is_wide_space(c) => break,
                     Some(c) => match if c == '*' { Some(3) } else { weight_named(c) } {
@@ -241,7 +240,8 @@ impl Maker {
     /// Gives operators their operands, down to one that binds less.
     fn settle(&mut self, new: Waiting) {
         while let Some(&top) = self.waiting.last() {
-            let stays = if new == Waiting::Not { new.priority() >= top.priority() } else { new.priority() > top.priority() };
+            let stays =
+                if new == Waiting::Not { new.priority() >= top.priority() } else { new.priority() > top.priority() };
             if top == Waiting::Open || stays {
                 break;
             }
@@ -302,7 +302,7 @@ fn full(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()>
     loop {
         // Where an operand has to stand.
         pulse::work(2)?;
-        reader.skip_blanks();
+        reader.skip_blanks()?;
         match reader.peek() {
             Some('!') => {
                 reader.next();
@@ -331,7 +331,7 @@ fn full(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()>
         push(maker, &word, weights, is_prefix)?;
         // Where an operator has to stand, or the end.
         loop {
-            reader.skip_blanks();
+            reader.skip_blanks()?;
             let operator = match reader.peek() {
                 Some('&') => Operator::And,
                 Some('|') => Operator::Or,
@@ -384,11 +384,13 @@ fn phrase(reader: &mut Reader<'_>) -> Result<Option<u16>> {
     if digits == 0 {
         return Ok(None);
     }
-    let distance = rest[..digits].parse::<u16>().ok().filter(|&distance| distance <= DISTANCE_MAX).ok_or_else(|| {
-        let message =
-            format!("distance in phrase operator must be an integer value between zero and {DISTANCE_MAX} inclusive");
-        Error::new(SqlState::BAD_PARAMETER, message)
-    })?;
+    let distance =
+        rest[..digits].parse::<u16>().ok().filter(|&distance| distance <= DISTANCE_MAX).ok_or_else(|| {
+            let message = format!(
+                "distance in phrase operator must be an integer value between zero and {DISTANCE_MAX} inclusive"
+            );
+            Error::new(SqlState::BAD_PARAMETER, message)
+        })?;
     if !rest[digits..].starts_with('>') {
         return Ok(None);
     }
@@ -401,7 +403,7 @@ fn web(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()> 
     let mut is_first = true;
     loop {
         pulse::work(2)?;
-        reader.skip_blanks();
+        reader.skip_blanks()?;
         match reader.peek() {
             Some('-') => {
                 reader.next();
@@ -430,7 +432,12 @@ fn web(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()> 
             },
         }
         is_first = false;
-        reader.skip_blanks();
+        // Symbols of operators mean nothing here.
+        reader.skip_blanks()?;
+        while reader.peek().is_some_and(is_operator) {
+            reader.next();
+            reader.skip_blanks()?;
+        }
         if reader.peek().is_none() {
             return Ok(());
         }

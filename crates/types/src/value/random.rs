@@ -164,12 +164,20 @@ fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
             for _ in 0..if query.is_empty() { 0 } else { random.usize(..3) } {
                 let operator = *random.choice(&["&", "|", "<->", "<3>"]).unwrap();
                 let other = *random.choice(&["a", "ab:*D", "!(a|b)"]).unwrap();
-                query = if random.bool() { format!("{query} {operator} {other}") } else { format!("({other}) {operator} ({query})") };
+                query = if random.bool() {
+                    format!("{query} {operator} {other}")
+                } else {
+                    format!("({other}) {operator} ({query})")
+                };
             }
             query
         }
-        Type::MacAddr => (*random.choice(&["08:00:2b:01:02:03", "ff-ff-ff-ff-ff-ff", "0000.0000.0001"]).unwrap()).to_owned(),
-        Type::MacAddr8 => (*random.choice(&["08:00:2b:01:02:03", "0000000000000001", "ffffffffffffffff"]).unwrap()).to_owned(),
+        Type::MacAddr => {
+            (*random.choice(&["08:00:2b:01:02:03", "ff-ff-ff-ff-ff-ff", "0000.0000.0001"]).unwrap()).to_owned()
+        }
+        Type::MacAddr8 => {
+            (*random.choice(&["08:00:2b:01:02:03", "0000000000000001", "ffffffffffffffff"]).unwrap()).to_owned()
+        }
         _ => {
             let networks = ["0.0.0.0/0", "10.1.0.0/16", "10.1.2.3/32", "::/0", "2001:db8::/32", "::ffff:1.2.3.4/128"];
             let hosts = ["10.1.2.3/8", "10.1.2.3/16", "10.200.0.1/9", "fe80::1/10", "::1/8"];

@@ -87,6 +87,7 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
             [symbol] => named(symbol),
             _ => Operator::Unknown(parts.join(".")),
         },
+        B::Custom(symbol) => named(symbol),
         other => Operator::Unknown(other.to_string()),
     })
 }
@@ -98,9 +99,10 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 35] = [
+    const CALLS: [&str; 39] = [
         "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#",
-        "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@",
+        "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<->", "<<=",
+        ">>=", "@@@",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {

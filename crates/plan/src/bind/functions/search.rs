@@ -45,9 +45,10 @@ impl Binder<'_> {
         let Some(rows) = rows_named(name).or(of_document.then_some(SearchRows::Lexemes)) else { return Ok(None) };
         let fits = |types: &&&[Type]| {
             types.len() == bounds.len()
-                && types.iter().zip(&*bounds).all(|(ty, (bound, _))| {
-                    cast_context(bound.ty.ty, *ty) == Some(CastContext::Implicit)
-                })
+                && types
+                    .iter()
+                    .zip(&*bounds)
+                    .all(|(ty, (bound, _))| cast_context(bound.ty.ty, *ty) == Some(CastContext::Implicit))
         };
         let Some(types) = rows.signatures().iter().find(fits) else {
             let types: Vec<&str> = bounds.iter().map(|(bound, _)| bound.ty.ty.sql_name()).collect();
