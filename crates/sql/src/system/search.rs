@@ -52,6 +52,32 @@ pub(crate) fn shown_setting(value: &str) -> Option<String> {
     Some(format!("pg_catalog.{name}"))
 }
 
+/// What the catalogue says of an object of text search, by the number of the table that lists it.
+pub(crate) fn description(class: u32, number: u32) -> Option<String> {
+    let is = |name: &str| super::table("pg_catalog", name).is_some_and(|table| table.oid == class);
+    if is("pg_ts_dict") {
+        let found = DICTIONARIES.iter().find(|found| found.number == number)?;
+        return Some(match found.dictionary {
+            Dictionary::Stem(language) => format!("snowball stemmer for {} language", language.name()),
+            _ => "simple dictionary: just lower case and check for stopword".to_owned(),
+        });
+    }
+    if is("pg_ts_config") {
+        return Some(match name_of(Type::RegConfig, number)? {
+            "simple" => "simple configuration".to_owned(),
+            language => format!("configuration for {language} language"),
+        });
+    }
+    if is("pg_ts_template") {
+        let found = TEMPLATES.iter().find(|found| found.number == number)?;
+        return Some(match found.name {
+            "snowball" => "snowball stemmer".to_owned(),
+            _ => "simple dictionary: just lower case and check for stopword".to_owned(),
+        });
+    }
+    (number == PARSER && is("pg_ts_parser")).then(|| "default word parser".to_owned())
+}
+
 fn configurations(_: &Env, rows: &mut Rows) -> Result<()> {
     for found in &CONFIGURATIONS {
         rows.push([oid(found.number), text(found.name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE), oid(PARSER)])?;

@@ -1,7 +1,7 @@
 //! Texts of `tsvector` and `tsquery`: words, quoted ones and escapes, positions, operators.
 
 use crate::error::{Error, Result, SqlState};
-use crate::letters::is_wide_space;
+use crate::letters::{is_alnum, is_wide_space};
 use crate::pulse;
 use crate::text_search::query::{DISTANCE_MAX, Node, Operand, Operator, Query, Weights};
 use crate::text_search::vector::{Position, weight_named};
@@ -86,8 +86,7 @@ impl<'t> Reader<'t> {
     /// A word up to a blank, a colon, or an operator. Its first character may be any.
     fn plain(&mut self, word: &mut String) -> Result<()> {
         let mut is_first = true;
-        loop {
-            let Some(c) = self.peek() else { break };
+        while let Some(c) = self.peek() {
             match c {
                 '\\' if self.kind != Kind::Web => self.escaped(word)?,
                 _ if is_first => {
@@ -455,7 +454,7 @@ fn is_or(text: &str) -> bool {
     let Some((word, rest)) = text.split_at_checked(2) else { return false };
     let mut rest = rest.chars();
     word.eq_ignore_ascii_case("or")
-        && rest.next().is_some_and(|c| !(matches!(c, '-' | '_') || c.is_alphabetic() || c.is_ascii_digit()))
+        && rest.next().is_some_and(|c| !(matches!(c, '-' | '_') || is_alnum(c)))
         && rest.any(|c| !is_wide_space(c))
 }
 

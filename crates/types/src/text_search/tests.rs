@@ -94,7 +94,7 @@ fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let (a, b) = (parts(a), parts(b));
     size(&a).cmp(&size(&b)).then(a.len().cmp(&b.len())).then_with(|| {
         let pairs = a.iter().zip(&b);
-        let each = pairs.map(|((lexeme, at), (other, other_at))| {
+        let mut each = pairs.map(|((lexeme, at), (other, other_at))| {
             let none = Vec::new();
             other_at.is_some().cmp(&at.is_some()).then_with(|| lexeme.cmp(other)).then_with(|| {
                 let (at, other_at) = (at.as_ref().unwrap_or(&none), other_at.as_ref().unwrap_or(&none));
@@ -108,7 +108,7 @@ fn order(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
                 })
             })
         });
-        each.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        each.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
     })
 }
 

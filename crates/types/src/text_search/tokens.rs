@@ -463,14 +463,11 @@ impl<'t> Tokens<'t> {
             if token.is_some() {
                 return Ok(token);
             }
-            if self.now.at >= self.text.len() && rule.action != Action::Again {
-                // A trial that fails at the end goes on where it began.
-                if rule.action != Action::Pop {
-                    return Ok(None);
-                }
-            }
             if matches!(rule.action, Action::Again | Action::Pop) {
                 continue;
+            }
+            if self.now.at >= self.text.len() {
+                return Ok(None);
             }
             if let Some(c) = here {
                 self.now.at += c.len_utf8();

@@ -73,7 +73,7 @@ impl Position {
     }
 
     fn from_wire(wire: u16) -> Self {
-        Self(wire << 2 | wire >> 14)
+        Self(wire.rotate_left(2))
     }
 }
 

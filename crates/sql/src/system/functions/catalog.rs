@@ -100,6 +100,9 @@ fn comment(args: &[&Datum], env: &Env) -> Result<Datum> {
             None => return Ok(Datum::Null),
         },
     };
+    if let Some(description) = class.and_then(|class| crate::system::search::description(class, id)) {
+        return Ok(Datum::text(&description));
+    }
     let is_of = |part: &i32| class.is_none_or(|class| crate::system::class_of_comment(names, id, *part) == class);
     text_or_null(parts.into_iter().filter(is_of).find_map(|part| names.catalog.comment(id, part)))
 }
