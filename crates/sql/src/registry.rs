@@ -79,7 +79,18 @@ mod tests {
                             Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json | Type::JsonPath
                         )
                         | (Datum::Text(_), Type::Void)
-                        | (Datum::Bytes(_), Type::Bytea | Type::Bit | Type::VarBit)
+                        | (
+                            Datum::Bytes(_),
+                            Type::Bytea
+                                | Type::Bit
+                                | Type::VarBit
+                                | Type::TsVector
+                                | Type::TsQuery
+                                | Type::Inet
+                                | Type::Cidr
+                                | Type::MacAddr
+                                | Type::MacAddr8
+                        )
                         | (Datum::Int(_), Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid)
                         | (Datum::TimeTz(_), Type::TimeTz)
                         | (Datum::Date(_), Type::Date)
@@ -100,6 +111,8 @@ mod tests {
                                 | Type::RegOperator
                                 | Type::RegNamespace
                                 | Type::RegRole
+                                | Type::RegConfig
+                                | Type::RegDictionary
                         )
                 );
                 assert!(fits, "{}({values:?}) = {result:?}", function.name);

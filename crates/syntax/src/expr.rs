@@ -445,6 +445,10 @@ impl Parser<'_> {
             _ => None,
         };
         let mut operand = self.expr_at(OPERATOR + 1, scope)?;
+        if symbol == "!!" {
+            // In the tree it is a call, since between bounds the same symbol stands for SYMMETRIC.
+            return Ok(names::call_of_operator(symbol, operand));
+        }
         if matches!(op, Some(U::Plus | U::Minus)) {
             // As a sign it would be written, which binds more closely.
             operand = Expr::Nested(Box::new(operand));

@@ -8,6 +8,7 @@ use compact_str::CompactString;
 
 use crate::cast;
 use crate::datetime;
+pub use crate::error::too_short;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
 use crate::network;
@@ -20,12 +21,6 @@ use crate::value::Datum;
 #[cold]
 fn bad_length() -> Error {
     Error::new(SqlState::BAD_BINARY, "incorrect binary data format")
-}
-
-/// A value ends before all of it is there.
-#[cold]
-pub fn too_short() -> Error {
-    Error::new(SqlState("08P01"), "insufficient data left in message")
 }
 
 fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {

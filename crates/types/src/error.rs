@@ -296,3 +296,10 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// A value that a client sends ends before all of it is there.
+#[cold]
+#[must_use]
+pub fn too_short() -> Error {
+    Error::new(SqlState("08P01"), "insufficient data left in message")
+}

@@ -24,6 +24,8 @@
 //! interval      := its length as 10 bytes, big-endian, the sign bit flipped
 //! enum          := the place of its label, as a bigint
 //! money, xid8, pg_lsn, tid := as a bigint: see `money` and `positions`
+//! tsvector, tsquery, inet, cidr, macaddr, macaddr8
+//!               := bytes 00, as text has them; which bytes, is in `text_search` and `network`
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!

@@ -281,7 +281,6 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => TimestampTz,
         (Time, Interval) | (Interval, Time) => Interval,
         (Type::Inet, Type::Cidr) | (Type::Cidr, Type::Inet) => Type::Inet,
-        (Type::MacAddr, Type::MacAddr8) | (Type::MacAddr8, Type::MacAddr) => Type::MacAddr8,
         (Time, Type::TimeTz) | (Type::TimeTz, Time) => Type::TimeTz,
         _ => return None,
     })

@@ -46,3 +46,6 @@ pub use unaccent::unaccented;
 pub use vector::{Entry, LEXEME_BYTES_MAX, Position, Vector, VectorBuilder, changed, lexemes_of};
 pub use vector::{joined as vectors_joined, read as read_vector, read_binary as receive_vector};
 pub use vector::{weight_letter, weight_named};
+
+#[cfg(test)]
+mod tests;

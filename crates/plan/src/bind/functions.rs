@@ -276,6 +276,13 @@ impl Binder<'_> {
             let found = std::iter::once(first).chain(named).find(fits).unwrap_or(first);
             return self.session_function(found, bounds, span);
         }
+        if name == "!!" {
+            // An operator that the parser takes for a call.
+            let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
+            if let [ty] = types[..] {
+                self.at(span, self.builtin.functions.operator(&name, None, ty))?;
+            }
+        }
         self.call(&name, bounds, span)
     }
 

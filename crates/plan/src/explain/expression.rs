@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use colibri_types::functions::{Function, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
-use colibri_types::{Datum, Env, Type, text_io};
+use colibri_types::{Datum, Env, Type, text_io, text_search};
 
 use crate::expr::{Expr, SessionFunction, Subquery, SubqueryKind, Test};
 
@@ -21,6 +21,11 @@ pub(super) struct Names<'n> {
 pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
     let text = |expr: &Expr| expr_text(expr, names);
     let joined = |exprs: &[Expr], by: &str| exprs.iter().map(text).collect::<Vec<_>>().join(by);
+    // A constant that a function takes is of the function's type.
+    let taken = |function: &Function, at: usize, arg: &Expr| match arg {
+        Expr::Const(value @ (Datum::Bytes(_) | Datum::Int(_))) => constant_of(function.arg_type(at), value),
+        arg => text(arg),
+    };
     match expr {
         Expr::Const(value) => constant(value),
         Expr::Column(column) => match names.columns.get(*column) {
@@ -45,9 +50,14 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
                 [_, _, values @ ..] if is(&ROW_IF_THERE, function) => format!("ROW({})", joined(values, ", ")),
                 [row] if is(&ROW_IS_NULL, function) => format!("({} IS NULL)", text(row)),
                 [row] if is(&ROW_IS_NOT_NULL, function) => format!("({} IS NOT NULL)", text(row)),
-                [left, right] if is_operator => format!("({} {} {})", text(left), function.name, text(right)),
-                [arg] if is_operator => format!("({} {})", function.name, text(arg)),
-                args => format!("{}({})", function.name, joined(args, ", ")),
+                [left, right] if is_operator => {
+                    format!("({} {} {})", taken(function, 0, left), function.name, taken(function, 1, right))
+                }
+                [arg] if is_operator => format!("({} {})", function.name, taken(function, 0, arg)),
+                args => {
+                    let args = args.iter().enumerate().map(|(at, arg)| taken(function, at, arg));
+                    format!("{}({})", function.name, args.collect::<Vec<_>>().join(", "))
+                }
             }
         }
         Expr::Chain { first, links } => links
@@ -136,6 +146,31 @@ fn subquery_text(subquery: &Subquery, names: Names<'_>) -> String {
             format!("({left} {} {} ({plan}))", op.symbol(), if *all { "ALL" } else { "ANY" })
         }
     }
+}
+
+/// A constant of a type whose values do not tell it.
+fn constant_of(ty: Type, value: &Datum) -> String {
+    let is_told = match value {
+        Datum::Bytes(_) => ty == Type::Bytea || ty.base() != Type::Bytea,
+        _ => !matches!(ty, Type::RegConfig | Type::RegDictionary),
+    };
+    if is_told {
+        return constant(value);
+    }
+    let mut text = String::new();
+    match (value, ty) {
+        // Names that every database has.
+        (Datum::Int(number), Type::RegConfig) => match text_search::configuration_numbered(*number as u32) {
+            Some(found) => text.push_str(found.name),
+            None => return constant(value),
+        },
+        (Datum::Int(number), _) => match text_search::dictionary_numbered(*number as u32) {
+            Some(found) => text.push_str(found.name),
+            None => return constant(value),
+        },
+        _ => text_io::write(ty, value, &Env::default(), &mut text),
+    }
+    format!("'{}'::{ty}", text.replace('\'', "''"))
 }
 
 fn constant(value: &Datum) -> String {

@@ -1,9 +1,11 @@
 //! Sessions, locks, counters, settings: the present activity. It is counted where it happens, and
 //! read by queries.
 
+use std::net::IpAddr;
+
 use colibri_catalog::{CATALOG_SPACE, cluster::SessionInfo};
 use colibri_txn::{LockMode, LockName};
-use colibri_types::{Array, Datum, Env, Result, Type, pulse};
+use colibri_types::{Array, Datum, Env, Result, Type, network::Address, pulse};
 
 use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text, text_or_null};
 use crate::session::advisory;
@@ -26,6 +28,21 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 
 fn database_number(names: &Surroundings, name: &str) -> Datum {
     names.databases().iter().find(|database| database.name == name).map_or(NULL, |database| oid(database.oid))
+}
+
+/// Where a client is, as an `inet`.
+pub(crate) fn address(ip: IpAddr) -> Datum {
+    let address = match ip {
+        IpAddr::V4(ip) => Address { is_v6: false, bits: 32, value: u128::from(u32::from(ip)) << 96 },
+        IpAddr::V6(ip) => Address { is_v6: true, bits: 128, value: u128::from(ip) },
+    };
+    Datum::Bytes(address.to_bytes())
+}
+
+/// Where the session's own client is.
+pub(crate) fn own_client(env: &Env) -> Option<std::net::SocketAddr> {
+    let names = env.names();
+    names.cluster.as_ref()?.sessions().into_iter().find(|session| session.pid == names.pid)?.client
 }
 
 /// What is shown in place of another user's statement.
@@ -56,7 +73,7 @@ fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut R
         role.map_or(NULL, oid),
         text(&session.user),
         text(&session.application_name),
-        shown(text_or_null(session.client.map(|client| client.ip().to_string()).as_deref())),
+        shown(session.client.map_or(NULL, |client| address(client.ip()))),
         NULL,
         shown(session.client.map_or(int(-1), |client| int(client.port()))),
         shown(Datum::Timestamp(session.connected_us)),

@@ -24,7 +24,7 @@
 //! (rows, pages) are of the newest durable state, and reading them makes a transaction depend on
 //! nothing.
 
-mod activity;
+pub(crate) mod activity;
 pub(crate) mod describe;
 pub(crate) mod extensions;
 pub(crate) mod functions;

@@ -250,7 +250,8 @@ impl Surroundings {
                         _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
                     },
                     Type::RegConfig | Type::RegDictionary => {
-                        Ok(super::search::meaning(ty, self.here(&parts, "qualified")?))
+                        let parts = self.here(&parts, "qualified")?;
+                        Ok(super::search::meaning(ty, parts).unwrap_or_else(|| self.nothing_in(parts)))
                     }
                     _ => self.function_meant(&parts, |_| true),
                 }

@@ -17,17 +17,17 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 ];
 
 /// What a name of a configuration or a dictionary means.
-pub(super) fn meaning(ty: Type, parts: &[CompactString]) -> Meaning {
+pub(super) fn meaning(ty: Type, parts: &[CompactString]) -> Option<Meaning> {
     let name = match parts {
         [name] => name,
         [schema, name] if schema == "pg_catalog" => name,
-        _ => return Meaning::Nothing,
+        _ => return None,
     };
     let number = match ty {
         Type::RegConfig => text_search::configuration_named(name).map(|found| found.number),
         _ => text_search::dictionary_named(name).map(|found| found.number),
     };
-    number.map_or(Meaning::Nothing, Meaning::Number)
+    number.map(Meaning::Number)
 }
 
 /// The name of a configuration or a dictionary.
@@ -41,7 +41,7 @@ pub(super) fn name_of(ty: Type, number: u32) -> Option<&'static str> {
 /// The configuration that a setting names.
 pub(crate) fn number_of_setting(value: &str) -> Option<u32> {
     match meaning(Type::RegConfig, &parse_name(value)?) {
-        Meaning::Number(number) => Some(number),
+        Some(Meaning::Number(number)) => Some(number),
         _ => None,
     }
 }
@@ -50,6 +50,32 @@ pub(crate) fn number_of_setting(value: &str) -> Option<u32> {
 pub(crate) fn shown_setting(value: &str) -> Option<String> {
     let name = name_of(Type::RegConfig, number_of_setting(value)?)?;
     Some(format!("pg_catalog.{name}"))
+}
+
+/// What the catalogue says of an object of text search, by the number of the table that lists it.
+pub(crate) fn description(class: u32, number: u32) -> Option<String> {
+    let is = |name: &str| super::table("pg_catalog", name).is_some_and(|table| table.oid == class);
+    if is("pg_ts_dict") {
+        let found = DICTIONARIES.iter().find(|found| found.number == number)?;
+        return Some(match found.dictionary {
+            Dictionary::Stem(language) => format!("snowball stemmer for {} language", language.name()),
+            _ => "simple dictionary: just lower case and check for stopword".to_owned(),
+        });
+    }
+    if is("pg_ts_config") {
+        return Some(match name_of(Type::RegConfig, number)? {
+            "simple" => "simple configuration".to_owned(),
+            language => format!("configuration for {language} language"),
+        });
+    }
+    if is("pg_ts_template") {
+        let found = TEMPLATES.iter().find(|found| found.number == number)?;
+        return Some(match found.name {
+            "snowball" => "snowball stemmer".to_owned(),
+            _ => "simple dictionary: just lower case and check for stopword".to_owned(),
+        });
+    }
+    (number == PARSER && is("pg_ts_parser")).then(|| "default word parser".to_owned())
 }
 
 fn configurations(_: &Env, rows: &mut Rows) -> Result<()> {

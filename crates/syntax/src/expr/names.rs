@@ -125,6 +125,13 @@ pub(super) fn as_substring(function: ast::Function, shorthand: bool) -> Expr {
     Expr::Substring { expr, substring_from, substring_for: args.next().map(Box::new), special, shorthand }
 }
 
+/// A call of the function that an operator in front of its operand is.
+pub(super) fn call_of_operator(symbol: &str, operand: Expr) -> Expr {
+    let mut function = call_of(symbol, vec![operand]);
+    function.name = ObjectName::from(vec![Ident::with_quote('"', symbol)]);
+    Expr::Function(function)
+}
+
 fn call_of(name: &str, args: Vec<Expr>) -> ast::Function {
     let args = args.into_iter().map(|arg| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)));
     let list = ast::FunctionArgumentList { duplicate_treatment: None, args: args.collect(), clauses: Vec::new() };

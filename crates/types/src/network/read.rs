@@ -1,7 +1,7 @@
 //! Addresses out of texts and out of what clients send.
 
 use super::Address;
-use crate::error::{Error, Result, SqlState};
+use crate::error::{Error, Result, SqlState, too_short};
 use crate::types::Type;
 
 impl Address {
@@ -34,7 +34,7 @@ impl Address {
         let bad = |what: &str| {
             Err(Error::new(SqlState::BAD_BINARY, format!("invalid {what} in external \"{}\" value", ty.sql_name())))
         };
-        let [family, bits, _, length, rest @ ..] = bytes else { return Err(crate::binary_io::too_short()) };
+        let [family, bits, _, length, rest @ ..] = bytes else { return Err(too_short()) };
         let is_v6 = match family {
             2 => false,
             3 => true,
@@ -48,7 +48,7 @@ impl Address {
             return bad("length");
         }
         let mut value = [0; 16];
-        let Some(address) = rest.get(..size) else { return Err(crate::binary_io::too_short()) };
+        let Some(address) = rest.get(..size) else { return Err(too_short()) };
         if rest.len() > size {
             return Err(Error::new(SqlState::BAD_BINARY, "incorrect binary data format"));
         }
@@ -155,7 +155,14 @@ fn v6(text: &str) -> Option<Address> {
         }
         None => (text, 128),
     };
-    // What the library reads is PostgreSQL's form, too.
-    let address: std::net::Ipv6Addr = text.parse().ok()?;
+    // Octets that are missing at the end are zeros. Otherwise what the library reads is
+    // PostgreSQL's form.
+    let octets = text.rsplit(':').next().unwrap_or_default();
+    let missing = match octets.matches('.').count() {
+        1 if !octets.ends_with('.') => ".0.0",
+        2 if !octets.ends_with('.') => ".0",
+        _ => "",
+    };
+    let address: std::net::Ipv6Addr = format!("{text}{missing}").parse().ok()?;
     Some(Address { is_v6: true, bits, value: u128::from(address) })
 }

@@ -43,14 +43,11 @@ impl Dictionary {
     /// # Errors
     /// 57014 if the statement was cancelled.
     pub fn lexize(self, word: &str) -> Result<Lexized> {
-        pulse::work(20 + word.len() * 4)?;
-        let lower = |word: &str| -> String {
-            if word.is_ascii() { word.to_ascii_lowercase() } else { word.chars().map(letters::lower).collect() }
-        };
+        pulse::work(20)?;
         Ok(match self {
-            Self::Simple => Lexized::Known(Some(lower(word))),
+            Self::Simple => Lexized::Known(Some(lower(word)?)),
             Self::Stem(language) => {
-                let word = lower(word);
+                let word = lower(word)?;
                 Lexized::Known(if word.len() > STEMMED_BYTES_MAX {
                     Some(word)
                 } else if word.is_empty() || language.stop_words().contains(&*word) {
@@ -65,6 +62,33 @@ impl Dictionary {
             },
         })
     }
+}
+
+/// A word in lower case.
+fn lower(word: &str) -> Result<String> {
+    let mut out = String::with_capacity(word.len());
+    for piece in in_pieces(word) {
+        pulse::work(piece.len())?;
+        if piece.is_ascii() {
+            let start = out.len();
+            out.push_str(piece);
+            out[start..].make_ascii_lowercase();
+        } else {
+            out.extend(piece.chars().map(letters::lower));
+        }
+    }
+    Ok(out)
+}
+
+/// A text in pieces that need no poll inside.
+pub(super) fn in_pieces(text: &str) -> impl Iterator<Item = &str> {
+    const BYTES: usize = 4096;
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, behind) = rest.split_at(rest.floor_char_boundary(BYTES));
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 enum Algorithm {

@@ -10,7 +10,7 @@ use super::query::{Node, Query};
 use super::tokens::{Tokens, kind};
 use super::vector::{LEXEME_BYTES_MAX, Position};
 use crate::error::{Error, Result, SqlState};
-use crate::letters::is_wide_space;
+use crate::letters::{is_wide_space, trim};
 use crate::pulse;
 
 /// A token of the text. One that is several operands of the query is there once for each.
@@ -92,11 +92,7 @@ impl Options {
             delimiter: " ... ".to_owned(),
         };
         for (name, value) in pairs(text)? {
-            let number = || -> Result<i64> {
-                let number =
-                    crate::text_io::parse(crate::Type::Int4, crate::Modifier::NONE, &value, &crate::Env::default())?;
-                crate::functions::int(&number)
-            };
+            let number = || integer(&value);
             let is = |known: &str| name.eq_ignore_ascii_case(known);
             match () {
                 () if is("MaxWords") => options.words_max = number()?,
@@ -131,13 +127,28 @@ impl Options {
     }
 }
 
+/// A number as the type `integer` reads it.
+fn integer(text: &str) -> Result<i64> {
+    let trimmed = trim(text);
+    let digits = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type integer: \"{text}\"")));
+    }
+    trimmed
+        .parse::<i32>()
+        .map(i64::from)
+        .map_err(|_| Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type integer")))
+}
+
 /// `name = value, "name" = 'value'`
 fn pairs(text: &str) -> Result<Vec<(String, String)>> {
     let wrong = || Error::new(SqlState::SYNTAX_ERROR, format!("invalid parameter list format: \"{text}\""));
     let mut pairs = Vec::new();
     let mut rest = text.chars().peekable();
     loop {
-        while rest.next_if(|&c| is_wide_space(c) || c == ',').is_some() {}
+        while rest.next_if(|&c| is_wide_space(c) || c == ',').is_some() {
+            pulse::work(1)?;
+        }
         let mut name = String::new();
         match rest.peek() {
             None => return Ok(pairs),
@@ -146,22 +157,30 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>> {
                 loop {
                     match rest.next() {
                         Some('"') if rest.next_if_eq(&'"').is_none() => break,
-                        Some(c) => name.push(c),
+                        Some(c) => {
+                            pulse::work(1)?;
+                            name.push(c);
+                        }
                         None => return Err(wrong()),
                     }
                 }
             }
             Some(_) => {
                 while let Some(c) = rest.next_if(|&c| !is_wide_space(c) && c != '=') {
+                    pulse::work(1)?;
                     name.push(c.to_ascii_lowercase());
                 }
             }
         }
-        while rest.next_if(|&c| is_wide_space(c)).is_some() {}
+        while rest.next_if(|&c| is_wide_space(c)).is_some() {
+            pulse::work(1)?;
+        }
         if rest.next() != Some('=') {
             return Err(wrong());
         }
-        while rest.next_if(|&c| is_wide_space(c)).is_some() {}
+        while rest.next_if(|&c| is_wide_space(c)).is_some() {
+            pulse::work(1)?;
+        }
         let mut value = String::new();
         let has_escapes = matches!(rest.peek(), Some('E' | 'e')) && rest.clone().nth(1) == Some('\'');
         if has_escapes {
@@ -173,12 +192,16 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>> {
                 match rest.next() {
                     Some('\\') if has_escapes => value.push(rest.next().ok_or_else(wrong)?),
                     Some(c) if c == quote && rest.next_if_eq(&quote).is_none() => break,
-                    Some(c) => value.push(c),
+                    Some(c) => {
+                        pulse::work(1)?;
+                        value.push(c);
+                    }
                     None => return Err(wrong()),
                 }
             },
             None => {
                 while let Some(c) = rest.next_if(|&c| !is_wide_space(c) && c != ',') {
+                    pulse::work(1)?;
                     value.push(c);
                 }
                 if value.is_empty() {
@@ -186,7 +209,6 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>> {
                 }
             }
         }
-        pulse::work(name.len() + value.len())?;
         pairs.push((name, value));
     }
 }

@@ -4,8 +4,8 @@
 //! query    := count size item* end*
 //! count    := 4 bytes, big-endian: operands and operators
 //! size     := 4 bytes, big-endian: what PostgreSQL's form of the value takes
-//! item     := 01 distance | 02 (|) | 03 (&) | 04 (!)     an operator; its right operand is next,
-//!           | 05 check lexeme 00                         then its left one
+//! item     := 01 (a phrase) | 02 (|) | 03 (&) | 04 (!)   an operator; its right operand is next,
+//!           | 05 check lexeme 00                         then its left one, then a phrase's distance
 //! distance := 2 bytes, big-endian, all bits flipped
 //! check    := 4 bytes, big-endian: a checksum of the lexeme, by which PostgreSQL sorts operands
 //! end      := weights | 10 if it is a prefix             one byte for each operand, in their order
@@ -16,8 +16,7 @@
 //! In memory a query is a list of nodes, each behind its operands: whatever looks at all of it goes
 //! through the list, and depth takes no stack.
 
-use crate::binary_io::too_short;
-use crate::error::{Error, Result, SqlState};
+use crate::error::{Error, Result, SqlState, too_short};
 use crate::pulse;
 use crate::text_search::vector::{self, LEXEME_BYTES_MAX, TEXT_BYTES_MAX};
 
@@ -236,14 +235,34 @@ impl Query {
         let mut out = vec![0; HEADER_BYTES];
         let mut end = Vec::new();
         let mut text_bytes = 0;
-        for at in self.right_first() {
-            match self.node(at) {
-                Node::Not(_) => out.push(NOT),
-                Node::Join(Operator::And, ..) => out.push(AND),
-                Node::Join(Operator::Or, ..) => out.push(OR),
-                Node::Join(Operator::Phrase(distance), ..) => {
-                    out.push(PHRASE);
+        enum Task {
+            Visit(u32),
+            Distance(u16),
+        }
+        let mut tasks = Vec::from_iter(self.root().map(Task::Visit));
+        while let Some(task) = tasks.pop() {
+            let at = match task {
+                Task::Visit(at) => at,
+                Task::Distance(distance) => {
                     out.extend_from_slice(&(!distance).to_be_bytes());
+                    continue;
+                }
+            };
+            match self.node(at) {
+                Node::Not(inner) => {
+                    out.push(NOT);
+                    tasks.push(Task::Visit(*inner));
+                }
+                Node::Join(operator, left, right) => {
+                    match operator {
+                        Operator::And => out.push(AND),
+                        Operator::Or => out.push(OR),
+                        Operator::Phrase(distance) => {
+                            out.push(PHRASE);
+                            tasks.push(Task::Distance(*distance));
+                        }
+                    }
+                    tasks.extend([Task::Visit(*left), Task::Visit(*right)]);
                 }
                 Node::Lexeme(operand) => {
                     out.push(LEXEME);
@@ -278,18 +297,22 @@ impl Query {
         let count = u32::from_be_bytes(*count) as usize;
         let mut rest = rest.get(4..)?;
         let mut items = Vec::with_capacity(count.min(rest.len()));
+        // Operators whose operands are still to come: which item, and how many.
+        let mut open: Vec<(usize, u8)> = Vec::new();
         for _ in 0..count {
             let (&kind, behind) = rest.split_first()?;
             rest = behind;
+            let operands = match kind {
+                LEXEME => 0,
+                NOT => 1,
+                _ => 2,
+            };
+            open.push((items.len(), operands));
             items.push(match kind {
                 NOT => Item::Not,
                 AND => Item::Join(Operator::And),
                 OR => Item::Join(Operator::Or),
-                PHRASE => {
-                    let (distance, behind) = rest.split_first_chunk::<2>()?;
-                    rest = behind;
-                    Item::Join(Operator::Phrase(!u16::from_be_bytes(*distance)))
-                }
+                PHRASE => Item::Join(Operator::Phrase(0)),
                 LEXEME => {
                     let behind = rest.get(4..)?;
                     let end = memchr::memchr(0, behind)?;
@@ -299,6 +322,18 @@ impl Query {
                 }
                 _ => return None,
             });
+            // What is complete is an operand of what is around it.
+            while let Some(&(at, 0)) = open.last() {
+                open.pop();
+                if let Item::Join(Operator::Phrase(distance)) = &mut items[at] {
+                    let (stored, behind) = rest.split_first_chunk::<2>()?;
+                    rest = behind;
+                    *distance = !u16::from_be_bytes(*stored);
+                }
+                if let Some((_, left)) = open.last_mut() {
+                    *left -= 1;
+                }
+            }
         }
         let operands = items.iter_mut().filter_map(|item| match item {
             Item::Lexeme(operand) => Some(operand),

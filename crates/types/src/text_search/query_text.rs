@@ -1,7 +1,7 @@
 //! Texts of `tsvector` and `tsquery`: words, quoted ones and escapes, positions, operators.
 
 use crate::error::{Error, Result, SqlState};
-use crate::letters::is_wide_space;
+use crate::letters::{is_alnum, is_wide_space};
 use crate::pulse;
 use crate::text_search::query::{DISTANCE_MAX, Node, Operand, Operator, Query, Weights};
 use crate::text_search::vector::{Position, weight_named};
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 fn is_operator(c: char) -> bool {
-    matches!(c, '!' | '&' | '|' | '(' | ')')
+    matches!(c, '!' | '&' | '|' | '(' | ')' | '<')
 }
 
 impl<'t> Reader<'t> {
@@ -48,15 +48,17 @@ impl<'t> Reader<'t> {
         Error::new(SqlState::SYNTAX_ERROR, format!("syntax error in {what}: \"{}\"", self.text))
     }
 
-    fn skip_blanks(&mut self) {
+    fn skip_blanks(&mut self) -> Result<()> {
         while self.peek().is_some_and(is_wide_space) {
             self.next();
+            pulse::work(1)?;
         }
+        Ok(())
     }
 
     /// The next word, and its positions if the text is a document's. `None` behind the last one.
     pub(super) fn word(&mut self) -> Result<Option<(String, Vec<Position>)>> {
-        self.skip_blanks();
+        self.skip_blanks()?;
         let mut word = String::new();
         match self.peek() {
             None => return Ok(None),
@@ -84,8 +86,7 @@ impl<'t> Reader<'t> {
     /// A word up to a blank, a colon, or an operator. Its first character may be any.
     fn plain(&mut self, word: &mut String) -> Result<()> {
         let mut is_first = true;
-        loop {
-            let Some(c) = self.peek() else { break };
+        while let Some(c) = self.peek() {
             match c {
                 '\\' if self.kind != Kind::Web => self.escaped(word)?,
                 _ if is_first => {
@@ -101,9 +102,7 @@ impl<'t> Reader<'t> {
                 }
             }
             is_first = false;
-            if word.len() % 1024 == 0 {
-                pulse::work(64)?;
-            }
+            pulse::work(1)?;
         }
         if word.is_empty() { Err(self.bad()) } else { Ok(()) }
     }
@@ -126,9 +125,7 @@ impl<'t> Reader<'t> {
                     self.next();
                 }
             }
-            if word.len() % 1024 == 0 {
-                pulse::work(64)?;
-            }
+            pulse::work(1)?;
         }
         if word.is_empty() { Err(self.bad()) } else { Ok(()) }
     }
@@ -143,6 +140,7 @@ impl<'t> Reader<'t> {
                 return Err(self.bad());
             }
             while let Some(digit) = self.peek().and_then(|c| c.to_digit(10)) {
+                pulse::work(1)?;
                 place = (place * 10 + digit as usize).min(1 << 20);
                 self.next();
             }
@@ -155,7 +153,7 @@ impl<'t> Reader<'t> {
                 match self.peek() {
                     Some(',') => break,
                     // Digits behind a weight mean nothing.
-                    Some(c) if c.is_ascii_digit() => {}
+                    Some(c) if c.is_ascii_digit() => pulse::work(1)?,
                     None => break,
                     Some(c) if is_wide_space(c) => break,
                     Some(c) => match if c == '*' { Some(3) } else { weight_named(c) } {
@@ -303,7 +301,7 @@ fn full(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()>
     loop {
         // Where an operand has to stand.
         pulse::work(2)?;
-        reader.skip_blanks();
+        reader.skip_blanks()?;
         match reader.peek() {
             Some('!') => {
                 reader.next();
@@ -332,7 +330,7 @@ fn full(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()>
         push(maker, &word, weights, is_prefix)?;
         // Where an operator has to stand, or the end.
         loop {
-            reader.skip_blanks();
+            reader.skip_blanks()?;
             let operator = match reader.peek() {
                 Some('&') => Operator::And,
                 Some('|') => Operator::Or,
@@ -404,7 +402,7 @@ fn web(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()> 
     let mut is_first = true;
     loop {
         pulse::work(2)?;
-        reader.skip_blanks();
+        reader.skip_blanks()?;
         match reader.peek() {
             Some('-') => {
                 reader.next();
@@ -433,7 +431,12 @@ fn web(text: &str, maker: &mut Maker, push: &mut PushOperand<'_>) -> Result<()> 
             },
         }
         is_first = false;
-        reader.skip_blanks();
+        // Symbols of operators mean nothing here.
+        reader.skip_blanks()?;
+        while reader.peek().is_some_and(is_operator) {
+            reader.next();
+            reader.skip_blanks()?;
+        }
         if reader.peek().is_none() {
             return Ok(());
         }
@@ -451,7 +454,7 @@ fn is_or(text: &str) -> bool {
     let Some((word, rest)) = text.split_at_checked(2) else { return false };
     let mut rest = rest.chars();
     word.eq_ignore_ascii_case("or")
-        && rest.next().is_some_and(|c| !(matches!(c, '-' | '_') || c.is_alphabetic() || c.is_ascii_digit()))
+        && rest.next().is_some_and(|c| !(matches!(c, '-' | '_') || is_alnum(c)))
         && rest.any(|c| !is_wide_space(c))
 }
 

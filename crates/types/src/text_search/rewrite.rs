@@ -89,7 +89,6 @@ impl Tree {
             .cmp(&other.kind.place())
             .then_with(|| other.parts.len().cmp(&self.parts.len()))
             .then_with(|| match (&self.kind, &other.kind) {
-                (Kind::Join(Operator::Phrase(a)), Kind::Join(Operator::Phrase(b))) => b.cmp(a),
                 (Kind::Lexeme(a), Kind::Lexeme(b)) => {
                     let check = |operand: &Operand| checksum(operand.lexeme.as_bytes()) as i32;
                     check(b).cmp(&check(a)).then_with(|| a.lexeme.cmp(&b.lexeme))
@@ -99,6 +98,10 @@ impl Tree {
             .then_with(|| {
                 let parts = self.parts.iter().zip(&other.parts);
                 parts.map(|(a, b)| a.compare(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            })
+            .then_with(|| match (&self.kind, &other.kind) {
+                (Kind::Join(Operator::Phrase(a)), Kind::Join(Operator::Phrase(b))) => b.cmp(a),
+                _ => Ordering::Equal,
             })
     }
 

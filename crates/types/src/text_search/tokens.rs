@@ -104,7 +104,8 @@ enum Test {
     Alnum,
     NotAlnum,
     Space,
-    NotSpace,
+    /// What a path of an address may have.
+    UrlChar,
     /// A mark on the letter before it.
     Mark,
     /// Whether this is inside of a script or a style sheet.
@@ -236,6 +237,13 @@ enum State {
     PartDigits,
 }
 
+impl State {
+    /// Whether what is read may become a host, and nothing but what follows tells so.
+    fn is_of_host(self) -> bool {
+        matches!(self, Self::Host | Self::HostHyphen | Self::HostFirstDomain | Self::HostDomainSecond)
+    }
+}
+
 /// Trials inside of each other; more are an error.
 const TRIALS_MAX: usize = 1 << 20;
 
@@ -256,7 +264,8 @@ impl Position {
     }
 }
 
-/// The tokens of a text, in order; together they are the text.
+/// The tokens of a text, in order. Words with hyphens and addresses come as a whole, and then in their
+/// parts.
 #[derive(Debug)]
 pub struct Tokens<'t> {
     text: &'t str,
@@ -267,6 +276,9 @@ pub struct Tokens<'t> {
     is_host_wanted: bool,
     /// A comment that begins here or later has no end.
     comment_without_end: usize,
+    /// From where to where no host begins: one that was looked for from the first on ended at the
+    /// second, and so would each other one that begins between them.
+    no_host: (usize, usize),
     /// How many automata look for the host of an address around this one.
     depth: usize,
 }
@@ -304,6 +316,7 @@ impl<'t> Tokens<'t> {
             is_ignored: false,
             is_host_wanted: false,
             comment_without_end: usize::MAX,
+            no_host: (0, 0),
             depth: 0,
         }
     }
@@ -325,7 +338,7 @@ impl<'t> Tokens<'t> {
             Test::Alnum => is(is_alnum),
             Test::NotAlnum => !is(is_alnum),
             Test::Space => is(is_wide_space),
-            Test::NotSpace => !is(is_wide_space),
+            Test::UrlChar => is(|c| c.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&(c as u8))),
             Test::Mark => is(is_mark),
             Test::Ignored => self.is_ignored,
             Test::HostWanted => std::mem::take(&mut self.is_host_wanted),
@@ -337,9 +350,9 @@ impl<'t> Tokens<'t> {
                 self.takes(&mut inner, &[kind::HOST])?
             }
             Test::Path => {
-                let mut inner = Self::begin(self.text, self.now.at, State::FileFirst);
+                let mut inner = Self::begin(self.text, self.now.at, State::UrlPathFirst);
                 inner.stack.push(Position::new(State::Base, self.now.at));
-                self.takes(&mut inner, &[kind::URL_PATH, kind::FILE])?
+                self.takes(&mut inner, &[kind::URL_PATH])?
             }
         })
     }
@@ -412,7 +425,14 @@ impl<'t> Tokens<'t> {
                     {
                         self.comment_without_end = self.comment_without_end.min(start);
                     }
+                    if self.now.state.is_of_host() && self.now.at > self.no_host.1 {
+                        self.no_host = (start, self.now.at);
+                    }
                     self.now = self.stack.pop().ok_or_else(|| Error::internal("a token's trial has no beginning"))?;
+                }
+                Action::Push if rule.to.is_of_host() && self.no_host.0 < start && self.now.at < self.no_host.1 => {
+                    self.now.pushed_at = Some(at);
+                    continue;
                 }
                 Action::Push => {
                     if self.stack.len() >= TRIALS_MAX {
@@ -443,14 +463,11 @@ impl<'t> Tokens<'t> {
             if token.is_some() {
                 return Ok(token);
             }
-            if self.now.at >= self.text.len() && rule.action != Action::Again {
-                // A trial that fails at the end goes on where it began.
-                if rule.action != Action::Pop {
-                    return Ok(None);
-                }
-            }
             if matches!(rule.action, Action::Again | Action::Pop) {
                 continue;
+            }
+            if self.now.at >= self.text.len() {
+                return Ok(None);
             }
             if let Some(c) = here {
                 self.now.at += c.len_utf8();

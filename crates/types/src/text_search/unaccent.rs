@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use super::dictionary::in_pieces;
 use crate::error::Result;
 use crate::letters::trim;
 use crate::pulse;
@@ -24,21 +25,25 @@ static RULES: LazyLock<HashMap<char, &'static str>> = LazyLock::new(|| {
 /// # Errors
 /// 57014 if the statement was cancelled.
 pub fn unaccented(text: &str) -> Result<Cow<'_, str>> {
-    pulse::work(text.len() / 4)?;
-    if text.is_ascii() {
-        return Ok(Cow::Borrowed(text));
-    }
-    let Some(first) = text.char_indices().find(|(_, c)| RULES.contains_key(c)).map(|(at, _)| at) else {
-        return Ok(Cow::Borrowed(text));
-    };
-    let mut plain = String::with_capacity(text.len());
-    plain.push_str(&text[..first]);
-    for c in text[first..].chars() {
-        match RULES.get(&c) {
-            Some(stands_for) => plain.push_str(stands_for),
-            None => plain.push(c),
+    // As long as nothing changes, no text is made.
+    let mut plain: Option<String> = None;
+    let mut done = 0;
+    for piece in in_pieces(text) {
+        pulse::work(if piece.is_ascii() { piece.len() / 32 } else { piece.len() })?;
+        if piece.is_ascii() || !piece.chars().any(|c| RULES.contains_key(&c)) {
+            if let Some(plain) = &mut plain {
+                plain.push_str(piece);
+            }
+        } else {
+            let plain = plain.get_or_insert_with(|| text[..done].to_owned());
+            for c in piece.chars() {
+                match RULES.get(&c) {
+                    Some(stands_for) => plain.push_str(stands_for),
+                    None => plain.push(c),
+                }
+            }
         }
+        done += piece.len();
     }
-    pulse::work(text.len() / 2)?;
-    Ok(Cow::Owned(plain))
+    Ok(plain.map_or(Cow::Borrowed(text), Cow::Owned))
 }

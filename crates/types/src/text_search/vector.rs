@@ -18,8 +18,7 @@
 
 use std::cmp::Ordering;
 
-use crate::binary_io::too_short;
-use crate::error::{Error, Result, SqlState};
+use crate::error::{Error, Result, SqlState, too_short};
 use crate::pulse;
 use crate::text_search::query_text::Reader;
 
@@ -74,7 +73,7 @@ impl Position {
     }
 
     fn from_wire(wire: u16) -> Self {
-        Self(wire << 2 | wire >> 14)
+        Self(wire.rotate_left(2))
     }
 }
 

@@ -101,10 +101,10 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 44] = [
+    const CALLS: [&str; 47] = [
         "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#",
         "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%", "%>", "<<%",
-        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>",
+        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {

@@ -45,7 +45,8 @@ fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
         E::Identifier(ident) => fold(ident),
         E::CompoundIdentifier(parts) => fold(parts.last()?),
         E::QualifiedWildcard(name, _) => qualified(name).ok()?.1,
-        E::Function(function) => qualified(&function.name).ok()?.1,
+        // Operators that the parser takes for calls have no name.
+        E::Function(function) => qualified(&function.name).ok().filter(|name| name.1 != "!!")?.1,
         E::Exists { negated: false, .. } => "exists".into(),
         E::Array(_) => "array".into(),
         E::Tuple(_) => "row".into(),

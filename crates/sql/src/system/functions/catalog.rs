@@ -8,15 +8,15 @@ use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority
 use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
     Type::{
-        Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc, RegProcedure,
-        RegRole, RegType, Text, TimestampTz,
+        Bool, Inet, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc,
+        RegProcedure, RegRole, RegType, Text, TimestampTz,
     },
     functions::{Eval, Function, f, int, text},
 };
 
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
-use crate::system::{describe, procedures, types};
+use crate::system::{activity, describe, procedures, types};
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
@@ -99,6 +99,9 @@ fn comment(args: &[&Datum], env: &Env) -> Result<Datum> {
             None => return Ok(Datum::Null),
         },
     };
+    if let Some(description) = class.and_then(|class| crate::system::search::description(class, id)) {
+        return Ok(Datum::text(&description));
+    }
     let is_of = |part: &i32| class.is_none_or(|class| crate::system::class_of_comment(names, id, *part) == class);
     text_or_null(parts.into_iter().filter(is_of).find_map(|part| names.catalog.comment(id, part)))
 }
@@ -286,5 +289,13 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_cancel_backend", &[Int4], Bool, cancel).volatile(),
     f("pg_terminate_backend", &[Int4], Bool, terminate).volatile(),
     f("pg_terminate_backend", &[Int4, Int8], Bool, terminate).volatile(),
+    f("inet_client_addr", &[], Inet, |_, env| {
+        Ok(activity::own_client(env).map_or(Datum::Null, |client| activity::address(client.ip())))
+    })
+    .stable(),
+    f("inet_client_port", &[], Int4, |_, env| {
+        Ok(activity::own_client(env).map_or(Datum::Null, |client| Datum::Int(client.port().into())))
+    })
+    .stable(),
     f("pg_backend_pid", &[], Int4, |_, env| Ok(Datum::Int(env.names().pid.into()))).stable(),
 ];

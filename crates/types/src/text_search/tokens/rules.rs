@@ -5,7 +5,7 @@ use super::kind::*;
 use super::{Action, Extra, Rule, State, Test};
 use Action::{Again, Commit, CommitToken, Merge, Pop, Push, Step, Token, WholeToken};
 use Test::{Alnum, Any, AsciiLetter, Digit, End, HexDigit, HostWanted, Ignored, Is, Letter, Mark};
-use Test::{NotAlnum, NotSpace, Space};
+use Test::{NotAlnum, Space, UrlChar};
 
 const fn rule(test: Test, action: Action, to: State) -> Rule {
     Rule { test, action, to, extra: Extra::None }
@@ -59,6 +59,7 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Is(b'.') => Push, FileNext;
             Is(b'-') => Push, HostHyphen;
             Is(b'-') => Push, HyphenAsciiFirst;
+            Is(b'_') => Push, HostHyphen;
             Is(b'@') => Push, Email;
             Is(b':') => Push, ProtocolFirst;
             Is(b'/') => Push, FileFirst;
@@ -83,6 +84,9 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Is(b'.') => Push, UDecimalFirst;
             Is(b'e') => Push, MantissaFirst;
             Is(b'E') => Push, MantissaFirst;
+            Is(b'-') => Push, HostHyphen;
+            Is(b'_') => Push, HostHyphen;
+            Is(b'@') => Push, Email;
             AsciiLetter => Push, Host;
             Letter => Step, NumWord;
             Mark => Step, NumWord;
@@ -319,6 +323,7 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             AsciiLetter => Step, HostDomain;
             Digit => Push, Host;
             Is(b'-') => Push, HostHyphen;
+            Is(b'_') => Push, HostHyphen;
             Is(b'.') => Push, HostFirstDomain;
             Is(b'@') => Push, Email;
             Any => Pop, Same;
@@ -329,6 +334,7 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Digit => Push, Host;
             Is(b':') => Push, PortFirst;
             Is(b'-') => Push, HostHyphen;
+            Is(b'_') => Push, HostHyphen;
             Is(b'.') => Push, HostFirstDomain;
             Is(b'@') => Push, Email;
             Digit => Pop, Same;
@@ -358,6 +364,7 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Is(b'@') => Push, Email;
             Is(b'.') => Push, HostFirstDomain;
             Is(b'-') => Push, HostHyphen;
+            Is(b'_') => Push, HostHyphen;
             Any => Pop, Same;
         },
         State::Email => rules! {
@@ -370,7 +377,6 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Digit => Step, File;
             Is(b'.') => Step, PathFirst;
             Is(b'_') => Step, File;
-            Is(b'?') => Push, UrlPathFirst;
             Is(b'~') => Push, FileTilde;
             Any => Pop, Same;
         },
@@ -409,7 +415,6 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Is(b'_') => Step, File;
             Is(b'-') => Step, File;
             Is(b'/') => Push, FileFirst;
-            Is(b'?') => Push, UrlPathFirst;
             Any => Token(FILE), Base;
         },
         State::FileNext => rules! {
@@ -419,10 +424,7 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
             Any => Pop, Same;
         },
         State::UrlPathFirst => rules! {
-            End => Pop, Same;
-            Is(b'"') => Pop, Same;
-            Is(b'\'') => Pop, Same;
-            NotSpace => Commit, UrlPath;
+            UrlChar => Step, UrlPath;
             Any => Pop, Same;
         },
         State::UrlPathStart => rules! {
@@ -430,9 +432,7 @@ pub(super) fn rules_of(state: State) -> &'static [Rule] {
         },
         State::UrlPath => rules! {
             End => Token(URL_PATH), Base;
-            Is(b'"') => Token(URL_PATH), Base;
-            Is(b'\'') => Token(URL_PATH), Base;
-            NotSpace => Step, UrlPath;
+            UrlChar => Step, UrlPath;
             Any => Token(URL_PATH), Base;
         },
         State::Url => rules! {
