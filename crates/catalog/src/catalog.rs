@@ -275,7 +275,8 @@ impl Catalog {
                 if let UserTypeKind::Domain(domain) = &mut renewed.kind {
                     self.resolve(&mut domain.base);
                 }
-                next.push(renewed.id);
+                // Domains may be over it, or over arrays of it.
+                next.extend([renewed.id, renewed.array].into_iter().filter(|&number| number != 0));
                 self.types.insert(renewed.id, Arc::new(renewed));
             }
         }

@@ -302,6 +302,10 @@ pub struct Table {
     /// has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub materialized: Option<Materialized>,
+    /// How often its rows were held against new demands of its columns' domains. Whoever has planned
+    /// to write rows before finds another record.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub domains_changed: u32,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -650,4 +654,9 @@ pub(crate) mod column_type {
 
 fn bootstrap() -> RoleId {
     BOOTSTRAP_ROLE
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -102,6 +102,10 @@ impl Search {
                 self.needs.volatile |= links.iter().any(|(function, _)| function.volatility == Volatility::Volatile);
             }
             Expr::Session { function, .. } => self.needs.volatile |= function.is_volatile(),
+            Expr::Domain { rules, .. } => {
+                self.needs.volatile |= rules.is_volatile;
+                self.deepest = self.deepest.max(self.depth + rules.depth);
+            }
             Expr::Subquery(subquery) => {
                 // Its slots are its own.
                 let around = (std::mem::take(&mut self.needs), std::mem::replace(&mut self.inside, true));

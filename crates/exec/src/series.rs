@@ -14,6 +14,7 @@ use colibri_types::{
     operators, pulse,
 };
 
+use super::constraints::domains::check_value;
 use super::operator::{Operator, Run};
 use super::pass_through::{put_aside, take_up};
 use super::{Batch, Exec, Scope, Step};
@@ -208,6 +209,18 @@ impl State {
         Ok(Self::Added { next: Some(start), stop, step, rising: order.is_gt(), add })
     }
 
+    /// Fails if a row that is made of JSON has a field that does not obey the field's domain,
+    /// whether anybody asks for the field or not: the row of no values in front of the call's
+    /// arguments says what the domains demand.
+    fn check_fields(&self, series: Series, args: &[Expr], scope: &mut Scope<'_>) -> Result<()> {
+        match (series, args.first(), self) {
+            (Series::Json(JsonRows::Records), Some(Expr::Domain { rules, .. }), Self::Listed(rows)) => {
+                rows.as_slice().iter().try_for_each(|row| check_value(rules, row, scope))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn of_array(series: Series, array: &Datum, rest: &[Datum]) -> Result<Self> {
         let Datum::Array(array) = array else { return Ok(Self::Empty) };
         Ok(match series {
@@ -295,7 +308,11 @@ impl Operator for SeriesRun {
                     Ok(values) => values,
                     Err(error) => return ex.interrupted(error, out),
                 };
-                none.insert(State::new(self.series, values, ex.cx.env)?)
+                let state = State::new(self.series, values, ex.cx.env)?;
+                if let Err(error) = state.check_fields(self.series, &self.args, &mut ex.scope()) {
+                    return ex.interrupted(error, out);
+                }
+                none.insert(state)
             }
         };
         out.reset(1 + usize::from(numbered));
@@ -410,7 +427,12 @@ impl Operator for ExpandRun {
                                 return ex.interrupted(error, out);
                             }
                         };
-                        self.states.push(State::new(*series, values, scope.env)?);
+                        let state = State::new(*series, values, scope.env)?;
+                        if let Err(error) = state.check_fields(*series, args, &mut scope) {
+                            self.states.clear();
+                            return ex.interrupted(error, out);
+                        }
+                        self.states.push(state);
                     }
                 }
                 let mut any = false;

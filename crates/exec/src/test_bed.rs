@@ -298,6 +298,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         materialized: None,
+        domains_changed: 0,
         layout: None,
     };
     table.renew_generation();

@@ -5,7 +5,7 @@
 //! an operator further up fills (see [`crate::plan::Fragment`]).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_catalog::Sequence;
@@ -102,11 +102,13 @@ impl Expr {
     }
 }
 
-/// What a domain demands of values.
-#[derive(Debug)]
+/// What a domain demands of values, or what the domains of its fields demand of a row.
+///
+/// Rules of domains that conditions mention are shared, not copied: a walk into conditions can take
+/// time that is exponential in their number, so nothing but an evaluation walks there.
 pub struct DomainRules {
-    /// The domain; of arrays of one, each value in the array has to obey.
-    pub domain: DomainType,
+    /// The domain; of arrays of one, each value in the array has to obey. `None` for rows.
+    pub domain: Option<DomainType>,
     /// The schema that the domain is in.
     pub schema: CompactString,
     /// Its name.
@@ -115,6 +117,15 @@ pub struct DomainRules {
     pub not_null: bool,
     /// Its conditions, in the order in which they are looked at.
     pub checks: Vec<DomainCheck>,
+    /// Of a domain over arrays of another one: what the values in the array obey, before the rest.
+    pub elements: Option<Arc<DomainRules>>,
+    /// Of rows: places of fields, and what their domains demand.
+    pub fields: Vec<(usize, Arc<DomainRules>)>,
+    /// Expressions inside each other that evaluating the conditions takes at the most, those of
+    /// the domains that they mention included.
+    pub depth: usize,
+    /// What a look at a value costs, in the units of the planner, once that was asked for.
+    pub cost: OnceLock<f64>,
     /// Whether a condition may give something else each time.
     pub is_volatile: bool,
     /// Whether a condition asks the session for something.
@@ -132,21 +143,56 @@ pub struct DomainCheck {
 
 impl DomainRules {
     /// Those of a domain that takes every value.
-    pub fn without_conditions(domain: DomainType) -> Self {
+    pub fn without_conditions(domain: Option<DomainType>) -> Self {
         Self {
             domain,
             schema: "".into(),
             name: "".into(),
             not_null: false,
             checks: Vec::new(),
+            elements: None,
+            fields: Vec::new(),
+            depth: 0,
+            cost: OnceLock::new(),
             is_volatile: false,
             asks_session: false,
         }
     }
 
+    /// Those of rows with fields of domains, by the fields' places.
+    pub fn of_fields(fields: Vec<(usize, Arc<Self>)>) -> Self {
+        let mut rules = Self::without_conditions(None);
+        for (_, field) in &fields {
+            rules.takes_in(field);
+        }
+        Self { fields, ..rules }
+    }
+
+    /// Counts what evaluating the rules of another domain takes as part of evaluating these.
+    pub fn takes_in(&mut self, part: &Self) {
+        self.depth = self.depth.max(part.depth + 1);
+        self.is_volatile |= part.is_volatile;
+        self.asks_session |= part.asks_session;
+    }
+
+    /// Whether they are those of the same domain, or of rows with the same domains.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        let mut fields = self.fields.iter().zip(&other.fields);
+        self.domain == other.domain
+            && self.fields.len() == other.fields.len()
+            && fields.all(|((place, rules), (other_place, other))| place == other_place && rules.is_of_same(other))
+    }
+
     /// Whether every value obeys.
     pub fn is_empty(&self) -> bool {
-        !self.not_null && self.checks.is_empty()
+        !self.not_null && self.checks.is_empty() && self.elements.is_none() && self.fields.is_empty()
+    }
+}
+
+/// The domain alone: what it demands is the same wherever it is met.
+impl fmt::Debug for DomainRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DomainRules").field(&self.domain).field(&self.fields).finish()
     }
 }
 

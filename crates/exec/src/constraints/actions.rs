@@ -104,6 +104,11 @@ impl Fate {
         }
         Some(new)
     }
+
+    /// Whether a column is set to something.
+    fn sets(&self, column: usize) -> bool {
+        matches!(self, Self::Changes(assigned) if assigned.iter().any(|(set, _)| *set == column))
+    }
 }
 
 impl Event {
@@ -347,7 +352,9 @@ impl Effects {
         }
         // What is wrong with the row is told before what is wrong with what later events concern.
         if let Some(new) = &after {
-            super::domains::check_changed(rules, row, new, &mut ex.scope())?;
+            let fate = &round.affected[place].fate;
+            let is_set = |place: usize| fate.sets(place);
+            super::domains::check_changed(rules, new, &is_set, &mut ex.scope())?;
             check_not_null(table, new, ex.cx.env)?;
             (0..rules.checks.len()).try_for_each(|check| check_condition(ex, table, rules, check, new))?;
         }
@@ -391,7 +398,8 @@ impl Effects {
                 let plan = round.plans.of(&target, &assigned);
                 let mut new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
                 fill_generated(rules, &mut new, ex.cx.env)?;
-                super::domains::check_changed(rules, &old, &new, &mut ex.scope())?;
+                let is_set = |place: usize| assigned.iter().any(|(set, _)| *set == place);
+                super::domains::check_changed(rules, &new, &is_set, &mut ex.scope())?;
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;

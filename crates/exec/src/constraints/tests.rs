@@ -159,6 +159,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         materialized: None,
+        domains_changed: 0,
         layout: None,
     };
     for &column in key.unwrap_or_default() {

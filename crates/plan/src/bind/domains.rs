@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::Check;
-use colibri_types::{ColumnType, DomainType, Error, Result, SqlState, Type, cast::CastContext};
+use colibri_types::{ColumnType, DomainType, Error, Result, RowType, SqlState, Type, cast::CastContext};
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
@@ -19,6 +19,20 @@ use super::logical::Column;
 use super::{Binder, Scope, ScopeTable, collation, rewrite};
 use crate::expr::{DomainCheck, DomainRules, Expr};
 
+/// Calls that a look at a condition takes, in expressions inside each other.
+const CHECK_DEPTH: usize = 3;
+
+/// How many expressions are inside each other at the deepest place of a condition, those of the
+/// conditions that it asks included.
+fn depth_of(expr: &Expr) -> usize {
+    let mut inside = match expr {
+        Expr::Domain { rules, .. } => rules.depth,
+        _ => 0,
+    };
+    rewrite::for_each_child(expr, &mut |child| inside = inside.max(depth_of(child)));
+    inside + 1
+}
+
 impl Binder<'_> {
     /// What a domain, or each value in arrays of one, has to obey.
     ///
@@ -26,10 +40,27 @@ impl Binder<'_> {
     /// 42704 if the domain is gone, 54001 if its conditions lead back to it, and those of binding
     /// them.
     pub fn domain_rules(&mut self, domain: DomainType) -> Result<Arc<DomainRules>> {
-        if let Some(known) = self.domains.iter().find(|rules| rules.domain.is_identical(domain)) {
-            return Ok(Arc::clone(known));
+        let is_meant = |rules: &DomainRules| rules.domain.is_some_and(|known| known.is_identical(domain));
+        if let Some((known, levels)) = self.domains.iter().find(|(rules, _)| is_meant(rules)) {
+            let (known, levels) = (Arc::clone(known), *levels);
+            // Its conditions are evaluated below what stands here, as if they were bound here.
+            self.deepens(levels)?;
+            return Ok(known);
         }
-        let mut rules = DomainRules::without_conditions(domain);
+        if self.open_domains.contains(&domain.element().oid()) {
+            return Err(colibri_syntax::too_deep());
+        }
+        self.open_domains.push(domain.element().oid());
+        let bound = self.measured(|binder| binder.new_domain_rules(domain));
+        self.open_domains.pop();
+        let (rules, levels) = bound?;
+        let rules = Arc::new(rules);
+        self.domains.push((Arc::clone(&rules), levels));
+        Ok(rules)
+    }
+
+    fn new_domain_rules(&mut self, domain: DomainType) -> Result<DomainRules> {
+        let mut rules = DomainRules::without_conditions(Some(domain));
         let mut at = Some(domain.element());
         let mut levels: Vec<Vec<Check>> = Vec::new();
         let mut base: Option<ColumnType> = None;
@@ -48,22 +79,39 @@ impl Binder<'_> {
             levels.push(checks);
             base = Some(of.base.base());
             at = of.base.domain.filter(|domain| !domain.is_array());
+            if let Some(arrays) = of.base.domain.filter(|domain| domain.is_array()) {
+                // Bug: the walk ended here. Consequence: values in arrays obeyed nothing. Fix: what
+                // they have to obey comes before the conditions of the array.
+                let elements = self.deeper(|binder| binder.domain_rules(arrays))?;
+                if !elements.is_empty() {
+                    rules.takes_in(&elements);
+                    rules.elements = Some(elements);
+                }
+            }
         }
         let base = base.ok_or_else(|| Error::internal("a domain is over nothing"))?;
-        if self.open_domains.contains(&domain.element().oid()) {
-            return Err(colibri_syntax::too_deep());
-        }
-        self.open_domains.push(domain.element().oid());
         for check in levels.into_iter().rev().flatten() {
-            let condition = self.domain_condition(&check.condition, base)?;
+            let condition = self.deeper(|binder| binder.domain_condition(&check.condition, base))?;
             rules.is_volatile |= rewrite::is_volatile(&condition);
-            rules.asks_session |= rewrite::any(&condition, &|part| matches!(part, Expr::Session { .. }));
+            rules.asks_session |= !rewrite::is_pure(&condition);
+            rules.depth = rules.depth.max(CHECK_DEPTH + depth_of(&condition));
             rules.checks.push(DomainCheck { name: check.name, condition });
         }
-        self.open_domains.pop();
-        let rules = Arc::new(rules);
-        self.domains.push(Arc::clone(&rules));
         Ok(rules)
+    }
+
+    /// What the domains of a row's fields demand; `None` if they demand nothing.
+    pub(super) fn rules_of_fields(&mut self, ty: &RowType) -> Result<Option<Arc<DomainRules>>> {
+        let mut fields = Vec::new();
+        for (place, (_, ty)) in ty.fields.iter().enumerate() {
+            if let Some(domain) = ty.domain {
+                let rules = self.domain_rules(domain)?;
+                if !rules.is_empty() {
+                    fields.push((place, rules));
+                }
+            }
+        }
+        Ok((!fields.is_empty()).then(|| Arc::new(DomainRules::of_fields(fields))))
     }
 
     /// A condition of a domain over values of a type, as it is stored: over a row of the value.

@@ -137,8 +137,8 @@ pub struct Binder<'a> {
     pub cursor_rows: Option<CursorRows>,
     /// `WHERE CURRENT OF` a cursor.
     pub current_of: Option<CurrentOf>,
-    /// What domains demand, of those met so far.
-    domains: Vec<Arc<crate::expr::DomainRules>>,
+    /// What domains demand, of those met so far, and the levels of their conditions.
+    domains: Vec<(Arc<crate::expr::DomainRules>, Levels)>,
     /// Domains whose conditions are being bound.
     open_domains: Vec<u32>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search

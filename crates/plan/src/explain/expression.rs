@@ -83,7 +83,11 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
             format!("({} IS {}{value})", text(input), not(*negated))
         }
         Expr::Cast { input, to, .. } => format!("({})::{to}", text(input)),
-        Expr::Domain { input, rules } => format!("({})::{}", text(input), rules.domain.sql_name()),
+        Expr::Domain { input, rules } => match rules.domain {
+            Some(domain) => format!("({})::{}", text(input), domain.sql_name()),
+            // Fields of a row obey their domains; a call says so by its types.
+            None => text(input),
+        },
         Expr::Case { arms, otherwise } => {
             let mut case = String::from("CASE");
             for (condition, value) in arms {

@@ -296,7 +296,7 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
             a_from == b_from && a_to == b_to && same(a, b)
         }
         (Expr::Domain { input: a, rules: a_rules }, Expr::Domain { input: b, rules: b_rules }) => {
-            a_rules.domain == b_rules.domain && same(a, b)
+            a_rules.is_of_same(b_rules) && same(a, b)
         }
         (Expr::Case { arms: a, otherwise: a_else }, Expr::Case { arms: b, otherwise: b_else }) => {
             a.len() == b.len()

@@ -9,7 +9,7 @@
 use colibri_types::{Category, Datum, Type, cast::CastContext, functions::Function};
 
 use crate::bind::rewrite;
-use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
+use crate::expr::{CompareOp, DomainRules, Expr, Subquery, SubqueryKind, Test};
 
 /// For a query that is run for each row.
 const QUERY_COST: f64 = 1e6;
@@ -65,6 +65,9 @@ pub(super) fn is_query_per_row(condition: &Expr) -> bool {
     rewrite::any(condition, &|part| matches!(part, Expr::Subquery(subquery) if !subquery.args.is_empty()))
 }
 
+/// The most that a look at a value of a domain is taken to cost.
+const DOMAIN_COST_MAX: f64 = 1e9;
+
 /// What evaluating an expression costs.
 fn of(expr: &Expr) -> f64 {
     let own = match expr {
@@ -84,7 +87,7 @@ fn of(expr: &Expr) -> f64 {
                 _ => ARRAY_VALUES / 2.0,
             }
         }
-        Expr::Domain { rules, .. } => rules.checks.iter().map(|check| 1.0 + of(&check.condition)).sum(),
+        Expr::Domain { rules, .. } => of_domain(rules),
         Expr::Subquery(subquery) => of_query(subquery),
         Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) | Expr::And(_) | Expr::Or(_) => 0.0,
         Expr::Not(_) | Expr::IsNull { .. } | Expr::IsBool { .. } | Expr::Case { .. } | Expr::Coalesce(_) => 0.0,
@@ -93,6 +96,21 @@ fn of(expr: &Expr) -> f64 {
     let mut inside = 0.0;
     rewrite::for_each_child(expr, &mut |child| inside += of(child));
     own + inside
+}
+
+/// What a look at a value of a domain costs.
+///
+/// Bug: conditions of the domains inside conditions were walked again at each mention. Consequence:
+/// forty domains whose conditions mention the one before twice took 2^40 steps to plan. Fix: what
+/// a domain costs is kept with its rules, which the mentions share.
+fn of_domain(rules: &DomainRules) -> f64 {
+    *rules.cost.get_or_init(|| {
+        let own: f64 = rules.checks.iter().map(|check| 1.0 + of(&check.condition)).sum();
+        let fields = rules.fields.iter().map(|(_, rules)| &**rules);
+        let parts: f64 = rules.elements.as_deref().into_iter().chain(fields).map(of_domain).sum();
+        // No more than makes sense, however often domains mention each other.
+        (own + parts).min(DOMAIN_COST_MAX)
+    })
 }
 
 fn of_list(values: usize, constant: bool) -> f64 {

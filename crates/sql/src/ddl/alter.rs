@@ -185,7 +185,8 @@ impl Session {
         let mut changed = sequence.clone();
         changed.name = to.into();
         let mut changes = vec![Change::PutSequence(changed)];
-        // Defaults contain the sequence's name.
+        // Defaults contain the sequence's name, those of domains as well.
+        changes.extend(self.domains_with_sequence_renamed(sequence, to));
         let tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
         for table in tables {
             let mut renamed = None;
@@ -337,21 +338,10 @@ impl Session {
                 // No row has it, so nothing is refused.
                 bound = self.with_binder("", |binder| binder.default_expr(&default, "", ty.base()))?;
             }
-            if bind::rewrite::is_pure(&bound) && !bind::rewrite::is_volatile(&bound) {
-                let value = self.evaluate(bound)?;
-                if !value.is_null() {
-                    let mut text = String::new();
-                    colibri_types::text_io::write(ty.ty, &value, self.env(), &mut text);
-                    draft.table.columns[place].missing = Some(text);
-                }
-            } else {
-                let mut map: Vec<Expr> = (0..place).map(Expr::Column).collect();
-                map.push(bound);
-                work = Work::Rewrite(map);
-            }
+            work = self.fill_column(&mut draft.table, place, bound)?;
         }
         if matches!(work, Work::None) {
-            self.fill_domain_column(table, &mut draft.table, place)?;
+            work = self.fill_domain_column(table, &mut draft.table, place)?;
         }
         let not_null = std::mem::take(&mut draft.table.columns[place].not_null);
         let has_value = draft.table.columns[place].missing.is_some() || matches!(work, Work::Rewrite(_));
@@ -386,23 +376,36 @@ impl Session {
 
     /// What rows have in a new column of a domain for which the column says nothing itself: the
     /// domain's default, or NULL, which the domain may refuse. Without rows nothing is looked at.
-    fn fill_domain_column(&mut self, old: &Arc<Table>, new: &mut Table, place: usize) -> Result<()> {
+    fn fill_domain_column(&mut self, old: &Arc<Table>, new: &mut Table, place: usize) -> Result<Work> {
         let column = &new.columns[place];
         if column.ty.domain.is_none() || column.generated.is_some() || column.missing.is_some() {
-            return Ok(());
+            return Ok(Work::None);
         }
         if column.default.is_some() || self.row_count(old)? == 0 {
-            return Ok(());
+            return Ok(Work::None);
         }
-        let ty = column.ty;
         let bound = self.with_binder("", |binder| binder.column_default(new, place))?;
+        self.fill_column(new, place, bound)
+    }
+
+    /// Gives the rows that there are their value of a new column: one that is the same for all is
+    /// kept by the table, others are written into each row.
+    ///
+    /// Bug: the default of a domain was always taken to be the same for all. Consequence: all rows
+    /// got one number of a sequence, one random value. Fix: this is for defaults of either kind.
+    fn fill_column(&mut self, new: &mut Table, place: usize, bound: Expr) -> Result<Work> {
+        if !bind::rewrite::is_pure(&bound) || bind::rewrite::is_volatile(&bound) {
+            let mut map: Vec<Expr> = (0..place).map(Expr::Column).collect();
+            map.push(bound);
+            return Ok(Work::Rewrite(map));
+        }
         let value = self.evaluate(bound)?;
         if !value.is_null() {
             let mut text = String::new();
-            colibri_types::text_io::write(ty.ty, &value, self.env(), &mut text);
+            colibri_types::text_io::write(new.columns[place].ty.ty, &value, self.env(), &mut text);
             new.columns[place].missing = Some(text);
         }
-        Ok(())
+        Ok(Work::None)
     }
 
     fn current(&self, id: u32) -> Result<Arc<Table>> {
@@ -650,6 +653,10 @@ impl Session {
                     details.push(format!("{default} depends on {described}"));
                     defaults.push(default);
                 }
+            }
+            for (what, on) in self.types_told(sequence, &[])? {
+                details.push(format!("{what} depends on {on}"));
+                defaults.push(what);
             }
         }
         let on = format!("column {name} of {}", self.described_table(&table));

@@ -187,6 +187,7 @@ impl Session {
             owner: self.role(),
             acl: None,
             materialized: None,
+            domains_changed: 0,
             layout: None,
         })
     }

@@ -256,6 +256,10 @@ impl Session {
     }
 
     /// Looks at the values that rows have in columns of a domain, and of domains over it.
+    ///
+    /// Bug: the tables' records stayed as they were. Consequence: a transaction that had planned
+    /// before wrote what the new condition forbids, as nothing that it depends on had changed. Fix:
+    /// the records count these changes, so that such a writer fails as with a changed table.
     fn hold_against_rows(&mut self, ty: &UserType, demand: Demand<'_>) -> Result<()> {
         let mut domains = vec![ty.id];
         let mut next = 0;
@@ -275,6 +279,7 @@ impl Session {
                 .filter(|(_, column)| column.ty.domain.is_some_and(|domain| domains.contains(&domain.element().oid())))
                 .map(|(place, _)| place)
                 .collect();
+            let mut changed = false;
             for place in columns {
                 let column = &table.columns[place];
                 let of_arrays = column.ty.domain.is_some_and(|domain| domain.is_array())
@@ -292,6 +297,11 @@ impl Session {
                     Demand::Check(condition) => InDomain::Check(condition),
                 };
                 self.with_context(|txn, cx| validate::validate_domain(txn, cx, &table, place, demand))?;
+                changed = true;
+            }
+            if changed {
+                let renewed = Table { domains_changed: table.domains_changed.wrapping_add(1), ..(*table).clone() };
+                self.change(vec![Change::PutTable(renewed)])?;
             }
         }
         Ok(())

@@ -116,7 +116,7 @@ impl Binder<'_> {
                 Ok(Bound::new(Expr::Cast { input, from: Type::AnyArray, to: to.into(), context }, to))
             }
             // The blanks of character(n) are told by the length.
-            (Type::Char, "min" | "max", Some(first)) => Ok(Bound::new(value, first)),
+            (Type::Char, "min" | "max", Some(first)) => Ok(Bound::new(value, first.base())),
             (Type::AnyElement, _, Some(first)) => Ok(Bound::new(value, first.ty)),
             (result, ..) => Ok(Bound::new(value, result)),
         }

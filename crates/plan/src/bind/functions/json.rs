@@ -199,7 +199,12 @@ impl Binder<'_> {
         let declared: &[Type] = match kind {
             Kind::Query(_) => &[Type::Jsonb, Type::JsonPath, Type::Jsonb, Type::Bool],
             Kind::Records { .. } => {
-                let (args, ty) = self.record_args(name, kind, json, bounds, span)?;
+                let (mut args, ty) = self.record_args(name, kind, json, bounds, span)?;
+                if let (Some(rules), Some(template)) = (self.rules_of_fields(&ty)?, args.first_mut()) {
+                    // A row without values obeys; the run looks at each row that it makes.
+                    let input = Box::new(std::mem::replace(template, Expr::Const(Datum::Null)));
+                    *template = Expr::Domain { input, rules };
+                }
                 let ty = self.type_of_rows(ty);
                 return Ok((Series::Json(JsonRows::Records), args, ty));
             }
@@ -243,8 +248,16 @@ impl Binder<'_> {
         }
         let json = if is_binary { Type::Jsonb } else { Type::Json };
         let (args, ty) = self.record_args(name, kind, json, bounds, span)?;
+        let rules = self.rules_of_fields(&ty)?;
         let ty = self.type_of_rows(ty);
-        Ok(Bound::new(Expr::Call { function: &POPULATE, args }, ty))
+        let record = Expr::Call { function: &POPULATE, args };
+        // Bug: fields were taken to be of their domains as they came. Consequence: what no domain
+        // allows was stored. Fix: they are looked at where the row is made.
+        let record = match rules {
+            Some(rules) => Expr::Domain { input: Box::new(record), rules },
+            None => record,
+        };
+        Ok(Bound::new(record, ty))
     }
 
     /// An argument: the first one may be a NULL of a table's row type.
