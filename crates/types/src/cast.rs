@@ -35,7 +35,7 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
     let is_number = |ty: Type| ty.is_integer() || matches!(ty, Type::Float4 | Type::Float8 | Type::Numeric | Type::Oid);
     let is_exact = |ty: Type| ty.is_integer() || matches!(ty, Type::Numeric | Type::Bool | Type::Oid);
     let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
-    let is_packed = |ty: Type| ty != Type::Bytea && ty.base() == Type::Bytea;
+    let is_packed = |ty: Type| ty == Type::TsQuery || ty != Type::Bytea && ty.base() == Type::Bytea;
     match (from, to) {
         (from, to) if is_number(from) && is_number(to) => true,
         (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,

@@ -304,7 +304,7 @@ impl Type {
             | Self::RegConfig
             | Self::RegDictionary
             | Self::Xid => Self::Oid,
-            Self::TsVector | Self::TsQuery | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
+            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
             Self::Enum(_) => Self::Int8,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             other => other,

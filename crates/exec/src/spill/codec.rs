@@ -35,6 +35,7 @@ const UUID: u8 = 15;
 const ARRAY: u8 = 16;
 const ROW: u8 = 17;
 const JSONB: u8 = 18;
+const QUERY: u8 = 19;
 
 /// Bytes that are copied in a unit of work.
 const COPIED_PER_UNIT: usize = 64;
@@ -92,6 +93,7 @@ pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
         Datum::Array(value) => write_array(value, out),
         Datum::Row(value) => write_row(value, out),
         Datum::Jsonb(value) => put_bytes(JSONB, value, out),
+        Datum::Query(value) => put_bytes(QUERY, value, out),
     }
 }
 
@@ -199,6 +201,7 @@ impl<'b> Bytes<'b> {
             ARRAY => self.array()?,
             ROW => self.row()?,
             JSONB => Datum::Jsonb(self.slice()?.into()),
+            QUERY => Datum::Query(self.slice()?.into()),
             _ => return Err(damaged()),
         })
     }

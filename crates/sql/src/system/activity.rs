@@ -3,6 +3,7 @@
 
 use colibri_catalog::{CATALOG_SPACE, cluster::SessionInfo};
 use colibri_txn::{LockMode, LockName};
+use colibri_types::network::Address;
 use colibri_types::{Array, Datum, Env, Result, Type, pulse};
 
 use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text, text_or_null};
@@ -41,6 +42,13 @@ fn sessions(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// The address that a session's client has; NULL where it has none.
+pub(super) fn client_address(session: &SessionInfo) -> Result<Datum> {
+    let Some(client) = session.client else { return Ok(NULL) };
+    let address = Address::parse(Type::Inet, &client.ip().to_string())?;
+    Ok(Datum::Bytes(address.to_bytes()))
+}
+
 fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     // Other users' statements may contain secrets.
@@ -56,7 +64,7 @@ fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut R
         role.map_or(NULL, oid),
         text(&session.user),
         text(&session.application_name),
-        shown(text_or_null(session.client.map(|client| client.ip().to_string()).as_deref())),
+        shown(client_address(session)?),
         NULL,
         shown(session.client.map_or(int(-1), |client| int(client.port()))),
         shown(Datum::Timestamp(session.connected_us)),

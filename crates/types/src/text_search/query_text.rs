@@ -76,8 +76,11 @@ impl<'t> Reader<'t> {
 
     fn escaped(&mut self, word: &mut String) -> Result<()> {
         self.next();
-        let no_character = format!("there is no escaped character: \"{}\"", self.text);
-        word.push(self.next().ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, no_character))?);
+        let escaped = self.next().ok_or_else(|| {
+            let message = format!("there is no escaped character: \"{}\"", self.text);
+            Error::new(SqlState::SYNTAX_ERROR, message)
+        })?;
+        word.push(escaped);
         Ok(())
     }
 
@@ -101,9 +104,7 @@ impl<'t> Reader<'t> {
                 }
             }
             is_first = false;
-            if word.len() % 1024 == 0 {
-                pulse::work(64)?;
-            }
+            pulse::work(1)?;
         }
         if word.is_empty() { Err(self.bad()) } else { Ok(()) }
     }
@@ -126,9 +127,7 @@ impl<'t> Reader<'t> {
                     self.next();
                 }
             }
-            if word.len() % 1024 == 0 {
-                pulse::work(64)?;
-            }
+            pulse::work(1)?;
         }
         if word.is_empty() { Err(self.bad()) } else { Ok(()) }
     }

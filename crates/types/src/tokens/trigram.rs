@@ -135,7 +135,7 @@ pub fn of_text(text: &str) -> Result<Vec<Trigram>> {
 /// As `show_trgm` shows a trigram.
 #[must_use]
 pub fn shown(trigram: Trigram) -> String {
-    let is_shown = |byte: &u8| (b' '..=b'~').contains(byte);
+    let is_shown = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b' ';
     match trigram {
         [a, b, c] if !trigram.iter().all(is_shown) => format!("0x{a:02x}{b:02x}{c:02x}"),
         trigram => trigram.iter().map(|&byte| char::from(byte)).collect(),

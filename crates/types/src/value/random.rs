@@ -125,6 +125,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
                 .collect();
             Datum::text(&text)
         }
+        Type::TsQuery => random_packed(ty, random),
         Type::Bytea if ty != Type::Bytea => random_packed(ty, random),
         Type::Bytea => Datum::Bytes(bytes(random).into()),
         Type::Jsonb => {
