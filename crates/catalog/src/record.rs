@@ -531,7 +531,14 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
         Type::Interval => 10,
         Type::TimeTz => 12,
         Type::Uuid => 16,
-        Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Bytea | Type::Jsonb => {
+        Type::Char
+        | Type::Varchar
+        | Type::Text
+        | Type::Name
+        | Type::Unknown
+        | Type::Bytea
+        | Type::Jsonb
+        | Type::TsQuery => {
             let end = if descending { u8::MAX } else { 0 };
             let text = input.iter().position(|&byte| byte == end);
             text.ok_or_else(|| damaged("a key's text has no end"))? + 1

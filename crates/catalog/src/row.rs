@@ -53,6 +53,7 @@ enum Form {
     /// If of an enum, of which one.
     Array(Option<EnumType>),
     Jsonb,
+    Query,
 }
 
 impl Form {
@@ -74,6 +75,7 @@ impl Form {
             Type::Bytea => Self::Bytes,
             Type::Numeric => Self::Numeric,
             Type::Jsonb => Self::Jsonb,
+            Type::TsQuery => Self::Query,
             ty if ty.is_array() => Self::Array(ty.enum_within()),
             _ => Self::Text,
         }
@@ -88,7 +90,7 @@ impl Form {
             Self::Int8 | Self::Float8 | Self::Time | Self::Timestamp => Some(8),
             Self::TimeTz => Some(12),
             Self::Interval | Self::Uuid => Some(16),
-            Self::Text | Self::Bytes | Self::Numeric | Self::Array(_) | Self::Jsonb => None,
+            Self::Text | Self::Bytes | Self::Numeric | Self::Array(_) | Self::Jsonb | Self::Query => None,
         }
     }
 }
@@ -327,7 +329,7 @@ impl RowFormat {
             Form::Uuid => Peeked::Bytes(row.get(at..at + 16).ok_or_else(|| malformed("too short"))?),
             Form::Bool => Peeked::Bool(fixed::<1>(row, at)?[0] != 0),
             Form::Numeric => Peeked::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
-            Form::Float4 | Form::Float8 | Form::Interval | Form::Array(_) | Form::Jsonb => Peeked::Other,
+            Form::Float4 | Form::Float8 | Form::Interval | Form::Array(_) | Form::Jsonb | Form::Query => Peeked::Other,
         })
     }
 
@@ -393,6 +395,7 @@ impl RowFormat {
             }
             Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
             Form::Jsonb => Datum::Jsonb(self.varying_bytes(parts, at)?.into()),
+            Form::Query => Datum::Query(self.varying_bytes(parts, at)?.into()),
             Form::Array(of) => {
                 Datum::Array(std::sync::Arc::new(Array::read_stored(self.varying_bytes(parts, at)?, of)?))
             }
@@ -536,7 +539,7 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
         }
         (Form::Uuid, Datum::Uuid(value)) => out.extend_from_slice(value),
         (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
-        (Form::Bytes, Datum::Bytes(value)) => out.extend_from_slice(value),
+        (Form::Bytes, Datum::Bytes(value)) | (Form::Query, Datum::Query(value)) => out.extend_from_slice(value),
         (Form::Array(_), Datum::Array(array)) => array.write_stored(out),
         (Form::Jsonb, Datum::Jsonb(value)) => out.extend_from_slice(value),
         (Form::Numeric, Datum::Numeric(value)) => {

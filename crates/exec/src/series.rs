@@ -105,6 +105,8 @@ enum State {
         array: Arc<Array>,
         next: usize,
     },
+    /// Rows of full text search.
+    Search(functions::SearchRun),
     /// Values that are there already.
     Listed(std::vec::IntoIter<Datum>),
     /// An array's values with their places.
@@ -149,7 +151,7 @@ impl State {
             return Ok(Self::Empty);
         }
         if let Series::Search(rows) = series {
-            return Ok(Self::Listed(functions::search_rows(rows, &values, env)?.into_iter()));
+            return functions::SearchRun::new(rows, &values, env).map(Self::Search);
         }
         if let (Series::Unnest | Series::Subscripts | Series::Expanded | Series::Nothing, [first, rest @ ..]) =
             (series, &values[..])
@@ -246,9 +248,17 @@ impl State {
         })
     }
 
-    fn next(&mut self, env: &Env) -> Option<Datum> {
+    fn next(&mut self, env: &Env) -> Result<Option<Datum>> {
+        Ok(match self {
+            Self::Search(run) => run.next_row()?,
+            other => other.next_value(env),
+        })
+    }
+
+    /// The next one of values that are known.
+    fn next_value(&mut self, env: &Env) -> Option<Datum> {
         match self {
-            Self::Empty => None,
+            Self::Empty | Self::Search(_) => None,
             Self::Ints { next, stop, step } => {
                 let value = (*next)?;
                 let inside = if *step > 0 { value <= *stop } else { value >= *stop };
@@ -318,7 +328,7 @@ impl Operator for SeriesRun {
         out.reset(1 + usize::from(numbered));
         let rows_max = out.rows_max().min(ex.cx.budget_rows as usize);
         while out.rows() < rows_max
-            && let Some(value) = state.next(ex.cx.env)
+            && let Some(value) = state.next(ex.cx.env)?
         {
             self.count += 1;
             let row = out.push();
@@ -438,7 +448,7 @@ impl Operator for ExpandRun {
                 let mut any = false;
                 let row = out.push();
                 for (value, state) in row[width..].iter_mut().zip(&mut self.states) {
-                    let next = state.next(ex.cx.env);
+                    let next = state.next(ex.cx.env)?;
                     any |= next.is_some();
                     *value = next.unwrap_or_default();
                 }

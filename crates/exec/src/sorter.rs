@@ -80,7 +80,7 @@ impl KeyOrder {
                 if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
             }
             Datum::Text(value) => head_of_bytes(value.as_bytes()),
-            Datum::Bytes(value) => head_of_bytes(value),
+            Datum::Bytes(value) | Datum::Query(value) => head_of_bytes(value),
             Datum::Uuid(value) => head_of_bytes(value),
             Datum::Bool(value) => u64::from(*value) << 32,
             Datum::Numeric(_) | Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) | Datum::Jsonb(_) => 1 << 63,

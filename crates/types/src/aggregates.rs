@@ -430,7 +430,7 @@ impl State {
             Self::Pairs(..) => size_of::<pairs::Sums>(),
             Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
                 Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
-                Datum::Bytes(bytes) => bytes.len(),
+                Datum::Bytes(bytes) | Datum::Query(bytes) => bytes.len(),
                 Datum::Numeric(value) => value.heap_bytes(),
                 _ => 0,
             },

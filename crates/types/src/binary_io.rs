@@ -89,7 +89,6 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         Type::Bytea if ty.category() == Category::BitString => crate::bits::parse_binary(bytes)?,
         Type::Bytea => Datum::Bytes(match ty {
             Type::TsVector => text_search::receive_vector(bytes)?,
-            Type::TsQuery => text_search::receive_query(bytes)?,
             Type::Inet | Type::Cidr => network::Address::parse_binary(ty, bytes)?.to_bytes(),
             Type::MacAddr => exactly::<6>(bytes)?.into(),
             // One of six bytes becomes one of eight.
@@ -97,6 +96,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
             Type::MacAddr8 => exactly::<8>(bytes)?.into(),
             _ => bytes.into(),
         }),
+        Type::TsQuery => Datum::Query(text_search::receive_query(bytes)?),
         Type::Date => match i32::from_be_bytes(exactly(bytes)?) {
             infinity @ (i32::MIN | i32::MAX) => Datum::Date(infinity),
             date => Datum::Date(datetime::checked_date(i64::from(date))?),
@@ -167,11 +167,11 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         }
         Datum::Bytes(bytes) => match ty {
             Type::TsVector => text_search::Vector::new(bytes).write_binary(out),
-            Type::TsQuery => text_search::Query::from_bytes(bytes).write_binary(out),
             Type::Inet | Type::Cidr => network::Address::from_bytes(bytes).write_binary(ty == Type::Cidr, out),
             Type::Bit | Type::VarBit => crate::bits::write_binary(crate::bits::Bits::new(bytes), out),
             _ => out.extend_from_slice(bytes),
         },
+        Datum::Query(bytes) => text_search::Query::from_bytes(bytes).write_binary(out),
         Datum::Date(date) => out.extend_from_slice(&date.to_be_bytes()),
         Datum::Time(us) | Datum::Timestamp(us) => out.extend_from_slice(&us.to_be_bytes()),
         Datum::TimeTz(time) => {

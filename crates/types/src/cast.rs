@@ -32,7 +32,7 @@ pub enum CastContext {
 
 /// Whether values are bytes of a form of the type's own, but for strings of bits.
 fn is_packed(ty: Type) -> bool {
-    ty != Type::Bytea && ty.base() == Type::Bytea && ty.category() != Category::BitString
+    ty == Type::TsQuery || ty != Type::Bytea && ty.base() == Type::Bytea && ty.category() != Category::BitString
 }
 
 /// Whether a cast gives the same whatever the session's settings are.

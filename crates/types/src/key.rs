@@ -40,6 +40,7 @@ use smallvec::SmallVec;
 use crate::datetime::TimeTz;
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::{KeyDigits, KeyForm, Numeric};
+use crate::text_search::Query;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -71,11 +72,14 @@ fn malformed(what: &str) -> Error {
 }
 
 /// Whether `decode` gives back exactly what was encoded, for every value of the type. A numeric
-/// loses how many zeros its fraction ends with, a float the sign of zero, an interval its form.
+/// loses how many zeros its fraction ends with, a float the sign of zero, an interval its form, a
+/// `tsquery` its weights.
 #[must_use]
 pub fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void | Type::Jsonb)
-        && is_indexable(ty)
+    !matches!(
+        ty,
+        Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void | Type::Jsonb | Type::TsQuery
+    ) && is_indexable(ty)
 }
 
 /// Whether keys may have columns of the type: not yet of arrays.
@@ -123,6 +127,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
         Datum::Date(value) => out.extend_from_slice(&(*value as u32 ^ 1 << 31).to_be_bytes()),
         Datum::Text(value) => encode_bytes(value.as_bytes(), out),
         Datum::Bytes(value) => encode_bytes(value, out),
+        Datum::Query(value) => encode_bytes(Query::compared(value), out),
         Datum::Bool(value) => out.push(u8::from(*value)),
         Datum::Uuid(value) => out.extend_from_slice(value),
         Datum::Float(value) => {
@@ -231,8 +236,7 @@ pub(crate) fn encode_numeric(value: &Numeric, out: &mut Key) {
 
 /// Reads a value back and moves `input` behind it. Of the types that are not [`is_exact`], a
 /// numeric comes back without zeros at the end of its fraction, a float without the sign of zero,
-/// and an
-/// interval and `jsonb` not at all.
+/// and an interval, `jsonb` and `tsquery` not at all.
 pub fn decode(
     ty: Type,
     descending: bool,

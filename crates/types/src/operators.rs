@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::jsonb;
 use crate::pulse;
+use crate::text_search::Query;
 use crate::value::Datum;
 
 /// The order of two values of the same variant, neither of them NULL.
@@ -35,6 +36,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Array(a), Datum::Array(b)) => a.compare(b),
         (Datum::Row(a), Datum::Row(b)) => a.compare(b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => jsonb::compare(a, b),
+        (Datum::Query(a), Datum::Query(b)) => compare_bytes(Query::compared(a), Query::compared(b)),
         _ => variant(a).cmp(&variant(b)),
     }
 }
@@ -108,6 +110,7 @@ pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Array(array) => array.values().iter().for_each(|value| hash_datum(value, hasher)),
         Datum::Row(row) => row.values().iter().for_each(|value| hash_datum(value, hasher)),
         Datum::Jsonb(bytes) => jsonb::hash(bytes, hasher),
+        Datum::Query(bytes) => Query::compared(bytes).hash(hasher),
     }
 }
 
@@ -129,6 +132,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::Row(_) => 13,
         Datum::Jsonb(_) => 14,
         Datum::TimeTz(_) => 15,
+        Datum::Query(_) => 16,
     }
 }
 

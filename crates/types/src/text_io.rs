@@ -68,18 +68,19 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
         }
         Type::Bytea if ty.category() == Category::BitString => return crate::bits::parse(ty, modifier, text),
         Type::Bytea => Datum::Bytes(match ty {
-            Type::TsVector | Type::TsQuery => {
+            Type::TsVector => {
                 check_text(text)?;
-                match ty {
-                    Type::TsVector => text_search::read_vector(text)?,
-                    _ => text_search::read_query(text)?.to_bytes()?,
-                }
+                text_search::read_vector(text)?
             }
             Type::Inet | Type::Cidr => network::Address::parse(ty, text)?.to_bytes(),
             Type::MacAddr => network::Mac::parse(text)?.0.into(),
             Type::MacAddr8 => network::Mac8::parse(text)?.0.into(),
             _ => parse_bytea(text)?.into(),
         }),
+        Type::TsQuery => {
+            check_text(text)?;
+            Datum::Query(text_search::read_query(text)?.to_bytes()?)
+        }
         Type::Date => Datum::Date(datetime::parse_date(text, env)?),
         Type::Time => Datum::Time(datetime::parse_time(text, env)?),
         Type::TimeTz => Datum::TimeTz(datetime::parse_time_tz(text, env)?),
@@ -345,7 +346,7 @@ pub fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
 pub fn is_long(value: &Datum) -> bool {
     match value {
         Datum::Text(text) => text.len() >= LONG_BYTES,
-        Datum::Bytes(bytes) => bytes.len() >= LONG_BYTES,
+        Datum::Bytes(bytes) | Datum::Query(bytes) => bytes.len() >= LONG_BYTES,
         Datum::Array(array) => !array.values().is_empty(),
         Datum::Row(row) => !row.values().is_empty(),
         Datum::Jsonb(bytes) => bytes.len() >= LONG_BYTES,
@@ -385,6 +386,8 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
             out.push_str("\\x");
             write_hex(bytes, out);
         }
+        // What was cancelled ends early: the next poll says so.
+        Datum::Query(bytes) => drop(text_search::Query::from_bytes(bytes).write(out)),
         Datum::Date(date) => env.dates.write_date(*date, out),
         Datum::Time(time) => datetime::write_time(*time, out),
         Datum::TimeTz(time) => time.write(out),
@@ -428,8 +431,6 @@ fn hex(byte: u8) -> [u8; 2] {
 fn write_packed(ty: Type, bytes: &[u8], out: &mut String) {
     match ty {
         Type::TsVector => text_search::Vector::new(bytes).write(out),
-        // What was cancelled ends early: the next poll says so.
-        Type::TsQuery => drop(text_search::Query::from_bytes(bytes).write(out)),
         Type::MacAddr => network::Mac::from_bytes(bytes).write(out),
         Type::MacAddr8 => network::Mac8::from_bytes(bytes).write(out),
         _ => network::Address::from_bytes(bytes).write(ty == Type::Cidr, out),

@@ -10,9 +10,9 @@
 //! as documents do (`document`). `execute` says whether a document matches a query, `rank` how
 //! well, `headline` where.
 //!
-//! Both kinds of values are bytes ([`crate::Datum::Bytes`]) whose order is that of the values, so
-//! that keys, sorting and hashing know nothing of them. Damaged bytes end a value early; they never
-//! panic.
+//! Both kinds of values are bytes ([`crate::Datum::Bytes`], [`crate::Datum::Query`]) whose order is that
+//! of the values, so that keys, sorting and hashing know little of them: weights and prefixes of a
+//! query do not count ([`Query::compared`]). Damaged bytes end a value early; they never panic.
 //!
 //! An index asks [`lexemes_of`] which lexemes a document has, and [`Query::from_bytes`] for the
 //! tree of a query.
@@ -41,7 +41,7 @@ pub use query::{Node, Operand, Operator, Query, Weights, read_binary as receive_
 pub use query_text::read as read_query;
 pub use rank::{DEFAULT_WEIGHTS, rank, rank_by_cover};
 pub use rewrite::rewritten;
-pub use tokens::{KINDS, Token, Tokens};
+pub use tokens::{KINDS, PausedTokens, Token, Tokens};
 pub use unaccent::unaccented;
 pub use vector::{Entry, LEXEME_BYTES_MAX, Position, Vector, VectorBuilder, changed, lexemes_of};
 pub use vector::{joined as vectors_joined, read as read_vector, read_binary as receive_vector};

@@ -327,7 +327,7 @@ impl Type {
             | Self::RegConfig
             | Self::RegDictionary
             | Self::Xid => Self::Oid,
-            Self::TsVector | Self::TsQuery | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
+            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
             Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
             Self::Bit | Self::VarBit => Self::Bytea,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,

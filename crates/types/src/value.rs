@@ -61,6 +61,8 @@ pub enum Datum {
     Row(Arc<Row>),
     /// `jsonb`, as [`crate::jsonb`] has it
     Jsonb(Arc<[u8]>),
+    /// `tsquery`, as [`crate::text_search::Query`] has it
+    Query(Box<[u8]>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);
@@ -95,6 +97,7 @@ impl Datum {
                     && fields.all(|(a, b)| a.0 == b.0 && a.1 == b.1 && a.2.is_identical(b.2))
             }
             (Self::Jsonb(a), Self::Jsonb(b)) => a == b,
+            (Self::Query(a), Self::Query(b)) => a == b,
             _ => self == other,
         }
     }

@@ -37,6 +37,7 @@ const ROW: u8 = 17;
 const JSONB: u8 = 18;
 const NUMERIC_LARGE: u8 = 19;
 const TIME_TZ: u8 = 20;
+const QUERY: u8 = 21;
 
 /// Bytes that are copied in a unit of work.
 const COPIED_PER_UNIT: usize = 64;
@@ -104,6 +105,7 @@ pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
         Datum::Array(value) => write_array(value, out),
         Datum::Row(value) => write_row(value, out),
         Datum::Jsonb(value) => put_bytes(JSONB, value, out),
+        Datum::Query(value) => put_bytes(QUERY, value, out),
     }
 }
 
@@ -216,6 +218,7 @@ impl<'b> Bytes<'b> {
             ARRAY => self.array()?,
             ROW => self.row()?,
             JSONB => Datum::Jsonb(self.slice()?.into()),
+            QUERY => Datum::Query(self.slice()?.into()),
             _ => return Err(damaged()),
         })
     }

@@ -1,5 +1,6 @@
 //! Functions in FROM, and calls that give rows.
 
+use colibri_types::functions::SearchRows;
 use colibri_types::{
     ColumnType, Error, Result, SqlState, Type,
     cast::{CastContext, cast_context},
@@ -80,7 +81,13 @@ impl Binder<'_> {
         let no_calls = std::mem::replace(&mut self.scope().no_calls, "functions in FROM");
         let calls = self.calls_in_from(name, &function, args);
         self.scope().no_calls = no_calls;
-        let calls = calls?;
+        let mut calls = calls?;
+        if let [Call { series: Series::Search(SearchRows::Lexemes), args, .. }] = &mut calls[..]
+            && function == "unnest"
+            && let Some(document) = args.pop()
+        {
+            return self.lexemes_in_from(document, alias, numbered, relations);
+        }
         let visible_as = match alias {
             Some(alias) => fold(&alias.name),
             None if calls.len() == 1 => calls[0].name.clone(),

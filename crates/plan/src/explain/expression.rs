@@ -196,6 +196,7 @@ fn constant(value: &Datum) -> String {
         Datum::Array(array) => array.element().array().unwrap_or(Type::Record),
         Datum::Row(_) => Type::Record,
         Datum::Jsonb(_) => Type::Jsonb,
+        Datum::Query(_) => Type::TsQuery,
     };
     let mut text = String::new();
     text_io::write(ty, value, &Env::default(), &mut text);

@@ -255,7 +255,7 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
         };
     }
     // What orders addresses has two names.
-    let is_own = name == own_class(ty) || ty == Type::Cidr && name == "cidr_ops";
+    let is_own = name == own_class(ty) || matches!(ty, Type::Inet | Type::Cidr) && name == "cidr_ops";
     if is_own { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }
 }
 

@@ -438,6 +438,18 @@ fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
             oid(0),
         ])?;
     }
+    // Another name of the one that `inet` has.
+    rows.push([
+        oid(10_009),
+        oid(BTREE),
+        text("cidr_ops"),
+        oid(PG_CATALOG),
+        oid(BOOTSTRAP_ROLE),
+        oid(1974),
+        oid(Type::Inet.oid()),
+        flag(false),
+        oid(0),
+    ])?;
     // Of the type `anyenum`.
     rows.push([
         oid(ENUM_OPS),

@@ -25,6 +25,7 @@ mod arithmetic;
 mod arrays;
 mod bits;
 mod bytes;
+mod comparisons;
 mod crypto;
 mod datetime;
 mod format;
@@ -50,7 +51,7 @@ pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as w
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use regular::{all_matches, split};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
-pub use text_search::{SearchRows, search_rows};
+pub use text_search::{SearchRows, SearchRun};
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,6 +165,7 @@ pub const TABLES: &[&[Function]] = &[
     arrays::TABLE,
     bits::TABLE,
     bytes::TABLE,
+    comparisons::TABLE,
     crypto::TABLE,
     datetime::TABLE,
     format::TABLE,
@@ -305,7 +307,7 @@ pub fn document(value: &Datum) -> Result<JsonbRef<'_>> {
 const BYTES_MAX: usize = 1 << 28;
 
 /// An error if a result would be too long.
-fn check_length(bytes: usize) -> Result<()> {
+pub(crate) fn check_length(bytes: usize) -> Result<()> {
     if bytes > BYTES_MAX {
         return Err(Error::new(crate::error::SqlState("54000"), "requested length too large"));
     }

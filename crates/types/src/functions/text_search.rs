@@ -12,8 +12,8 @@ use crate::json_text::{self, Kind};
 use crate::jsonb::{Item, JsonbRef, Node};
 use crate::pulse;
 use crate::row::{Row, RowType};
-use crate::text_search::{self as search, Configuration, KINDS, Lexized, Operator, Position, Query, Tokens, Vector};
-use crate::text_search::{VectorBuilder, Words};
+use crate::text_search::{self as search, Configuration, Dictionary, KINDS, Lexized, Operator, PausedTokens};
+use crate::text_search::{Position, Query, Token, Vector, VectorBuilder, Words};
 use crate::types::Type::{
     Bool, Float4, Int2, Int4, InternalChar, Json, Jsonb, Oid, RegConfig, RegDictionary, Text, TsQuery, TsVector,
 };
@@ -29,7 +29,10 @@ fn vector(value: &Datum) -> Result<Vector<'_>> {
 }
 
 fn query(value: &Datum) -> Result<Query> {
-    bytes(value).map(Query::from_bytes)
+    match value {
+        Datum::Query(bytes) => Ok(Query::from_bytes(bytes)),
+        other => Err(Error::internal(format_args!("a function for queries was called with {other:?}"))),
+    }
 }
 
 fn of_vector(bytes: Box<[u8]>) -> Datum {
@@ -37,7 +40,7 @@ fn of_vector(bytes: Box<[u8]>) -> Datum {
 }
 
 fn of_query(query: &Query) -> Result<Datum> {
-    query.to_bytes().map(Datum::Bytes)
+    query.to_bytes().map(Datum::Query)
 }
 
 fn array(value: &Datum) -> Result<&Array> {
@@ -460,11 +463,15 @@ fn mark_json(json: &str, mark: &Mark<'_>, out: &mut String, depth: usize) -> Res
     Ok(())
 }
 
+fn dictionary(value: &Datum) -> Result<Dictionary> {
+    let number = int(value)? as u32;
+    search::dictionary_numbered(number)
+        .map(|entry| entry.dictionary)
+        .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search dictionary {number}")))
+}
+
 fn lexized(args: &[&Datum], _: &Env) -> Result<Datum> {
-    let number = int(args[0])? as u32;
-    let entry = search::dictionary_numbered(number)
-        .ok_or_else(|| Error::internal(format_args!("cache lookup failed for text search dictionary {number}")))?;
-    Ok(match entry.dictionary.lexize(text(args[1])?)? {
+    Ok(match dictionary(args[0])?.lexize(text(args[1])?)? {
         Lexized::Unknown => Datum::Null,
         Lexized::Known(lexeme) => texts(lexeme.iter().map(|lexeme| Datum::text(lexeme))),
         Lexized::Filtered(word) => texts(std::iter::once(Datum::text(&word))),
@@ -544,74 +551,124 @@ fn expect_parser(value: &Datum) -> Result<()> {
     }
 }
 
-/// The rows that a function gives. None of the arguments is NULL.
-///
-/// # Errors
-/// 42704 for a parser that there is not, XX000 for a configuration.
-pub fn search_rows(rows: SearchRows, args: &[Datum], env: &Env) -> Result<Vec<Datum>> {
-    let ty = Arc::new(rows.row_type());
-    let row = |values: Vec<Datum>| Datum::Row(Arc::new(Row::new(Arc::clone(&ty), values)));
-    let [first, rest @ ..] = args else { return Err(Error::internal("rows of nothing")) };
-    let mut all = Vec::new();
-    match rows {
-        SearchRows::Lexemes => {
-            for entry in vector(first)?.entries() {
-                pulse::work(8 + entry.position_count())?;
-                let list = |element: Type, values: Vec<Datum>| match entry.has_positions() {
-                    true => Datum::Array(Arc::new(Array::new(element, values))),
-                    false => Datum::Null,
-                };
-                let places = entry.positions().map(|at| Datum::Int(i64::from(at.place()))).collect();
-                let weights = entry.positions().map(|at| Datum::text(search::weight_letter(at.weight()))).collect();
-                all.push(row(vec![Datum::text(entry.lexeme()), list(Int2, places), list(Text, weights)]));
+/// The rows of a call, one after the other: those of a long text are many.
+#[derive(Debug)]
+pub struct SearchRun {
+    ty: Arc<RowType>,
+    rest: Rest,
+}
+
+/// What is still to come.
+#[derive(Debug)]
+enum Rest {
+    Listed(std::vec::IntoIter<Vec<Datum>>),
+    /// Tokens, and what a configuration makes of them.
+    Tokens {
+        text: CompactString,
+        paused: Option<PausedTokens>,
+        configuration: Option<&'static Configuration>,
+    },
+}
+
+impl SearchRun {
+    /// A call, none of whose arguments is NULL.
+    ///
+    /// # Errors
+    /// 42704 for a parser that there is not, XX000 for a configuration.
+    pub fn new(rows: SearchRows, args: &[Datum], env: &Env) -> Result<Self> {
+        let [first, rest @ ..] = args else { return Err(Error::internal("rows of nothing")) };
+        let last = rest.first().unwrap_or(first);
+        let tokens = |configuration| {
+            Ok(Rest::Tokens { text: text(last)?.into(), paused: Some(PausedTokens::begin()), configuration })
+        };
+        let rest = match rows {
+            SearchRows::Lexemes => Rest::Listed(lexeme_rows(vector(first)?)?.into_iter()),
+            SearchRows::Kinds => {
+                expect_parser(first)?;
+                let kinds = KINDS.iter().enumerate().map(|(at, (name, description))| {
+                    vec![Datum::Int(at as i64 + 1), Datum::text(name), Datum::text(description)]
+                });
+                Rest::Listed(kinds.collect::<Vec<_>>().into_iter())
             }
-        }
-        SearchRows::Kinds => {
-            expect_parser(first)?;
-            for (at, (name, description)) in KINDS.iter().enumerate() {
-                all.push(row(vec![Datum::Int(at as i64 + 1), Datum::text(name), Datum::text(description)]));
+            SearchRows::Tokens => {
+                expect_parser(first)?;
+                tokens(None)?
             }
-        }
-        SearchRows::Tokens => {
-            expect_parser(first)?;
-            let mut tokens = Tokens::new(text(rest.first().unwrap_or(first))?);
-            while let Some(token) = tokens.next_token()? {
-                all.push(row(vec![Datum::Int(i64::from(token.kind)), Datum::text(token.text)]));
-            }
-        }
-        SearchRows::Debug => {
-            let (configuration, document) = match rest.first() {
-                Some(document) => (configuration(first)?, document),
-                None => (current(env)?, first),
-            };
-            let mut tokens = Tokens::new(text(document)?);
-            while let Some(token) = tokens.next_token()? {
-                let (name, description) = KINDS[usize::from(token.kind) - 1];
-                let asked = search::mapping(configuration, token.kind);
-                let number = |number: u32| Datum::Int(i64::from(number));
-                let mut lexemes = Datum::Null;
-                if let Some(entry) = asked.and_then(search::dictionary_numbered)
-                    && let Lexized::Known(lexeme) = entry.dictionary.lexize(token.text)?
-                {
-                    lexemes = texts(lexeme.iter().map(|lexeme| Datum::text(lexeme)));
-                }
-                all.push(row(vec![
-                    Datum::text(name),
-                    Datum::text(description),
-                    Datum::text(token.text),
-                    Datum::Array(Arc::new(Array::new(RegDictionary, asked.map(number).into_iter().collect()))),
-                    asked.map_or(Datum::Null, number),
-                    lexemes,
-                ]));
-            }
-        }
+            SearchRows::Debug => tokens(Some(if rest.is_empty() { current(env)? } else { configuration(first)? }))?,
+        };
+        Ok(Self { ty: Arc::new(rows.row_type()), rest })
     }
-    Ok(all)
+
+    /// The next row; `None` behind the last one.
+    ///
+    /// # Errors
+    /// 57014 if the statement was cancelled.
+    pub fn next_row(&mut self) -> Result<Option<Datum>> {
+        let values = match &mut self.rest {
+            Rest::Listed(rows) => rows.next(),
+            Rest::Tokens { text, paused, configuration } => {
+                let Some(from) = paused.take() else { return Ok(None) };
+                let mut tokens = from.resume(text);
+                let values = match (tokens.next_token()?, *configuration) {
+                    (None, _) => return Ok(None),
+                    (Some(token), None) => vec![Datum::Int(i64::from(token.kind)), Datum::text(token.text)],
+                    (Some(token), Some(configuration)) => debug_row(configuration, &token)?,
+                };
+                *paused = Some(tokens.pause());
+                Some(values)
+            }
+        };
+        Ok(values.map(|values| Datum::Row(Arc::new(Row::new(Arc::clone(&self.ty), values)))))
+    }
+}
+
+/// The rows of `unnest` of a document, of which there are less than a million.
+fn lexeme_rows(vector: Vector<'_>) -> Result<Vec<Vec<Datum>>> {
+    let mut rows = Vec::new();
+    for entry in vector.entries() {
+        pulse::work(8 + entry.position_count())?;
+        let list = |element: Type, values: Vec<Datum>| match entry.has_positions() {
+            true => Datum::Array(Arc::new(Array::new(element, values))),
+            false => Datum::Null,
+        };
+        let places = entry.positions().map(|at| Datum::Int(i64::from(at.place()))).collect();
+        let weights = entry.positions().map(|at| Datum::text(search::weight_letter(at.weight()))).collect();
+        rows.push(vec![Datum::text(entry.lexeme()), list(Int2, places), list(Text, weights)]);
+    }
+    Ok(rows)
+}
+
+/// The row of `ts_debug` for a token.
+fn debug_row(configuration: &Configuration, token: &Token<'_>) -> Result<Vec<Datum>> {
+    let (name, description) = KINDS[usize::from(token.kind) - 1];
+    let asked = search::mapping(configuration, token.kind);
+    let number = |number: u32| Datum::Int(i64::from(number));
+    let mut lexemes = Datum::Null;
+    if let Some(entry) = asked.and_then(search::dictionary_numbered)
+        && let Lexized::Known(lexeme) = entry.dictionary.lexize(token.text)?
+    {
+        lexemes = texts(lexeme.iter().map(|lexeme| Datum::text(lexeme)));
+    }
+    Ok(vec![
+        Datum::text(name),
+        Datum::text(description),
+        Datum::text(token.text),
+        Datum::Array(Arc::new(Array::new(RegDictionary, asked.map(number).into_iter().collect()))),
+        asked.map_or(Datum::Null, number),
+        lexemes,
+    ])
 }
 
 fn unaccent(args: &[&Datum], _: &Env) -> Result<Datum> {
-    let text = text(args.last().copied().unwrap_or(&Datum::Null))?;
-    Ok(Datum::Text(CompactString::from(search::unaccented(text)?)))
+    let (dictionary, word) = match args {
+        [asked, word] => (dictionary(asked)?, text(word)?),
+        args => (Dictionary::Unaccent, text(args.last().copied().unwrap_or(&Datum::Null))?),
+    };
+    Ok(match dictionary.lexize(word)? {
+        // What the dictionary knows nothing of, and what it leaves out, stays.
+        Lexized::Unknown | Lexized::Known(None) => Datum::text(word),
+        Lexized::Known(Some(lexeme)) | Lexized::Filtered(lexeme) => Datum::Text(lexeme.into()),
+    })
 }
 
 /// The functions of the extension `unaccent`.

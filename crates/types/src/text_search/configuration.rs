@@ -26,9 +26,12 @@ pub struct TemplateEntry {
     pub functions: (&'static str, &'static str),
 }
 
-/// The templates of the dictionaries that there are.
-pub const TEMPLATES: [TemplateEntry; 2] = [
+/// The templates that PostgreSQL has. Of some of them there are no dictionaries.
+pub const TEMPLATES: [TemplateEntry; 5] = [
     TemplateEntry { number: SIMPLE_TEMPLATE, name: "simple", functions: ("dsimple_init", "dsimple_lexize") },
+    TemplateEntry { number: 3730, name: "synonym", functions: ("dsynonym_init", "dsynonym_lexize") },
+    TemplateEntry { number: 3733, name: "ispell", functions: ("dispell_init", "dispell_lexize") },
+    TemplateEntry { number: 3742, name: "thesaurus", functions: ("thesaurus_init", "thesaurus_lexize") },
     TemplateEntry { number: SNOWBALL_TEMPLATE, name: "snowball", functions: ("dsnowball_init", "dsnowball_lexize") },
 ];
 

@@ -94,6 +94,17 @@ pub(super) fn in_pieces(text: &str) -> impl Iterator<Item = &str> {
 enum Algorithm {
     Stems(Stems),
     Newer(Newer),
+    /// Stems of the older crate, between [`marked`] and [`unmarked`].
+    Marked(Stems),
+}
+
+macro_rules! algorithm {
+    (Newer $name:ident) => {
+        Newer::$name
+    };
+    ($older:ident $name:ident) => {
+        Stems::$name
+    };
 }
 
 macro_rules! languages {
@@ -131,7 +142,7 @@ macro_rules! languages {
             }
 
             fn algorithm(self) -> Algorithm {
-                match self { $(Self::$name => Algorithm::$crate_($crate_::$name),)* }
+                match self { $(Self::$name => Algorithm::$crate_(algorithm!($crate_ $name)),)* }
             }
         }
     };
@@ -142,13 +153,13 @@ languages! {
     Armenian "armenian" Newer "";
     Basque "basque" Newer "";
     Catalan "catalan" Newer "";
-    Danish "danish" Stems include_str!("stop/danish.stop");
+    Danish "danish" Newer include_str!("stop/danish.stop");
     Dutch "dutch" Stems include_str!("stop/dutch.stop");
     English "english" Stems include_str!("stop/english.stop");
     Finnish "finnish" Newer include_str!("stop/finnish.stop");
-    French "french" Stems include_str!("stop/french.stop");
+    French "french" Marked include_str!("stop/french.stop");
     German "german" Stems include_str!("stop/german.stop");
-    Greek "greek" Stems "";
+    Greek "greek" Newer "";
     Hindi "hindi" Newer "";
     Hungarian "hungarian" Stems include_str!("stop/hungarian.stop");
     Indonesian "indonesian" Newer "";
@@ -175,7 +186,58 @@ impl Language {
         let stem = match self.algorithm() {
             Algorithm::Stems(algorithm) => Stemmer::create(algorithm).stem(word).into_owned(),
             Algorithm::Newer(algorithm) => algorithm.stemmer().stem(word).into_owned(),
+            Algorithm::Marked(algorithm) if word.contains(['ë', 'ï']) => {
+                unmarked(&Stemmer::create(algorithm).stem(&marked(word)))
+            }
+            Algorithm::Marked(algorithm) => Stemmer::create(algorithm).stem(word).into_owned(),
         };
         if stem.is_empty() { Cow::Borrowed(word) } else { Cow::Owned(stem) }
     }
+}
+
+/// What a French verb's end has behind the `i` that it begins with. Behind `H` it is none: there the `ï`
+/// stays as it is.
+const VERB_ENDS: &[&str] = &[
+    "", "e", "es", "r", "ra", "rai", "raient", "rais", "rait", "ras", "rent", "rez", "riez", "rions", "rons", "ront",
+    "s", "ssaient", "ssais", "ssait", "ssant", "ssante", "ssantes", "ssants", "sse", "ssent", "sses", "ssez", "ssiez",
+    "ssions", "ssons", "t",
+];
+
+/// A French word as its stemmer takes it: vowels that count as consonants in upper case, and `ë` and
+/// `ï` as vowels behind the consonant `H`. The older crate knows the former only, and leaves letters in
+/// upper case as they are.
+fn marked(word: &str) -> String {
+    let is_vowel = |c: char| "aeiouyâàëéêèïîôûù".contains(c);
+    let letters: Vec<char> = word.chars().collect();
+    let at = |at: usize| letters.get(at).copied();
+    let mut marked = String::with_capacity(word.len() + 8);
+    let mut from = 0;
+    while let Some(c) = at(from) {
+        let (next, second) = (at(from + 1), at(from + 2));
+        let is_between = second.is_some_and(is_vowel);
+        let taken = match (c, next) {
+            (c, Some('u' | 'i')) if is_vowel(c) && is_between => 2,
+            (c, Some('y')) if is_vowel(c) => 2,
+            ('q', Some('u')) => 2,
+            _ => 1,
+        };
+        match c {
+            'ë' if taken == 1 => marked.push_str("He"),
+            'ï' if taken == 1 && !VERB_ENDS.contains(&&*letters[from + 1..].iter().collect::<String>()) => {
+                marked.push_str("Hi");
+            }
+            'y' if taken == 1 && next.is_some_and(is_vowel) => marked.push('Y'),
+            c => marked.push(c),
+        }
+        if let Some(next) = next.filter(|_| taken == 2) {
+            marked.push(next.to_ascii_uppercase());
+        }
+        from += taken;
+    }
+    marked
+}
+
+/// A stem whose word was [`marked`].
+fn unmarked(stem: &str) -> String {
+    stem.replace("He", "ë").replace("Hi", "ï").replace('H', "")
 }

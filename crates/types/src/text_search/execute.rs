@@ -55,8 +55,8 @@ impl Found {
 /// to put the places of the word if they matter. The answer is yes where there are places.
 pub(super) type Find<'f> = dyn FnMut(&Operand, u32, Option<&mut Vec<u32>>) -> Answer + 'f;
 
-/// Whether a query matches, by what finds its operands.
-pub(super) fn matches(query: &Query, find: &mut Find<'_>) -> Result<bool> {
+/// Which nodes are within a phrase: where they match matters.
+fn placed(query: &Query) -> Vec<bool> {
     let nodes = query.nodes();
     let mut is_placed = vec![false; nodes.len()];
     for (at, node) in nodes.iter().enumerate().rev() {
@@ -69,6 +69,13 @@ pub(super) fn matches(query: &Query, find: &mut Find<'_>) -> Result<bool> {
             Node::Lexeme(_) | Node::Stop => {}
         }
     }
+    is_placed
+}
+
+/// Whether a query matches, by what finds its operands.
+pub(super) fn matches(query: &Query, find: &mut Find<'_>) -> Result<bool> {
+    let nodes = query.nodes();
+    let is_placed = placed(query);
     let mut found: Vec<Found> = Vec::with_capacity(nodes.len());
     for (at, node) in nodes.iter().enumerate() {
         pulse::work(2)?;
@@ -279,11 +286,13 @@ pub fn is_match(vector: Vector<'_>, query: &Query) -> Result<bool> {
 #[must_use]
 pub fn lexemes_match(query: &Query, mut has: impl FnMut(&str, bool) -> bool) -> bool {
     let mut found: Vec<Answer> = Vec::with_capacity(query.nodes().len());
-    for node in query.nodes() {
+    let is_placed = placed(query);
+    for (at, node) in query.nodes().iter().enumerate() {
         let answer = match node {
             Node::Stop => Answer::No,
             Node::Lexeme(operand) => match has(&operand.lexeme, operand.is_prefix) {
-                true if operand.weights == 0 => Answer::Yes,
+                // Within a phrase a word that is there need not be where it is asked for.
+                true if operand.weights == 0 && !is_placed[at] => Answer::Yes,
                 true => Answer::Maybe,
                 false => Answer::No,
             },

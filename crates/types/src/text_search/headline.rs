@@ -10,8 +10,12 @@ use super::query::{Node, Query};
 use super::tokens::{Tokens, kind};
 use super::vector::{LEXEME_BYTES_MAX, Position};
 use crate::error::{Error, Result, SqlState};
+use crate::functions::check_length;
 use crate::letters::{is_wide_space, trim};
 use crate::pulse;
+
+/// Words of a text, counted once for each operand that they are; more are an error.
+const WORDS_MAX: usize = 1 << 22;
 
 /// A token of the text. One that is several operands of the query is there once for each.
 #[derive(Clone)]
@@ -244,6 +248,7 @@ impl<'t> Headline<'t, '_> {
             if token.text.len() >= LEXEME_BYTES_MAX {
                 continue;
             }
+            self.expect_room()?;
             let mut word = Word {
                 text: token.text,
                 kind: token.kind,
@@ -276,6 +281,7 @@ impl<'t> Headline<'t, '_> {
                     continue;
                 }
                 if self.words[at].operand.is_some() {
+                    self.expect_room()?;
                     let again = Word { operand: Some(node as u32), is_repeated: true, ..self.words[at].clone() };
                     self.words.push(again);
                 } else {
@@ -284,6 +290,13 @@ impl<'t> Headline<'t, '_> {
             }
         }
         Ok(())
+    }
+
+    fn expect_room(&self) -> Result<()> {
+        if self.words.len() < WORDS_MAX {
+            return Ok(());
+        }
+        Err(Error::new(SqlState("54000"), format!("a headline cannot be made of more than {WORDS_MAX} words")))
     }
 
     fn next_operand(&self, from: usize) -> Option<usize> {
@@ -543,10 +556,11 @@ impl<'t> Headline<'t, '_> {
         at
     }
 
-    fn write(&self) -> String {
+    fn write(&self) -> Result<String> {
         let mut out = String::new();
         let (mut is_inside, mut fragments) = (false, 0);
         for word in &self.words {
+            let before = out.len();
             if word.is_in && !word.is_repeated {
                 if !is_inside {
                     is_inside = true;
@@ -569,15 +583,18 @@ impl<'t> Headline<'t, '_> {
             } else if !word.is_repeated {
                 is_inside = false;
             }
+            check_length(out.len())?;
+            pulse::work(1 + (out.len() - before) / 16)?;
         }
-        out
+        Ok(out)
     }
 }
 
 /// The part of a text that shows why it matches a query, with the query's words marked.
 ///
 /// # Errors
-/// 22023 for options that there are not, or that do not fit; 42601 if they are malformed.
+/// 22023 for options that there are not, or that do not fit; 42601 if they are malformed; 54000 if
+/// the text has too many words, or the headline is too long.
 pub fn headline(configuration: &Configuration, text: &str, query: &Query, options: &str) -> Result<String> {
     let options = Options::parse(options)?;
     let mut cover_max = options.words_max.saturating_mul(10).max(100);
@@ -595,7 +612,5 @@ pub fn headline(configuration: &Configuration, text: &str, query: &Query, option
     } else {
         headline.mark_fragments()?;
     }
-    let out = headline.write();
-    pulse::work(out.len() / 16)?;
-    Ok(out)
+    headline.write()
 }

@@ -1,22 +1,28 @@
 //! `tsquery`: operands and operators.
 //!
 //! ```text
-//! query    := count size item* end*
+//! query    := compared end* operands
+//! compared := count size [item]
 //! count    := 4 bytes, big-endian: operands and operators
 //! size     := 4 bytes, big-endian: what PostgreSQL's form of the value takes
-//! item     := 01 (a phrase) | 02 (|) | 03 (&) | 04 (!)   an operator; its right operand is next,
-//!           | 05 check lexeme 00                         then its left one, then a phrase's distance
+//! item     := 01 right left distance                     an operator, first its right operand
+//!           | 02 right left | 03 right left | 04 right   `|`, `&`, `!`
+//!           | 05 check lexeme 00
+//! right    := item
+//! left     := item
 //! distance := 2 bytes, big-endian, all bits flipped
 //! check    := 4 bytes, big-endian: a checksum of the lexeme, by which PostgreSQL sorts operands
 //! end      := weights | 10 if it is a prefix             one byte for each operand, in their order
+//! operands := 4 bytes, big-endian: how many ends there are
 //! ```
-//! ON DISK: this is how rows and keys hold the value; the bytes sort as PostgreSQL sorts the values.
-//! An empty query has no items.
+//! ON DISK: this is how rows hold the value, and keys what is compared of it, which sorts as PostgreSQL
+//! sorts the values: weights and prefixes make no difference. An empty query has no items.
 //!
 //! In memory a query is a list of nodes, each behind its operands: whatever looks at all of it goes
 //! through the list, and depth takes no stack.
 
-use crate::error::{Error, Result, SqlState, too_short};
+use crate::binary_io::too_short;
+use crate::error::{Error, Result, SqlState};
 use crate::pulse;
 use crate::text_search::vector::{self, LEXEME_BYTES_MAX, TEXT_BYTES_MAX};
 
@@ -232,13 +238,14 @@ impl Query {
     /// 54000 if it is too large.
     pub fn to_bytes(&self) -> Result<Box<[u8]>> {
         pulse::work(self.nodes.len() * 8)?;
-        let mut out = vec![0; HEADER_BYTES];
-        let mut end = Vec::new();
-        let mut text_bytes = 0;
+        /// What is still to be written.
         enum Task {
             Visit(u32),
             Distance(u16),
         }
+        let mut out = vec![0; HEADER_BYTES];
+        let mut ends = Vec::new();
+        let mut text_bytes = 0;
         let mut tasks = Vec::from_iter(self.root().map(Task::Visit));
         while let Some(task) = tasks.pop() {
             let at = match task {
@@ -254,13 +261,13 @@ impl Query {
                     tasks.push(Task::Visit(*inner));
                 }
                 Node::Join(operator, left, right) => {
-                    match operator {
-                        Operator::And => out.push(AND),
-                        Operator::Or => out.push(OR),
-                        Operator::Phrase(distance) => {
-                            out.push(PHRASE);
-                            tasks.push(Task::Distance(*distance));
-                        }
+                    out.push(match operator {
+                        Operator::And => AND,
+                        Operator::Or => OR,
+                        Operator::Phrase(_) => PHRASE,
+                    });
+                    if let Operator::Phrase(distance) = operator {
+                        tasks.push(Task::Distance(*distance));
                     }
                     tasks.extend([Task::Visit(*left), Task::Visit(*right)]);
                 }
@@ -270,7 +277,7 @@ impl Query {
                     out.extend_from_slice(&(!(check ^ 1 << 31)).to_be_bytes());
                     out.extend_from_slice(operand.lexeme.as_bytes());
                     out.push(0);
-                    end.push(operand.weights | if operand.is_prefix { PREFIX } else { 0 });
+                    ends.push(operand.weights | if operand.is_prefix { PREFIX } else { 0 });
                     text_bytes += operand.lexeme.len() + 1;
                 }
                 Node::Stop => {}
@@ -282,8 +289,21 @@ impl Query {
         let size = (HEADER_BYTES + ITEM_BYTES * self.nodes.len() + text_bytes) as u32;
         out[..4].copy_from_slice(&(self.nodes.len() as u32).to_be_bytes());
         out[4..8].copy_from_slice(&size.to_be_bytes());
-        out.extend(end);
+        out.extend_from_slice(&ends);
+        out.extend_from_slice(&(ends.len() as u32).to_be_bytes());
         Ok(out.into_boxed_slice())
+    }
+
+    /// What is compared of a query's bytes: all but the weights and which operands are prefixes.
+    #[must_use]
+    pub fn compared(bytes: &[u8]) -> &[u8] {
+        Self::parts(bytes).map_or(bytes, |(compared, _)| compared)
+    }
+
+    /// What is compared of a query's bytes, and the ends of its operands.
+    fn parts(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (rest, operands) = bytes.split_last_chunk::<4>()?;
+        rest.split_at_checked(rest.len().checked_sub(u32::from_be_bytes(*operands) as usize)?)
     }
 
     /// The query with these bytes. What is damaged is an empty query.
@@ -293,56 +313,55 @@ impl Query {
     }
 
     fn decoded(bytes: &[u8]) -> Option<Self> {
-        let (count, rest) = bytes.split_first_chunk::<4>()?;
+        let (compared, ends) = Self::parts(bytes)?;
+        let (count, rest) = compared.split_first_chunk::<4>()?;
         let count = u32::from_be_bytes(*count) as usize;
         let mut rest = rest.get(4..)?;
-        let mut items = Vec::with_capacity(count.min(rest.len()));
-        // Operators whose operands are still to come: which item, and how many.
+        let mut ends = ends.iter();
+        let mut items: Vec<Item> = Vec::with_capacity(count.min(rest.len()));
+        // Operators whose operands are not all read: which items they are, and how many are missing.
         let mut open: Vec<(usize, u8)> = Vec::new();
         for _ in 0..count {
             let (&kind, behind) = rest.split_first()?;
             rest = behind;
-            let operands = match kind {
-                LEXEME => 0,
+            let missing = match kind {
                 NOT => 1,
-                _ => 2,
+                AND | OR | PHRASE => 2,
+                LEXEME => 0,
+                _ => return None,
             };
-            open.push((items.len(), operands));
+            if missing > 0 {
+                open.push((items.len(), missing));
+            }
             items.push(match kind {
                 NOT => Item::Not,
                 AND => Item::Join(Operator::And),
                 OR => Item::Join(Operator::Or),
+                // Its distance comes behind its operands.
                 PHRASE => Item::Join(Operator::Phrase(0)),
-                LEXEME => {
+                _ => {
                     let behind = rest.get(4..)?;
                     let end = memchr::memchr(0, behind)?;
                     rest = &behind[end + 1..];
                     let lexeme = std::str::from_utf8(&behind[..end]).ok()?.into();
-                    Item::Lexeme(Operand { lexeme, weights: 0, is_prefix: false })
+                    let end = ends.next()?;
+                    Item::Lexeme(Operand { lexeme, weights: end & 0xf, is_prefix: end & PREFIX != 0 })
                 }
-                _ => return None,
             });
-            // What is complete is an operand of what is around it.
-            while let Some(&(at, 0)) = open.last() {
+            // An operand is read, and with it may be the operators that it is the last one of.
+            while missing == 0
+                && let Some((at, left)) = open.last_mut()
+            {
+                *left -= 1;
+                if *left > 0 {
+                    break;
+                }
+                if let Item::Join(Operator::Phrase(read)) = &mut items[*at] {
+                    let (distance, behind) = rest.split_first_chunk::<2>()?;
+                    (*read, rest) = (!u16::from_be_bytes(*distance), behind);
+                }
                 open.pop();
-                if let Item::Join(Operator::Phrase(distance)) = &mut items[at] {
-                    let (stored, behind) = rest.split_first_chunk::<2>()?;
-                    rest = behind;
-                    *distance = !u16::from_be_bytes(*stored);
-                }
-                if let Some((_, left)) = open.last_mut() {
-                    *left -= 1;
-                }
             }
-        }
-        let operands = items.iter_mut().filter_map(|item| match item {
-            Item::Lexeme(operand) => Some(operand),
-            _ => None,
-        });
-        let mut ends = rest.iter();
-        for operand in operands {
-            let end = ends.next()?;
-            (operand.weights, operand.is_prefix) = (end & 0xf, end & PREFIX != 0);
         }
         Self::of_right_first(items)
     }
@@ -494,25 +513,26 @@ impl Query {
                     };
                     match (left.at, right.at, distance) {
                         (None, None, Some(distance)) => {
-                            let both = left.left + distance + right.left;
+                            let both = left.left.saturating_add(distance).saturating_add(right.left);
                             Left { at: None, left: both, right: both }
                         }
                         (None, None, None) => {
                             let most = left.left.max(right.left);
                             Left { at: None, left: most, right: most }
                         }
-                        (None, Some(_), distance) => Left {
-                            at: right.at,
-                            left: left.left + distance.unwrap_or(0) + right.left,
-                            right: right.right,
-                        },
-                        (Some(_), None, distance) => Left {
-                            at: left.at,
-                            left: left.left,
-                            right: left.right + distance.unwrap_or(0) + right.right,
-                        },
+                        (None, Some(_), Some(distance)) => {
+                            let both = left.left.saturating_add(distance).saturating_add(right.left);
+                            Left { left: both, ..right }
+                        }
+                        (Some(_), None, Some(distance)) => {
+                            let both = left.right.saturating_add(distance).saturating_add(right.right);
+                            Left { right: both, ..left }
+                        }
+                        // What took places beside an operand of `&` or `|` took none of the operand's.
+                        (None, Some(_), None) => right,
+                        (Some(_), None, None) => left,
                         (Some(a), Some(b), Some(distance)) => {
-                            let distance = distance + left.right + right.left;
+                            let distance = distance.saturating_add(left.right).saturating_add(right.left);
                             let distance = u16::try_from(distance).unwrap_or(u16::MAX);
                             Left {
                                 at: push(Node::Join(Operator::Phrase(distance), a, b)),

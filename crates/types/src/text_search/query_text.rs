@@ -78,8 +78,11 @@ impl<'t> Reader<'t> {
 
     fn escaped(&mut self, word: &mut String) -> Result<()> {
         self.next();
-        let no_character = format!("there is no escaped character: \"{}\"", self.text);
-        word.push(self.next().ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, no_character))?);
+        let escaped = self.next().ok_or_else(|| {
+            let message = format!("there is no escaped character: \"{}\"", self.text);
+            Error::new(SqlState::SYNTAX_ERROR, message)
+        })?;
+        word.push(escaped);
         Ok(())
     }
 

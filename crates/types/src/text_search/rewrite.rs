@@ -2,6 +2,9 @@
 //!
 //! Operands of `&` and of `|` count without their order and their parentheses: they are made lists
 //! that are sorted. What stands for a part is not looked at again.
+//!
+//! Trees are places in one list, each before its parts, so depth takes no stack. What stands for a
+//! part is there once, however often it is put in; its nodes are counted before the result is made.
 
 use std::cmp::Ordering;
 
@@ -9,209 +12,289 @@ use super::query::{Node, Operand, Operator, Query, checksum};
 use crate::error::{Error, Result, SqlState};
 use crate::pulse;
 
-/// Operators inside of each other; more are an error.
-const DEPTH_MAX: usize = 500;
+/// Operands and operators of a result; more are an error.
+const ITEMS_MAX: usize = 1 << 23;
 
-/// A part of a query. The right operand comes first, as PostgreSQL has it.
-#[derive(Clone)]
-struct Tree {
-    kind: Kind,
-    parts: Vec<Tree>,
-    /// Whether it stands for what was replaced.
-    is_new: bool,
+/// A part of a query.
+struct Tree<'q> {
+    kind: Kind<'q>,
+    /// The right operand comes first, as PostgreSQL has it.
+    parts: Vec<u32>,
 }
 
-#[derive(Clone, PartialEq, Eq)]
-enum Kind {
-    Lexeme(Operand),
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind<'q> {
+    /// A lexeme, and its checksum as PostgreSQL compares it.
+    Lexeme(&'q Operand, i32),
     Not,
     Join(Operator),
 }
 
-impl Kind {
+impl Kind<'_> {
     /// PostgreSQL's order: operators first, those of higher numbers before others.
-    fn place(&self) -> u8 {
+    fn place(self) -> u8 {
         match self {
             Self::Join(Operator::Phrase(_)) => 0,
             Self::Join(Operator::Or) => 1,
             Self::Join(Operator::And) => 2,
             Self::Not => 3,
-            Self::Lexeme(_) => 4,
+            Self::Lexeme(..) => 4,
         }
+    }
+
+    fn has_order(self) -> bool {
+        matches!(self, Self::Join(Operator::Phrase(_)))
     }
 }
 
-impl Tree {
-    fn of(query: &Query) -> Result<Option<Self>> {
-        let mut depths: Vec<usize> = Vec::with_capacity(query.nodes().len());
-        let mut trees: Vec<Option<Self>> = Vec::with_capacity(query.nodes().len());
-        for node in query.nodes() {
+/// The trees of the queries. A tree's parts come behind it.
+#[derive(Default)]
+struct Trees<'q>(Vec<Tree<'q>>);
+
+impl<'q> Trees<'q> {
+    fn at(&self, at: u32) -> &Tree<'q> {
+        &self.0[at as usize]
+    }
+
+    /// Adds a query, with lists of operands if `has_lists`; its root.
+    fn add(&mut self, query: &'q Query, has_lists: bool) -> Result<Option<u32>> {
+        let first = self.0.len();
+        let mut nodes = Vec::from_iter(query.root());
+        while let Some(&node) = nodes.get(self.0.len() - first) {
             pulse::work(8)?;
-            let mut depth = 1;
-            let mut part = |at: &u32| {
-                depth = depth.max(depths[*at as usize] + 1);
-                trees[*at as usize].take()
-            };
-            let (kind, parts) = match node {
-                Node::Lexeme(operand) => (Kind::Lexeme(operand.clone()), Vec::new()),
-                Node::Stop => continue,
-                Node::Not(inner) => (Kind::Not, Vec::from_iter(part(inner))),
+            let mut parts = Vec::new();
+            let kind = match query.node(node) {
+                Node::Lexeme(operand) => Kind::Lexeme(operand, checksum(operand.lexeme.as_bytes()) as i32),
+                Node::Stop => return Err(Error::internal("a word that was taken out is in a query")),
+                Node::Not(inner) => {
+                    parts.push(*inner);
+                    Kind::Not
+                }
                 Node::Join(operator, left, right) => {
-                    (Kind::Join(*operator), part(right).into_iter().chain(part(left)).collect())
+                    let is_list = has_lists && !matches!(operator, Operator::Phrase(_));
+                    let mut open = vec![*left, *right];
+                    while let Some(at) = open.pop() {
+                        match query.node(at) {
+                            Node::Join(inner, left, right) if is_list && inner == operator => {
+                                open.extend([*left, *right]);
+                            }
+                            _ => parts.push(at),
+                        }
+                    }
+                    pulse::work(parts.len() * 4)?;
+                    Kind::Join(*operator)
                 }
             };
-            // Operands of one operator in a row are one list and no depth.
-            let is_flat = |tree: &Self| matches!(kind, Kind::Join(Operator::And | Operator::Or)) && tree.kind == kind;
-            let is_list = parts.iter().any(is_flat);
-            let parts = parts.into_iter().fold(Vec::new(), |mut list: Vec<Self>, tree| {
-                if is_flat(&tree) {
-                    list.extend(tree.parts)
-                } else {
-                    list.push(tree)
-                }
-                list
-            });
-            if is_list {
-                depth = depth.saturating_sub(1).max(1);
-            }
-            if depth > DEPTH_MAX {
-                return Err(Error::new(SqlState("54001"), "stack depth limit exceeded"));
-            }
-            trees.push(Some(Self { kind, parts, is_new: false }));
-            depths.push(depth);
+            let begin = (first + nodes.len()) as u32;
+            nodes.extend_from_slice(&parts);
+            let parts = (begin..begin + parts.len() as u32).collect();
+            self.0.push(Tree { kind, parts });
         }
-        Ok(trees.pop().flatten())
+        Ok((self.0.len() > first).then_some(first as u32))
     }
 
-    fn compare(&self, other: &Self) -> Ordering {
-        self.kind
-            .place()
-            .cmp(&other.kind.place())
-            .then_with(|| other.parts.len().cmp(&self.parts.len()))
-            .then_with(|| match (&self.kind, &other.kind) {
-                (Kind::Lexeme(a), Kind::Lexeme(b)) => {
-                    let check = |operand: &Operand| checksum(operand.lexeme.as_bytes()) as i32;
-                    check(b).cmp(&check(a)).then_with(|| a.lexeme.cmp(&b.lexeme))
-                }
-                _ => Ordering::Equal,
-            })
-            .then_with(|| {
-                let parts = self.parts.iter().zip(&other.parts);
-                parts.map(|(a, b)| a.compare(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-            })
-            .then_with(|| match (&self.kind, &other.kind) {
-                (Kind::Join(Operator::Phrase(a)), Kind::Join(Operator::Phrase(b))) => b.cmp(a),
-                _ => Ordering::Equal,
-            })
-    }
-
-    fn sort(&mut self) {
-        self.parts.iter_mut().for_each(Self::sort);
-        if !matches!(self.kind, Kind::Join(Operator::Phrase(_))) {
-            self.parts.sort_by(Self::compare);
+    /// PostgreSQL's order, in which distances count last.
+    fn compare(&self, a: u32, b: u32) -> Ordering {
+        enum Next {
+            Trees(u32, u32),
+            Is(Ordering),
         }
-    }
-
-    /// What is left of the tree where `part` is replaced.
-    fn replaced(mut self, part: &Self, by: Option<&Self>) -> Result<Option<Self>> {
-        pulse::work(8)?;
-        let new = || by.map(|by| Self { is_new: true, ..by.clone() });
-        if self.is_new {
-            return Ok(Some(self));
-        }
-        if self.kind.place() == part.kind.place() {
-            if self.parts.len() == part.parts.len() {
-                if self.compare(part).is_eq() {
-                    return Ok(new());
+        let mut next = vec![Next::Trees(a, b)];
+        let mut count = 0;
+        while let Some(step) = next.pop() {
+            count += 1;
+            let order = match step {
+                Next::Is(order) => order,
+                Next::Trees(a, b) => {
+                    let (a, b) = (self.at(a), self.at(b));
+                    let order = match (a.kind, b.kind) {
+                        (Kind::Lexeme(a, a_check), Kind::Lexeme(b, b_check)) => {
+                            b_check.cmp(&a_check).then_with(|| a.lexeme.cmp(&b.lexeme))
+                        }
+                        _ => (a.kind.place().cmp(&b.kind.place())).then_with(|| b.parts.len().cmp(&a.parts.len())),
+                    };
+                    if order.is_eq() {
+                        if let (Kind::Join(Operator::Phrase(a)), Kind::Join(Operator::Phrase(b))) = (a.kind, b.kind) {
+                            next.push(Next::Is(b.cmp(&a)));
+                        }
+                        next.extend(a.parts.iter().zip(&b.parts).rev().map(|(&a, &b)| Next::Trees(a, b)));
+                    }
+                    order
                 }
-            } else if self.parts.len() > part.parts.len() && self.has_all(part) {
-                let mut wanted = part.parts.iter().peekable();
-                self.parts.retain(|tree| wanted.next_if(|wanted| tree.compare(wanted).is_eq()).is_none());
-                self.parts.extend(new());
-                self.sort();
+            };
+            if order.is_ne() {
+                return order;
             }
         }
-        let is_leaf = matches!(self.kind, Kind::Lexeme(_));
-        if is_leaf {
-            return Ok(Some(self));
-        }
-        let mut parts = Vec::with_capacity(self.parts.len());
-        for tree in std::mem::take(&mut self.parts) {
-            parts.extend(tree.replaced(part, by)?);
-        }
-        if parts.len() < 2 && self.kind != Kind::Not {
-            return Ok(parts.pop());
-        }
-        self.parts = parts;
-        Ok((!self.parts.is_empty()).then_some(self))
+        // Who is cancelled finds it out at the next poll that can fail.
+        drop(pulse::work(count * 4));
+        Ordering::Equal
     }
 
-    /// Whether all of another list's operands are among those of this one.
-    fn has_all(&self, part: &Self) -> bool {
-        let mut own = self.parts.iter();
-        part.parts.iter().all(|wanted| own.by_ref().any(|tree| tree.compare(wanted).is_eq()))
+    fn sort(&mut self, at: u32) {
+        if !self.at(at).kind.has_order() && self.at(at).parts.len() > 1 {
+            let mut parts = std::mem::take(&mut self.0[at as usize].parts);
+            parts.sort_by(|&a, &b| self.compare(a, b));
+            self.0[at as usize].parts = parts;
+        }
     }
 
-    /// Appends the tree to a query; the place of its root.
-    fn push(self, query: &mut Query) -> u32 {
-        let mut parts: Vec<u32> = self.parts.into_iter().map(|tree| tree.push(query)).collect();
-        match self.kind {
-            Kind::Lexeme(operand) => query.push(Node::Lexeme(operand)),
-            Kind::Not => {
-                let inner = parts.pop().unwrap_or_default();
-                query.push(Node::Not(inner))
-            }
-            Kind::Join(operator) => {
-                while parts.len() > 2 {
-                    let joined = query.push(Node::Join(operator, parts[1], parts[0]));
-                    parts[0] = joined;
-                    parts[1] = parts.pop().unwrap_or(joined);
+    /// Sorts the trees from one on.
+    fn sort_from(&mut self, first: usize) -> Result<()> {
+        for at in (first..self.0.len()).rev() {
+            self.sort(at as u32);
+            pulse::work(4 + self.0[at].parts.len() * 8)?;
+        }
+        Ok(())
+    }
+
+    /// The parts of a list that are left without those of another one; `None` if it has not all of them.
+    fn without(&self, list: u32, part: u32) -> Option<Vec<u32>> {
+        let mut wanted = self.at(part).parts.iter().peekable();
+        let is_left = |tree: &u32| wanted.next_if(|&&wanted| self.compare(*tree, wanted).is_eq()).is_none();
+        let left: Vec<u32> = self.at(list).parts.iter().copied().filter(is_left).collect();
+        (left.len() + self.at(part).parts.len() == self.at(list).parts.len()).then_some(left)
+    }
+
+    /// The root of what is left of a tree where `part` is replaced.
+    fn replaced(&mut self, root: u32, part: u32, by: &Replacement) -> Result<Option<u32>> {
+        enum Task {
+            Visit(u32),
+            /// The parts that are left of a tree are those that were done since.
+            Leave(u32, usize),
+        }
+        let mut tasks = vec![Task::Visit(root)];
+        let mut done = Vec::new();
+        while let Some(task) = tasks.pop() {
+            pulse::work(8)?;
+            match task {
+                Task::Visit(at) if by.is(at) => done.push(at),
+                Task::Visit(at) => {
+                    let (count, part_count) = (self.at(at).parts.len(), self.at(part).parts.len());
+                    if self.at(at).kind.place() == self.at(part).kind.place() {
+                        if count == part_count {
+                            if self.compare(at, part).is_eq() {
+                                done.extend(by.as_written);
+                                continue;
+                            }
+                        } else if count > part_count
+                            && let Some(mut left) = self.without(at, part)
+                        {
+                            left.extend(by.sorted);
+                            self.0[at as usize].parts = left;
+                            self.sort(at);
+                        }
+                    }
+                    if matches!(self.at(at).kind, Kind::Lexeme(..)) {
+                        done.push(at);
+                        continue;
+                    }
+                    tasks.push(Task::Leave(at, done.len()));
+                    tasks.extend(self.at(at).parts.iter().rev().map(|&part| Task::Visit(part)));
                 }
-                match parts[..] {
-                    [right, left] => query.push(Node::Join(operator, left, right)),
-                    [only] => only,
-                    _ => 0,
+                Task::Leave(at, before) => match done.len() - before {
+                    0 => {}
+                    1 if self.at(at).kind != Kind::Not => {}
+                    _ => {
+                        self.0[at as usize].parts = done.split_off(before);
+                        done.push(at);
+                    }
+                },
+            }
+        }
+        Ok(done.pop())
+    }
+
+    /// Operands and operators of a tree.
+    fn count(&self, root: u32, by: &Replacement) -> Result<usize> {
+        let (mut count, mut open) = (0, vec![root]);
+        while let Some(at) = open.pop() {
+            pulse::work(4)?;
+            count += match self.at(at) {
+                _ if by.is(at) => by.count,
+                Tree { kind: Kind::Join(_), parts } => parts.len() - 1,
+                _ => 1,
+            };
+            if !by.is(at) {
+                open.extend(&self.at(at).parts);
+            }
+        }
+        Ok(count)
+    }
+
+    /// The tree as a query: left operands, right operands, operators.
+    fn query(&self, root: u32) -> Result<Query> {
+        enum Task {
+            Visit(u32),
+            Join(Kind<'static>, usize),
+        }
+        let mut query = Query::default();
+        let mut tasks = vec![Task::Visit(root)];
+        let mut done: Vec<u32> = Vec::new();
+        while let Some(task) = tasks.pop() {
+            pulse::work(8)?;
+            match task {
+                Task::Visit(at) => match self.at(at) {
+                    Tree { kind: Kind::Lexeme(operand, _), .. } => {
+                        done.push(query.push(Node::Lexeme((*operand).clone())));
+                    }
+                    Tree { kind: Kind::Not, parts } => {
+                        tasks.push(Task::Join(Kind::Not, 1));
+                        tasks.extend(parts.iter().map(|&part| Task::Visit(part)));
+                    }
+                    Tree { kind: Kind::Join(operator), parts } => {
+                        // PostgreSQL joins the first two, to these the last one, to these the one before it.
+                        tasks.push(Task::Join(Kind::Join(*operator), parts.len()));
+                        tasks.extend(parts.iter().take(2).chain(parts.iter().skip(2).rev()).map(|&at| Task::Visit(at)));
+                    }
+                },
+                Task::Join(Kind::Join(operator), count) => {
+                    let mut right = done.pop();
+                    for _ in 1..count {
+                        right =
+                            done.pop().zip(right).map(|(left, right)| query.push(Node::Join(operator, left, right)));
+                    }
+                    done.extend(right);
+                }
+                Task::Join(..) => {
+                    if let Some(inner) = done.pop() {
+                        done.push(query.push(Node::Not(inner)));
+                    }
                 }
             }
         }
+        Ok(query)
+    }
+}
+
+/// What stands for a part: as it is written, and, within a list, sorted. An empty query is nothing.
+struct Replacement {
+    as_written: Option<u32>,
+    sorted: Option<u32>,
+    /// Its operands and operators.
+    count: usize,
+}
+
+impl Replacement {
+    fn is(&self, at: u32) -> bool {
+        self.as_written == Some(at) || self.sorted == Some(at)
     }
 }
 
 /// A query in which a part is replaced, or, by an empty query, left out.
 ///
 /// # Errors
-/// 54001 for operators too deep inside of each other.
+/// 54000 if the result has too many operands and operators.
 pub fn rewritten(query: &Query, part: &Query, by: &Query) -> Result<Query> {
-    let (Some(mut tree), Some(mut part)) = (Tree::of(query)?, Tree::of(part)?) else { return Ok(query.clone()) };
-    tree.sort();
-    part.sort();
-    let Some(tree) = tree.replaced(&part, Tree::of_plain(by)?.as_ref())? else { return Ok(Query::default()) };
-    let mut result = Query::default();
-    let root = tree.push(&mut result);
-    Ok(Query::rooted(result.nodes(), root))
-}
-
-impl Tree {
-    /// A tree whose lists are as they are written.
-    fn of_plain(query: &Query) -> Result<Option<Self>> {
-        let mut trees: Vec<Option<Self>> = Vec::with_capacity(query.nodes().len());
-        let mut depths: Vec<usize> = Vec::with_capacity(query.nodes().len());
-        for node in query.nodes() {
-            pulse::work(8)?;
-            let (kind, operands) = match node {
-                Node::Lexeme(operand) => (Kind::Lexeme(operand.clone()), vec![]),
-                Node::Stop => continue,
-                Node::Not(inner) => (Kind::Not, vec![*inner]),
-                Node::Join(operator, left, right) => (Kind::Join(*operator), vec![*right, *left]),
-            };
-            let depth = operands.iter().map(|at| depths[*at as usize] + 1).max().unwrap_or(1);
-            if depth > DEPTH_MAX {
-                return Err(Error::new(SqlState("54001"), "stack depth limit exceeded"));
-            }
-            let parts = operands.iter().filter_map(|at| trees[*at as usize].take()).collect();
-            trees.push(Some(Self { kind, parts, is_new: false }));
-            depths.push(depth);
-        }
-        Ok(trees.pop().flatten())
+    let mut trees = Trees::default();
+    let (Some(root), Some(part)) = (trees.add(query, true)?, trees.add(part, true)?) else { return Ok(query.clone()) };
+    let sorted = trees.add(by, false)?;
+    trees.sort_from(0)?;
+    let as_written = trees.add(by, false)?;
+    let by = Replacement { as_written, sorted, count: by.nodes().len() };
+    let Some(root) = trees.replaced(root, part, &by)? else { return Ok(Query::default()) };
+    if trees.count(root, &by)? > ITEMS_MAX {
+        return Err(Error::new(SqlState("54000"), "tsquery is too large"));
     }
+    trees.query(root)
 }

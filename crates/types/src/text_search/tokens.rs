@@ -283,6 +283,24 @@ pub struct Tokens<'t> {
     depth: usize,
 }
 
+/// Where reading a text's tokens was left, for who cannot keep the text borrowed.
+#[derive(Debug)]
+pub struct PausedTokens(Tokens<'static>);
+
+impl PausedTokens {
+    /// Before the first token of a text.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(Tokens::new(""))
+    }
+
+    /// Goes on in the same text.
+    #[must_use]
+    pub fn resume(self, text: &str) -> Tokens<'_> {
+        Tokens { text, ..self.0 }
+    }
+}
+
 /// Hosts are looked for so deep: text such as `1a@1a@1a@` would take a level for each.
 const DEPTH_MAX: usize = 32;
 
@@ -306,6 +324,13 @@ impl<'t> Tokens<'t> {
     #[must_use]
     pub fn new(text: &'t str) -> Self {
         Self::begin(text, 0, State::Base)
+    }
+
+    /// Lets go of the text.
+    #[must_use]
+    pub fn pause(self) -> PausedTokens {
+        let Self { text: _, now, stack, is_ignored, is_host_wanted, comment_without_end, depth, no_host } = self;
+        PausedTokens(Tokens { text: "", now, stack, is_ignored, is_host_wanted, comment_without_end, depth, no_host })
     }
 
     fn begin(text: &'t str, at: usize, state: State) -> Self {

@@ -25,7 +25,7 @@ impl Tokens for Lexemes {
     }
 
     fn query(&self, _: Type, operator: &str, operand: &Datum, _: &Env) -> Result<Query> {
-        let (Datum::Bytes(bytes), "@@" | "@@@") = (operand, operator) else { return Ok(Query::All) };
+        let (Datum::Query(bytes), "@@" | "@@@") = (operand, operator) else { return Ok(Query::All) };
         let query = TextQuery::from_bytes(bytes);
         // What each node asks for, and how deep it is.
         let mut asked: Vec<(Query, u32)> = Vec::with_capacity(query.nodes().len());

@@ -280,3 +280,15 @@ fn the_bytes_of_tokens_stay() {
     assert_eq!(shown(("gin", "array_ops"), Type::Int4.array_of(), "{}"), "03");
     assert_eq!(shown(("gin", "gin_trgm_ops"), Type::Text, "Ab"), "202061 206162 616220");
 }
+
+/// Trigrams whose checksums are punctuation were shown as text, where PostgreSQL shows digits. Only ASCII
+/// letters, digits and blanks are shown.
+#[test]
+fn trigrams_are_shown_as_text_only_if_they_are_words() {
+    let shown = |text: &str| -> Vec<String> {
+        let trigrams = trigram::of_text(text).expect("nobody cancels it");
+        trigrams.into_iter().map(trigram::shown).collect()
+    };
+    assert_eq!(shown("адн"), ["0xcdd0cc", "0xf48848", "0x1faaab", "0x224f43"]);
+    assert_eq!(shown("xадсx"), ["0x8282f1", "  x", "0x3a417d", "0x443d12", "0x541e83", "0x7f0e9f"]);
+}

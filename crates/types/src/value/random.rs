@@ -151,6 +151,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             let _ = out.extend((0..random.usize(..20)).map(|_| random.u8(..3) == 0));
             out.finish()
         }
+        Type::TsQuery => random_packed(ty, random),
         Type::Bytea if ty != Type::Bytea => random_packed(ty, random),
         Type::Bytea => Datum::Bytes(bytes(random).into()),
         Type::Jsonb => {

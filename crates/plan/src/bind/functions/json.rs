@@ -410,46 +410,47 @@ impl Binder<'_> {
             }
             _ => return Ok(None),
         };
-        self.record_in_from(function, &fields, args, alias, numbered, relations).map(Some)
+        let query = rows_query(function, &fields, args, numbered)?;
+        self.lateral(&query, &visible_as(function, alias), relations).map(Some)
     }
+}
 
-    /// A function of several columns in FROM, as the query that takes its rows apart.
-    pub(super) fn record_in_from(
-        &mut self,
-        function: &str,
-        fields: &[CompactString],
-        args: Vec<ast::FunctionArg>,
-        alias: Option<&ast::TableAlias>,
-        numbered: bool,
-        relations: &mut Vec<Joined>,
-    ) -> Result<From> {
-        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let mut list: Vec<String> =
-            fields.iter().map(|name| format!("(r).{} AS {}", quoted(name), quoted(name))).collect();
-        if numbered {
-            list.push("ordinality".to_owned());
-        }
-        let (number, behind) = if numbered { (" WITH ORDINALITY", ", ordinality") } else { ("", "") };
-        let inner = quoted(&format!("{INNER}{function}"));
-        let text = format!("SELECT {} FROM {inner}(NULL){number} AS f(r{behind})", list.join(", "));
-        let mut query = colibri_syntax::parse_query(&text)?;
-        if let ast::SetExpr::Select(select) = &mut *query.body
-            && let Some(from) = select.from.first_mut()
-            && let ast::TableFactor::Table { args: Some(given), .. } = &mut from.relation
-        {
-            given.args = args;
-        } else {
-            return Err(Error::internal("the query of a function has another form"));
-        }
-        let mut visible = alias.cloned().unwrap_or_else(|| ast::TableAlias {
-            explicit: false,
-            name: ast::Ident::new(function),
-            columns: Vec::new(),
-            at: None,
-        });
-        for column in &mut visible.columns {
-            column.data_type = None;
-        }
-        self.lateral(&query, &visible, relations)
+/// A function of several columns, as the query that takes its rows apart.
+pub(super) fn rows_query(
+    function: &str,
+    fields: &[CompactString],
+    args: Vec<ast::FunctionArg>,
+    numbered: bool,
+) -> Result<ast::Query> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let mut list: Vec<String> = fields.iter().map(|name| format!("(r).{} AS {}", quoted(name), quoted(name))).collect();
+    if numbered {
+        list.push("ordinality".to_owned());
     }
+    let (number, behind) = if numbered { (" WITH ORDINALITY", ", ordinality") } else { ("", "") };
+    let inner = quoted(&format!("{INNER}{function}"));
+    let text = format!("SELECT {} FROM {inner}(NULL){number} AS f(r{behind})", list.join(", "));
+    let mut query = colibri_syntax::parse_query(&text)?;
+    if let ast::SetExpr::Select(select) = &mut *query.body
+        && let Some(from) = select.from.first_mut()
+        && let ast::TableFactor::Table { args: Some(given), .. } = &mut from.relation
+    {
+        given.args = args;
+        return Ok(query);
+    }
+    Err(Error::internal("the query of a function has another form"))
+}
+
+/// What the rows of a function are called.
+pub(super) fn visible_as(function: &str, alias: Option<&ast::TableAlias>) -> ast::TableAlias {
+    let mut visible = alias.cloned().unwrap_or_else(|| ast::TableAlias {
+        explicit: false,
+        name: ast::Ident::new(function),
+        columns: Vec::new(),
+        at: None,
+    });
+    for column in &mut visible.columns {
+        column.data_type = None;
+    }
+    visible
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use colibri_types::cast::{CastContext, cast_context};
 use colibri_types::functions::SearchRows;
-use colibri_types::{ColumnType, Result, Type};
+use colibri_types::{ColumnType, Error, Result, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
-use super::super::Binder;
 use super::super::expr::Bound;
-use super::super::logical::{From, Relation as Joined};
-use super::json::INNER;
+use super::super::logical::{Body, From, Relation as Joined, Source};
+use super::super::{Binder, fold};
+use super::json::{INNER, rows_query, visible_as};
 use super::no_such_function;
 use crate::expr::Expr;
 use crate::plan::Series;
@@ -63,7 +63,8 @@ impl Binder<'_> {
         Ok(Some((Series::Search(rows), args, ty)))
     }
 
-    /// A function of such rows in FROM; `None` if it is none.
+    /// A function of such rows in FROM; `None` if it is none. Whether `unnest` is one, its argument
+    /// tells: see [`Self::lexemes_in_from`].
     pub(in crate::bind) fn search_in_from(
         &mut self,
         function: &str,
@@ -72,32 +73,45 @@ impl Binder<'_> {
         numbered: bool,
         relations: &mut Vec<Joined>,
     ) -> Result<Option<From>> {
-        let rows = match (function, args) {
-            _ if function.starts_with(INNER) => None,
-            ("unnest", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg))]) if may_be_document(arg) => {
-                // Once to know its type, once more inside of the query.
-                let no_calls = std::mem::replace(&mut self.scope().no_calls, "functions in FROM");
-                let bound = self.expr(arg);
-                self.scope().no_calls = no_calls;
-                (bound?.ty.ty == Type::TsVector).then_some(SearchRows::Lexemes)
-            }
-            _ => rows_named(function),
+        let Some(rows) = SearchRows::named(function) else { return Ok(None) };
+        let query = rows_query(function, &field_names(rows), args.to_vec(), numbered)?;
+        self.lateral(&query, &visible_as(function, alias), relations).map(Some)
+    }
+
+    /// `unnest` of a document in FROM, as the query that takes its rows apart. The document is an
+    /// argument of that query, since it is bound already.
+    pub(in crate::bind) fn lexemes_in_from(
+        &mut self,
+        document: Expr,
+        alias: Option<&ast::TableAlias>,
+        numbered: bool,
+        relations: &mut Vec<Joined>,
+    ) -> Result<From> {
+        let not_other_form = || Error::internal("the query of a function has another form");
+        let null = ast::Expr::Cast {
+            kind: ast::CastKind::DoubleColon,
+            expr: Box::new(ast::Expr::Value(ast::Value::with_empty_span(ast::Value::Null))),
+            data_type: ast::DataType::TsVector,
+            format: None,
         };
-        let Some(rows) = rows else { return Ok(None) };
-        let fields: Vec<CompactString> = rows.row_type().fields.into_iter().map(|(name, _)| name).collect();
-        self.record_in_from(function, &fields, args.to_vec(), alias, numbered, relations).map(Some)
+        let args = vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(null))];
+        let query = rows_query("unnest", &field_names(SearchRows::Lexemes), args, numbered)?;
+        let (mut query, args) = self.subquery_query(&query)?;
+        let Body::Select(select) = &mut query.body else { return Err(not_other_form()) };
+        let [Joined { source: Source::Functions { calls, .. }, .. }] = &mut select.relations[..] else {
+            return Err(not_other_form());
+        };
+        let ([(_, inner)], []) = (&mut calls[..], &args[..]) else { return Err(not_other_form()) };
+        let is_constant = matches!(document, Expr::Const(_));
+        *inner = vec![if is_constant { document.clone() } else { Expr::Arg(0) }];
+        let columns = query.columns.clone();
+        let query = Box::new(query);
+        let source = if is_constant { Source::Query(query) } else { Source::Lateral { query, args: vec![document] } };
+        let alias = visible_as("unnest", alias);
+        self.add(fold(&alias.name), None, columns, &[], source, Some(&alias), relations)
     }
 }
 
-/// Whether an expression may be a document: others need not be looked at twice.
-fn may_be_document(expr: &ast::Expr) -> bool {
-    match expr {
-        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Function(_) => true,
-        ast::Expr::Cast { data_type, .. } => matches!(data_type, ast::DataType::Custom(..) | ast::DataType::TsVector),
-        ast::Expr::BinaryOp { op: ast::BinaryOperator::StringConcat, left, right } => {
-            may_be_document(left) || may_be_document(right)
-        }
-        ast::Expr::Nested(inner) => may_be_document(inner),
-        _ => false,
-    }
+fn field_names(rows: SearchRows) -> Vec<CompactString> {
+    rows.row_type().fields.into_iter().map(|(name, _)| name).collect()
 }
