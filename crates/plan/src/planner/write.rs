@@ -25,6 +25,7 @@ use crate::plan::{
 type Returned = Option<Vec<logical::Column>>;
 
 /// The main part of a statement.
+#[expect(clippy::large_enum_variant, reason = "there is one for a statement, which is soon taken apart")]
 pub enum Main {
     Query(Query),
     Change(BoundChange, Arc<TableRules>),

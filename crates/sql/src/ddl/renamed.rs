@@ -85,7 +85,7 @@ impl VisitorMut for Writer<'_> {
 
 impl Session {
     /// The views that read a relation, with what they read under its new name. To be put into the
-    /// catalogue together with the relation; then [`Session::expect_views_hold`].
+    /// catalogue together with the relation, by [`Session::change_with_views`].
     pub(super) fn views_with_renamed(
         &self,
         id: u32,
