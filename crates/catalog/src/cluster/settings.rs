@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RoleId;
 
 /// Sources of a session's defaults, in ascending order of rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DefaultBy {
     /// The server, of all sessions.
     Server,

@@ -182,8 +182,9 @@ impl Engine {
         })))
     }
 
-    /// Sets what sessions may do from now on. A standby may become one that is written to; the
-    /// other way, sessions and this engine have to end, since it knows where sequences stand.
+    /// Sets what sessions may do from now on. A standby may become one that is written to. For the
+    /// other way there is [`Engine::retire`]: without it, sessions and this engine have to end, since
+    /// it knows where sequences stand.
     pub fn set_access(&self, access: Access) {
         self.access.store(access as u8, Ordering::Release);
     }
@@ -196,6 +197,35 @@ impl Engine {
             1 => Access::Standby,
             _ => Access::NoRoom,
         }
+    }
+
+    /// Hands a database over to another machine that is to lead it: gives back what is left of
+    /// blocks of sequences' values, and forgets where sequences and row numbers stand. From here on
+    /// the engine is a standby's. No session may be in a transaction, or begin one, meanwhile.
+    ///
+    /// # Errors
+    /// Those of the storage. Then nothing has changed, but for values that were given back.
+    pub fn retire(&self) -> Result<()> {
+        self.give_back_values()?;
+        // In this order: a standby's sessions look at the disk.
+        self.set_access(Access::Standby);
+        self.sequences.lock().clear();
+        self.row_numbers.lock().clear();
+        Ok(())
+    }
+
+    fn give_back_values(&self) -> Result<()> {
+        let counters: Vec<_> = {
+            let counters = self.sequences.lock();
+            counters.iter().filter(|(_, counter)| counter.left > 0).map(|(&id, &counter)| (id, counter)).collect()
+        };
+        for (id, counter) in counters {
+            self.write_state(id, counter.value, counter.called)?;
+            if let Some(counter) = self.sequences.lock().get_mut(&id) {
+                counter.left = 0;
+            }
+        }
+        Ok(())
     }
 
     /// Whether another machine leads the database.
@@ -475,12 +505,7 @@ impl Drop for Engine {
         if proposer.is_some_and(|proposer| proposer.admission() != Admission::Yes) {
             return;
         }
-        let counters = std::mem::take(&mut *self.sequences.lock());
-        for (id, counter) in counters.into_iter().filter(|(_, counter)| counter.left > 0) {
-            if self.write_state(id, counter.value, counter.called).is_err() {
-                break;
-            }
-        }
+        _ = self.give_back_values();
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `identity`, `settings`, `set` | who the session is and what it may do; what can be set, and setting it |
 //! | `named_cursor`, `cursor`, `copy` | DECLARE and FETCH; rows piece by piece for the library; COPY |
 //! | `drive`, `serve` | a thread that waits; what the server needs besides |
+//! | `carry` | a session that goes on at another server |
 //! | `advisory` | locks by numbers that applications make up |
 //! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
 //! | `sequences` | values of sequences |
@@ -32,6 +33,7 @@
 pub(crate) mod activity;
 pub(crate) mod advisory;
 mod block;
+mod carry;
 mod control;
 mod copy;
 mod cursor;
@@ -71,6 +73,7 @@ use crate::surroundings::Listed;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 use block::Block;
+pub use carry::{Carried, CarriedStatement, Stays};
 pub use copy::{Awaited, Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
 pub use drive::{Answer, rows_of_tag};

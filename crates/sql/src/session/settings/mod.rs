@@ -143,6 +143,15 @@ struct SessionDefault {
     by: DefaultBy,
 }
 
+/// The settings of a session that goes on elsewhere, under the names that are shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct CarriedSettings {
+    /// What the session has set, as it is stored.
+    values: Vec<(String, String)>,
+    /// The session's defaults, and where they come from.
+    defaults: Vec<(String, String, DefaultBy)>,
+}
+
 /// Where a setting's value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -478,6 +487,36 @@ impl Settings {
         self.values.retain(stays);
         if let Some(local) = &mut self.local {
             local.retain(stays);
+        }
+        self.read_hot();
+    }
+
+    /// What the session has set, and its defaults with their sources, under the names that are shown.
+    pub(crate) fn carried(&self) -> CarriedSettings {
+        let shown = |name: &CompactString| self.shown_name(name).to_string();
+        let values = self.values.keys().filter_map(|name| Some((shown(name), self.values.get(name)?.clone())));
+        let defaults = self
+            .defaults
+            .iter()
+            .flat_map(|defaults| defaults.keys().filter_map(|name| Some((name, defaults.get(name)?))));
+        // The server's own follow from the machine that it runs on.
+        let defaults = defaults.filter(|(_, default)| default.by != DefaultBy::Server);
+        let defaults = defaults.map(|(name, default)| (shown(name), default.value.clone(), default.by));
+        CarriedSettings { values: values.collect(), defaults: defaults.collect() }
+    }
+
+    /// Takes what [`Settings::carried`] has given elsewhere. The values were checked there.
+    pub(crate) fn take_in(&mut self, carried: &CarriedSettings) {
+        for (name, value, by) in &carried.defaults {
+            let lower = CompactString::new(name.to_ascii_lowercase());
+            if Known::find(&lower).is_none() {
+                self.custom.get_or_insert_default().insert(lower.clone(), name.as_str().into());
+            }
+            let default = SessionDefault { value: value.clone(), by: *by };
+            self.defaults.get_or_insert_default().insert(lower, default);
+        }
+        for (name, value) in &carried.values {
+            self.put(name, Some(value.clone()), false);
         }
         self.read_hot();
     }
