@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::coordinator::{Coordinator, Done, Failure, Found, Get, Health, KeyValue, LeaseId, Operation, Txn};
 use crate::entry::{Epoch, Point, Position, decode};
-use crate::keys::{Keys, TrimPoint, database_of, decode_node, decode_trim, position_of};
+use crate::keys::{Keys, TrimPoint, database_of, decode_node, decode_trim, position_of, says_leaving};
 use crate::names::{Database, Node};
 use crate::quota::Usage;
 
@@ -24,6 +24,8 @@ pub struct Member {
     pub node: Node,
     /// Its lease.
     pub lease: LeaseId,
+    /// It is about to leave, and leads nothing new.
+    pub is_leaving: bool,
 }
 
 /// Who leads a database.
@@ -208,7 +210,8 @@ impl Cluster {
 }
 
 pub(crate) fn member(key: &KeyValue) -> Option<Member> {
-    Some(Member { node: decode_node(&key.value)?, lease: key.lease? })
+    let is_leaving = says_leaving(&key.value);
+    Some(Member { node: decode_node(&key.value)?, lease: key.lease?, is_leaving })
 }
 
 pub(crate) fn leader(key: &KeyValue) -> Option<Leader> {

@@ -171,6 +171,19 @@ pub(crate) fn decode_node(value: &[u8]) -> Option<Node> {
     Some(Node { id: NodeId::new(id).ok()?, address: address.to_owned() })
 }
 
+/// The word behind a member that is about to leave.
+const LEAVING: &str = "leaving";
+
+/// The value of a member that is about to leave.
+pub(crate) fn encode_leaving(node: &Node) -> Vec<u8> {
+    [encode_node(node), format!("{LEAVING}\n").into_bytes()].concat()
+}
+
+/// Whether that is the value of such a member.
+pub(crate) fn says_leaving(value: &[u8]) -> bool {
+    lines::<3>(value).is_some_and(|[.., word]| word == LEAVING)
+}
+
 pub(crate) fn encode_successor(node: &NodeId) -> Vec<u8> {
     format!("{FORMAT}\n{node}\n").into_bytes()
 }
@@ -264,6 +277,9 @@ mod tests {
     fn small_values_come_back_and_other_formats_are_not_understood() {
         let node = Node { id: NodeId::new("n1").unwrap(), address: "h:5432".to_owned() };
         assert_eq!(decode_node(&encode_node(&node)), Some(node.clone()));
+        // A version that does not know of leaving takes it for a member like others.
+        assert_eq!(decode_node(&encode_leaving(&node)), Some(node.clone()));
+        assert!(says_leaving(&encode_leaving(&node)) && !says_leaving(&encode_node(&node)));
         let covers = Point { next: Position(7), chain: Chain(0xabc) };
         for commit in [None, Some(CommitId { txn: 12, chain: 0xdef })] {
             assert_eq!(decode_base(&encode_base(&node, covers, commit)), Some((node.clone(), covers, commit)));

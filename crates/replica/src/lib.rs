@@ -178,7 +178,5 @@ pub use names::{CommitId, Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId}
 pub use observe::{Observer, Seen};
 pub use quota::{Level, QUOTA_BYTES_DEFAULT, Usage};
 pub use records::{ClusterRecord, RecordPut};
-pub use replica::{
-    Commit, CommitError, HandOverError, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError,
-};
+pub use replica::{Commit, CommitError, HandOverError, ReadError, Replica, ReplicaOptions, Role, Standing, WriteError};
 pub use trim::{Base, Bases, Compaction, Compactor, Held, Trimmed};

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use crate::cluster::{Cluster, Error};
 use crate::coordinator::{Compare, Failure, Get, LeaseId, Moment, Operation, Refusal, Txn};
 use crate::entry::Epoch;
-use crate::keys::{decode_node, encode_node};
+use crate::keys::{decode_node, encode_leaving, encode_node};
 use crate::names::Node;
 
 /// The part of a lease that is not counted on, for clocks of different speeds: one in ten.
@@ -197,6 +197,21 @@ impl Membership {
                 return LeaseLost;
             }
         }
+    }
+
+    /// Tells the others that the node is about to leave: they are to give it nothing more to lead.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn say_leaving(&self) -> Result<(), Failure> {
+        let key = self.cluster.keys.member(&self.shared.node.id);
+        let put = Operation::Put {
+            key: key.clone(),
+            value: encode_leaving(&self.shared.node),
+            lease: Some(self.shared.lease),
+        };
+        let txn = Txn { compares: vec![Compare::Exists(key)], then: vec![put], otherwise: Vec::new() };
+        self.cluster.coordinator.transact(txn).await.map(drop)
     }
 
     /// Leaves the cluster: ends the lease, and with it all that the node leads. A planned end gives
