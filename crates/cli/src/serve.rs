@@ -94,6 +94,10 @@ pub(crate) struct ServeArgs {
     /// Directory with copies of databases, each in one named after its number, to begin with
     #[arg(long, value_name = "DIR", requires = "cluster")]
     base: Option<PathBuf>,
+    /// Have sessions that write on a standby go on at the leader of their database, unless they set
+    /// colibri.forward to off
+    #[arg(long, requires = "cluster")]
+    forward_writes: bool,
     /// How long others wait for this node when it is silent, before they lead its databases
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration, requires = "cluster")]
     lease: Duration,
@@ -108,7 +112,7 @@ where
 }
 
 /// A number with a unit.
-fn duration(text: &str) -> std::result::Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let bad = || format!("{text:?} is no time: give a number with a unit (ms, s, m, h, d), such as 5m");
     let number: u64 = text[..digits].parse().map_err(|_| bad())?;
@@ -164,6 +168,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     options.database_keep = args.database_keep;
     let (node, advertise, base, lease) = (args.node, args.advertise, args.base, args.lease);
     options.cluster = args.cluster.map(|address| ClusterOptions { address, node, advertise, base, lease });
+    options.forward_writes = args.forward_writes;
     options.give_memory_back = crate::allocator::give_memory_back;
     Ok(colibri_server::serve(options)?)
 }

@@ -10,6 +10,7 @@
 //! time are limited; bytes that came before encryption are not used after it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,7 +25,8 @@ use crate::protocol::frontend::{HEADER_BYTES, LOGIN_BYTES_MAX};
 use crate::protocol::startup::{self, Startup};
 use crate::protocol::{Reader, backend, violation};
 use crate::registry::Membership;
-use crate::replication::{answer, peer};
+use crate::replication::relay::Package;
+use crate::replication::{answer, forwarded, peer};
 use crate::session::Client;
 use crate::shared::Shared;
 use crate::tls::Tls;
@@ -73,8 +75,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
     let login = Box::pin(timeout(shared.options.login_timeout, log_in(&shared, &mut link)));
     let refusal = match login.await {
         Ok(Ok((session, membership, lease))) => {
-            let client = Client::new(Arc::clone(&shared), link, session, membership, lease);
-            client.serve().await;
+            let mut client = Client::new(Arc::clone(&shared), link, session, membership, lease);
+            while let Some(away) = client.serve().await {
+                // Behind a pointer: what it needs would be part of each idle connection.
+                match Box::pin(away.relay()).await {
+                    Some(back) => client = *back,
+                    None => break,
+                }
+            }
             return;
         }
         Ok(Err(refusal)) => refusal,
@@ -83,7 +91,10 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
     };
     if let Refusal::Peer(request) = &refusal {
         // Behind a pointer: what it needs would be part of each idle connection.
-        return Box::pin(serve_peer(&shared, &mut link, request)).await;
+        return match request.what {
+            peer::What::Session => Box::pin(serve_forwarded(&shared, link, request)).await,
+            _ => Box::pin(serve_peer(&shared, &mut link, request)).await,
+        };
     }
     if let Refusal::Told(error) = refusal {
         shared.counts.refused.add(1);
@@ -97,16 +108,50 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted
 /// Answers another node of the cluster.
 async fn serve_peer(shared: &Arc<Shared>, link: &mut Link, request: &peer::Request) {
     let served = match shared.directory.replication() {
-        Some(node) => answer::serve(node, link, request).await,
+        Some(node) => {
+            let cancel = |pid: i32, key: &[u8]| {
+                if shared.registry.cancel_with_key(pid, key) {
+                    shared.counts.cancels.add(1);
+                }
+            };
+            answer::serve(node, link, request, cancel).await
+        }
         None => Err("this server is no node of a cluster".to_owned()),
     };
     if let Err(why) = served {
-        let client = link.client().map_or_else(|| "local".to_owned(), |client| client.ip().to_string());
-        shared.log.warn("peer_refused", &[("client", &client), ("error", &why)]);
-        link.out.push(b'E');
-        link.out.extend_from_slice(why.as_bytes());
+        refuse_peer(shared, link, &why);
     }
     _ = timeout(shared.options.login_timeout, link.close()).await;
+}
+
+/// Serves a session whose client is connected to another node of the cluster.
+async fn serve_forwarded(shared: &Arc<Shared>, link: Link, request: &peer::Request) {
+    match forwarded::serve(shared, link, request).await {
+        // It does not go on elsewhere by itself: it returns to the other node.
+        Ok(client) => drop(client.serve().await),
+        Err((mut link, why)) => {
+            if !why.is_empty() {
+                refuse_peer(shared, &mut link, &why);
+            }
+            _ = timeout(shared.options.login_timeout, link.close()).await;
+        }
+    }
+}
+
+/// Counts a client of another node as connected, if the limit allows it.
+pub(crate) fn admit_forwarded(shared: &Arc<Shared>, package: &Package) -> Result<Membership, Error> {
+    let cluster: Arc<dyn Cluster> = Arc::clone(&shared.directory) as _;
+    let (_, info) = cluster::admit(&*cluster, &package.user, &package.database)?;
+    let (_, is_superuser) = shared.directory.login(&package.user, shared.clock.now_us());
+    let wanted = Wanted { user: package.user.clone(), database: package.database.clone(), settings: Vec::new() };
+    admit(shared, package.client, &wanted, &info, is_superuser)
+}
+
+fn refuse_peer(shared: &Shared, link: &mut Link, why: &str) {
+    let client = link.client().map_or_else(|| "local".to_owned(), |client| client.ip().to_string());
+    shared.log.warn("peer_refused", &[("client", &client), ("error", &why)]);
+    link.out.push(b'E');
+    link.out.extend_from_slice(why.as_bytes());
 }
 
 /// Counts one connection, until it is dropped.
@@ -147,7 +192,10 @@ async fn log_in(
     }
     let cluster: Arc<dyn Cluster> = Arc::clone(&shared.directory) as _;
     let (_, info) = cluster::admit(&*cluster, &wanted.user, &wanted.database)?;
-    let membership = admit(shared, link, &wanted, &info, is_superuser)?;
+    let membership = admit(shared, link.client(), &wanted, &info, is_superuser)?;
+    if let Some(encryption) = link.tls().and_then(Tls::encryption) {
+        membership.member.set_encryption(encryption);
+    }
     let lease = shared.directory.lease(&wanted.database).await?;
     let mut session = Session::in_cluster(lease.engine(), &cluster, &wanted.user, membership.member.pid)?;
     for (name, value) in &shared.session_defaults {
@@ -288,7 +336,7 @@ async fn response(link: &mut Link) -> Result<Vec<u8>, Refusal> {
 /// Counts the client as connected, if the limit allows it.
 fn admit(
     shared: &Arc<Shared>,
-    link: &Link,
+    client: Option<SocketAddr>,
     wanted: &Wanted,
     info: &cluster::DatabaseInfo,
     is_superuser: bool,
@@ -317,9 +365,5 @@ fn admit(
             return Err(too_many(format!("too many connections for database \"{}\"", wanted.database)));
         }
     }
-    let membership = registry.add(scram::random()?, &wanted.database, &wanted.user, link.client());
-    if let Some(encryption) = link.tls().and_then(Tls::encryption) {
-        membership.member.set_encryption(encryption);
-    }
-    Ok(membership)
+    Ok(registry.add(scram::random()?, &wanted.database, &wanted.user, client))
 }

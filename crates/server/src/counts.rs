@@ -54,6 +54,8 @@ pub(crate) struct Counts {
     pub(crate) cancels: Count,
     /// Statements that went on in the batch pool.
     pub(crate) sunk: Count,
+    /// Sessions that went on at another node of the cluster.
+    pub(crate) moved: Count,
     /// Times that an answer had to wait for its client to read.
     pub(crate) slow_reads: Count,
     bytes_in: Count,

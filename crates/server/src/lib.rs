@@ -62,6 +62,7 @@ pub use error::ServeError;
 pub use log::LogFormat;
 pub use options::Options;
 pub use replication::ClusterOptions;
+pub use replication::measure::append_times;
 pub use replication::status::{
     ClusterStatus, CopyStatus, DatabaseStatus, EtcdStatus, NodeStatus, cluster_status, move_database, remove_node,
 };

@@ -76,7 +76,7 @@ impl Inbox {
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         // Bytes that were taken make room before more are read.
         if self.taken > 0 && self.bytes.capacity() - self.bytes.len() < bytes.len() {
             self.bytes.drain(..self.taken);
@@ -265,6 +265,28 @@ impl Link {
                 }
                 done => return Ok(done),
             }
+        }
+    }
+
+    /// Puts bytes back in front of those that are not taken yet.
+    pub(crate) fn put_back(&mut self, bytes: &[u8]) {
+        let rest = self.inbox.unread().to_vec();
+        self.inbox = Inbox::default();
+        self.inbox.push(bytes);
+        self.inbox.push(&rest);
+    }
+
+    /// Bytes that are not sent yet.
+    pub(crate) fn unsent(&self) -> usize {
+        let sealed = self.tls.as_ref().map_or(0, |tls| tls.sealed.len());
+        (self.out.len() + sealed).saturating_sub(self.sent)
+    }
+
+    /// Ends the sending direction, when all is sent.
+    pub(crate) fn end_sending(&self) {
+        if let Socket::Tcp(stream, _) = &self.socket {
+            // If it is not connected any more, reading tells.
+            _ = stream.shutdown(std::net::Shutdown::Write);
         }
     }
 

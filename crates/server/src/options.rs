@@ -60,6 +60,9 @@ pub struct Options {
     pub message_bytes_max: usize,
     /// The cluster that the server is a node of, if it is of one.
     pub cluster: Option<ClusterOptions>,
+    /// In a cluster: sessions that write go on at the leader of their database, where another node
+    /// is. Sessions choose otherwise by `colibri.forward`.
+    pub forward_writes: bool,
 }
 
 impl Options {
@@ -88,6 +91,7 @@ impl Options {
             grace: Duration::from_secs(60),
             message_bytes_max: 256 << 20,
             cluster: None,
+            forward_writes: false,
         }
     }
 }

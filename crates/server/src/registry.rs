@@ -267,6 +267,25 @@ impl Member {
         }
     }
 
+    /// Whether a cancellation was requested; it is taken.
+    pub(crate) fn take_cancellation(&self) -> bool {
+        self.cancelled.swap(false, Ordering::AcqRel)
+    }
+
+    /// How its session is cancelled, once that was said.
+    pub(crate) fn flag(&self) -> Option<&Arc<AtomicBool>> {
+        self.flag.get()
+    }
+
+    /// Whether it is in a transaction, or runs a statement.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.activity.lock().state != SessionState::Idle
+    }
+
+    pub(crate) fn client(&self) -> Option<SocketAddr> {
+        self.client
+    }
+
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }

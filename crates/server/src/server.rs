@@ -295,6 +295,11 @@ impl Server {
         let how = if ending == Ending::Fast { "fast" } else { "graceful" };
         shared.log.info("ending", &[("how", &how), ("sessions", &sessions)]);
         if ending == Ending::Graceful {
+            if shared.directory.replication().is_some() {
+                // What clients begin meanwhile goes on at the new leaders.
+                let directory = Arc::clone(&shared.directory);
+                _ = spawn_blocking(move || directory.hand_over()).await;
+            }
             shared.registry.stop(Stop::WhenIdle, |_| true);
             let grace = shared.options.grace;
             self.until_left(Instant::now() + grace, || self.told() == Ending::Fast).await;
@@ -350,6 +355,7 @@ fn reload(shared: &Shared) {
 /// The default settings of sessions, which sources of higher rank replace.
 fn session_defaults(options: &Options) -> Vec<(&'static str, String)> {
     let mut defaults = machine::session_defaults(options.tiny);
+    defaults.extend(options.forward_writes.then(|| ("colibri.forward", "on".to_owned())));
     defaults.extend(options.isolation.map(|level| ("default_transaction_isolation", level.to_owned())));
     defaults
 }

@@ -10,7 +10,7 @@ use colibri_sql::cluster::Encryption;
 use ring::digest;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, Connection, ProtocolVersion, ServerConfig, ServerConnection};
 
 /// The protocol's name where TLS comes first, without being asked for.
 const ALPN: &[u8] = b"postgresql";
@@ -116,8 +116,9 @@ fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
 
 /// An encrypted connection.
 pub(crate) struct Tls {
-    connection: ServerConnection,
-    certificate: Arc<Certificate>,
+    connection: Connection,
+    /// This server's, for a connection that was made to it.
+    certificate: Option<Arc<Certificate>>,
     /// Encrypted bytes that are not sent yet.
     pub(crate) sealed: Vec<u8>,
 }
@@ -133,12 +134,27 @@ impl Tls {
         let mut connection = ServerConnection::new(Arc::clone(&certificate.config))?;
         // The caller bounds the bytes to be encrypted.
         connection.set_buffer_limit(None);
-        Ok(Self { connection, certificate, sealed: Vec::new() })
+        Ok(Self { connection: connection.into(), certificate: Some(certificate), sealed: Vec::new() })
+    }
+
+    /// A connection that this server makes to another node of the cluster: see [`connect`].
+    ///
+    /// # Errors
+    /// If there is no encryption that can be used.
+    pub(crate) fn to_node() -> io::Result<Self> {
+        let mut connection = to_any_certificate()?;
+        connection.set_buffer_limit(None);
+        Ok(Self { connection: connection.into(), certificate: None, sealed: Vec::new() })
     }
 
     /// The channel binding data of SCRAM.
     pub(crate) fn binding(&self) -> Option<&[u8]> {
-        self.certificate.binding.as_deref()
+        self.certificate.as_ref()?.binding.as_deref()
+    }
+
+    /// The same of the other node's certificate, once it has shown that.
+    pub(crate) fn binding_of_node(&self) -> Option<Vec<u8>> {
+        end_point(self.connection.peer_certificates()?.first()?)
     }
 
     /// What the two sides have agreed on, once they have.
@@ -216,9 +232,18 @@ pub(crate) type ClientStream = rustls::StreamOwned<rustls::ClientConnection, std
 /// # Errors
 /// If both cannot agree.
 pub(crate) fn connect(mut stream: std::net::TcpStream) -> io::Result<(ClientStream, Option<Vec<u8>>)> {
+    let mut connection = to_any_certificate()?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    let binding = connection.peer_certificates().and_then(|chain| end_point(chain.first()?));
+    Ok((rustls::StreamOwned::new(connection, stream), binding))
+}
+
+fn to_any_certificate() -> io::Result<ClientConnection> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(AnyCertificate(provider.clone()));
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
@@ -226,12 +251,7 @@ pub(crate) fn connect(mut stream: std::net::TcpStream) -> io::Result<(ClientStre
         .with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     let name = rustls::pki_types::ServerName::try_from("colibri").map_err(io::Error::other)?;
-    let mut connection = rustls::ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut stream)?;
-    }
-    let binding = connection.peer_certificates().and_then(|chain| end_point(chain.first()?));
-    Ok((rustls::StreamOwned::new(connection, stream), binding))
+    ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)
 }
 
 /// Checks that the other side has the certificate's key, and nothing about the certificate.

@@ -124,7 +124,7 @@ fn io_error(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::new(SqlState::IO_ERROR, format!("{message}: {error}"))
 }
 
-fn no_such_database(name: &str) -> Error {
+pub(crate) fn no_such_database(name: &str) -> Error {
     Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
 }
 
@@ -397,6 +397,13 @@ impl Directory {
             .collect();
         open.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         open
+    }
+
+    /// The server is about to end: hands over what it leads in a cluster. Waits, with the thread.
+    pub(crate) fn hand_over(&self) {
+        if let Some(joined) = &self.joined {
+            joined.node.hand_all_over();
+        }
     }
 
     /// Closes all databases; sessions that are still at work keep theirs.

@@ -69,6 +69,7 @@ fn server(text: &mut Text, shared: &Shared) {
             counts.repeated.get(),
         ),
         ("statements_sunk_total", "Statements that went on in the batch pool.", counts.sunk.get()),
+        ("sessions_moved_total", "Sessions that went on at another node of the cluster.", counts.moved.get()),
         ("slow_reads_total", "Answers that waited for their client to read.", counts.slow_reads.get()),
         ("received_bytes_total", "Bytes from sessions that have ended.", bytes_in),
         ("sent_bytes_total", "Bytes to sessions that have ended.", bytes_out),

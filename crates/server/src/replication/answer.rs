@@ -31,8 +31,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Pieces that wait to be sent.
 const PIECES_MAX: usize = 4;
 
-/// Answers a request; gives what went wrong.
-pub(crate) async fn serve(node: &Arc<Replication>, link: &mut Link, request: &Request) -> Result<(), String> {
+/// Proves to the other side that this is a node of the cluster, and has the other one prove it.
+pub(crate) async fn prove(node: &Arc<Replication>, link: &mut Link, request: &Request) -> Result<Transcript, String> {
     let binding = link.tls().and_then(Tls::binding).map(<[u8]>::to_vec);
     let nonce = scram::random().map_err(|error| error.to_string())?;
     let transcript = Transcript::new(&node.secret, request, &nonce, binding.as_deref());
@@ -44,6 +44,17 @@ pub(crate) async fn serve(node: &Arc<Replication>, link: &mut Link, request: &Re
     if !is_same(&proof, &transcript.asker()) {
         return Err("the other side does not know the secret of this cluster".to_owned());
     }
+    Ok(transcript)
+}
+
+/// Answers a request; gives what went wrong. `cancel` cancels what a session does.
+pub(crate) async fn serve(
+    node: &Arc<Replication>,
+    link: &mut Link,
+    request: &Request,
+    cancel: impl FnOnce(i32, &[u8]),
+) -> Result<(), String> {
+    let transcript = prove(node, link, request).await?;
     match request.what {
         What::Standing => {
             link.out.push(b'O');
@@ -54,10 +65,17 @@ pub(crate) async fn serve(node: &Arc<Replication>, link: &mut Link, request: &Re
             end(link, code).await
         }
         What::Copy => copy(node, link, &request.name, transcript.code()).await,
+        What::Cancel => {
+            let (pid, key) = super::relay::session_named(&request.name).ok_or("this is no session")?;
+            cancel(pid, &key);
+            link.out.push(b'O');
+            end(link, transcript.code()).await
+        }
+        What::Session => Err("a session is answered elsewhere".to_owned()),
     }
 }
 
-async fn send(link: &mut Link, time_max: Duration) -> Result<(), String> {
+pub(crate) async fn send(link: &mut Link, time_max: Duration) -> Result<(), String> {
     match timeout(time_max, link.flush()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -78,7 +96,7 @@ async fn proof(link: &mut Link) -> Result<[u8; PROOF_BYTES], String> {
     }
 }
 
-fn push_piece(link: &mut Link, code: &mut Code, piece: &[u8]) {
+pub(crate) fn push_piece(link: &mut Link, code: &mut Code, piece: &[u8]) {
     code.add(piece);
     link.out.extend_from_slice(&(piece.len() as u32).to_be_bytes());
     link.out.extend_from_slice(piece);

@@ -15,16 +15,20 @@
 //! leader's key stays in the service, under the lease that the node has anyway.
 //!
 //! Sessions use the database through an engine of SQL, which is opened when the first of them
-//! comes. A standby that becomes the leader keeps its engine and its sessions. When a term ends,
+//! comes. A standby that becomes the leader keeps its engine and its sessions. When a term is lost,
 //! sessions and engine end: the engine knows where sequences stand, and the storage may have to be
-//! opened again, which waits for all that use it.
+//! opened again, which waits for all that use it. When it is handed over, both stay: the engine gives
+//! back what it knows (`Engine::retire`), and sessions go to the new leader when their clients say
+//! something (`crate::session`).
 //!
 //! Invariants:
 //! 1. Access is full only between the beginning and the end of a term.
 //! 2. A database without the contents that it had before the cluster, or without the log's
 //!    beginning, is copied from another node before it is opened. A directory is there whole or not
 //!    at all.
-//! 3. Nobody has the database open when the thread has ended.
+//! 3. A term is handed over only while nobody is in a transaction (`gate`), and the gate opens again
+//!    when the term has ended, or the hand-over was called off.
+//! 4. Nobody has the database open when the thread has ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,16 +37,18 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use colibri_replica::{
-    Campaign, Database, Driver, Leadership, Membership, Replica, ReplicaOptions, Reservation, Role, Stopped,
+    Campaign, Database, Driver, HandOverError, Leadership, Membership, NodeId, Replica, ReplicaOptions, Reservation,
+    Role, Stopped, TermEnd,
 };
 use colibri_sql::{Access, CompactString, DirectoryLock, Engine, MemoryTotal};
 use colibri_storage::{Durability, Options};
 use parking_lot::{Mutex, RwLock};
 
 use super::Replication;
+use super::gate::Gate;
 use super::seed;
 use super::wait::{Either, Signal, block_on, give_way, race};
-use crate::registry::Registry;
+use crate::registry::{Registry, Stop};
 
 /// The pause between looks whether a standby has the catalogue, or has come to the log's end.
 const LOOK: Duration = Duration::from_millis(10);
@@ -55,6 +61,8 @@ const RETRY_OPENING: Duration = Duration::from_secs(2);
 const SUCCESSOR_LATE: Duration = Duration::from_secs(3);
 /// Nobody waits longer than this for an engine without asking again.
 const ASKED_MAX: Duration = Duration::from_secs(60);
+/// How long sessions may take to end that are ended for a hand-over.
+const FORCED_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a term waits for commits that nobody waits for.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
@@ -129,6 +137,10 @@ pub(crate) struct Keeper {
     is_gone: AtomicBool,
     /// Whatever changes about it.
     pub(crate) changed: Signal,
+    /// Sessions that are in a transaction here.
+    pub(crate) gate: Arc<Gate>,
+    /// The leadership is handed over: the gate is closed, or about to be.
+    is_handing_over: AtomicBool,
 }
 
 #[derive(Default)]
@@ -176,6 +188,8 @@ impl Keeper {
             leading: RwLock::new(None),
             is_gone: AtomicBool::new(false),
             changed: Signal::default(),
+            gate: Arc::default(),
+            is_handing_over: AtomicBool::new(false),
         })
     }
 
@@ -544,6 +558,7 @@ impl Keeper {
     ) -> Option<Closed> {
         let leading = driver.lead_and_tell(leadership, || self.begins_to_lead(node, leadership));
         let ended = race(leading, self.beside_leading(node, leadership)).await;
+        let was_handed_over = matches!(ended, Either::First(Ok(TermEnd::HandedOver)));
         let closed = match ended {
             Either::First(Ok(end)) => {
                 let end = format!("{end:?}").to_ascii_lowercase();
@@ -553,8 +568,86 @@ impl Keeper {
             Either::First(Err(stopped)) => Some(Closed::Stopped(stopped)),
             Either::Second(closed) => closed,
         };
-        self.close_engine();
+        // Nothing was under way, so the database is open as it was.
+        let is_as_before = self.replica().is_some_and(|replica| replica.standing().role == Role::Standby);
+        if was_handed_over && is_as_before && self.is_handing_over() {
+            self.step_down();
+        } else {
+            self.close_engine();
+        }
+        self.is_handing_over.store(false, Ordering::Release);
+        self.gate.open();
         closed
+    }
+
+    fn is_handing_over(&self) -> bool {
+        self.is_handing_over.load(Ordering::Acquire)
+    }
+
+    /// The leadership was handed over between transactions. Sessions and their engine, which has
+    /// retired, stay.
+    fn step_down(&self) {
+        *self.leading.write() = None;
+        // An engine that is being opened is one for a leader.
+        self.state.lock().generation += 1;
+        self.changed.give();
+    }
+
+    /// Hands the leadership over to another node between transactions: nothing new begins, what has
+    /// begun has the time `open_max` to end, and sessions that wait go on at the other node. What
+    /// has not ended then ends with an error if `is_forced`; else the hand-over is called off.
+    /// Gives whether the leadership was handed over. Waits for the disk, with the thread.
+    pub(crate) async fn hand_over(&self, node: &Replication, to: &NodeId, open_max: Duration, is_forced: bool) -> bool {
+        let Some(replica) = self.replica().filter(|_| self.leads()) else { return false };
+        if self.is_handing_over.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        // However this ends, the gate does not stay closed.
+        let calls_off = CallsOff(self);
+        self.gate.close();
+        let is_quiet = self.is_quiet_within(node, open_max).await || is_forced && self.end_those_at_work(node).await;
+        if !is_quiet {
+            return false;
+        }
+        if let Some(engine) = self.place.shown()
+            && let Err(error) = engine.retire()
+        {
+            node.log.error("cannot_retire", &[("database", &self.name), ("error", &error)]);
+            return false;
+        }
+        // From here on the request stands, whoever waits for it.
+        std::mem::forget(calls_off);
+        match replica.hand_over(Some(to.clone())).await {
+            // The gate opens when the term has ended.
+            Ok(()) => true,
+            Err(HandOverError::NotLeading) => false,
+            Err(_) => {
+                self.call_off();
+                false
+            }
+        }
+    }
+
+    async fn is_quiet_within(&self, node: &Replication, time: Duration) -> bool {
+        matches!(race(self.gate.until_empty(), node.sleep(time)).await, Either::First(()))
+    }
+
+    /// Ends sessions that are in a transaction, and if that is not enough all of them: one that has
+    /// sent a part of what belongs together is between transactions, and does not look like at work.
+    async fn end_those_at_work(&self, node: &Replication) -> bool {
+        self.around.registry.stop(Stop::Now, |member| member.database == self.name && member.is_at_work());
+        if self.is_quiet_within(node, FORCED_MAX).await {
+            return true;
+        }
+        self.end_sessions();
+        self.is_quiet_within(node, FORCED_MAX).await
+    }
+
+    /// The leadership stays here.
+    fn call_off(&self) {
+        self.renew_access();
+        self.is_handing_over.store(false, Ordering::Release);
+        self.gate.open();
     }
 
     fn begins_to_lead(&self, node: &Replication, leadership: &Leadership) {
@@ -573,7 +666,9 @@ impl Keeper {
         loop {
             give_way().await;
             let seen = self.changed.count();
-            let is_followed = node.leader(&self.db).is_some_and(|leader| leader.epoch > leadership.epoch());
+            // Of a hand-over the term itself tells.
+            let is_followed = !self.is_handing_over()
+                && node.leader(&self.db).is_some_and(|leader| leader.epoch > leadership.epoch());
             if is_followed || leadership.membership().is_lost() {
                 node.log.info("term_ended", &[("database", &self.name), ("end", &"followed")]);
                 return None;
@@ -733,7 +828,10 @@ impl Keeper {
             let _one = self.renewing.lock();
             engine.set_access(Access::Standby);
         }
-        if was_leading || engine.is_some() {
+        // Bug: sessions were ended though nobody used the database, so these were sessions that waited
+        // for it to be opened again. Consequence: a client that connected as it was closed was told
+        // that its session ends. Fix: without a lease there is no session that has to end.
+        if (was_leading || engine.is_some()) && self.place.uses() > 0 {
             self.end_sessions();
         }
         drop(engine);
@@ -741,7 +839,16 @@ impl Keeper {
     }
 
     fn end_sessions(&self) {
-        self.around.registry.stop(crate::registry::Stop::Now, |member| member.database == self.name);
+        self.around.registry.stop(Stop::Now, |member| member.database == self.name);
+    }
+}
+
+/// Has a hand-over called off when it is dropped.
+struct CallsOff<'k>(&'k Keeper);
+
+impl Drop for CallsOff<'_> {
+    fn drop(&mut self) {
+        self.0.call_off();
     }
 }
 

@@ -14,7 +14,10 @@
 //! | `homes` | which node should lead a database, and moving leaders there |
 //! | `seed` | copying a database from another node |
 //! | `peer`, `answer` | what nodes ask each other: as who asks, as who answers |
+//! | `gate` | who is in a transaction, so that the leadership is handed over between transactions |
+//! | `relay`, `forwarded` | a client's connection that another node serves: at the node that has the client, and at the other one |
 //! | `status` | the cluster as an administrator sees it |
+//! | `measure` | appends without a database, to compare commits with |
 //! | `wait` | waiting without a runtime |
 //!
 //! Invariants
@@ -22,10 +25,14 @@
 //! - While no database is open, the keepalives of the lease are the only traffic.
 
 pub(crate) mod answer;
+pub(crate) mod forwarded;
+pub(crate) mod gate;
 mod homes;
 pub(crate) mod keeper;
+pub(crate) mod measure;
 pub(crate) mod peer;
 pub(crate) mod records;
+pub(crate) mod relay;
 mod seed;
 pub(crate) mod status;
 pub(crate) mod wait;
@@ -317,6 +324,12 @@ impl Replication {
 
     pub(crate) fn members(&self) -> Vec<Node> {
         self.members.lock().values().map(|member| member.node.clone()).collect()
+    }
+
+    /// The members that are not about to leave.
+    pub(crate) fn staying_members(&self) -> Vec<Node> {
+        let members = self.members.lock();
+        members.values().filter(|member| !member.is_leaving).map(|member| member.node.clone()).collect()
     }
 
     pub(crate) fn other_members(&self) -> Vec<Node> {

@@ -6,6 +6,9 @@
 //! asks    ─► proof (32)
 //! answers ◄─ 'O', then pieces: length (4), bytes; a length of zero; a code (32) for all bytes
 //! ```
+//! With the request for a session come pieces behind the proof, too, and the answer is no pieces:
+//! see [`super::relay`].
+//!
 //! The proofs and the code are HMAC-SHA-256 by the cluster's secret, of both nonces, the request and
 //! the certificate that the connection was encrypted with. The secret itself is never sent.
 //!
@@ -47,6 +50,10 @@ pub(crate) enum What {
     Copy = b'C',
     /// Where the node's databases stand, as JSON.
     Standing = b'S',
+    /// A session, which a client of the asking node has: see [`super::relay`].
+    Session = b'F',
+    /// The cancellation of what such a session does, by its number and key.
+    Cancel = b'K',
 }
 
 /// A request as it came.
@@ -62,12 +69,13 @@ impl Request {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let (nonce, rest) = bytes.split_first_chunk::<NONCE_BYTES>()?;
         let (&what, name) = rest.split_first()?;
-        let what = [What::Copy, What::Standing].into_iter().find(|&known| known as u8 == what)?;
+        let known = [What::Copy, What::Standing, What::Session, What::Cancel];
+        let what = known.into_iter().find(|&known| known as u8 == what)?;
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= NAME_BYTES_MAX)?;
         Some(Self { nonce: *nonce, what, name: name.to_owned() })
     }
 
-    fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let mut packet = (8 + NONCE_BYTES as i32 + 1 + self.name.len() as i32).to_be_bytes().to_vec();
         packet.extend_from_slice(&CODE.to_be_bytes());
         packet.extend_from_slice(&self.nonce);
@@ -106,6 +114,11 @@ impl Transcript {
     /// The proof of who asks.
     pub(crate) fn asker(&self) -> [u8; PROOF_BYTES] {
         bytes_of(self.with(b"asks    ").sign())
+    }
+
+    /// The code of what is sent with a request, behind the proof.
+    pub(crate) fn code_of_request(&self) -> Code {
+        Code(self.with(b"request "))
     }
 
     /// The code of what is answered, which is added piece by piece.

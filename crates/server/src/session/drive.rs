@@ -39,6 +39,8 @@ pub(super) struct Limits {
     pub(super) idle: Option<Duration>,
     pub(super) batch_after: Option<Duration>,
     pub(super) is_batch: bool,
+    /// Writes go to the leader of the database, where another node is.
+    pub(super) is_forwarded: bool,
 }
 
 impl Limits {
@@ -50,6 +52,7 @@ impl Limits {
             idle: session.time_limit("idle_session_timeout"),
             batch_after: session.time_limit("colibri.batch_after"),
             is_batch: session.setting("colibri.priority").is_ok_and(|priority| priority == "batch"),
+            is_forwarded: session.setting("colibri.forward").is_ok_and(|forward| forward == "on"),
         }
     }
 
@@ -388,7 +391,7 @@ fn is_due(timer: Option<Pin<&mut Sleep>>, cx: &mut std::task::Context<'_>) -> bo
 }
 
 /// Whether the client has gone. Bytes that it sends ahead are read, up to a limit.
-fn is_gone(link: &mut Link, cx: &mut std::task::Context<'_>) -> bool {
+pub(super) fn is_gone(link: &mut Link, cx: &mut std::task::Context<'_>) -> bool {
     while link.inbox.unread().len() < AHEAD_BYTES_MAX {
         match link.poll_fill(cx) {
             Poll::Ready(Ok(true)) => {}

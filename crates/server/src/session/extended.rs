@@ -157,6 +157,21 @@ impl Statement {
 }
 
 impl Portals {
+    /// The statement without a name, with the numbers of its parameters' types, and the statements
+    /// that are COPY, for another node.
+    #[expect(clippy::type_complexity, reason = "a statement, and a list of them")]
+    pub(super) fn carried(&self) -> (Option<(String, Vec<u32>)>, Vec<(String, String)>) {
+        let unnamed = self.unnamed_statement.as_ref().map(|statement| {
+            let types = match statement {
+                Statement::Sql(prepared) => prepared.params().iter().map(|ty| ty.oid()).collect(),
+                Statement::Copy(_) => Vec::new(),
+            };
+            (statement.text().to_owned(), types)
+        });
+        let copies = self.copies.iter().map(|(name, text)| (name.to_string(), text.to_string()));
+        (unnamed, copies.collect())
+    }
+
     /// Ends all portals; statements stay.
     pub(super) fn clear(&mut self) {
         (self.unnamed, self.spare) = (None, None);

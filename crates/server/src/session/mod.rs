@@ -15,6 +15,7 @@
 //! | `drive` | running a statement: steps, waiting, limits, pools |
 //! | `repeat` | running a transaction again that conflicts, unseen |
 //! | `replica` | reads on a node of a cluster |
+//! | `roam` | sessions of a cluster that go on at another node |
 //!
 //! Invariants
 //! - An answer that reports a commit, or contains data of one, is sent only when the commit is
@@ -31,6 +32,7 @@ mod extended;
 mod named;
 mod repeat;
 mod replica;
+mod roam;
 mod simple;
 
 use std::future::{Future, poll_fn};
@@ -63,7 +65,6 @@ const IDLE: SqlState = SqlState("57P05");
 const IDLE_IN_TRANSACTION: SqlState = SqlState("25P03");
 
 /// How a session ended.
-#[derive(Debug)]
 pub(crate) enum End {
     /// The client has sent Terminate.
     Closed,
@@ -71,10 +72,11 @@ pub(crate) enum End {
     Gone,
     /// The session ends with this error.
     Fatal(Error),
+    /// The session goes on at another node of the cluster.
+    Elsewhere(Box<crate::replication::relay::Upstream>),
 }
 
 /// Why a message failed.
-#[derive(Debug)]
 enum Failure {
     /// An error for the client; the session goes on.
     Error(Error),
@@ -138,6 +140,10 @@ pub(crate) struct Client {
     reads_agreed: bool,
     /// Among the answers to send is that to a commit.
     has_committed: bool,
+    /// The client was greeted before: its session was elsewhere meanwhile.
+    is_known: bool,
+    /// In a cluster, from the first message on.
+    roaming: Option<Box<roam::Roaming>>,
     lease: Lease,
 }
 
@@ -218,6 +224,8 @@ impl Client {
             has_led: false,
             reads_agreed: false,
             has_committed: false,
+            is_known: false,
+            roaming: None,
             lease,
         }
     }
@@ -230,10 +238,11 @@ impl Client {
         self.session.as_mut().expect("it is away only while its task waits for it")
     }
 
-    /// Sends the greeting, and serves the client until its end, whose reason is sent as well.
-    pub(crate) async fn serve(mut self) -> End {
-        self.greet().await;
-        let end = match self.flush().await {
+    /// Sends the greeting, and serves the client until its end, whose reason is sent as well. Gives
+    /// what is left of a session that goes on at another node.
+    pub(crate) async fn serve(mut self) -> Option<crate::replication::relay::Away> {
+        let begun = self.greet_inside().await;
+        let end = match begun {
             Ok(()) => match contained(self.run()).await {
                 Ok(end) => end,
                 Err(message) => {
@@ -245,6 +254,9 @@ impl Client {
             },
             Err(end) => end,
         };
+        if let End::Elsewhere(upstream) = end {
+            return Some(self.into_away(upstream));
+        }
         if let End::Fatal(error) = &end {
             // Pending answers to earlier statements are sent first.
             backend::error(&mut self.link.out, "FATAL", error);
@@ -252,11 +264,21 @@ impl Client {
         }
         // The transaction is rolled back before waiting for a client that may not read.
         self.session = None;
+        self.roaming = None;
         if !matches!(end, End::Gone) {
             _ = colibri_runtime::timeout(GOODBYE_MAX, self.link.close()).await;
         }
         self.shared.counts.traffic(self.link.bytes_in, self.link.bytes_out);
-        end
+        None
+    }
+
+    /// Greets the client, while the leadership of its database stays where it is.
+    async fn greet_inside(&mut self) -> Result<(), End> {
+        self.enter(None).await?;
+        self.greet().await;
+        self.flush().await?;
+        self.is_at_rest();
+        Ok(())
     }
 
     async fn greet(&mut self) {
@@ -272,6 +294,9 @@ impl Client {
             Poll::Ready(())
         })
         .await;
+        if self.is_known {
+            return;
+        }
         backend::authentication_ok(&mut self.link.out);
         for (name, value) in [
             ("server_version", self.session().setting("server_version").unwrap_or_default()),
@@ -318,6 +343,10 @@ impl Client {
         if !matches!(kind, b'B' | b'E') {
             self.times.ended = None;
         }
+        if kind != b'X' && self.lease.keeper().is_some() {
+            self.enter(Some(header)).await?;
+            self.keep(header);
+        }
         if kind == b'P'
             && self.session().reads_after_a_commit()
             && reads(&self.link.inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes])
@@ -339,6 +368,9 @@ impl Client {
             Ok(Next::Query(text)) => self.query(text).await,
             Ok(Next::Execute { portal, rows_max }) => {
                 let executed = self.execute(&portal, rows_max).await;
+                if self.is_refused_here(&executed) {
+                    return Box::pin(self.run_at_leader()).await;
+                }
                 self.after_extended(executed)
             }
             Ok(Next::Sync) => self.sync().await,
@@ -455,11 +487,17 @@ impl Client {
         self.member().rests(resting, self.shared.clock.now_us());
         // One wait for a commit covers all messages that the client has sent after it.
         let next = self.link.message(self.shared.options.message_bytes_max);
-        if self.owed.is_some() && matches!(next, Ok(Some(_))) && self.link.out.len() < OUT_BYTES {
+        if self.owed.is_some()
+            && matches!(next, Ok(Some(_)))
+            && self.link.out.len() < OUT_BYTES
+            && !self.is_waited_for()
+        {
             self.is_flush_due = true;
             return Ok(());
         }
-        self.flush().await
+        self.flush().await?;
+        self.is_at_rest();
+        Ok(())
     }
 
     /// Sends pending answers once they may be sent.
@@ -547,7 +585,15 @@ impl Client {
         self.link.shrink();
         let is_open = self.session().state() != TransactionState::Idle;
         let limit = if is_open { self.limits.idle_in_transaction } else { self.limits.idle };
-        self.more(limit, !is_open).await
+        let waited = self.more(limit, !is_open).await;
+        if !is_open && matches!(waited, Err(End::Fatal(_))) && self.member().stopping() == Stop::WhenIdle {
+            // Behind a pointer: what it needs would be part of each idle connection.
+            return match Box::pin(self.leave_server()).await {
+                Some(end) => Err(end),
+                None => waited,
+            };
+        }
+        waited
     }
 
     /// Waits for more bytes. With `may_leave` a server that is about to end need not wait for the

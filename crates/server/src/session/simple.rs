@@ -21,6 +21,9 @@ impl Client {
             Ok(()) => self.run_text(&text, began).await,
             Err(error) => Err(error.into()),
         };
+        if self.is_refused_here(&ran) {
+            return Box::pin(self.run_at_leader()).await;
+        }
         let done = match ran {
             Err(Failure::Error(error)) => {
                 // None of the statements of a text with a syntax error has run.
