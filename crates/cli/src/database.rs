@@ -15,14 +15,18 @@ pub(crate) fn open_to_read(dir: &Path) -> Result<Database> {
 
 /// Opens an existing database to back it up. A backup begins with a steady point, so that it holds
 /// all that was acknowledged before, and only those who may write can make one. With read
-/// permission alone, the backup waits until one is made.
+/// permission alone, or beside a node of a cluster, the backup waits until one is made.
 pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
     let options = Options::new().create(false);
     // All processes that commit have to agree on whether commits go to the log. This one commits
     // nothing, so it accepts both.
     match open(dir, &options) {
         Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
-            open(dir, &options.durability(Durability::NoSync))
+            match open(dir, &options.durability(Durability::NoSync)) {
+                // A node of a cluster has it open, beside which nobody else may write.
+                Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => open_to_read(dir),
+                opened => opened,
+            }
         }
         Err(Failure::Engine { source: colibri::Error::Io { ref source, .. }, .. }) if is_refusal(source) => {
             open_to_read(dir)
