@@ -13,6 +13,7 @@ use colibri_bench::results::merge::{self, MergeArgs};
 use colibri_bench::sql::shapes::{self, ShapesArgs};
 use colibri_bench::sql::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 
+use crate::bench_cluster::ClusterArgs;
 use crate::failure::{Failure, Result};
 use crate::version;
 
@@ -83,6 +84,8 @@ enum Bench {
     Matrix(MatrixArgs),
     #[command(after_help = "Example:\n  colibri bench merge shard-0.json shard-1.json --json all.json")]
     Merge(MergeArgs),
+    #[command(after_help = "Example:\n  colibri bench cluster --duration 10s --miniature --json cluster.json")]
+    Cluster(ClusterArgs),
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
@@ -109,5 +112,6 @@ fn run_one(bench: Bench) -> Result<()> {
         Bench::Matrix(args) => Ok(matrix::run(&args)?),
         Bench::Merge(args) => Ok(merge::run(&args)?),
         Bench::Threads(args) => Ok(threads::run(&args)?),
+        Bench::Cluster(args) => crate::bench_cluster::run(&args),
     }
 }

@@ -72,6 +72,9 @@ pub(crate) enum Failure {
     /// What was given for a server's roles has none.
     #[error("no roles can be read from {dir}: {source}; give the `cluster` in a server's directory", dir = dir.display())]
     NoRoles { dir: PathBuf, source: colibri_server::ServeError },
+    /// `colibri bench cluster` cannot go on.
+    #[error("bench cluster: {0}")]
+    BenchCluster(String),
     /// `colibri cluster` without the address of one.
     #[error("which cluster? give --cluster etcd://HOST:PORT/NAME")]
     NoCluster,

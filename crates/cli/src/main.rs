@@ -19,6 +19,7 @@
 mod allocator;
 mod backup;
 mod bench;
+mod bench_cluster;
 mod check;
 mod cluster;
 mod columns;
