@@ -104,6 +104,11 @@ impl Etcd {
         Some(Self { child, port, dir })
     }
 
+    /// Where it listens for clients.
+    pub(crate) fn client_address(&self) -> (&'static str, u16) {
+        ("127.0.0.1", self.port)
+    }
+
     pub(crate) fn address(&self) -> String {
         format!("etcd://127.0.0.1:{}/test", self.port)
     }
@@ -224,6 +229,13 @@ impl Node {
         Duration::from_millis(ticks * 10)
     }
 
+    /// Resident memory that belongs to it alone.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or_default();
+        line.trim_ascii().trim_end_matches(" kB").parse().unwrap_or(0)
+    }
+
     /// Ends it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -242,17 +254,12 @@ impl Node {
     }
 
     pub(crate) fn try_connect(&self, database: &str) -> Result<Client, String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let parameters = format!("user\0postgres\0database\0{database}\0\0");
-        let mut packet = (parameters.len() as i32 + 8).to_be_bytes().to_vec();
-        packet.extend_from_slice(&(3_i32 << 16).to_be_bytes());
-        packet.extend_from_slice(parameters.as_bytes());
-        stream.write_all(&packet).map_err(|error| error.to_string())?;
-        let mut client = Client { stream, reported: Vec::new() };
-        client.answer().map_err(|told| told.code)?;
-        Ok(client)
+        self.try_connect_with(database, "")
+    }
+
+    /// With options as on a command line.
+    pub(crate) fn try_connect_with(&self, database: &str, options: &str) -> Result<Client, String> {
+        Client::connect_to("127.0.0.1", self.port, database, options, Duration::from_secs(60))
     }
 
     pub(crate) fn connect(&self, database: &str) -> Client {
@@ -286,9 +293,34 @@ pub(crate) struct Client {
     stream: TcpStream,
     /// What the server has reported, in order.
     pub(crate) reported: Vec<(String, String)>,
+    /// By which the session is cancelled: its number and its secret, as they came.
+    key: Vec<u8>,
 }
 
 impl Client {
+    /// Connects; the code of the error, or what the system says. Nothing is waited for longer than
+    /// `silence_max`.
+    pub(crate) fn connect_to(
+        address: &str,
+        port: u16,
+        database: &str,
+        options: &str,
+        silence_max: Duration,
+    ) -> Result<Self, String> {
+        let to = std::net::SocketAddr::new(address.parse().unwrap(), port);
+        let mut stream = TcpStream::connect_timeout(&to, silence_max).map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(silence_max)).unwrap();
+        let parameters = format!("user\0postgres\0database\0{database}\0options\0{options}\0\0");
+        let mut packet = (parameters.len() as i32 + 8).to_be_bytes().to_vec();
+        packet.extend_from_slice(&(3_i32 << 16).to_be_bytes());
+        packet.extend_from_slice(parameters.as_bytes());
+        stream.write_all(&packet).map_err(|error| error.to_string())?;
+        let mut client = Self { stream, reported: Vec::new(), key: Vec::new() };
+        client.answer().map_err(|told| told.code)?;
+        Ok(client)
+    }
+
     /// Runs a text; the first columns of its rows. A connection that ends gives the code of the
     /// last error, or none.
     pub(crate) fn run(&mut self, sql: &str) -> Result<Vec<String>, Told> {
@@ -300,6 +332,50 @@ impl Client {
             return Err(Told { code: String::new(), hint: String::new() });
         }
         self.answer()
+    }
+
+    /// Messages of the extended protocol, of which the last is Sync: the rows.
+    fn pipeline(&mut self, messages: &[(u8, Vec<u8>)]) -> Result<Vec<String>, Told> {
+        let mut bytes = Vec::new();
+        for (kind, body) in messages {
+            bytes.push(*kind);
+            bytes.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());
+            bytes.extend_from_slice(body);
+        }
+        if self.stream.write_all(&bytes).is_err() {
+            return Err(Told { code: String::new(), hint: String::new() });
+        }
+        self.answer()
+    }
+
+    /// Prepares a statement under a name.
+    pub(crate) fn prepare(&mut self, name: &str, sql: &str) -> Result<Vec<String>, Told> {
+        self.pipeline(&[(b'P', format!("{name}\0{sql}\0\0\0").into_bytes()), (b'S', Vec::new())])
+    }
+
+    /// Runs a statement that was prepared under a name.
+    pub(crate) fn execute(&mut self, name: &str) -> Result<Vec<String>, Told> {
+        let bind = format!("\0{name}\0\0\0\0\0\0\0").into_bytes();
+        self.pipeline(&[(b'B', bind), (b'E', vec![0; 5]), (b'S', Vec::new())])
+    }
+
+    /// Prepares and runs a statement without a name, as drivers do.
+    pub(crate) fn parse_and_execute(&mut self, sql: &str) -> Result<Vec<String>, Told> {
+        let parse = format!("\0{sql}\0\0\0").into_bytes();
+        self.pipeline(&[(b'P', parse), (b'B', vec![0; 8]), (b'E', vec![0; 5]), (b'S', Vec::new())])
+    }
+
+    /// How to cancel what the session does, from elsewhere.
+    pub(crate) fn canceller(&self) -> impl FnOnce() + Send + use<> {
+        let (to, key) = (self.stream.peer_addr().unwrap(), self.key.clone());
+        move || {
+            let mut packet = (key.len() as i32 + 8).to_be_bytes().to_vec();
+            packet.extend_from_slice(&80_877_102_i32.to_be_bytes());
+            packet.extend_from_slice(&key);
+            let mut stream = TcpStream::connect(to).unwrap();
+            stream.write_all(&packet).unwrap();
+            _ = stream.read(&mut [0]);
+        }
     }
 
     pub(crate) fn rows(&mut self, sql: &str) -> Vec<String> {
@@ -345,6 +421,7 @@ impl Client {
                     let mut parts = text.split('\0').map(str::to_owned);
                     self.reported.push((parts.next().unwrap(), parts.next().unwrap()));
                 }
+                b'K' => self.key = body,
                 b'Z' => return error.map_or(Ok(rows), Err),
                 _ => {}
             }

@@ -1,0 +1,3 @@
+dir=$1
+shift
+exec java -cp "$dir:$dir/postgresql.jar" Driver "$@"

@@ -1,0 +1,3 @@
+dir=$1
+shift
+exec "$dir/test" "$@"
