@@ -20,14 +20,15 @@
 //! 2. No byte of a client is lost, repeated or out of order when its session moves.
 //! 3. What waits here to be sent in either direction is bounded.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use colibri_replica::Node;
+use colibri_replica::{Node, NodeId};
 use colibri_runtime::net::TcpStream;
 use colibri_runtime::{Pool, sleep, spawn, spawn_blocking, timeout};
 use colibri_sql::{Carried, Error, Session, SqlState};
@@ -55,6 +56,8 @@ const MOVE_MAX: Duration = Duration::from_secs(15);
 /// The shortest and the longest pause between tries.
 const RETRY: Duration = Duration::from_millis(5);
 const RETRY_MAX: Duration = Duration::from_millis(200);
+/// A node that is no member for so long is not waited for any more.
+const GONE_AFTER: Duration = Duration::from_secs(2);
 /// How long a node may take to give a session back.
 const RETURN_MAX: Duration = Duration::from_secs(10);
 /// Bytes that wait for one side before the other one is read on.
@@ -412,7 +415,11 @@ impl Away {
         client.inbox.take(first.len());
         framing.is_idle &= first.is_empty();
         upstream.link.out.extend_from_slice(&first);
+        let mut gone = pin!(until_gone(shared, upstream.node.id.clone()));
         poll_fn(|cx| {
+            if gone.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Pumped::NodeGone);
+            }
             for _ in 0..TURNS_MAX {
                 match member.stopping() {
                     Stop::Now => return Poll::Ready(Pumped::Stopped),
@@ -484,6 +491,23 @@ enum Next {
     Here(Box<Session>, Box<Lease>),
     /// Nowhere; an error that the client was not told of.
     Over(Option<Error>),
+}
+
+/// Waits until a node is no member of the cluster any more, and stays so. A network that is cut says
+/// nothing, and what the node was to answer never comes.
+async fn until_gone(shared: &Shared, id: NodeId) {
+    let Some(node) = shared.directory.replication() else { return };
+    let is_member = || node.members().iter().any(|member| member.id == id);
+    loop {
+        let seen = node.news.count();
+        if !is_member() {
+            sleep(GONE_AFTER).await;
+            if !is_member() {
+                return;
+            }
+        }
+        node.news.wait(seen).await;
+    }
 }
 
 /// Passes on what there is. False if all sides have to be waited for.
