@@ -84,7 +84,6 @@ enum Seen<'a> {
     NaN,
 }
 
-#[expect(clippy::should_implement_trait, reason = "these can fail")]
 impl Numeric {
     /// Zero.
     pub const ZERO: Self = Self(Form::Small(Small::raw(0, 0)));

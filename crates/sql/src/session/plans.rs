@@ -15,6 +15,7 @@ use colibri_catalog::{Table, cluster::Authority, record};
 use colibri_syntax::Lifted;
 use colibri_syntax::tree::{Admin, Inner, Setting, Statement, Transaction as TransactionStatement};
 use colibri_txn::SpaceId;
+use colibri_types::datetime::{DateStyle, IntervalStyle};
 use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type, pulse};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -109,6 +110,8 @@ pub struct Recipe {
     pub(super) param_hints: Vec<Option<Type>>,
     /// It follows from the session's settings or its user as well: nobody else's.
     pub(super) is_personal: bool,
+    /// The settings by which dates and intervals were read that are constants of it.
+    styles: (DateStyle, IntervalStyle),
     fixed_parts: OnceLock<Box<[Expr]>>,
 }
 
@@ -635,6 +638,7 @@ impl Session {
             variants: Variants::default(),
             param_hints: Vec::new(),
             is_personal: false,
+            styles: (self.env.dates, self.env.intervals),
             fixed_parts: OnceLock::new(),
         }
     }
@@ -643,6 +647,7 @@ impl Session {
         prepared.version == self.own.catalog.version
             && !self.block.catalog_changed
             && prepared.search_path == self.own.search_path
+            && (!prepared.is_personal || prepared.styles == (self.env.dates, self.env.intervals))
             && Arc::ptr_eq(&prepared.authority, &self.own.authority)
     }
 

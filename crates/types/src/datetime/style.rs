@@ -73,7 +73,7 @@ impl DateStyle {
     ///
     /// # Errors
     /// The word that is unknown, or that contradicts one before it (`None`).
-    pub fn with_words<'w>(mut self, words: &'w [String]) -> std::result::Result<Self, Option<&'w str>> {
+    pub fn with_words(mut self, words: &[String]) -> std::result::Result<Self, Option<&str>> {
         let (mut format, mut order) = (None, None);
         for word in words {
             let lower = word.to_ascii_lowercase();
