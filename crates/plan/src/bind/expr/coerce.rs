@@ -120,12 +120,23 @@ impl Binder<'_> {
     fn coerce_value(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
         let from_name = bound.ty.sql_name();
         let to_name = to.sql_name();
+        let wanted = to;
         let to = to.base();
         let from = bound.ty.ty;
         let span = bound.place_in(span);
         match (from, bound.expr) {
             (Type::Unknown, Expr::Param(index)) => {
+                let is_new = self.params[index].is_none();
                 let ty = *self.params[index].get_or_insert(to.ty);
+                // A value of a domain comes as one: what is too long for its type is an error.
+                let is_of_domain = is_new && wanted.domain.is_some();
+                if is_of_domain {
+                    if self.param_domains.len() <= index {
+                        self.param_domains.resize(index + 1, None);
+                    }
+                    self.param_domains[index] = Some(wanted);
+                }
+                let context = if is_of_domain { CastContext::Assignment } else { context };
                 if ty == to.ty && to.modifier == Modifier::NONE {
                     return Ok(Expr::Param(index));
                 }
