@@ -5,8 +5,8 @@
 //! an operator further up fills (see [`crate::plan::Fragment`]).
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use colibri_catalog::Sequence;
 use colibri_types::{ColumnType, Datum, DomainType, Error, Result, Type, cast::CastContext, functions::Function};

@@ -392,9 +392,8 @@ impl Session {
             if !text.contains('\'') {
                 return Ok(None);
             }
-            let meaning = |expr: &ast::Expr| {
-                self.with_binder("", |binder| Ok(format!("{:?}", bind(binder, &expr.to_string())?)))
-            };
+            let meaning =
+                |expr: &ast::Expr| self.with_binder("", |binder| Ok(format!("{:?}", bind(binder, &expr.to_string())?)));
             let renamed = of.renamed_in(crate::statement::parse_expr(text)?, meaning)?;
             Ok(renamed.map(|expr| expr.to_string()))
         };
@@ -632,7 +631,8 @@ impl Session {
             self.tell_dependents(ty, &mut known, &mut details)?;
         }
         if !details.is_empty() {
-            let details: Vec<String> = details.into_iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
+            let details: Vec<String> =
+                details.into_iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
             return Err(match &found[..] {
                 [one] => depended_on(&self.described_type(one), &details),
                 _ => {
@@ -657,12 +657,7 @@ impl Session {
 
     /// What depends on a type, with what it depends on: that of domains over it, too. `known`: types
     /// that go anyway, or have been told.
-    fn tell_dependents(
-        &self,
-        ty: &UserType,
-        known: &mut HashSet<u32>,
-        told: &mut Vec<(String, String)>,
-    ) -> Result<()> {
+    fn tell_dependents(&self, ty: &UserType, known: &mut HashSet<u32>, told: &mut Vec<(String, String)>) -> Result<()> {
         // Domains may be over each other at any depth.
         let mut open = vec![(self.described_type(ty), self.dependents_of_type(ty).into_iter())];
         while let Some((on, dependents)) = open.last_mut() {

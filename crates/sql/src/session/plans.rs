@@ -235,7 +235,8 @@ impl Prepared {
     /// client was told. That one is a value of a domain, the text says again.
     fn hints(&self) -> Vec<Option<Type>> {
         let is_told = |at: usize| {
-            self.param_domains.get(at).is_some_and(Option::is_some) && !self.param_hints.get(at).is_some_and(Option::is_some)
+            self.param_domains.get(at).is_some_and(Option::is_some)
+                && !self.param_hints.get(at).is_some_and(Option::is_some)
         };
         self.params.iter().enumerate().map(|(at, &ty)| (!is_told(at)).then_some(ty)).collect()
     }

@@ -65,7 +65,8 @@ impl Binder<'_> {
 
     pub(super) fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
         // An array's values become the domain's one by one. (A number is read as it is wanted.)
-        if to.domain.is_some() && matches!(input, ast::Expr::Array(_) | ast::Expr::Value(_)) {
+        let is_param = matches!(input, ast::Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
+        if to.domain.is_some() && !is_param && matches!(input, ast::Expr::Array(_) | ast::Expr::Value(_)) {
             let bound = self.cast(input, to.base())?;
             let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
             return Ok(Bound::new(expr, to));
