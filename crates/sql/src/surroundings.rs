@@ -9,7 +9,7 @@ use colibri_catalog::{
     Catalog, ObjectId, Sequence, cluster,
     cluster::{Authority, Cluster, Roles},
 };
-use colibri_types::{Env, Result, Type};
+use colibri_types::{ColumnType, Env, Result};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
@@ -24,7 +24,7 @@ pub(crate) type SearchPath = Arc<[CompactString]>;
 pub(crate) struct PreparedInfo {
     pub(crate) name: CompactString,
     pub(crate) statement: Arc<str>,
-    pub(crate) types: Vec<Type>,
+    pub(crate) types: Vec<ColumnType>,
     /// By PREPARE, not by the protocol.
     pub(crate) from_sql: bool,
     /// When, in microseconds since 2000-01-01 00:00 UTC.

@@ -399,6 +399,56 @@ fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_ar
     });
 }
 
+/// Bug: a domain that was known added no levels where a condition mentioned it again. Consequence:
+/// each of a hundred domains was bound within the limit, and evaluating the last took all of the
+/// stack, and the server with it. Fix: the levels of conditions are kept with what a domain demands.
+#[test]
+fn conditions_of_domains_inside_each_other_are_used_or_refused() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE DOMAIN q1 AS int CHECK (VALUE > 0)");
+        let mut client = db.client();
+        let not = "NOT ".repeat(30);
+        let refused_at = (2..=100).find(|last| {
+            let mentioned: Vec<String> = (1..*last).map(|known| format!("VALUE::q{known}")).collect();
+            let all = mentioned.join(", ");
+            let text = format!(
+                "CREATE DOMAIN q{last} AS int CHECK ((false AND VALUE IN ({all})) OR {not}(VALUE::q{} > 0))",
+                last - 1
+            );
+            match client.send(&text) {
+                Reply::Failed(code, _) => {
+                    assert_eq!(code, "54001");
+                    true
+                }
+                _ => false,
+            }
+        });
+        let deepest = refused_at.expect("a limit") - 1;
+        assert!(deepest > 3, "{deepest}");
+        assert_eq!(client.ok(&format!("SELECT 1::q{deepest}")), ["1"]);
+        assert_eq!(client.fails(&format!("SELECT (-1)::q{deepest}")), "23514");
+    });
+}
+
+/// Bug: a domain was dropped by dropping those over it first, each in the middle of the last.
+/// Consequence: many over each other took all of the stack. Fix: those that are to go are a list.
+#[test]
+fn domains_over_each_other_are_used_and_dropped_however_many_there_are() {
+    const DOMAINS: usize = 600;
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE DOMAIN o0 AS int CHECK (VALUE > 0)");
+        let mut client = db.client();
+        for domain in 1..=DOMAINS {
+            client.ok(&format!("CREATE DOMAIN o{domain} AS o{}", domain - 1));
+        }
+        assert_eq!(client.ok(&format!("SELECT 1::o{DOMAINS}")), ["1"]);
+        assert_eq!(client.fails(&format!("SELECT (-1)::o{DOMAINS}")), "23514");
+        assert_eq!(client.fails("DROP DOMAIN o0"), "2BP01");
+        client.ok("DROP DOMAIN o0 CASCADE");
+        assert_eq!(client.ok("SELECT count(*) FROM pg_type WHERE typtype = 'd' AND typname LIKE 'o%'"), ["0"]);
+    });
+}
+
 /// Bug: set operations in a row were bound one inside the other. Consequence: a hundred of them
 /// were too many. Fix: they are bound and run side by side.
 #[test]

@@ -1185,3 +1185,56 @@ fn repeatable_read_keeps_keys_and_references() {
     t2.ok("ROLLBACK");
     assert_eq!(db.now("SELECT count(*) FROM c WHERE u = 7"), ["1"]);
 }
+
+/// Bug: ALTER DOMAIN left the records of tables as they were, of which a writer makes sure that they
+/// are what it has planned for. Consequence: a transaction that could not see a new condition
+/// committed a row that it forbids. Fix: the records count such changes.
+#[test]
+fn what_a_new_condition_of_a_domain_forbids_is_not_written_from_an_old_state() {
+    for begin in [REPEATABLE_READ, SERIALIZABLE] {
+        let db = TestDatabase::new("CREATE DOMAIN d AS int; CREATE TABLE t (a d); CREATE TABLE other (x int)");
+        let (mut t1, mut t2) = (db.begun(begin), db.client());
+        t1.ok("SELECT count(*) FROM other");
+        t2.ok("INSERT INTO other VALUES (1)");
+        t2.ok("ALTER DOMAIN d ADD CONSTRAINT c CHECK (VALUE < 100)");
+        assert!(conflicts(&mut t1, "INSERT INTO t VALUES (500)"), "{begin}");
+        assert_eq!(db.now("SELECT count(*) FROM t"), ["0"], "{begin}");
+        // The same of NULL, and of one that is validated later.
+        let mut t1 = db.begun(begin);
+        t1.ok("SELECT count(*) FROM other");
+        t2.ok("INSERT INTO other VALUES (2)");
+        t2.ok("ALTER DOMAIN d SET NOT NULL");
+        assert!(conflicts(&mut t1, "INSERT INTO t VALUES (NULL)"), "{begin}");
+        t2.ok("ALTER DOMAIN d ADD CONSTRAINT later CHECK (VALUE <> 7) NOT VALID");
+        let mut t1 = db.begun(begin);
+        t1.ok("SELECT count(*) FROM other");
+        t2.ok("INSERT INTO other VALUES (3)");
+        t2.ok("ALTER DOMAIN d VALIDATE CONSTRAINT later");
+        assert!(conflicts(&mut t1, "INSERT INTO t VALUES (8)"), "{begin}");
+        t2.ok("INSERT INTO t VALUES (9)");
+        assert_eq!(t2.fails("INSERT INTO t VALUES (500)"), "23514");
+        assert_eq!(db.now("SELECT a FROM t"), ["9"], "{begin}");
+    }
+}
+
+/// A writer that waits for the table while the domain of its column is altered obeys what is new.
+#[test]
+fn a_writer_that_waited_for_a_change_of_a_domain_obeys_it() {
+    for begin in BOTH {
+        let db = TestDatabase::new("CREATE DOMAIN d AS int; CREATE TABLE t (a d)");
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("ALTER DOMAIN d ADD CHECK (VALUE < 100)");
+        t2.waits("INSERT INTO t VALUES (500)");
+        t1.ok("COMMIT");
+        assert!(["23514", CONFLICT].contains(&t2.then_fails()), "{begin}");
+        t2.ok("ROLLBACK");
+        // The other way round, the change waits for the writer and sees its row.
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("INSERT INTO t VALUES (50)");
+        t2.waits("ALTER DOMAIN d ADD CHECK (VALUE < 10)");
+        t1.ok("COMMIT");
+        assert!(["23514", CONFLICT].contains(&t2.then_fails()), "{begin}");
+        t2.ok("ROLLBACK");
+        assert_eq!(db.now("SELECT a FROM t"), ["50"], "{begin}");
+    }
+}

@@ -33,6 +33,15 @@ fn depth_of(expr: &Expr) -> usize {
     inside + 1
 }
 
+/// The domain that arrays of values of a type are of: arrays of the values' domain, if it has arrays.
+pub(super) fn arrays_of(ty: ColumnType) -> Option<DomainType> {
+    let domain = ty.domain?;
+    if domain.is_array() {
+        return Some(domain);
+    }
+    (ty.ty.element().is_none() && ty.ty.array().is_some()).then(|| domain.arrays())
+}
+
 impl Binder<'_> {
     /// What a domain, or each value in arrays of one, has to obey.
     ///

@@ -307,7 +307,11 @@ impl Binder<'_> {
                     self.params_named.resize(index, false);
                 }
                 self.params_named[index - 1] = true;
-                Ok(Bound::new(Expr::Param(index - 1), self.params[index - 1].unwrap_or(Type::Unknown)))
+                let param = Bound::new(Expr::Param(index - 1), self.params[index - 1].unwrap_or(Type::Unknown));
+                match self.param_domains.get(index - 1).copied().flatten() {
+                    Some(ty) => Ok(Bound::new(self.coerce(param, ty, CastContext::Assignment, value.span)?, ty)),
+                    None => Ok(param),
+                }
             }
             other => Err(self.place(value.span, Error::unsupported(format_args!("the literal {other}")))),
         }

@@ -80,6 +80,8 @@ pub struct Binder<'a> {
     pub search_path: &'a [CompactString],
     /// Types of parameters, as far as they are known.
     pub params: Vec<Option<Type>>,
+    /// Those that are values of domains, where what was cast to a domain told the type.
+    pub param_domains: Vec<Option<colibri_types::ColumnType>>,
     /// Parameters asked whether they are NULL, which tells no type.
     pub params_tested: Vec<usize>,
     /// Which parameters are named: one that is not has no type that could be found.
@@ -500,6 +502,7 @@ impl<'a> Binder<'a> {
             text,
             search_path,
             params,
+            param_domains: Vec::new(),
             params_tested: Vec::new(),
             params_named: Vec::new(),
             frames: vec![Frame::default()],

@@ -190,9 +190,12 @@ impl Binder<'_> {
         if json::gives_rows(function) {
             return self.json_rows_of(function, bounds, span);
         }
+        let first = bounds.first().and_then(|(bound, _)| bound.ty.domain).filter(|domain| domain.is_array());
         let (series, args, ty) = self.plain_rows_of(function, bounds, span)?;
         let ty = self.type_of_series(series, ty);
-        Ok((series, args, ty))
+        // Values of arrays of a domain are values of the domain.
+        let domain = first.filter(|_| series == Series::Unnest).map(colibri_types::DomainType::element);
+        Ok((series, args, ColumnType { domain, ..ty }))
     }
 
     fn plain_rows_of(

@@ -455,8 +455,8 @@ impl Client {
                 let statement = portals.statement(name, session)?;
                 statement.check_described(session)?;
                 let params = match &statement {
-                    Statement::Sql(prepared) => prepared.params(),
-                    Statement::Copy(_) => &[],
+                    Statement::Sql(prepared) => prepared.param_types(),
+                    Statement::Copy(_) => Vec::new(),
                 };
                 backend::parameter_description(out, params.iter().map(|ty| ty.oid()));
                 (statement, &text)

@@ -1,11 +1,12 @@
 //! Statements that are not plans: transactions, settings, prepared statements, EXPLAIN, changes of
 //! the catalogue.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use colibri_catalog::store_error::InSql as _;
 use colibri_syntax::tree::{self, Discard, Statement, Transaction};
-use colibri_types::{Datum, Error, Result, SqlState, Type, cast::CastContext, pulse, text_io};
+use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, pulse, text_io};
 use compact_str::CompactString;
 use sqlparser::ast;
 
@@ -375,17 +376,57 @@ impl Session {
             return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
         }
         let mut given = Vec::with_capacity(types.len());
-        for data_type in types {
-            given.push(Some(self.type_named(data_type)?.ty));
+        let mut domains = Vec::new();
+        for (at, data_type) in types.iter().enumerate() {
+            let ty = self.type_named(data_type)?;
+            given.push(Some(ty.ty));
+            if ty.domain.is_some() {
+                domains.push((at, ty, data_type));
+            }
         }
         if ddl::is_ddl(&inner.statement) {
             let message = format!("syntax error: cannot prepare {}", inner.statement);
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
-        let prepared = self.prepare_inner(text, inner, &given)?;
+        let prepared = if domains.is_empty() {
+            self.prepare_inner(text, inner, &given)?
+        } else {
+            self.prepare_over_domains(text, &inner.statement, &domains, given)?
+        };
         self.list_prepared(name, text, &prepared, true);
         self.named.insert(name.clone(), prepared);
         Ok(())
+    }
+
+    /// Prepares a statement some of whose parameters are declared as of domains: each is cast to its
+    /// domain wherever it stands, also in the text that the statement is planned from later.
+    ///
+    /// Bug: parameters lost their domains. Consequence: EXECUTE gave values that no domain allows.
+    /// Fix: what a parameter is cast to first is its type, a domain included.
+    fn prepare_over_domains(
+        &mut self,
+        text: &str,
+        statement: &ast::Statement,
+        domains: &[(usize, ColumnType, &ast::DataType)],
+        mut given: Vec<Option<Type>>,
+    ) -> Result<Arc<Prepared>> {
+        let mut statement = statement.clone();
+        _ = ast::visit_expressions_mut(&mut statement, |expr| {
+            if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), .. }) = expr
+                && let Some(at) = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
+                && let Some((at, _, data_type)) = domains.iter().find(|(declared, ..)| declared + 1 == at)
+            {
+                given[*at] = None;
+                let value = Box::new(ast::Expr::Nested(Box::new(expr.clone())));
+                let data_type = (*data_type).clone();
+                let kind = ast::CastKind::DoubleColon;
+                *expr = ast::Expr::Nested(Box::new(ast::Expr::Cast { kind, expr: value, data_type, format: None }));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        let own_text = statement.to_string();
+        let domains: Vec<(usize, ColumnType)> = domains.iter().map(|&(at, ty, _)| (at, ty)).collect();
+        self.prepare_declared(text, &own_text, &statement, &given, &domains)
     }
 
     /// The values that EXECUTE gives to parameters.

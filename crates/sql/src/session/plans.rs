@@ -74,6 +74,8 @@ pub struct Recipe {
     pub(super) text: String,
     pub(super) command: Command,
     pub(super) params: Vec<Type>,
+    /// Those of its parameters that are values of domains.
+    pub(super) param_domains: Vec<Option<ColumnType>>,
     pub(super) columns: Vec<ResultColumn>,
     /// Objects of the catalogue that it was made from.
     pub(super) used: Vec<u32>,
@@ -223,6 +225,23 @@ impl Prepared {
     #[must_use]
     pub fn params(&self) -> &[Type] {
         &self.recipe.params
+    }
+
+    /// The same with the domains that they are values of.
+    #[must_use]
+    pub fn param_types(&self) -> Vec<ColumnType> {
+        let domain = |at: usize| self.param_domains.get(at).copied().flatten();
+        self.params().iter().enumerate().map(|(at, &ty)| domain(at).unwrap_or(ty.into())).collect()
+    }
+
+    /// What is known of the parameters' types beforehand when it is planned anew: the types that the
+    /// client was told. That one is a value of a domain, the text says again.
+    fn hints(&self) -> Vec<Option<Type>> {
+        let is_told = |at: usize| {
+            self.param_domains.get(at).is_some_and(Option::is_some)
+                && !self.param_hints.get(at).is_some_and(Option::is_some)
+        };
+        self.params.iter().enumerate().map(|(at, &ty)| (!is_told(at)).then_some(ty)).collect()
     }
 
     /// The columns of its rows; `None` if it gives no rows.
@@ -438,6 +457,8 @@ impl Session {
             !is_of_literals
                 && lifted.columns == plain.columns
                 && lifted.params.len() == types.len()
+                // What an explicit cast of a literal cuts, is an error in a parameter.
+                && lifted.param_domains.iter().flatten().all(|ty| ty.modifier == Modifier::NONE)
                 && matches!(lifted.command, Command::Plan { .. })
                 && types.iter().zip(&lifted.params).all(|(hint, ty)| match hint {
                     Some(hint) => hint == ty,
@@ -490,6 +511,28 @@ impl Session {
         }
         let recipe = Arc::new(self.prepare_relational(text, own_text, &inner.statement, types)?);
         Ok(self.adopt_or_keep(recipe, types))
+    }
+
+    /// The same of one that is not written as it is planned, with parameters that are declared to be
+    /// values of domains, by their places.
+    pub(super) fn prepare_declared(
+        &mut self,
+        text: &str,
+        own_text: &str,
+        statement: &ast::Statement,
+        types: &[Option<Type>],
+        domains: &[(usize, ColumnType)],
+    ) -> Result<Arc<Prepared>> {
+        self.surround();
+        let mut recipe = self.prepare_relational(text, own_text, statement, types)?;
+        recipe.param_domains.resize(recipe.params.len(), None);
+        for &(at, ty) in domains {
+            if let Some(domain) = recipe.param_domains.get_mut(at) {
+                *domain = Some(ty);
+            }
+        }
+        // The text does not tell all of it, so nobody else finds it.
+        Ok(Arc::new(self.adopt(Arc::new(recipe))))
     }
 
     /// A plan that is kept, by the session or by others. Plans with marks are not.
@@ -613,6 +656,7 @@ impl Session {
             text: text.to_owned(),
             command,
             params: Vec::new(),
+            param_domains: Vec::new(),
             columns: Vec::new(),
             used: Vec::new(),
             targets: Vec::new(),
@@ -669,7 +713,7 @@ impl Session {
         }
         // Parameters keep the types that the client was told, whatever becomes of the columns that
         // they are meant for: their values are cast as those of other expressions are.
-        let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
+        let (text, hints) = (prepared.text.clone(), prepared.hints());
         let known = self.plans.by_text.get(&(text.clone(), hints.clone()));
         let known = known.filter(|known| self.is_current(known) && !self.is_outgrown(known)).cloned();
         let renewed = match known {
@@ -748,7 +792,7 @@ impl Session {
 
     /// Makes a plan for the values that a statement is run with.
     pub(super) fn recipe_for(&mut self, prepared: &Prepared, params: &[Datum]) -> Result<Recipe> {
-        let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
+        let (text, hints) = (prepared.text.clone(), prepared.hints());
         self.plans.for_params = params.to_vec();
         let recipe = self.prepare_by_depth(&text, &hints);
         self.plans.for_params = Vec::new();
@@ -836,6 +880,7 @@ impl Session {
             return Err(Error::new(SqlState("42P18"), message));
         }
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
+        let param_domains = std::mem::take(&mut binder.param_domains);
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
         let locks_rows = binder.locks_rows;
         let (needs, is_personal) = (std::mem::take(&mut binder.needs), binder.is_personal);
@@ -865,6 +910,7 @@ impl Session {
         prepared.guesses = sizes.guesses.into_inner().that_matter(&fragment, sizes.asked.borrow().len());
         prepared.command = Command::Plan { fragment, kind };
         prepared.params = params;
+        prepared.param_domains = param_domains;
         prepared.columns = columns;
         prepared.used = used;
         prepared.targets = targets;

@@ -190,7 +190,7 @@ impl Session {
         self.listed.prepared.lock().push(PreparedInfo {
             name: name.into(),
             statement: text.into(),
-            types: prepared.params().to_vec(),
+            types: prepared.param_types(),
             from_sql,
             prepared_us: colibri_types::clock_us(),
         });

@@ -71,7 +71,8 @@ impl Binder<'_> {
 
     pub(super) fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
         // An array's values become the domain's one by one. (A number is read as it is wanted.)
-        if to.domain.is_some() && matches!(input, ast::Expr::Array(_) | ast::Expr::Value(_)) {
+        let is_param = matches!(input, ast::Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
+        if to.domain.is_some() && !is_param && matches!(input, ast::Expr::Array(_) | ast::Expr::Value(_)) {
             let bound = self.cast(input, to.base())?;
             let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
             return Ok(Bound::new(expr, to));
@@ -126,12 +127,23 @@ impl Binder<'_> {
     fn coerce_value(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
         let from_name = bound.ty.sql_name();
         let to_name = to.sql_name();
+        let wanted = to;
         let to = to.base();
         let from = bound.ty.ty;
         let span = bound.place_in(span);
         match (from, bound.expr) {
             (Type::Unknown, Expr::Param(index)) => {
+                let is_new = self.params[index].is_none();
                 let ty = *self.params[index].get_or_insert(to.ty);
+                // A value of a domain comes as one: what is too long for its type is an error.
+                let is_of_domain = is_new && wanted.domain.is_some();
+                if is_of_domain {
+                    if self.param_domains.len() <= index {
+                        self.param_domains.resize(index + 1, None);
+                    }
+                    self.param_domains[index] = Some(wanted);
+                }
+                let context = if is_of_domain { CastContext::Assignment } else { context };
                 if ty == to.ty && to.modifier == Modifier::NONE {
                     return Ok(Expr::Param(index));
                 }

@@ -2,7 +2,7 @@
 
 use colibri_types::functions::Function;
 use colibri_types::tokens::trigram;
-use colibri_types::{DomainType, Error, Result, SqlState, Type, cast::CastContext, resolve};
+use colibri_types::{ColumnType, DomainType, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use sqlparser::tokenizer::Span;
@@ -588,11 +588,15 @@ impl Binder<'_> {
             let message = format!("could not find array type for data type {ty}");
             return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));
         };
+        // Of values of one domain, or of arrays of it, it is an array of that.
+        let first = bounds[0].0.ty;
+        let is_of_one = bounds.iter().all(|(bound, _)| bound.ty == first);
+        let domain = crate::bind::domains::arrays_of(first).filter(|_| is_of_one);
         let mut values = Vec::with_capacity(bounds.len());
         for (bound, span) in bounds {
             values.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
         }
-        Ok(Bound::new(Expr::Array { element, values }, of_type))
+        Ok(Bound::new(Expr::Array { element, values }, ColumnType { domain, ..of_type.into() }))
     }
 
     /// `array[1]`, `(record).field`

@@ -113,7 +113,9 @@ impl Binder<'_> {
                     return Err(self.place(span, Error::unsupported("array_agg of arrays")));
                 };
                 let (input, context) = (Box::new(value), CastContext::Implicit);
-                Ok(Bound::new(Expr::Cast { input, from: Type::AnyArray, to: to.into(), context }, to))
+                let array = Expr::Cast { input, from: Type::AnyArray, to: to.into(), context };
+                let domain = first.and_then(crate::bind::domains::arrays_of);
+                Ok(Bound::new(array, ColumnType { domain, ..to.into() }))
             }
             // The blanks of character(n) are told by the length.
             (Type::Char, "min" | "max", Some(first)) => Ok(Bound::new(value, first.base())),

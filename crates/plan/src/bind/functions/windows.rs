@@ -328,6 +328,10 @@ impl Binder<'_> {
         // The blanks of character(n) are told by the length.
         let padded =
             bounds.first().map(|(bound, _)| bound.ty).filter(|ty| ty.ty == Type::Char && value == Some(Type::Char));
+        // What gives values as they come gives those of a domain, if it is called on nothing else.
+        let mut called_on = bounds.iter().enumerate().filter(|(at, _)| *at != count_at).map(|(_, (bound, _))| bound.ty);
+        let first = called_on.next();
+        let domain = first.and_then(|first| first.domain).filter(|_| called_on.all(|ty| Some(ty) == first));
         let mut typed = Vec::with_capacity(bounds.len());
         for (at, (bound, span)) in bounds.into_iter().enumerate() {
             let to = if at == count_at { Type::Int4 } else { value.unwrap_or(Type::Int4) };
@@ -337,6 +341,9 @@ impl Binder<'_> {
             Ntile => Type::Int4.into(),
             PercentRank | CumeDist => Type::Float8.into(),
             // Without the modifier of the argument.
+            FirstValue | LastValue | NthValue | Lag | Lead => {
+                ColumnType { domain, ..padded.unwrap_or(value.unwrap_or(Type::Int8).into()) }
+            }
             _ => padded.unwrap_or(value.unwrap_or(Type::Int8).into()),
         };
         Ok((typed, result))
