@@ -6,6 +6,11 @@ use colibri_types::text_search::{Dictionary, Language, Lexized};
 const DIFFERENT: &[(&str, &str, &str)] = &[
     // A step that PostgreSQL's version gives up.
     ("greek", "ίσα", "ισ"),
+    ("greek", "ισα", "ισ"),
+    // A word that is nothing but an end.
+    ("french", "eïes", "eïe"),
+    // Marks without a letter at the beginning.
+    ("yiddish", "\u{05bf}\u{05b7}\u{05d2}\u{05e2}", "\u{05d2}\u{05e2}"),
 ];
 
 fn stem(language: Language, word: &str) -> String {
@@ -70,20 +75,6 @@ fn no_word_makes_a_stemmer_panic() {
                 }
             }
             stem(language, &word);
-        }
-    }
-}
-
-#[test]
-fn zz_temp() {
-    let Ok(path) = std::env::var("STEMS") else { return };
-    for line in std::fs::read_to_string(path).unwrap().lines() {
-        let f: Vec<&str> = line.split('\t').collect();
-        let language = *Language::ALL.iter().find(|l| l.name() == f[0]).unwrap();
-        let got = stem(language, f[1]);
-        let want = f[2].replace("<stop>", "");
-        if got != want {
-            println!("DIFF {} {} pg {} here {}", f[0], f[1], want, got);
         }
     }
 }

@@ -132,7 +132,7 @@ fn queries_come_back_from_their_bytes() {
             let read = Query::from_bytes(&damaged);
             let mut out = String::new();
             read.write(&mut out).expect("nobody cancels it");
-            Query::compared(&damaged);
+            assert!(Query::compared(&damaged).len() <= damaged.len());
         }
     }
 }

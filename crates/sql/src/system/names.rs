@@ -249,6 +249,7 @@ impl Surroundings {
                         [name] => Ok(self.schema_number(name).map_or(Meaning::Nothing, Meaning::Number)),
                         _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
                     },
+                    Type::RegDictionary if super::search::is_missing(&self.catalog, &parts) => Ok(Meaning::Nothing),
                     Type::RegConfig | Type::RegDictionary => {
                         let parts = self.here(&parts, "qualified")?;
                         Ok(super::search::meaning(ty, parts).unwrap_or_else(|| self.nothing_in(parts)))

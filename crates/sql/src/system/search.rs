@@ -1,6 +1,6 @@
 //! Text search in the catalogue: configurations, dictionaries, the parser, and their names.
 
-use colibri_catalog::{cluster::BOOTSTRAP_ROLE, parse_name};
+use colibri_catalog::{Catalog, cluster::BOOTSTRAP_ROLE, parse_name};
 use colibri_types::text_search::{self, CONFIGURATIONS, DICTIONARIES, Dictionary, KINDS, PARSER, TEMPLATES};
 use colibri_types::{Env, Result, Type};
 use compact_str::CompactString;
@@ -15,6 +15,14 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_ts_parser", parsers),
     ("pg_ts_template", templates),
 ];
+
+/// The extension that has a dictionary of its own, which is called as it is.
+const UNACCENT: &str = "unaccent";
+
+/// Whether a dictionary is an extension's that the database has not.
+pub(super) fn is_missing(catalog: &Catalog, parts: &[CompactString]) -> bool {
+    parts.last().is_some_and(|name| name == UNACCENT) && !catalog.extensions().any(|known| known.name == UNACCENT)
+}
 
 /// What a name of a configuration or a dictionary means.
 pub(super) fn meaning(ty: Type, parts: &[CompactString]) -> Option<Meaning> {

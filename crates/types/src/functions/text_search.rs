@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use super::{Function, bytes, document as json_document, f, int, text};
+use super::{Function, bytes, check_length, document as json_document, f, int, text};
 use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
-use crate::json_text::{self, Kind};
+use crate::json_text::{self, Lexer, Token};
 use crate::jsonb::{Item, JsonbRef, Node};
 use crate::pulse;
 use crate::row::{Row, RowType};
 use crate::text_search::{self as search, Configuration, Dictionary, KINDS, Lexized, Operator, PausedTokens};
-use crate::text_search::{Position, Query, Token, Vector, VectorBuilder, Words};
+use crate::text_search::{Position, Query, Vector, VectorBuilder, Words};
 use crate::types::Type::{
     Bool, Float4, Int2, Int4, InternalChar, Json, Jsonb, Oid, RegConfig, RegDictionary, Text, TsQuery, TsVector,
 };
@@ -136,45 +136,36 @@ fn add_document(words: &mut Words, configuration: &Configuration, value: JsonbRe
     }
 }
 
-/// How deep values of a JSON text may be in each other.
-const JSON_DEPTH_MAX: usize = 1000;
+/// The tokens of a JSON text, and for a string what it is and whether it is a key.
+fn each_token(json: &str, mut each: impl FnMut(Token, &str, &str, bool) -> Result<()>) -> Result<()> {
+    let mut lexer = Lexer::new(json, true);
+    lexer.advance()?;
+    loop {
+        let (token, written) = (lexer.token(), lexer.text());
+        if token == Token::End {
+            return Ok(());
+        }
+        let string = if token == Token::String { lexer.take_string() } else { String::new() };
+        lexer.advance()?;
+        each(token, written, &string, lexer.token() == Token::Colon)?;
+    }
+}
 
 /// The same of JSON in its text.
-fn add_json(words: &mut Words, configuration: &Configuration, json: &str, parts: Parts, depth: usize) -> Result<()> {
-    if depth > JSON_DEPTH_MAX {
-        return Err(Error::new(SqlState("54001"), "stack depth limit exceeded"));
-    }
-    match json_text::kind(json) {
-        Kind::Array => json_text::elements(json, true)?
-            .into_iter()
-            .try_for_each(|element| add_json(words, configuration, element, parts, depth + 1)),
-        Kind::Object => json_text::members(json)?.into_iter().try_for_each(|(key, value)| {
-            if parts.keys {
-                words.add_apart(configuration, &key)?;
-            }
-            add_json(words, configuration, value, parts, depth + 1)
-        }),
-        _ => {
-            let token = json_text::trimmed(json);
-            let is_meant = match token.as_bytes().first() {
-                Some(b'"') => parts.texts,
-                Some(b't' | b'f') => parts.booleans,
-                Some(b'n') | None => false,
-                Some(_) => parts.numbers,
-            };
-            match json_text::text_of(json)? {
-                Some(text) if is_meant => words.add_apart(configuration, &text),
-                _ => Ok(()),
-            }
-        }
-    }
+fn add_json(words: &mut Words, configuration: &Configuration, json: &str, parts: Parts) -> Result<()> {
+    each_token(json, |token, written, string, is_key| match token {
+        Token::String if is_key && parts.keys || !is_key && parts.texts => words.add_apart(configuration, string),
+        Token::Number if parts.numbers => words.add_apart(configuration, written),
+        Token::True | Token::False if parts.booleans => words.add_apart(configuration, written),
+        _ => Ok(()),
+    })
 }
 
 fn json_vector(configuration: &Configuration, value: &Datum, parts: Parts) -> Result<Datum> {
     let mut words = Words::default();
     match value {
         Datum::Jsonb(_) => add_document(&mut words, configuration, json_document(value)?, parts)?,
-        value => add_json(&mut words, configuration, text(value)?, parts, 0)?,
+        value => add_json(&mut words, configuration, text(value)?, parts)?,
     }
     words.finish().map(of_vector)
 }
@@ -402,7 +393,7 @@ fn json_headline(args: &[&Datum], env: &Env) -> Result<Datum> {
         Datum::Jsonb(_) => marked(json_document(rest[0])?, &headline)?.datum(),
         json => {
             let mut out = String::new();
-            mark_json(text(json)?, &headline, &mut out, 0)?;
+            mark_json(text(json)?, &headline, &mut out)?;
             Ok(Datum::Text(out.into()))
         }
     }
@@ -423,44 +414,15 @@ fn marked<'a>(value: JsonbRef<'a>, mark: &Mark<'_>) -> Result<Item<'a>> {
 }
 
 /// Appends JSON in text form, without blanks, with its texts marked.
-fn mark_json(json: &str, mark: &Mark<'_>, out: &mut String, depth: usize) -> Result<()> {
-    if depth > JSON_DEPTH_MAX {
-        return Err(Error::new(SqlState("54001"), "stack depth limit exceeded"));
-    }
-    match json_text::kind(json) {
-        Kind::Array => {
-            out.push('[');
-            for (at, element) in json_text::elements(json, true)?.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                mark_json(element, mark, out, depth + 1)?;
-            }
-            out.push(']');
+fn mark_json(json: &str, mark: &Mark<'_>, out: &mut String) -> Result<()> {
+    each_token(json, |token, written, string, is_key| {
+        match token {
+            Token::String if is_key => json_text::write_quoted(string, out)?,
+            Token::String => json_text::write_quoted(&mark(string)?, out)?,
+            _ => out.push_str(written),
         }
-        Kind::Object => {
-            out.push('{');
-            for (at, (key, value)) in json_text::members(json)?.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                json_text::write_quoted(&key, out)?;
-                out.push(':');
-                mark_json(value, mark, out, depth + 1)?;
-            }
-            out.push('}');
-        }
-        _ => {
-            let token = json_text::trimmed(json);
-            if token.starts_with('"') {
-                let text = json_text::string_of(token)?;
-                json_text::write_quoted(&mark(&text)?, out)?;
-            } else {
-                out.push_str(token);
-            }
-        }
-    }
-    Ok(())
+        check_length(out.len())
+    })
 }
 
 fn dictionary(value: &Datum) -> Result<Dictionary> {
@@ -639,7 +601,7 @@ fn lexeme_rows(vector: Vector<'_>) -> Result<Vec<Vec<Datum>>> {
 }
 
 /// The row of `ts_debug` for a token.
-fn debug_row(configuration: &Configuration, token: &Token<'_>) -> Result<Vec<Datum>> {
+fn debug_row(configuration: &Configuration, token: &search::Token<'_>) -> Result<Vec<Datum>> {
     let (name, description) = KINDS[usize::from(token.kind) - 1];
     let asked = search::mapping(configuration, token.kind);
     let number = |number: u32| Datum::Int(i64::from(number));
