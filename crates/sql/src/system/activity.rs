@@ -58,13 +58,6 @@ fn sessions(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-/// The address that a session's client has; NULL where it has none.
-pub(super) fn client_address(session: &SessionInfo) -> Result<Datum> {
-    let Some(client) = session.client else { return Ok(NULL) };
-    let address = Address::parse(Type::Inet, &client.ip().to_string())?;
-    Ok(Datum::Bytes(address.to_bytes()))
-}
-
 fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     // Other users' statements may contain secrets.

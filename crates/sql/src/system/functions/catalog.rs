@@ -26,16 +26,6 @@ fn is_standby(_: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(Datum::Bool(env.names().engine.as_ref().is_some_and(|engine| engine.is_standby())))
 }
 
-/// The address of the session's client; NULL behind a Unix socket and inside of a process.
-fn client_address(_: &[&Datum], env: &Env) -> Result<Datum> {
-    let names = env.names();
-    let session = names
-        .cluster
-        .as_ref()
-        .and_then(|cluster| cluster.sessions().into_iter().find(|session| session.pid == names.pid));
-    session.map_or(Ok(Datum::Null), |session| super::super::activity::client_address(&session))
-}
-
 fn number(value: &Datum) -> Result<ObjectId> {
     Ok(int(value)? as u32)
 }
