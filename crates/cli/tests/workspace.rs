@@ -175,8 +175,21 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
         &[
             // An array is a value made of values: what is read, written, cast or compared may hold
             // the like of itself. A path into JSON is read as a value, and has regular expressions,
-            // which go through texts in pieces.
-            &["array", "binary_io", "cast", "jsonpath", "operators", "pieces", "regular", "row", "text_io", "value"],
+            // which go through texts in pieces. Strings of bits are read from texts, and a cast cuts
+            // them.
+            &[
+                "array",
+                "binary_io",
+                "bits",
+                "cast",
+                "jsonpath",
+                "operators",
+                "pieces",
+                "regular",
+                "row",
+                "text_io",
+                "value",
+            ],
             // Times are read in a session's zone, and intervals are added to them.
             &["datetime", "env", "interval", "types"],
         ],

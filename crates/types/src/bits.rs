@@ -11,8 +11,7 @@
 //! Invariants: every group but the last has seven bits, and none has no bits. ON DISK: the places of
 //! groups never change.
 
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
+use crate::error::{Error, Result, SqlState, too_short};
 use crate::pulse;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
@@ -301,12 +300,12 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str) -> Result<Datum> {
 /// # Errors
 /// 08P01 if there are too few bytes, 22P03 if they are not of this form.
 pub fn parse_binary(bytes: &[u8]) -> Result<Datum> {
-    let (count, packed) = bytes.split_first_chunk::<4>().ok_or_else(crate::binary_io::too_short)?;
+    let (count, packed) = bytes.split_first_chunk::<4>().ok_or_else(too_short)?;
     let bad = |message: &str| Error::new(SqlState::BAD_BINARY, message);
     let count =
         usize::try_from(i32::from_be_bytes(*count)).map_err(|_| bad("invalid length in external bit string"))?;
     match packed.len().cmp(&count.div_ceil(8)) {
-        std::cmp::Ordering::Less => return Err(crate::binary_io::too_short()),
+        std::cmp::Ordering::Less => return Err(too_short()),
         std::cmp::Ordering::Greater => return Err(bad("incorrect binary data format")),
         std::cmp::Ordering::Equal => {}
     }
@@ -325,14 +324,14 @@ pub fn write_binary(bits: Bits<'_>, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// 22026 and 22001 for lengths that it does not allow, unless the cast is asked for.
-pub fn apply_modifier(bytes: Box<[u8]>, ty: Type, modifier: Modifier, context: CastContext) -> Result<Datum> {
+pub fn apply_modifier(bytes: Box<[u8]>, ty: Type, modifier: Modifier, is_asked_for: bool) -> Result<Datum> {
     let bits = Bits::new(&bytes);
     let Some(count) = wanted(modifier) else { return Ok(Datum::Bytes(bytes)) };
     let fits = if ty == Type::Bit { bits.len() == count } else { bits.len() <= count };
     if fits {
         return Ok(Datum::Bytes(bytes));
     }
-    if context != CastContext::Explicit {
+    if !is_asked_for {
         check_length(ty, bits.len(), modifier)?;
     }
     bits.resized(count)

@@ -418,7 +418,7 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
             Datum::Text(if ty == Type::Char { without_blanks(cut)? } else { cut })
         }
         (Datum::Bytes(bytes), Type::Bit | Type::VarBit) => {
-            return crate::bits::apply_modifier(bytes, ty, modifier, context);
+            return crate::bits::apply_modifier(bytes, ty, modifier, context == CastContext::Explicit);
         }
         (Datum::Numeric(value), _) => match modifier.precision_scale() {
             Some((precision, scale)) => Datum::Numeric(value.with_precision(precision, scale)?),

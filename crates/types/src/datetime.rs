@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use crate::error::{Error, Result, SqlState};
 use crate::interval::DAY_US;
-use crate::text_io::push_ascii;
+use crate::letters::push_ascii;
 
 mod arithmetic;
 mod fields;

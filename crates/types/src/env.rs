@@ -15,8 +15,24 @@ use compact_str::CompactString;
 
 use crate::datetime::{DateStyle, IntervalStyle, Zone};
 use crate::error::{Error, Result, SqlState};
-use crate::tokens::trigram::Thresholds;
 use crate::types::Type;
+
+/// From where on texts count as alike: the settings `pg_trgm.*`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Thresholds {
+    /// `%`
+    pub similarity: f64,
+    /// `<%` and `%>`
+    pub word_similarity: f64,
+    /// `<<%` and `%>>`
+    pub strict_word_similarity: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { similarity: 0.3, word_similarity: 0.6, strict_word_similarity: 0.5 }
+    }
+}
 
 /// The surroundings of an expression: fixed while one statement runs.
 #[derive(Debug, Clone)]

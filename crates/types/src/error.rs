@@ -297,6 +297,17 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// The longest text or byte string that a function makes.
+const BYTES_MAX: usize = 1 << 28;
+
+/// An error if a result would be too long.
+pub(crate) fn check_length(bytes: usize) -> Result<()> {
+    if bytes > BYTES_MAX {
+        return Err(Error::new(SqlState("54000"), "requested length too large"));
+    }
+    Ok(())
+}
+
 /// A value that a client sends ends before all of it is there.
 #[cold]
 #[must_use]

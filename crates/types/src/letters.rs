@@ -141,6 +141,12 @@ pub fn is_wide_space(c: char) -> bool {
     c.is_whitespace() && !matches!(c, '\u{85}' | '\u{a0}' | '\u{2007}' | '\u{202f}')
 }
 
+/// Appends bytes that are ASCII.
+pub(crate) fn push_ascii(text: &[u8], out: &mut String) {
+    debug_assert!(text.is_ascii());
+    out.push_str(std::str::from_utf8(text).unwrap_or_default());
+}
+
 #[cfg(test)]
 mod tests {
     use super::{trim, trim_end, trim_start};

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, SqlState};
 pub use crate::float_text::write_float4;
 use crate::float_text::write_float8;
 use crate::interval::Interval;
-use crate::letters::trim;
+use crate::letters::{push_ascii, trim};
 use crate::network;
 use crate::numeric::Numeric;
 use crate::pieces::{self, Pace};
@@ -413,12 +413,6 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
             push_ascii(&text, out);
         }
     }
-}
-
-/// Appends bytes that are ASCII.
-pub(crate) fn push_ascii(text: &[u8], out: &mut String) {
-    debug_assert!(text.is_ascii());
-    out.push_str(std::str::from_utf8(text).unwrap_or_default());
 }
 
 /// A byte's lower-case hexadecimal digits.

@@ -65,7 +65,7 @@ use std::time::Instant;
 use colibri_catalog::{self, Catalog, cluster, cluster::Authority};
 use colibri_storage::TxnId;
 use colibri_txn::{QueuedCommit, Remains, Transaction};
-use colibri_types::tokens::trigram::Thresholds;
+use colibri_types::env::Thresholds;
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
 

@@ -52,6 +52,7 @@ pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use regular::{all_matches, split};
 pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
 pub use text_search::{SearchRows, SearchRun};
+pub use trigrams::is_trigram_operator;
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -303,13 +304,4 @@ pub fn document(value: &Datum) -> Result<JsonbRef<'_>> {
     }
 }
 
-/// The longest text or byte string that a function makes.
-const BYTES_MAX: usize = 1 << 28;
-
-/// An error if a result would be too long.
-pub(crate) fn check_length(bytes: usize) -> Result<()> {
-    if bytes > BYTES_MAX {
-        return Err(Error::new(crate::error::SqlState("54000"), "requested length too large"));
-    }
-    Ok(())
-}
+pub(crate) use crate::error::check_length;

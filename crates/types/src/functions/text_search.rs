@@ -255,7 +255,7 @@ fn rewritten(args: &[&Datum], _: &Env) -> Result<Datum> {
 fn weight(value: &Datum) -> Result<u8> {
     let letter = text(value)?.chars().next().unwrap_or('\0');
     search::weight_named(letter)
-        .ok_or_else(|| Error::internal(format_args!("unrecognized weight: {}", u32::from(letter))))
+        .ok_or_else(|| Error::new(SqlState::BAD_PARAMETER, format!("unrecognized weight: {}", u32::from(letter))))
 }
 
 fn set_weight(args: &[&Datum], _: &Env) -> Result<Datum> {

@@ -101,3 +101,10 @@ pub(super) const TABLE: &[Function] = &[
     f("strict_word_similarity_dist_op", TEXTS, Float4, |a, _| distance(a, left_in_words_of_right)),
     f("strict_word_similarity_dist_commutator_op", TEXTS, Float4, |a, _| distance(a, right_in_words_of_left)),
 ];
+
+/// Whether a function is an operator that `pg_trgm` brings.
+#[must_use]
+pub fn is_trigram_operator(function: &Function) -> bool {
+    const BROUGHT: [&str; 10] = ["%", "<%", "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>"];
+    function.args == [Text; 2] && BROUGHT.contains(&function.name)
+}

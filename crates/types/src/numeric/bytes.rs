@@ -205,7 +205,7 @@ impl Wire {
     /// digits.
     pub fn parse(bytes: &[u8]) -> Result<Numeric> {
         let bad = |message: &str| Error::new(SqlState::BAD_BINARY, message);
-        let too_short = crate::binary_io::too_short;
+        let too_short = crate::error::too_short;
         let (words, rest) = bytes.as_chunks::<2>();
         let word = |index: usize| words.get(index).map(|word| u16::from_be_bytes(*word)).ok_or_else(too_short);
         let (count, weight, sign, scale) = (usize::from(word(0)?), word(1)? as i16, word(2)?, word(3)?);

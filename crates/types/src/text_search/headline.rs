@@ -9,8 +9,7 @@ use super::execute::{Answer, matches};
 use super::query::{Node, Query};
 use super::tokens::{Tokens, kind};
 use super::vector::{LEXEME_BYTES_MAX, Position};
-use crate::error::{Error, Result, SqlState};
-use crate::functions::check_length;
+use crate::error::{Error, Result, SqlState, check_length};
 use crate::letters::{is_wide_space, trim};
 use crate::pulse;
 

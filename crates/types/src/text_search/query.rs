@@ -21,8 +21,7 @@
 //! In memory a query is a list of nodes, each behind its operands: whatever looks at all of it goes
 //! through the list, and depth takes no stack.
 
-use crate::binary_io::too_short;
-use crate::error::{Error, Result, SqlState};
+use crate::error::{Error, Result, SqlState, too_short};
 use crate::pulse;
 use crate::text_search::vector::{self, LEXEME_BYTES_MAX, TEXT_BYTES_MAX};
 

@@ -17,8 +17,7 @@
 
 use super::{Hash, Query, Tokens, json_path};
 use crate::env::Env;
-use crate::error::Result;
-use crate::functions::{document, text};
+use crate::error::{Error, Result};
 use crate::jsonb::{JsonbRef, Node};
 use crate::key::{self, Key};
 use crate::numeric::Numeric;
@@ -31,6 +30,20 @@ const NULL: u8 = 2;
 const BOOL: u8 = 3;
 const NUMBER: u8 = 4;
 const STRING: u8 = 5;
+
+fn text(value: &Datum) -> Result<&str> {
+    match value {
+        Datum::Text(text) => Ok(text),
+        other => Err(Error::internal(format_args!("{other:?} where a text is expected"))),
+    }
+}
+
+fn document(value: &Datum) -> Result<JsonbRef<'_>> {
+    match value {
+        Datum::Jsonb(bytes) => Ok(JsonbRef::new(bytes)),
+        other => Err(Error::internal(format_args!("{other:?} where a document is expected"))),
+    }
+}
 
 /// A scalar of JSON.
 #[derive(Debug, Clone)]

@@ -216,5 +216,14 @@ fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
             (*random.choice(&all).unwrap()).to_owned()
         }
     };
-    crate::text_io::parse(ty, crate::Modifier::NONE, &text, &crate::Env::default()).unwrap()
+    let env = crate::Env::default();
+    let parse = |text: &str| crate::text_io::parse(ty, crate::Modifier::NONE, text, &env).unwrap();
+    let value = parse(&text);
+    if ty != Type::TsQuery {
+        return value;
+    }
+    // Its text does not say how operands of the same operator are grouped.
+    let mut grouped = String::new();
+    crate::text_io::write(ty, &value, &env, &mut grouped);
+    parse(&grouped)
 }

@@ -1,7 +1,6 @@
 //! Operators: chains of them, comparisons of rows, lists, LIKE, arrays.
 
-use colibri_types::functions::Function;
-use colibri_types::tokens::trigram;
+use colibri_types::functions::{Function, is_trigram_operator};
 use colibri_types::{ColumnType, DomainType, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -278,7 +277,7 @@ impl Binder<'_> {
             return self.array_operator(symbol, left, right, span);
         }
         let has_trigrams = || self.catalog.extensions().any(|known| known.name == "pg_trgm");
-        let is_there = |function: &Function| !trigram::is_operator(function) || has_trigrams();
+        let is_there = |function: &Function| !is_trigram_operator(function) || has_trigrams();
         let found = self.builtin.functions.operator_among(symbol, Some(left.ty.ty), right.ty.ty, &is_there);
         let function = found.map_err(|error| self.place_between(symbol, left_span, right_span, error))?;
         let matches_blanks = symbol.contains('~') && left.ty.ty == Type::Char;
