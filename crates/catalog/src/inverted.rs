@@ -12,8 +12,7 @@
 use std::ops::Bound;
 
 use colibri_txn::{Key, KeyRange};
-use colibri_types::tokens::{self, TokenClass};
-use colibri_types::{Datum, Error, Result, SqlState, Type, key};
+use colibri_types::{Datum, Result, Type, key};
 
 use crate::objects::{Index, Table};
 use crate::record;
@@ -55,59 +54,24 @@ pub fn range_of_prefix(place: usize, prefix: &[u8]) -> KeyRange {
     KeyRange { low: Bound::Included(low), high }
 }
 
-/// The key of the row that an entry leads to.
-///
-/// # Errors
-/// The entry is damaged.
-#[inline]
-pub fn row_key(entry: &[u8]) -> Result<&[u8]> {
-    let damaged = || Error::new(SqlState::DATA_CORRUPTED, "malformed key: an entry's token has no end");
-    let (_, rest) = entry.split_first().ok_or_else(damaged)?;
-    let end = rest.iter().position(|&byte| byte == 0).ok_or_else(damaged)?;
-    Ok(&rest[end + 1..])
-}
-
-/// The class of a column of an inverted index, in the catalogue by its method and name.
-#[derive(Debug, Clone, Copy)]
-pub struct Tokenized(pub &'static TokenClass);
-
-impl PartialEq for Tokenized {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl serde::Serialize for Tokenized {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        (self.0.method, self.0.name).serialize(serializer)
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Tokenized {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let (method, name) = <(compact_str::CompactString, compact_str::CompactString)>::deserialize(deserializer)?;
-        let class = tokens::class(&method, &name);
-        class.map(Self).ok_or_else(|| serde::de::Error::custom(format!("no operator class {name} of {method}")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::record::behind_token;
 
     #[test]
     fn an_entry_gives_the_rows_key_whatever_the_token_is() {
         for token in [&b""[..], b"\0", b"a\0b", b"\x01\x02", b"abc"] {
             let mut entry = with_token(3, token);
-            assert_eq!(row_key(&entry).unwrap(), b"");
+            assert_eq!(behind_token(&entry).unwrap(), b"");
             entry.extend_from_slice(b"\0key");
-            assert_eq!(row_key(&entry).unwrap(), b"\0key");
+            assert_eq!(behind_token(&entry).unwrap(), b"\0key");
             let range = range_of_prefix(3, &token[..token.len() / 2]);
             assert!(matches!(&range.low, Bound::Included(low) if *low <= entry));
             assert!(matches!(&range.high, Bound::Excluded(high) if *high > entry));
         }
-        assert!(row_key(b"").is_err() && row_key(b"\x01abc").is_err());
+        assert!(behind_token(b"").is_err() && behind_token(b"\x01abc").is_err());
     }
 }

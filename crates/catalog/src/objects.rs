@@ -12,7 +12,6 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::inverted::Tokenized;
 use crate::row::RowFormat;
 
 /// The number of an object.
@@ -659,4 +658,28 @@ fn bootstrap() -> RoleId {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
+}
+
+/// The class of a column of an inverted index, in the catalogue by its method and name.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokenized(pub &'static colibri_types::tokens::TokenClass);
+
+impl PartialEq for Tokenized {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl serde::Serialize for Tokenized {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        (self.0.method, self.0.name).serialize(serializer)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Tokenized {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let (method, name) = <(compact_str::CompactString, compact_str::CompactString)>::deserialize(deserializer)?;
+        let class = colibri_types::tokens::class(&method, &name);
+        class.map(Self).ok_or_else(|| serde::de::Error::custom(format!("no operator class {name} of {method}")))
+    }
 }

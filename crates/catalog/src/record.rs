@@ -20,7 +20,6 @@ use colibri_txn::{Key, KeyRange};
 use colibri_types::{Datum, Error, Result, SqlState, Type, key};
 use smallvec::SmallVec;
 
-use crate::inverted;
 use crate::objects::{Index, Table, TableLayout};
 use crate::row::{Peeked, RowFormat};
 
@@ -465,6 +464,18 @@ pub fn has_null(index: &Index, row: &[Datum]) -> bool {
     !index.nulls_not_distinct && index.columns.iter().any(|part| row[part.column].is_null())
 }
 
+/// The key of the row that an entry of an inverted index leads to.
+///
+/// # Errors
+/// The entry is damaged.
+#[inline]
+pub(crate) fn behind_token(entry: &[u8]) -> Result<&[u8]> {
+    let damaged = || Error::new(SqlState::DATA_CORRUPTED, "malformed key: an entry's token has no end");
+    let (_, rest) = entry.split_first().ok_or_else(damaged)?;
+    let end = rest.iter().position(|&byte| byte == 0).ok_or_else(damaged)?;
+    Ok(&rest[end + 1..])
+}
+
 /// The key of the row that an index' entry leads to.
 ///
 /// # Errors
@@ -472,7 +483,7 @@ pub fn has_null(index: &Index, row: &[Datum]) -> bool {
 #[inline]
 pub fn split_index_entry<'a>(table: &Table, index: &Index, entry: &'a [u8]) -> Result<&'a [u8]> {
     if index.is_inverted() {
-        return inverted::row_key(entry);
+        return behind_token(entry);
     }
     if table.primary_key.is_none() {
         let values = entry.len().checked_sub(NUMBER_BYTES).ok_or_else(|| damaged("an index' entry is too short"))?;

@@ -893,7 +893,7 @@ fn tagged() -> Arc<Table> {
         table(1, "tagged", &[("id", Type::Int4), ("tags", Type::Int4.array_of())], Some(&[0]), &[(&[1], false)]);
     let class = colibri_types::tokens::class("gin", "array_ops").unwrap();
     let index = Arc::make_mut(&mut tagged.indexes[0]);
-    index.tokens = vec![colibri_catalog::inverted::Tokenized(class)];
+    index.tokens = vec![colibri_catalog::Tokenized(class)];
     Arc::new(tagged)
 }
 

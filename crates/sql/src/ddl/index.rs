@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::inverted::Tokenized;
+use colibri_catalog::Tokenized;
 use colibri_catalog::{Change, Column, Index, IndexColumn, Table};
 use colibri_types::tokens::{self, TokenClass};
 use colibri_types::{Category, ColumnType, Error, Result, SqlState, Type};

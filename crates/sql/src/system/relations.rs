@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::inverted::Tokenized;
+use colibri_catalog::Tokenized;
 use colibri_catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Schema,
     Sequence, Table, Timing, View,

@@ -70,7 +70,10 @@ fn queries_of_any_depth_take_no_stack() {
         is_match(Vector::new(&document), &query).unwrap();
         let mut shown = String::new();
         query.write(&mut shown).unwrap();
-        assert_eq!(read_query(&shown).unwrap(), query);
+        // The text does not say how operands of the same operator are grouped.
+        let mut again = String::new();
+        read_query(&shown).unwrap().write(&mut again).unwrap();
+        assert_eq!(again, shown);
         let changed = rewritten(&query, &read_query("a").unwrap(), &read_query("c").unwrap()).unwrap();
         assert!(changed.lexemes().contains(&"c"));
     }
