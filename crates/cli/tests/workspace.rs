@@ -248,8 +248,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // A row that is written obeys constraints, and an action of a foreign key writes rows.
             &["constraints", "delete", "update", "writing"],
             // An expression may have a query inside, which operators run, and these evaluate
-            // expressions.
-            &["eval", "keyed", "operator", "subquery"],
+            // expressions. What a domain demands of a value are expressions, too.
+            &["domains", "eval", "keyed", "operator", "subquery"],
         ],
     ),
     (

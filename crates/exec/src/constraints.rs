@@ -11,7 +11,6 @@
 
 mod actions;
 pub mod deferred;
-pub mod domains;
 pub mod expressions;
 pub mod references;
 #[cfg(test)]

@@ -327,7 +327,7 @@ fn compute(expr: &Expr, scope: &mut Scope<'_>, row: &[Datum]) -> Result<Datum> {
         }
         Expr::Domain { input, rules } => {
             let value = input.eval_owned(scope, row)?;
-            crate::constraints::domains::check_value(rules, &value, scope)?;
+            crate::domains::check_value(rules, &value, scope)?;
             Ok(value)
         }
         Expr::Case { arms, otherwise } => {

@@ -72,6 +72,7 @@ mod choice;
 pub mod constraints;
 mod delete;
 mod disk_rows;
+pub mod domains;
 mod eval;
 mod filtered_entries;
 mod filtered_rows;

@@ -14,7 +14,7 @@ use colibri_types::{
     operators, pulse,
 };
 
-use super::constraints::domains::check_value;
+use super::domains::check_value;
 use super::operator::{Operator, Run};
 use super::pass_through::{put_aside, take_up};
 use super::{Batch, Exec, Scope, Step};

@@ -19,7 +19,7 @@ pub(crate) use colibri_syntax::tree::{CopyFormat, CopyHeader as Header};
 pub(crate) use parse::CopyParser;
 pub(crate) use write::CopyOut;
 
-use crate::exec::constraints::domains::check_value;
+use crate::exec::domains::check_value;
 use crate::exec::{Context, Evaluate as _, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;

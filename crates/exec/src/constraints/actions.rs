@@ -354,7 +354,7 @@ impl Effects {
         if let Some(new) = &after {
             let fate = &round.affected[place].fate;
             let is_set = |place: usize| fate.sets(place);
-            super::domains::check_changed(rules, new, &is_set, &mut ex.scope())?;
+            crate::domains::check_changed(rules, new, &is_set, &mut ex.scope())?;
             check_not_null(table, new, ex.cx.env)?;
             (0..rules.checks.len()).try_for_each(|check| check_condition(ex, table, rules, check, new))?;
         }
@@ -399,7 +399,7 @@ impl Effects {
                 let mut new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
                 fill_generated(rules, &mut new, ex.cx.env)?;
                 let is_set = |place: usize| assigned.iter().any(|(set, _)| *set == place);
-                super::domains::check_changed(rules, &new, &is_set, &mut ex.scope())?;
+                crate::domains::check_changed(rules, &new, &is_set, &mut ex.scope())?;
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;

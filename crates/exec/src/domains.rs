@@ -2,9 +2,9 @@
 
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
-use super::TableRules;
 use crate::eval::{Evaluate as _, Scope};
 use crate::expr::DomainRules;
+use crate::plan::TableRules;
 
 /// Fails if a value, one in an array, or a field of a row does not obey a domain.
 ///
