@@ -23,7 +23,7 @@ use colibri_types::tokens::Query;
 use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
 
-use super::gather::{Keys, VISITED_MAX};
+use super::gathered_keys::{Keys, VISITED_MAX};
 use super::ranges::rest;
 use super::{Exec, Scope};
 use crate::eval::Evaluate as _;

@@ -79,6 +79,7 @@ mod filtered_rows;
 mod first_rows;
 mod fixed_parts;
 mod gather;
+mod gathered_keys;
 mod group;
 mod group_scan;
 mod grouping_sets;
