@@ -301,8 +301,8 @@ pub struct Table {
     /// has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub materialized: Option<Materialized>,
-    /// How often its rows were held against new demands of its columns' domains. Whoever has planned
-    /// to write rows before finds another record.
+    /// A counter. ALTER DOMAIN raises it when it has checked the table's rows, so that the table's
+    /// record changes. A transaction that planned a write with the old domain then conflicts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub domains_changed: u32,
     /// Made from `generations` when the table is read.

@@ -123,7 +123,7 @@ impl Keys {
         Ok(self)
     }
 
-    /// In order, each once, those that were there so many times.
+    /// The keys that were added at least `count` times: sorted, without duplicates.
     pub(super) fn sorted_at_least(mut self, count: usize) -> Result<Self> {
         if count <= 1 {
             return self.sorted();

@@ -31,7 +31,8 @@ use crate::plan::{Each, TokenCondition};
 
 /// In tables of fewer rows every query is followed.
 const ROWS_MIN: u64 = 1_000;
-/// A query is not followed that this share of the rows, or more, would be found by: one in so many.
+/// The index is given up, and the whole table is read, if the query would find a third of the rows or
+/// more.
 const SHARE_MAX: u64 = 3;
 /// A token with so many times the entries as keys are left is not read: each key is looked for.
 const PROBED_MIN: u64 = 8;

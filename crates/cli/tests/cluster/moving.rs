@@ -165,7 +165,7 @@ fn a_statement_that_another_node_runs_is_cancelled_where_its_client_is() {
         ["5000"]
     );
     assert_eq!(client.rows("SELECT repeat('z', 1000) FROM generate_series(1, 5000)").len(), 5000);
-    // Whoever asks the leader sees the client itself.
+    // The leader's `pg_stat_activity` shows the client's own address, not that of the relaying node.
     let seen = standbys[0].query("postgres", "SELECT count(*) FROM pg_stat_activity WHERE client_addr = '127.0.0.1'");
     assert!(seen[0].parse::<u32>().unwrap() >= 2, "{seen:?}");
 }

@@ -163,7 +163,7 @@ fn databases_come_and_go_under_standbys_that_use_them() {
     let nodes = ["n1", "n2"].map(|name| etcd.node(name, &[]));
     sorted(&etcd, "postgres", &nodes);
     for round in 0..4 {
-        // Made and dropped on either node, whoever leads.
+        // The two nodes take turns. Each makes and drops the database, as leader and as standby.
         let (one, other) = (&nodes[round % 2], &nodes[1 - round % 2]);
         one.connect("postgres").rows("CREATE DATABASE comes");
         expect(other, "postgres", "SELECT count(*) FROM pg_database WHERE datname = 'comes'", &["1"]);
