@@ -417,17 +417,37 @@ impl Session {
         txn.count(&table.space(), &colibri_catalog::record::whole_range()).in_sql()
     }
 
+    /// Gives a table and its indexes the numbers of spaces that are not made yet.
+    fn renew_spaces(&mut self, table: &mut Table) -> Result<()> {
+        table.space = self.new_id()?;
+        for index in &mut table.indexes {
+            let id = self.new_id()?;
+            Arc::make_mut(index).space = id;
+        }
+        Ok(())
+    }
+
+    /// Gives a changed table, and its indexes, new and empty spaces in the place of those of the old
+    /// one.
+    pub(super) fn replace_spaces(&mut self, old: &Table, changed: &mut Table) -> Result<()> {
+        self.renew_spaces(changed)?;
+        let (_, txn) = self.catalog_and_txn()?;
+        txn.create_space(SpaceId(changed.space)).in_sql()?;
+        txn.drop_space(SpaceId(old.space)).in_sql()?;
+        for (new, old) in changed.indexes.iter().zip(&old.indexes) {
+            txn.create_space(SpaceId(new.space)).in_sql()?;
+            txn.drop_space(SpaceId(old.space)).in_sql()?;
+        }
+        Ok(())
+    }
+
     /// Puts a changed table into the catalogue, its rows written anew if need be.
     fn put_changed(&mut self, old: &Arc<Table>, mut new: Table, work: Work) -> Result<()> {
         let Work::Rewrite(map) = work else {
             new.renew_generation();
             return self.change(vec![Change::PutTable(new)]);
         };
-        new.space = self.new_id()?;
-        for index in &mut new.indexes {
-            let id = self.new_id()?;
-            Arc::make_mut(index).space = id;
-        }
+        self.renew_spaces(&mut new)?;
         new.generations.clear();
         new.renew_generation();
         // Rewritten rows have all columns, so no stored defaults are needed.

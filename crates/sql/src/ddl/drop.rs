@@ -655,20 +655,7 @@ impl Session {
         for table in tables {
             // The table gets new, empty spaces. A rollback puts the old ones back.
             let mut changed = (*table).clone();
-            changed.space = self.new_id()?;
-            for index in &mut changed.indexes {
-                let id = self.new_id()?;
-                Arc::make_mut(index).space = id;
-            }
-            {
-                let (_, txn) = self.catalog_and_txn()?;
-                txn.create_space(SpaceId(changed.space)).in_sql()?;
-                txn.drop_space(SpaceId(table.space)).in_sql()?;
-                for (new, old) in changed.indexes.iter().zip(&table.indexes) {
-                    txn.create_space(SpaceId(new.space)).in_sql()?;
-                    txn.drop_space(SpaceId(old.space)).in_sql()?;
-                }
-            }
+            self.replace_spaces(&table, &mut changed)?;
             self.change(vec![Change::PutTable(changed)])?;
             if restart {
                 let owned: Vec<Arc<colibri_catalog::Sequence>> = self

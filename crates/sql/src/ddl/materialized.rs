@@ -117,20 +117,7 @@ impl Session {
         let view = view.ok_or_else(|| Error::internal("a materialized view has no query"))?;
         // The rows go to new spaces, so that others read the old ones until this commits.
         let mut changed = Table { materialized: None, ..(*table).clone() };
-        changed.space = self.new_id()?;
-        for index in &mut changed.indexes {
-            let id = self.new_id()?;
-            Arc::make_mut(index).space = id;
-        }
-        {
-            let (_, txn) = self.catalog_and_txn()?;
-            txn.create_space(SpaceId(changed.space)).in_sql()?;
-            txn.drop_space(SpaceId(table.space)).in_sql()?;
-            for (new, old) in changed.indexes.iter().zip(&table.indexes) {
-                txn.create_space(SpaceId(new.space)).in_sql()?;
-                txn.drop_space(SpaceId(old.space)).in_sql()?;
-            }
-        }
+        self.replace_spaces(&table, &mut changed)?;
         let full = full_name(&changed);
         self.change(vec![Change::PutTable(changed)])?;
         if with_data {

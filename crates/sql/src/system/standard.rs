@@ -176,17 +176,25 @@ fn numeric_shape(ty: ColumnType) -> [Datum; 3] {
     }
 }
 
-impl Described<'_> {
-    fn push(self, env: &Env, rows: &mut Rows) -> Result<()> {
-        let ty = self.ty.ty;
-        let domain = env.names().catalog.domain_of(self.ty).filter(|ty| ty.id == self.ty.oid());
-        // Of a domain over another one the latter is told, and nothing of what that is over.
-        let over = domain.and_then(|ty| env.names().catalog.domain_of(ty.domain()?.base));
-        let shape: ColumnType = if over.is_some() { Type::Bool.into() } else { self.ty.base() };
-        let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
-        let length = match shape.ty {
-            Type::Char | Type::Varchar => self.ty.modifier.chars_max(),
-            Type::Bit | Type::VarBit => usize::try_from(self.ty.modifier.0).ok(),
+/// What the views say of a type's size.
+struct Shape {
+    /// Characters or bits, at most.
+    length: Datum,
+    octets: Datum,
+    /// As [`numeric_shape`] gives them.
+    numeric: [Datum; 3],
+    /// Digits of a second's fraction.
+    fraction: Datum,
+    /// The fields of an interval.
+    interval: Datum,
+}
+
+impl Shape {
+    fn of(ty: ColumnType) -> Self {
+        let is_text = matches!(ty.ty, Type::Char | Type::Varchar | Type::Text);
+        let length = match ty.ty {
+            Type::Char | Type::Varchar => ty.modifier.chars_max(),
+            Type::Bit | Type::VarBit => usize::try_from(ty.modifier.0).ok(),
             _ => None,
         };
         let octets = match length {
@@ -195,21 +203,38 @@ impl Described<'_> {
             None if is_text => int(1 << 30),
             None => NULL,
         };
-        let [precision, radix, scale] = numeric_shape(shape);
-        let fraction = match shape.ty {
+        let fraction = match ty.ty {
             Type::Date => int(0),
-            Type::Interval => int(self.ty.modifier.interval_parts().1.unwrap_or(6)),
-            _ if matches!(shape.ty.category(), Category::DateTime | Category::TimeSpan) => {
-                int(self.ty.modifier.fraction_digits().unwrap_or(6))
+            Type::Interval => int(ty.modifier.interval_parts().1.unwrap_or(6)),
+            _ if matches!(ty.ty.category(), Category::DateTime | Category::TimeSpan) => {
+                int(ty.modifier.fraction_digits().unwrap_or(6))
             }
             _ => NULL,
         };
         // What its type says behind `interval`, but for digits alone.
-        let shown = self.ty.base().to_string().to_ascii_uppercase();
-        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| shape.ty == Type::Interval) {
+        let shown = ty.to_string().to_ascii_uppercase();
+        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| ty.ty == Type::Interval) {
             Some(fields) => text(fields),
             None => NULL,
         };
+        let length = length.map_or(NULL, |length| int(length as i64));
+        Self { length, octets, numeric: numeric_shape(ty), fraction, interval }
+    }
+
+    /// Of a column or a domain; nothing of what is a domain over another one.
+    fn unless_over_domain(ty: ColumnType, is_over_domain: bool) -> Self {
+        Self::of(if is_over_domain { Type::Bool.into() } else { ty })
+    }
+}
+
+impl Described<'_> {
+    fn push(self, env: &Env, rows: &mut Rows) -> Result<()> {
+        let ty = self.ty.ty;
+        let domain = env.names().catalog.domain_of(self.ty).filter(|ty| ty.id == self.ty.oid());
+        // Of a domain over another one the latter is told, and nothing of what that is over.
+        let over = domain.and_then(|ty| env.names().catalog.domain_of(ty.domain()?.base));
+        let Shape { length, octets, numeric: [precision, radix, scale], fraction, interval } =
+            Shape::unless_over_domain(self.ty.base(), over.is_some());
         let (is_identity, generation, [start, increment, maximum, minimum, cycle]) = match self.identity {
             None => ("NO", NULL, [NULL, NULL, NULL, NULL, text("NO")]),
             Some((Identity::Always, options)) => ("YES", text("ALWAYS"), options),
@@ -228,7 +253,7 @@ impl Described<'_> {
             text_or_null(self.default.as_deref()),
             yes_or_no(!no_null),
             text(if over.is_some() { USER_DEFINED } else { data_type(ty) }),
-            length.map_or(NULL, |length| int(length as i64)),
+            length,
             octets,
             precision,
             radix,
@@ -553,29 +578,8 @@ fn domains_of(names: &Surroundings) -> impl Iterator<Item = (&Arc<UserType>, &Do
 fn domains(env: &Env, rows: &mut Rows) -> Result<()> {
     for (ty, domain) in domains_of(env.names()) {
         let base = domain.base.ty;
-        // Of a domain over another one nothing is told here.
-        let shape = if domain.base.domain.is_some() { Type::Bool.into() } else { domain.base };
-        let is_text = matches!(shape.ty, Type::Char | Type::Varchar | Type::Text);
-        let length = domain.base.modifier.chars_max().filter(|_| matches!(shape.ty, Type::Char | Type::Varchar));
-        let octets = match length {
-            Some(length) => int(length as i64 * 4),
-            None if is_text => int(1 << 30),
-            None => NULL,
-        };
-        let [precision, radix, scale] = numeric_shape(shape);
-        let fraction = match shape.ty {
-            Type::Date => int(0),
-            Type::Interval => int(domain.base.modifier.interval_parts().1.unwrap_or(6)),
-            _ if matches!(shape.ty.category(), Category::DateTime | Category::TimeSpan) => {
-                int(domain.base.modifier.fraction_digits().unwrap_or(6))
-            }
-            _ => NULL,
-        };
-        let shown = domain.base.base().to_string().to_ascii_uppercase();
-        let interval = match shown.strip_prefix("INTERVAL ").filter(|_| shape.ty == Type::Interval) {
-            Some(fields) => text(fields),
-            None => NULL,
-        };
+        let Shape { length, octets, numeric: [precision, radix, scale], fraction, interval } =
+            Shape::unless_over_domain(domain.base, domain.base.domain.is_some());
         let default = domain.default.as_ref().map(|default| describe::default_expression(env, default, domain.base));
         let is_over_domain = domain.base.domain.is_some();
         let data_type = match base {
@@ -590,7 +594,7 @@ fn domains(env: &Env, rows: &mut Rows) -> Result<()> {
             text(&ty.schema),
             text(&ty.name),
             text(data_type),
-            length.map_or(NULL, |length| int(length as i64)),
+            length,
             octets,
             NULL,
             NULL,
