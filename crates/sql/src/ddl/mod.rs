@@ -20,6 +20,7 @@ mod materialized;
 mod renamed;
 mod sequence;
 mod storage;
+mod type_dependents;
 mod user_types;
 mod view;
 mod whole;
