@@ -37,8 +37,8 @@ const MANY: u32 = 128;
 /// worth something only beside each other.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
-    /// How long each part runs
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    /// How long each part runs, from 1s to 1h
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time_of_a_part)]
     duration: Duration,
     /// TPC-C with a hundredth of the items and customers, to try things out
     #[arg(long)]
@@ -52,6 +52,12 @@ pub(crate) struct ClusterArgs {
     /// File to write the figures to
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+fn time_of_a_part(text: &str) -> std::result::Result<Duration, String> {
+    let time = duration(text)?;
+    let is_right = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
+    if is_right { Ok(time) } else { Err("a part takes from 1s to 1h".to_owned()) }
 }
 
 /// Processes that end with this one.
@@ -267,6 +273,9 @@ fn median_ms(times: &mut [Duration]) -> f64 {
 }
 
 pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
+    // What cannot be written is told before minutes of work, and not behind them.
+    let file = args.json.as_ref().map(|file| fs::File::create(file).map_err(Failure::io("cannot write", file)));
+    let mut file = file.transpose()?;
     let stays = args.dir.is_some();
     let default = || std::env::temp_dir().join(format!("colibri-bench-cluster-{}", std::process::id()));
     let place = Place { dir: args.dir.clone().unwrap_or_else(default), stays };
@@ -275,13 +284,13 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<()> {
     let figures = measure(args, &place.dir, &mut processes)?;
     drop(processes);
     print(&figures)?;
-    let Some(file) = &args.json else { return Ok(()) };
+    let (Some(file), Some(path)) = (&mut file, &args.json) else { return Ok(()) };
     let all: Vec<Value> = figures
         .iter()
         .map(|figure| json!({ "what": figure.what, "value": figure.value, "unit": figure.unit, "goal": figure.goal }))
         .collect();
     let text = serde_json::to_string_pretty(&all).expect("names and numbers are JSON");
-    fs::write(file, text + "\n").map_err(Failure::io("cannot write", file))
+    file.write_all((text + "\n").as_bytes()).map_err(Failure::io("cannot write", path))
 }
 
 fn print(figures: &[Figure]) -> Result<()> {
