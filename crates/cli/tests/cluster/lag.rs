@@ -77,6 +77,7 @@ fn leader_epoch_positions_and_lag_are_told_everywhere() {
     }
     assert_eq!(get(ports[0], "/healthz").1, "ok\n");
     assert_eq!(get(ports[0], "/healthz?lag_max=soon").0, "400");
+    assert_eq!(get(ports[0], "/healthz?database=postgers").0, "404");
 
     // A copy that is held up: what is known of it is what it has on its disk.
     until("it has told what it has on its disk", SOON, || copy(&standby.name).1["on_disk"].as_u64());

@@ -383,6 +383,11 @@ impl Directory {
         Arc::clone(slots.entry(name.into()).or_insert_with(|| Arc::new(Slot::new(name))))
     }
 
+    /// Whether there is a database of that name.
+    pub(crate) fn has_database(&self, name: &str) -> bool {
+        self.databases.read().place(name).is_some()
+    }
+
     /// The databases that are open.
     pub(crate) fn open_databases(&self) -> Vec<OpenDatabase> {
         let slots: Vec<_> = self.slots.lock().values().cloned().collect();

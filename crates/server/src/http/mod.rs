@@ -5,7 +5,7 @@
 //! | `/metrics` | counters in Prometheus' text format |
 //! | `/healthz` | `ok`, without looking at anything |
 //! | `/healthz?role=leader`, `?role=standby` | `ok` if the server leads the database `postgres`, or is a standby of it; else 503. `&database=NAME` names another |
-//! | `/healthz?database=NAME` | in a cluster also who leads it, and how far this copy is behind. With `&lag_max=SECONDS` 503 if that is more, or is not known |
+//! | `/healthz?database=NAME` | 404 if there is none; in a cluster also who leads it, and how far this copy is behind. With `&lag_max=SECONDS` 503 if that is more, or is not known |
 //! | `/` | a page for people, which asks for `/status.json` while it is looked at |
 //!
 //! Just enough of HTTP/1.1 for that: GET and HEAD, one request after the other. A client may stay
@@ -147,6 +147,9 @@ async fn health(shared: &Shared, query: &str) -> Response {
         parts.find(|(known, _)| *known == name).map(|(_, value)| value)
     };
     let database = value("database").unwrap_or("postgres");
+    if value("database").is_some() && !shared.directory.has_database(database) {
+        return Response::text("404 Not Found", &format!("there is no database {database:?}\n"));
+    }
     let (leads, follows) = match shared.directory.role_of(database) {
         // A server without a cluster is what leads there.
         None => (true, false),

@@ -66,6 +66,10 @@ fn health_is_told_and_anything_else_is_refused() {
     assert_eq!(get(address, "/healthz"), "ok\n");
     let status = |request: &str| ask(address, request).split(' ').nth(1).unwrap().to_owned();
     assert_eq!(status("GET /nope HTTP/1.0\r\n\r\n"), "404");
+    // Bug: a name that no database has was well. Consequence: a load balancer with a mistyped name
+    // took every server. Fix: it is looked up.
+    assert_eq!(status("GET /healthz?database=postgres HTTP/1.0\r\n\r\n"), "200");
+    assert_eq!(status("GET /healthz?database=postgers HTTP/1.0\r\n\r\n"), "404");
     assert_eq!(status("POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\nx"), "405");
     assert_eq!(status("nonsense\r\n\r\n"), "400");
     let head = ask(address, "HEAD / HTTP/1.0\r\n\r\n");
