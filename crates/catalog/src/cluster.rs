@@ -205,6 +205,9 @@ pub struct SessionInfo {
     pub application_name: CompactString,
     /// The client's address; `None` for a Unix socket.
     pub client: Option<SocketAddr>,
+    /// The address that the client has connected to; `None` for a Unix socket. Of a client that
+    /// another node of a cluster passes on: where this node was reached.
+    pub server: Option<SocketAddr>,
     /// How its connection is encrypted, if it is.
     pub encryption: Option<Encryption>,
     /// Its state.

@@ -370,13 +370,20 @@ impl Driver {
         let engine = self.engine()?;
         let place = self.place.as_mut().expect("begin has found it");
         let (has, chain) = engine.chain();
+        let wrong = |record: &Record| {
+            let position = record.position;
+            move |reason| Stopped::Record { position, reason }
+        };
+        let mut groups = Vec::with_capacity(records.len());
+        for record in records {
+            groups.push(group::unpack(&record.bytes).map_err(wrong(record))?);
+        }
         let mut commits = Vec::new();
         let mut log_txn = place.log_txn;
-        for record in records {
-            let wrong = |reason| Stopped::Record { position: record.position, reason };
-            for commit in group::decode(&record.bytes).map_err(wrong)? {
+        for (record, group) in records.iter().zip(&groups) {
+            for commit in group::decode(group).map_err(wrong(record))? {
                 if log_txn.is_some_and(|before| before.0 + 1 != commit.txn.0) {
-                    return Err(Cannot::Stop(wrong("its transactions do not follow those before")));
+                    return Err(Cannot::Stop(wrong(record)("its transactions do not follow those before")));
                 }
                 log_txn = Some(commit.txn);
                 match commit.txn.cmp(&has) {

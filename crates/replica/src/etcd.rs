@@ -34,7 +34,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
+    timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::address::Address;
@@ -92,6 +97,29 @@ pub enum EtcdError {
 /// A connection to etcd. Dropping it, and all watches, ends its thread.
 pub struct Etcd {
     commands: mpsc::UnboundedSender<Command>,
+}
+
+/// Sleeps that are shorter use a timer of the system: tokio counts whole milliseconds.
+const EXACT_MAX: Duration = Duration::from_millis(20);
+
+async fn sleep(duration: Duration) {
+    if duration >= EXACT_MAX || sleep_exactly(duration).await.is_err() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+async fn sleep_exactly(duration: Duration) -> io::Result<()> {
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // A time of zero would be no time at all.
+    let time = Timespec { tv_sec: 0, tv_nsec: duration.subsec_nanos().max(1).into() };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: zero, it_value: time })?;
+    // SAFETY: an `OwnedFd` always gives the same descriptor, and keeps it open until it is dropped.
+    #[allow(unsafe_code, reason = "tokio has no timer of the system")]
+    let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
+    _ = timer.readable().await?;
+    Ok(())
 }
 
 /// What the thread is asked to do.
@@ -204,7 +232,7 @@ impl Coordinator for Etcd {
             tokio::spawn(async move {
                 // Nobody may wait any more.
                 tokio::select! {
-                    () = tokio::time::sleep(duration) => {}
+                    () = sleep(duration) => {}
                     () = wakes.closed() => {}
                 }
                 _ = wakes.send(());

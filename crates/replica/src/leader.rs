@@ -10,7 +10,7 @@
 //!
 //! # The term
 //! One append is under way. What is proposed meanwhile goes into the next one, up to an entry's
-//! length. An append without an answer is repeated, which changes nothing if it was done, until it
+//! length, and commits that are expected are waited for (`gather`). An append without an answer is repeated, which changes nothing if it was done, until it
 //! is known or the node is not certain any more that it leads.
 //!
 //! # The end
@@ -23,7 +23,9 @@
 //!
 //! In the last two the engine gives up what was not agreed on.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use colibri_storage::{Database as Engine, Error as EngineError, TxnId};
@@ -32,7 +34,8 @@ use crate::append::{Appender, Outcome, Staged};
 use crate::backoff::Backoff;
 use crate::coordinator::Refusal;
 use crate::driver::{Driver, Stopped};
-use crate::group;
+use crate::gather::Gathering;
+use crate::group::{self, Packer};
 use crate::leadership::{Leadership, Resigned};
 use crate::marks::Mark;
 use crate::proposals::{HandOver, HandedOver, Proposals, Work};
@@ -133,12 +136,20 @@ struct Term<'a> {
 impl Term<'_> {
     async fn run(self, mut appender: Appender) -> TermEnd {
         let bytes_max = appender.entry_bytes_max();
+        let clock = self.leadership.cluster().coordinator().clone();
+        let (mut gathering, mut packer) = (Gathering::default(), Packer::default());
+        let mut under_way = 0;
         loop {
+            self.gather(&mut gathering, under_way, bytes_max).await;
             match poll_fn(|context| self.proposals.poll_work(context, bytes_max)).await {
                 Work::Append(group, last) => {
-                    let staged = appender.stage(&group);
+                    let staged = appender.stage(packer.pack(&group));
+                    let began = clock.now();
                     match self.settle(&staged).await {
-                        Settled::Appended => self.agree(&staged, last, &group),
+                        Settled::Appended => {
+                            gathering.appended(clock.now().since(began));
+                            under_way = self.agree(&staged, last, &group);
+                        }
                         Settled::Never => return TermEnd::Fenced,
                         Settled::Unknown => return TermEnd::Lost,
                     }
@@ -152,12 +163,31 @@ impl Term<'_> {
         }
     }
 
-    fn agree(&self, staged: &Staged, last: TxnId, group: &[u8]) {
-        self.proposals.agreed(group.len());
+    /// Waits for the commits that are likely to join the next group.
+    async fn gather(&self, gathering: &mut Gathering, under_way: usize, bytes_max: usize) {
+        let Some((wanted, pause)) = gathering.aim(under_way) else { return };
+        let gathered = |commits| poll_fn(move |context| self.proposals.poll_gathered(context, commits, bytes_max));
+        let first = gathered(1).await;
+        if first >= wanted {
+            return gathering.waited(0, 0);
+        }
+        let mut pause = self.leadership.cluster().coordinator().sleep(pause);
+        let mut rest = pin!(gathered(wanted));
+        let all = poll_fn(|context| match rest.as_mut().poll(context) {
+            Poll::Pending => pause.as_mut().poll(context).map(|()| self.proposals.under_way().0),
+            all => all,
+        });
+        gathering.waited(all.await.saturating_sub(first), wanted - first);
+    }
+
+    /// The group is in the log. Gives how many commits were under way and waited.
+    fn agree(&self, staged: &Staged, last: TxnId, group: &[u8]) -> usize {
+        let under_way = self.proposals.agreed(group.len());
         let chain = group::last_chain(group);
         self.driver.note_applied(Mark { txn: last, chain, point: staged.end() });
         // The engine was opened for this.
         _ = self.engine.agree(last);
+        under_way
     }
 
     async fn settle(&self, staged: &Staged) -> Settled {

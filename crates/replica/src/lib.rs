@@ -143,6 +143,7 @@ mod driver;
 mod entry;
 pub mod etcd;
 mod follow;
+mod gather;
 mod group;
 #[cfg(test)]
 mod histories;

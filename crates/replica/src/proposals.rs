@@ -97,6 +97,8 @@ struct State {
     bytes: usize,
     bytes_max: usize,
     is_open: bool,
+    /// Commits that have to wait before the leader is woken up.
+    wanted: usize,
     hand_over: Option<HandOver>,
     ended: Option<Ended>,
     leader: Option<Waker>,
@@ -118,7 +120,7 @@ impl Proposer for Proposals {
         state.waiting.push_back((txn, record.to_vec()));
         state.commits += 1;
         state.bytes += record.len();
-        let waker = state.leader.take();
+        let waker = if state.is_enough() { state.leader.take() } else { None };
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
@@ -173,7 +175,9 @@ impl Proposals {
         state.is_open = false;
         let hand_over = state.hand_over.take();
         state.wake_room();
+        let waker = state.leader.take();
         drop(state);
+        waker.into_iter().for_each(Waker::wake);
         hand_over.into_iter().for_each(|hand_over| hand_over.answer(HandedOver::Ended));
     }
 
@@ -210,10 +214,23 @@ impl Proposals {
         (state.commits, state.bytes)
     }
 
+    /// Waits for so many commits, or for so many bytes of them, or until no transaction begins any
+    /// more; gives how many commits there are. No group is under way.
+    pub(crate) fn poll_gathered(&self, context: &mut Context<'_>, commits: usize, bytes: usize) -> Poll<usize> {
+        let mut state = self.0.lock();
+        state.wanted = commits;
+        if state.is_enough() || state.bytes >= bytes || !state.is_open {
+            return Poll::Ready(state.waiting.len());
+        }
+        state.leader = Some(context.waker().clone());
+        Poll::Pending
+    }
+
     /// The next group, of at most so many bytes unless one record is longer. The group before has
     /// been agreed on.
     pub(crate) fn poll_work(&self, context: &mut Context<'_>, bytes_max: usize) -> Poll<Work> {
         let mut state = self.0.lock();
+        state.wanted = 0;
         if state.waiting.is_empty() {
             if let Some(hand_over) = &state.hand_over {
                 return Poll::Ready(Work::HandOver(hand_over.clone()));
@@ -234,13 +251,16 @@ impl Proposals {
         Poll::Ready(Work::Append(group, last))
     }
 
-    /// The group under way is in the log: so many bytes of records.
-    pub(crate) fn agreed(&self, group_bytes: usize) {
+    /// The group under way, of so many bytes, is in the log. Gives how many commits were under way
+    /// and waited.
+    pub(crate) fn agreed(&self, group_bytes: usize) -> usize {
         let mut state = self.0.lock();
         state.under_way = None;
+        let commits = state.commits;
         state.bytes -= group_bytes - group::HEADER_BYTES;
         state.commits = state.waiting.len();
         state.wake_room();
+        commits
     }
 
     /// Ends the queue. What was proposed up to `agreed_to` is in the log; the group under way may
@@ -267,6 +287,12 @@ impl State {
             (true, false) => Admission::Full,
             (true, true) => Admission::Yes,
         }
+    }
+
+    /// Whether the leader is to be woken up: what it waits for is there, or nothing more can come
+    /// because the queue is full.
+    fn is_enough(&self) -> bool {
+        self.waiting.len() >= self.wanted.max(1) || self.bytes >= self.bytes_max
     }
 
     fn wake_room(&mut self) {

@@ -10,7 +10,6 @@
 //! time are limited; bytes that came before encryption are not used after it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +19,7 @@ use colibri_sql::{DefaultBy, Error, Session, SqlState};
 
 use crate::auth::Auth;
 use crate::auth::scram::{self, Binding, Exchange, MECHANISM, MECHANISM_PLUS};
-use crate::link::{Link, Socket};
+use crate::link::{Ends, Link, Socket};
 use crate::protocol::frontend::{HEADER_BYTES, LOGIN_BYTES_MAX};
 use crate::protocol::startup::{self, Startup};
 use crate::protocol::{Reader, backend, violation};
@@ -138,13 +137,14 @@ async fn serve_forwarded(shared: &Arc<Shared>, link: Link, request: &peer::Reque
     }
 }
 
-/// Counts a client of another node as connected, if the limit allows it.
-pub(crate) fn admit_forwarded(shared: &Arc<Shared>, package: &Package) -> Result<Membership, Error> {
+/// Counts a client of another node as connected, if the limit allows it. The ends are those of the
+/// connection between the nodes.
+pub(crate) fn admit_forwarded(shared: &Arc<Shared>, package: &Package, ends: Ends) -> Result<Membership, Error> {
     let cluster: Arc<dyn Cluster> = Arc::clone(&shared.directory) as _;
     let (_, info) = cluster::admit(&*cluster, &package.user, &package.database)?;
     let (_, is_superuser) = shared.directory.login(&package.user, shared.clock.now_us());
     let wanted = Wanted { user: package.user.clone(), database: package.database.clone(), settings: Vec::new() };
-    admit(shared, package.client, &wanted, &info, is_superuser)
+    admit(shared, Ends { client: package.client, ..ends }, &wanted, &info, is_superuser)
 }
 
 fn refuse_peer(shared: &Shared, link: &mut Link, why: &str) {
@@ -192,7 +192,7 @@ async fn log_in(
     }
     let cluster: Arc<dyn Cluster> = Arc::clone(&shared.directory) as _;
     let (_, info) = cluster::admit(&*cluster, &wanted.user, &wanted.database)?;
-    let membership = admit(shared, link.client(), &wanted, &info, is_superuser)?;
+    let membership = admit(shared, link.ends(), &wanted, &info, is_superuser)?;
     if let Some(encryption) = link.tls().and_then(Tls::encryption) {
         membership.member.set_encryption(encryption);
     }
@@ -336,7 +336,7 @@ async fn response(link: &mut Link) -> Result<Vec<u8>, Refusal> {
 /// Counts the client as connected, if the limit allows it.
 fn admit(
     shared: &Arc<Shared>,
-    client: Option<SocketAddr>,
+    ends: Ends,
     wanted: &Wanted,
     info: &cluster::DatabaseInfo,
     is_superuser: bool,
@@ -365,5 +365,5 @@ fn admit(
             return Err(too_many(format!("too many connections for database \"{}\"", wanted.database)));
         }
     }
-    Ok(registry.add(scram::random()?, &wanted.database, &wanted.user, client))
+    Ok(registry.add(scram::random()?, &wanted.database, &wanted.user, ends))
 }

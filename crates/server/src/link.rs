@@ -33,6 +33,13 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The addresses of a client's connection, unless it is a Unix socket.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ends {
+    pub(crate) client: Option<SocketAddr>,
+    pub(crate) server: Option<SocketAddr>,
+}
+
 /// The socket underneath.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -121,6 +128,15 @@ impl Link {
             Socket::Tcp(_, address) => Some(*address),
             Socket::Unix(_) => None,
         }
+    }
+
+    /// The two ends of the connection.
+    pub(crate) fn ends(&self) -> Ends {
+        let server = match &self.socket {
+            Socket::Tcp(stream, _) => stream.local_addr().ok(),
+            Socket::Unix(_) => None,
+        };
+        Ends { client: self.client(), server }
     }
 
     /// From now on everything is encrypted.

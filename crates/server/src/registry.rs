@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq;
 
 use crate::clock::Clock;
+use crate::link::Ends;
 
 /// The most bytes of a query that other sessions see, as in PostgreSQL.
 const QUERY_BYTES_MAX: usize = 1_024;
@@ -55,7 +56,7 @@ pub(crate) struct Member {
     pub(crate) key: [u8; 4],
     pub(crate) database: CompactString,
     pub(crate) user: CompactString,
-    client: Option<SocketAddr>,
+    ends: Ends,
     /// Set once it is let in, if its connection is encrypted.
     encryption: OnceLock<Encryption>,
     connected_us: i64,
@@ -122,13 +123,7 @@ impl Registry {
     }
 
     /// Adds a client that has logged in. It is in the registry until the [`Membership`] is dropped.
-    pub(crate) fn add(
-        self: &Arc<Self>,
-        key: [u8; 4],
-        database: &str,
-        user: &str,
-        client: Option<SocketAddr>,
-    ) -> Membership {
+    pub(crate) fn add(self: &Arc<Self>, key: [u8; 4], database: &str, user: &str, ends: Ends) -> Membership {
         let now_us = self.clock.now_us();
         let mut members = self.members.write();
         let pid = loop {
@@ -150,7 +145,7 @@ impl Registry {
             key,
             database: database.into(),
             user: user.into(),
-            client,
+            ends,
             encryption: OnceLock::new(),
             connected_us: now_us,
             stop: AtomicU8::new(Stop::No as u8),
@@ -283,7 +278,7 @@ impl Member {
     }
 
     pub(crate) fn client(&self) -> Option<SocketAddr> {
-        self.client
+        self.ends.client
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -362,7 +357,8 @@ impl Member {
             database: self.database.clone(),
             user: self.user.clone(),
             application_name: activity.application_name.clone(),
-            client: self.client,
+            client: self.ends.client,
+            server: self.ends.server,
             encryption: self.encryption.get().cloned(),
             state: activity.state,
             waits_for: if activity.state == SessionState::Active { waits_for } else { Some(Waits::Client) },
@@ -384,7 +380,7 @@ mod tests {
     #[test]
     fn only_who_knows_the_key_cancels() {
         let registry = Arc::new(Registry::new(Clock::new()));
-        let membership = registry.add([1, 2, 3, 4], "db", "me", None);
+        let membership = registry.add([1, 2, 3, 4], "db", "me", Ends::default());
         let (member, flag) = (Arc::clone(&membership.member), Arc::new(AtomicBool::new(false)));
         member.reach(Arc::clone(&flag), Waker::noop());
         for wrong in [&[1, 2, 3, 5][..], &[1, 2, 3], &[], &[1, 2, 3, 4, 0]] {

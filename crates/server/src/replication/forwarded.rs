@@ -111,7 +111,7 @@ async fn begin(
         }
         _ = timeout(left, keeper.changed.wait(seen)).await;
     }
-    let membership = connection::admit_forwarded(shared, &package)?;
+    let membership = connection::admit_forwarded(shared, &package, link.ends())?;
     let leasing = timeout(OPEN_MAX, shared.directory.lease(&package.database));
     let lease = leasing.await.map_err(|_| Refusal::NotLeading)??;
     let session = session(shared, &lease, &package, membership.member.pid)?;

@@ -39,10 +39,10 @@ pub(crate) fn address(ip: IpAddr) -> Datum {
     Datum::Bytes(address.to_bytes())
 }
 
-/// Where the session's own client is.
-pub(crate) fn own_client(env: &Env) -> Option<std::net::SocketAddr> {
+/// What is known of the session itself.
+pub(crate) fn own(env: &Env) -> Option<SessionInfo> {
     let names = env.names();
-    names.cluster.as_ref()?.sessions().into_iter().find(|session| session.pid == names.pid)?.client
+    names.cluster.as_ref()?.sessions().into_iter().find(|session| session.pid == names.pid)
 }
 
 /// What is shown in place of another user's statement.

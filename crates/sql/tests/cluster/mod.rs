@@ -133,6 +133,7 @@ impl Cluster for InMemory {
             user: user.into(),
             application_name: "test".into(),
             client: None,
+            server: None,
             encryption: None,
             state: SessionState::Active,
             waits_for: None,

@@ -4,6 +4,8 @@
 //! They use the catalogue as the statement's transaction sees it (see
 //! [`crate::surroundings::Surroundings`]). For a missing object they give NULL, as in PostgreSQL.
 
+use std::net::SocketAddr;
+
 use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority};
 use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
@@ -192,6 +194,14 @@ fn terminate(args: &[&Datum], env: &Env) -> Result<Datum> {
     others_session(args, env, |cluster, pid| cluster.terminate(pid))
 }
 
+fn ip(end: Option<SocketAddr>) -> Datum {
+    end.map_or(Datum::Null, |end| activity::address(end.ip()))
+}
+
+fn port(end: Option<SocketAddr>) -> Datum {
+    end.map_or(Datum::Null, |end| Datum::Int(end.port().into()))
+}
+
 fn started(_: &[&Datum], env: &Env) -> Result<Datum> {
     let started = env.names().cluster.as_ref().map(|cluster| cluster.started_us());
     Ok(started.map_or(Datum::Null, Datum::Timestamp))
@@ -289,13 +299,9 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_cancel_backend", &[Int4], Bool, cancel).volatile(),
     f("pg_terminate_backend", &[Int4], Bool, terminate).volatile(),
     f("pg_terminate_backend", &[Int4, Int8], Bool, terminate).volatile(),
-    f("inet_client_addr", &[], Inet, |_, env| {
-        Ok(activity::own_client(env).map_or(Datum::Null, |client| activity::address(client.ip())))
-    })
-    .stable(),
-    f("inet_client_port", &[], Int4, |_, env| {
-        Ok(activity::own_client(env).map_or(Datum::Null, |client| Datum::Int(client.port().into())))
-    })
-    .stable(),
+    f("inet_client_addr", &[], Inet, |_, env| Ok(ip(activity::own(env).and_then(|own| own.client)))).stable(),
+    f("inet_client_port", &[], Int4, |_, env| Ok(port(activity::own(env).and_then(|own| own.client)))).stable(),
+    f("inet_server_addr", &[], Inet, |_, env| Ok(ip(activity::own(env).and_then(|own| own.server)))).stable(),
+    f("inet_server_port", &[], Int4, |_, env| Ok(port(activity::own(env).and_then(|own| own.server)))).stable(),
     f("pg_backend_pid", &[], Int4, |_, env| Ok(Datum::Int(env.names().pid.into()))).stable(),
 ];
