@@ -4,8 +4,8 @@
 //! were acknowledged together come back at about the same time. Without a wait the first of them
 //! takes the next append for itself, and the others wait for its end: the clients fall into groups
 //! that take turns. So the leader waits until as many commits are there as were under way when the
-//! last append was agreed on, less an eighth, which are stragglers. It waits half as long as an
-//! append takes, at most. A client that is alone never waits: its commit is all that is expected.
+//! last append was agreed on, less an eighth, which are stragglers. It waits as long as an append
+//! takes, at most. A client that is alone never waits: its commit is all that is expected.
 //!
 //! A wait that few commits joined was in vain. After it the next group does not wait, after a
 //! second one in a row the next three do not, and so on up to 63. So clients that come at times of
@@ -39,7 +39,7 @@ impl Gathering {
             self.passes -= 1;
             return None;
         }
-        Some((wanted, self.took / 2))
+        Some((wanted, self.took))
     }
 
     /// A wait has ended: so many of the commits that were missing have come.
@@ -65,10 +65,13 @@ mod tests {
         let mut gathering = Gathering::default();
         gathering.appended(2 * MS);
         assert_eq!([0, 1].map(|under_way| gathering.aim(under_way)), [None, None]);
-        assert_eq!([2, 8, 128].map(|under_way| gathering.aim(under_way)), [2, 7, 112].map(|wanted| Some((wanted, MS))));
+        assert_eq!(
+            [2, 8, 128].map(|under_way| gathering.aim(under_way)),
+            [2, 7, 112].map(|wanted| Some((wanted, 2 * MS)))
+        );
         (0..100).for_each(|_| gathering.appended(10 * MS));
         let (_, pause) = gathering.aim(8).unwrap();
-        assert!((4 * MS..5 * MS).contains(&pause), "it follows what appends take: {pause:?}");
+        assert!((9 * MS..10 * MS).contains(&pause), "it follows what appends take: {pause:?}");
     }
 
     #[test]
