@@ -408,7 +408,7 @@ impl<'a> Node<'a> {
 
     /// Where a key is (`Ok`) or would go (`Err`), among the entries from `first` on.
     #[inline]
-    fn search_from(self, first: usize, key: &[u8]) -> Result<usize, usize> {
+    pub(crate) fn search_from(self, first: usize, key: &[u8]) -> Result<usize, usize> {
         let prefix = self.prefix();
         let Some(suffix) = strip_prefix(key, prefix) else {
             return Err(if key < prefix { first } else { self.count() });
@@ -897,6 +897,29 @@ impl<'a> NodeMut<'a> {
             put_u32(self.bytes, slots_at, 0);
             put_u16(self.bytes, slots_at + 4 * count, 0);
         }
+    }
+
+    /// Removes entries of a leaf, whose indexes ascend.
+    pub(crate) fn remove_from_leaf(&mut self, indexes: &[usize]) {
+        debug_assert!(self.node().is_leaf());
+        for &index in indexes {
+            self.bury_cell(index);
+        }
+        let node = self.node();
+        let (start, count) = (node.slots_at(), node.count());
+        let kept = count - indexes.len();
+        let mut before = 0;
+        for &width in LEAF_WIDTHS {
+            let (from, mut to) = (start + before * count, start + before * kept);
+            let mut next = 0;
+            for &index in indexes.iter().chain([&count]) {
+                self.bytes.copy_within(from + width * next..from + width * index, to);
+                to += width * (index - next);
+                next = index + 1;
+            }
+            before += width;
+        }
+        put_u16(self.bytes, AT_COUNT, kept as u16);
     }
 
     /// Frees the bytes of a cell: at once if it was written last, else as dead bytes.

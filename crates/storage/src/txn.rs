@@ -361,6 +361,23 @@ impl WriteTxn {
         })
     }
 
+    /// Removes several keys, which ascend; how many were there. Costs less than removing them one
+    /// by one where several are in one page. [`Error::KeyNotInOrder`] if they do not ascend; then
+    /// nothing is removed. After another error some may be gone.
+    pub fn delete_sorted(&mut self, table: &Table, keys: &[&[u8]]) -> Result<u64> {
+        if !keys.is_sorted_by(|one, next| one < next) {
+            return Err(Error::KeyNotInOrder);
+        }
+        if table.kind() == TableKind::Multi {
+            let mut deleted = 0;
+            for key in keys {
+                deleted += u64::from(self.delete(table, key)?);
+            }
+            return Ok(deleted);
+        }
+        self.change(table, |mut edit| edit.delete_sorted(keys, table.name()))
+    }
+
     /// Removes one value of a key, in a table with many values a key; `false` if it was not there.
     pub fn delete_value(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         table.expect_kind(&[TableKind::Multi], "delete_value")?;

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use colibri_storage::{Database, Durability, Error, FreeSpace, Options, Snapshot, Table, TableKind, View, WriteTxn};
@@ -122,7 +122,22 @@ fn change(history: &mut History, txn: &mut WriteTxn, model: &mut Model) {
                 assert!(matches!(result, Err(Error::KeyNotInOrder)));
             }
         }
-        600..900 => {
+        600..615 => {
+            let share = history.rng.random::<f64>().powi(2);
+            let mut keys: Vec<Vec<u8>> = (0..history.rng.random_range(0..30)).map(|_| history.key(kind)).collect();
+            keys.extend(entries.keys().filter(|_| history.rng.random_bool(share)).map(|pair| pair.0.clone()));
+            keys.sort();
+            keys.dedup();
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            if let [first, .., last] = keys[..] {
+                assert!(matches!(txn.delete_sorted(&table, &[last, first]), Err(Error::KeyNotInOrder)));
+            }
+            let all: BTreeSet<&[u8]> = entries.keys().map(|pair| pair.0.as_slice()).collect();
+            let there = keys.iter().filter(|key| all.contains(**key)).count();
+            assert_eq!(txn.delete_sorted(&table, &keys).unwrap(), there as u64);
+            entries.retain(|pair, _| keys.binary_search(&pair.0.as_slice()).is_err());
+        }
+        615..900 => {
             let key = if history.rng.random_bool(0.7) && !entries.is_empty() {
                 let at = history.rng.random_range(0..entries.len());
                 entries.keys().nth(at).unwrap().0.clone()

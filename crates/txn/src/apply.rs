@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use colibri_storage::{Error as StorageError, TableKind, TxnId, VALUE_BYTES_MAX, View, WriteTxn};
+use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, table_name};
@@ -93,7 +94,7 @@ fn patch_rows<'r>(
     is_unchanged: impl Fn(&[u8]) -> bool,
     rows: &mut Vec<Cow<'r, [u8]>>,
 ) -> Result<()> {
-    for (key, write) in &space.changes {
+    for (key, write) in space.changes.patched() {
         let Write::Patch(patched) = write else { continue };
         if let Some(image) = patched.image_at(seen)
             && is_unchanged(key)
@@ -131,6 +132,9 @@ pub(crate) fn patch_one(patch: &dyn Patch, row: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Keys that are removed together.
+const DELETED_AT_ONCE: usize = 4096;
+
 /// Writes what was checked.
 fn apply(
     shared: &Shared,
@@ -161,16 +165,24 @@ fn apply(
                 continue;
             }
         };
-        for (key, write) in &space.changes {
+        let mut deleted: SmallVec<[&[u8]; 4]> = SmallVec::new();
+        for (key, write) in space.changes.iter() {
             shared.recent.note(shared.locks.name(space.id, key), number);
+            if !deleted.is_empty() && (!matches!(write, Write::Delete) || deleted.len() == DELETED_AT_ONCE) {
+                txn.delete_sorted(&table, &deleted)?;
+                deleted.clear();
+            }
             match write {
                 Write::Put(value) => txn.put(&table, key, value)?,
-                Write::Delete => _ = txn.delete(&table, key)?,
+                Write::Delete => deleted.push(key),
                 Write::Patch(_) => {
                     let row = rows.next().expect("a row was made for each patch when the request was checked");
                     txn.put(&table, key, &row)?;
                 }
             }
+        }
+        if !deleted.is_empty() {
+            txn.delete_sorted(&table, &deleted)?;
         }
     }
     Ok(())

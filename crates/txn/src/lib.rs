@@ -39,6 +39,7 @@
 //! ```
 
 mod apply;
+mod changes;
 mod columns;
 mod commit;
 mod error;

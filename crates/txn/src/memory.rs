@@ -492,7 +492,7 @@ impl MemoryTransaction {
     fn images_in(&self, state: &State) -> Result<Vec<Option<Image>>> {
         let mut images = Vec::new();
         for (space, key, patched) in self.writes.patched() {
-            let row = state.spaces.get(&space).and_then(|map| map.get(key.as_slice()));
+            let row = state.spaces.get(&space).and_then(|map| map.get(key));
             let image = |row| Result::Ok((patch_all(&patched.patches, row)?, StoredAt::new(state.txn, row)));
             images.push(row.map(|row| image(row)).transpose()?);
         }
@@ -606,8 +606,8 @@ impl Transaction for MemoryTransaction {
             }
             Some(Base::Stored) | None => {}
         }
-        let adds = |(key, write): (&Key, &Write)| match write {
-            Write::Patch(patched) if patched.adds.intersects(columns) => Some(key.clone()),
+        let adds = |(key, write): (&[u8], &Write)| match write {
+            Write::Patch(patched) if patched.adds.intersects(columns) => Some(Key::from_slice(key)),
             _ => None,
         };
         let added: Vec<Key> = own.map(|own| own.in_range(range).filter_map(adds).collect()).unwrap_or_default();

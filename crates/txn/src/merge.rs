@@ -159,7 +159,7 @@ pub(crate) fn scan(
         Direction::Forward => own.next(),
         Direction::Backward => own.next_back(),
     };
-    let mut change: Option<(&Key, &Write)> = next();
+    let mut change: Option<(&[u8], &Write)> = next();
     loop {
         let order = match (base.key(), change) {
             (None, None) => return Ok(None),
@@ -167,7 +167,7 @@ pub(crate) fn scan(
             (None, Some(_)) => Ordering::Greater,
             (Some(stored), Some((key, _))) => match direction {
                 Direction::Forward => stored.cmp(key),
-                Direction::Backward => key.as_slice().cmp(stored),
+                Direction::Backward => key.cmp(stored),
             },
         };
         if order == Ordering::Less {
@@ -185,7 +185,7 @@ pub(crate) fn scan(
             if let Some(value) = write.value()
                 && visit(key, value).is_break()
             {
-                return Ok(Some(key.clone()));
+                return Ok(Some(Key::from_slice(key)));
             }
             change = next();
         }

@@ -178,6 +178,9 @@ impl LocalTransaction {
             images = Some(std::mem::replace(&mut self.snapshot, newest));
         }
         let Self { shared, snapshot, blind, work, .. } = self;
+        // Here, so that the leader need not do it while it keeps all others from committing.
+        work.long_work.begins(work.items());
+        work.writes.sort();
         shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, work }))
     }
 
@@ -289,8 +292,12 @@ impl LocalTransaction {
     /// Makes a change. If that exceeds the limit, undoes it.
     fn change(&mut self, make: impl FnOnce(&mut WriteSet)) -> Result<()> {
         let mark = self.work.writes.mark();
+        let bytes_max = self.shared.capabilities.txn_bytes_max;
+        if self.work.writes.is_full() {
+            return Err(Error::TooLarge { bytes_max: bytes_max.unwrap_or(usize::MAX) });
+        }
         make(&mut self.work.writes);
-        match self.shared.capabilities.txn_bytes_max {
+        match bytes_max {
             Some(bytes_max) if self.work.writes.bytes() > bytes_max => {
                 self.work.writes.undo(mark);
                 Err(Error::TooLarge { bytes_max })
@@ -542,8 +549,8 @@ impl Transaction for LocalTransaction {
             }
             Some(Base::Stored) | None => {}
         }
-        let adds = |(key, write): (&Key, &Write)| match write {
-            Write::Patch(patched) if patched.adds.intersects(columns) => Some(key.clone()),
+        let adds = |(key, write): (&[u8], &Write)| match write {
+            Write::Patch(patched) if patched.adds.intersects(columns) => Some(Key::from_slice(key)),
             _ => None,
         };
         let added: Vec<Key> = own.map(|own| own.in_range(range).filter_map(adds).collect()).unwrap_or_default();

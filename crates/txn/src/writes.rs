@@ -1,15 +1,16 @@
-//! What a transaction is going to write, and the undo notes for going back to a savepoint.
+//! What a transaction is going to write, and how it goes back to a savepoint.
 //!
 //! Each space has a *base*: the stored entries, unless the transaction made the space. Changes to
-//! single keys lie on top of the base. Every change adds a note of what it replaced. Going back
-//! undoes the notes from the last one.
+//! single keys lie on top of the base, in a log ([`changes`](crate::changes)). All changes are
+//! numbered. Going back takes those with the highest numbers back.
 //!
 //! Invariants:
 //! 1. A patch is kept only for a key of a stored base. To anything else it is applied at once.
-//! 2. `bytes` is the memory that all changes take.
+//! 2. `bytes` is the memory that the changes take, those that were replaced by newer ones included:
+//!    they are kept for going back. What a base that was replaced takes does not count.
 //! 3. A dropped space has no changes.
 //! 4. The images of patched rows are those in the transaction's snapshot, unless `has_old_images`.
-//!    In notes they may be older.
+//!    In changes that were replaced they may be older.
 //! 5. While old changes are kept, `old` has what the first change since then replaced, for each key
 //!    that was changed since. Going back to a savepoint leaves it as it is: what it says stays true.
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use colibri_storage::TxnId;
 use smallvec::SmallVec;
 
+use crate::changes::Changes;
 use crate::columns::ColumnSet;
 use crate::error::Result;
 use crate::store::{Key, KeyRange, Patch, SpaceId};
@@ -75,7 +77,7 @@ impl StoredAt {
     }
 }
 
-/// About what a change takes beside its key and value, for nodes and notes.
+/// About what a change takes beside its key and value, in the log and in what finds it.
 const WRITE_BYTES: usize = 96;
 
 impl Write {
@@ -115,7 +117,7 @@ pub(crate) enum Base {
 pub(crate) struct SpaceWrites {
     pub(crate) id: SpaceId,
     pub(crate) base: Base,
-    pub(crate) changes: BTreeMap<Key, Write>,
+    pub(crate) changes: Changes,
     /// What there was in the places of changes when old ones began to be kept.
     old: BTreeMap<Key, Option<Write>>,
     sees_old: bool,
@@ -154,34 +156,36 @@ impl SpaceWrites {
     pub(crate) fn in_range<'a>(
         &'a self,
         range: &KeyRange,
-    ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Write)> + use<'a> {
-        // The map panics for a range that ends before it starts.
-        let range = (!self.changes.is_empty() && !range.is_empty()).then(|| {
-            let (low, high) = range.bounds();
-            self.changes.range::<[u8], _>((low, high))
-        });
-        let seen = |(key, write): (&'a Key, &'a Write)| match self.old.get(key) {
+    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Write)> + use<'a> {
+        let changes = (!self.changes.is_empty()).then(|| self.changes.in_range(range));
+        let seen = |(key, write): (&'a [u8], &'a Write)| match self.old.get(key) {
             Some(before) if self.sees_old => before.as_ref().map(|before| (key, before)),
             _ => Some((key, write)),
         };
-        range.into_iter().flatten().filter_map(seen)
+        changes.into_iter().flatten().filter_map(seen)
     }
 }
 
-/// A note of what a change replaced.
-enum Undo {
-    Change(Key, Option<Write>),
-    Base(Base, BTreeMap<Key, Write>),
+/// What the base of a space was before a change, with the changes that there were to it.
+struct BaseBefore {
+    /// The number of the change.
+    number: u32,
+    /// Index of the space.
+    space: u32,
+    base: Base,
+    changes: Changes,
 }
 
 /// All changes of a transaction.
 #[derive(Default)]
 pub(crate) struct WriteSet {
     spaces: SmallVec<[SpaceWrites; 2]>,
-    undo: Vec<(u32, Undo)>,
+    bases: Vec<BaseBefore>,
+    /// How many changes were made, of keys and of bases.
+    count: u32,
     bytes: usize,
-    /// So many notes are from before the snapshot was moved.
-    old_notes: usize,
+    /// So many changes are from before the snapshot was moved.
+    old_count: u32,
     has_old_images: bool,
     /// Old changes are kept, and are what reads see.
     keeps_old: bool,
@@ -190,8 +194,11 @@ pub(crate) struct WriteSet {
     old_bytes: usize,
 }
 
+/// The most changes of a transaction. Its memory ends long before.
+const COUNT_MAX: u32 = u32::MAX - 1;
+
 /// Changes of a set that are freed by the thread that ends the transaction: a million take 200 ms.
-const CHANGES_FREED_HERE_MAX: usize = 1 << 15;
+const CHANGES_FREED_HERE_MAX: u32 = 1 << 15;
 
 impl WriteSet {
     pub(crate) fn spaces(&self) -> &[SpaceWrites] {
@@ -209,9 +216,9 @@ impl WriteSet {
     /// Empties the set for the next transaction, and gives its memory back.
     pub(crate) fn renew(&mut self) {
         self.forget_old();
-        if self.undo.capacity() > 0 || !self.spaces.is_empty() {
+        if self.count > 0 || !self.spaces.is_empty() {
             let old = std::mem::take(self);
-            if old.undo.len() >= CHANGES_FREED_HERE_MAX {
+            if old.count >= CHANGES_FREED_HERE_MAX {
                 // Whoever waits for the end of the transaction does not wait for the memory.
                 // Without a thread, the memory is freed here.
                 let _ = std::thread::Builder::new().name("free".to_owned()).spawn(move || drop(old));
@@ -231,7 +238,7 @@ impl WriteSet {
 
     /// How many changes were made since a mark.
     pub(crate) fn changes_since(&self, mark: usize) -> usize {
-        self.undo.len().saturating_sub(mark)
+        self.mark().saturating_sub(mark)
     }
 
     fn index(&mut self, id: SpaceId) -> usize {
@@ -241,25 +248,29 @@ impl WriteSet {
         self.spaces.push(SpaceWrites {
             id,
             base: Base::Stored,
-            changes: BTreeMap::new(),
+            changes: Changes::default(),
             old: BTreeMap::new(),
             sees_old: self.sees_old,
         });
         self.spaces.len() - 1
     }
 
+    /// Whether no more changes can be counted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count >= COUNT_MAX
+    }
+
     pub(crate) fn change(&mut self, id: SpaceId, key: &[u8], write: Write) {
         self.keep(id, key);
         let index = self.index(id);
-        let key = Key::from_slice(key);
-        let (now, mut was) = (write.bytes(&key), 0);
-        // Not `clone`, which copies byte by byte.
-        let before = self.spaces[index].changes.insert(Key::from_slice(&key), write);
-        if let Some(before) = &before {
-            was = before.bytes(&key);
-        }
-        self.bytes = (self.bytes + now).saturating_sub(was);
-        self.undo.push((index as u32, Undo::Change(key, before)));
+        self.bytes += write.bytes(key);
+        let number = self.next_number();
+        self.spaces[index].changes.push(key, write, number);
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.count += 1;
+        self.count - 1
     }
 
     /// Keeps the change of a key, or that there is none, if old ones are kept and none is yet.
@@ -319,12 +330,18 @@ impl WriteSet {
         let before = std::mem::replace(&mut space.base, base);
         self.bytes = (self.bytes + base_bytes(&self.spaces[index].base))
             .saturating_sub(base_bytes(&before) + changes_bytes(&changes));
-        self.undo.push((index as u32, Undo::Base(before, changes)));
+        let number = self.next_number();
+        self.bases.push(BaseBefore { number, space: index as u32, base: before, changes });
     }
 
     /// A place to go back to.
     pub(crate) fn mark(&self) -> usize {
-        self.undo.len()
+        self.count as usize
+    }
+
+    /// Brings the changes of all spaces into order.
+    pub(crate) fn sort(&self) {
+        self.spaces.iter().for_each(|space| space.changes.sort());
     }
 
     pub(crate) fn undo(&mut self, mark: usize) {
@@ -335,31 +352,23 @@ impl WriteSet {
             (self.keeps_old, self.sees_old) = (keeps_old, sees_old);
             return;
         }
-        while self.undo.len() > mark {
-            let Some((index, undo)) = self.undo.pop() else { break };
-            let is_old = self.undo.len() < self.old_notes;
-            let space = &mut self.spaces[index as usize];
-            match undo {
-                Undo::Change(key, before) => {
-                    self.has_old_images |= is_old && matches!(before, Some(Write::Patch(_)));
-                    let was = before.as_ref().map_or(0, |before| before.bytes(&key));
-                    let undone = match before {
-                        Some(before) => space.changes.insert(key.clone(), before),
-                        None => space.changes.remove(&key),
-                    };
-                    let now = undone.map_or(0, |undone| undone.bytes(&key));
-                    self.bytes = (self.bytes + was).saturating_sub(now);
-                }
-                Undo::Base(before, changes) => {
-                    self.has_old_images |= is_old && changes.values().any(|write| matches!(write, Write::Patch(_)));
-                    let now = base_bytes(&space.base) + changes_bytes(&space.changes);
-                    self.bytes = (self.bytes + base_bytes(&before) + changes_bytes(&changes)).saturating_sub(now);
-                    space.base = before;
-                    space.changes = changes;
-                }
-            }
+        let Some(mark) = u32::try_from(mark).ok().filter(|&mark| mark < self.count) else { return };
+        while let Some(before) = self.bases.pop_if(|before| before.number >= mark) {
+            let space = &mut self.spaces[before.space as usize];
+            let now = base_bytes(&space.base) + changes_bytes(&space.changes);
+            self.bytes = (self.bytes + base_bytes(&before.base) + changes_bytes(&before.changes)).saturating_sub(now);
+            self.has_old_images |= before.number < self.old_count && before.changes.has_patches();
+            space.base = before.base;
+            space.changes = before.changes;
         }
-        self.old_notes = self.old_notes.min(self.undo.len());
+        for space in &mut self.spaces {
+            let bytes = &mut self.bytes;
+            let first = space.changes.cut(mark, |key, write| *bytes = bytes.saturating_sub(write.bytes(key)));
+            // One that has come back may be a patch whose image is that of an earlier snapshot.
+            self.has_old_images |= first.is_some_and(|first| first < self.old_count) && space.changes.has_patches();
+        }
+        self.count = mark;
+        self.old_count = self.old_count.min(mark);
     }
 
     /// Whether going back has restored a patched row with the image of an earlier snapshot.
@@ -367,15 +376,15 @@ impl WriteSet {
         self.has_old_images
     }
 
-    /// The snapshot was moved: the notes so far are from an earlier one.
+    /// The snapshot was moved: the changes that were replaced so far have images of an earlier one.
     pub(crate) fn make_notes_old(&mut self) {
-        self.old_notes = self.undo.len();
+        self.old_count = self.count;
     }
 
     /// All patches that are kept.
-    pub(crate) fn patched(&self) -> impl Iterator<Item = (SpaceId, &Key, &Patched)> {
+    pub(crate) fn patched(&self) -> impl Iterator<Item = (SpaceId, &[u8], &Patched)> {
         self.spaces.iter().flat_map(|space| {
-            space.changes.iter().filter_map(move |(key, write)| match write {
+            space.changes.patched().filter_map(move |(key, write)| match write {
                 Write::Patch(patched) => Some((space.id, key, &**patched)),
                 _ => None,
             })
@@ -385,11 +394,13 @@ impl WriteSet {
     /// Sets the images of all patched rows, in the order of [`WriteSet::patched`].
     pub(crate) fn set_images(&mut self, images: Vec<Option<Image>>) {
         self.has_old_images = false;
-        let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());
-        let patched =
-            writes.filter_map(|write| if let Write::Patch(patched) = write { Some(&mut **patched) } else { None });
-        for (patched, image) in patched.zip(images) {
-            (patched.image, patched.made_of) = image.unzip();
+        let mut images = images.into_iter();
+        for space in &mut self.spaces {
+            space.changes.set_patched(|write| {
+                if let (Write::Patch(patched), Some(image)) = (write, images.next()) {
+                    (patched.image, patched.made_of) = image.unzip();
+                }
+            });
         }
     }
 }
@@ -401,9 +412,10 @@ fn base_bytes(base: &Base) -> usize {
     }
 }
 
-fn changes_bytes(changes: &BTreeMap<Key, Write>) -> usize {
-    changes.iter().map(|(key, write)| write.bytes(key)).sum()
+fn changes_bytes(changes: &Changes) -> usize {
+    changes.log().map(|(key, write)| write.bytes(key)).sum()
 }
+
 /// The value of a key among entries that were loaded, which are in the order of their keys.
 pub(crate) fn find_loaded<'a>(entries: &'a [(Key, Vec<u8>)], key: &[u8]) -> Option<&'a [u8]> {
     let index = entries.binary_search_by(|(known, _)| known.as_slice().cmp(key)).ok()?;

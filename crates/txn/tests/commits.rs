@@ -690,5 +690,5 @@ fn a_hook_is_called_before_work_on_many_changes_and_not_on_few() {
     drop(txn);
     assert_eq!(called(), 0, "of what was taken back");
     changed(5_000).0.commit().unwrap().wait().unwrap();
-    assert_eq!(called(), 2, "a commit, and the end of what it gathered");
+    assert_eq!(called(), 3, "sorting for a commit, the commit, and the end of what it gathered");
 }

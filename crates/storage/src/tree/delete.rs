@@ -1,7 +1,10 @@
 //! Removing entries and ranges, and merging the pages that get too empty.
 
+use smallvec::SmallVec;
+
 use super::split::Pair;
 use super::*;
+use crate::log::record::Operation;
 
 impl TreeMut<'_> {
     /// Removes an entry; `false` if there is none.
@@ -23,6 +26,67 @@ impl TreeMut<'_> {
         self.add_to_counts(&path, -1)?;
         self.rebalance(&mut path, false)?;
         Ok(true)
+    }
+
+    /// Removes those of some ascending keys that are there, and notes them in the log's record under
+    /// the table's name. Gives how many there were. The entries of a leaf are removed together: one
+    /// descent, one move of the slots, one change of the counts above.
+    ///
+    /// After an error the entries of some leaves may be gone.
+    pub(crate) fn delete_sorted(&mut self, keys: &[&[u8]], name: &str) -> Result<u64> {
+        let (mut rest, mut deleted) = (keys, 0);
+        let mut places: SmallVec<[usize; 32]> = SmallVec::new();
+        while let Some(first) = rest.first()
+            && self.tree.depth > 0
+        {
+            let (mut path, _) = self.tree.descend(self.pager, self.work.bounds(), first)?;
+            let (leaf, from) = path[path.len() - 1];
+            let here;
+            (here, rest) = rest.split_at(self.covered_by(&path, rest)?);
+            let node = self.node(leaf)?;
+            let mut from = from;
+            places.clear();
+            for key in here {
+                match node.search_from(from, key) {
+                    Ok(index) => {
+                        places.push(index);
+                        from = index + 1;
+                        self.work.record.push(name, Operation::Delete(key));
+                    }
+                    Err(index) => from = index,
+                }
+            }
+            if places.is_empty() {
+                continue;
+            }
+            self.work.reserve(self.pager, 2 * self.tree.depth + 2)?;
+            self.own_path(&mut path)?;
+            let leaf = path[path.len() - 1].0;
+            for &index in &places {
+                if let Payload::Large { page, bytes } = self.node(leaf)?.payload(index) {
+                    self.free_large(page, bytes);
+                }
+            }
+            self.node_mut(leaf).remove_from_leaf(&places);
+            self.add_to_counts(&path, -(places.len() as i64))?;
+            self.rebalance(&mut path, false)?;
+            deleted += places.len() as u64;
+        }
+        Ok(deleted)
+    }
+
+    /// How many of some ascending keys belong into the leaf at the end of a path to the first of
+    /// them.
+    fn covered_by(&mut self, path: &Path, keys: &[&[u8]]) -> Result<usize> {
+        for &(id, index) in path[..path.len() - 1].iter().rev() {
+            let node = self.node(id)?;
+            if index + 1 < node.count() {
+                node.key_into(index + 1, &mut self.work.key);
+                let end = self.work.key.as_slice();
+                return Ok(keys.iter().take_while(|key| **key < end).count().max(1));
+            }
+        }
+        Ok(keys.len())
     }
 
     /// Removes empty pages and merges underfull ones along an owned path, from the leaf up: until a

@@ -102,14 +102,14 @@ impl Request {
             }
             let Some(map) = spaces.get_mut(&writes.id) else { return Err(conflict) };
             let map = Arc::make_mut(map);
-            for (key, write) in &writes.changes {
+            for (key, write) in writes.changes.iter() {
                 match write {
-                    Write::Put(value) => _ = map.insert(key.clone(), Arc::from(value.as_slice())),
-                    Write::Delete => _ = map.remove(key.as_slice()),
+                    Write::Put(value) => _ = map.insert(Key::from_slice(key), Arc::from(value.as_slice())),
+                    Write::Delete => _ = map.remove(key),
                     Write::Patch(patched) => {
-                        let row = map.get(key.as_slice()).ok_or(Error::Conflict { space: writes.id })?;
+                        let row = map.get(key).ok_or(Error::Conflict { space: writes.id })?;
                         let row = patch_all(&patched.patches, row)?;
-                        map.insert(key.clone(), Arc::from(row));
+                        map.insert(Key::from_slice(key), Arc::from(row));
                     }
                 }
             }
