@@ -6,9 +6,9 @@ use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
-use crate::session::Severity;
 use super::create::duplicate_column;
 use crate::bind::{fold, logical, name_parts};
+use crate::session::Severity;
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {

@@ -21,9 +21,7 @@ use colibri_catalog::{
     store_error::{InSql as _, fetched_now},
 };
 use colibri_storage::{Admission, Database};
-use colibri_txn::{
-    Begin, ColumnSet, Direction, FIRST_TEMPORARY, LocalStore, SpaceId, SpaceSize, Store, Transaction,
-};
+use colibri_txn::{Begin, ColumnSet, Direction, FIRST_TEMPORARY, LocalStore, SpaceId, SpaceSize, Store, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 

@@ -91,8 +91,8 @@ pub(crate) use sequences::OwnSequence;
 pub use serve::{Notice, Severity};
 pub(crate) use set::flatten as flatten_setting;
 pub(crate) use settings::{Modes, Settings, for_catalog as settings_for_catalog};
-pub(crate) use temporary::TemporaryPlaces;
 pub use step::{Completion, Progress, Running};
+pub(crate) use temporary::TemporaryPlaces;
 
 /// The version for clients: that of the PostgreSQL whose SQL Colibri follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
