@@ -21,6 +21,7 @@ use crate::cluster::BOOTSTRAP_ROLE;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::store_error::{InSql as _, in_sql};
+use crate::temporary::{TemporarySchema, is_temporary};
 use crate::user_types::{UserType, UserTypeKind};
 
 /// Where the catalogue is.
@@ -46,6 +47,8 @@ pub struct Catalog {
     /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the
     /// constraint that has an index's number.
     comments: BTreeMap<(ObjectId, i32), String>,
+    /// The session's own schema, of temporary objects.
+    pub(crate) temporary: Option<TemporarySchema>,
 }
 
 /// In place of a column's number: a comment is on the constraint, not on the index that has the
@@ -100,6 +103,40 @@ pub enum Change {
     DropExtension(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
+}
+
+/// An object as a space of a catalogue holds it.
+pub(crate) enum Entry {
+    Table(Box<Table>),
+    Other(Box<Change>),
+}
+
+impl Entry {
+    /// Reads a value of the catalogue's space, by the kind that its key begins with. `None` for
+    /// what is no object.
+    pub(crate) fn read(kind: u8, value: &[u8]) -> Result<Option<Self>> {
+        let change = match kind {
+            SCHEMA => {
+                let mut schema: Schema = parse(value)?;
+                if schema.id == PUBLIC_SCHEMA && schema.acl.is_none() && schema.owner == BOOTSTRAP_ROLE {
+                    // Made before there were owners.
+                    schema = Schema { name: schema.name, ..Schema::public() };
+                }
+                Change::PutSchema(schema)
+            }
+            TABLE => return Ok(Some(Self::Table(Box::new(parse(value)?)))),
+            SEQUENCE => Change::PutSequence(parse(value)?),
+            VIEW => Change::PutView(parse(value)?),
+            TYPE => Change::PutType(parse(value)?),
+            EXTENSION => Change::PutExtension(parse(value)?),
+            COMMENT => {
+                let (id, column, text): (ObjectId, i32, String) = parse(value)?;
+                Change::Comment(id, column, Some(text))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Self::Other(Box::new(change))))
+    }
 }
 
 /// Whether a type is a domain over another, or over arrays of it.
@@ -193,7 +230,6 @@ impl Catalog {
         let mut catalog = Self { version: Self::version_seen_by(txn)?, ..Self::default() };
         let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
         let mut entries = Vec::new();
-        let mut tables: Vec<Table> = Vec::new();
         txn.scan(
             &catalog_space(),
             &range,
@@ -206,37 +242,42 @@ impl Catalog {
             },
         )
         .in_sql()?;
+        let mut read = Vec::with_capacity(entries.len());
         for (kind, value) in entries {
-            match kind {
-                SCHEMA => {
-                    let mut schema: Schema = parse(&value)?;
-                    if schema.id == PUBLIC_SCHEMA && schema.acl.is_none() && schema.owner == BOOTSTRAP_ROLE {
-                        // Made before there were owners.
-                        schema = Schema { name: schema.name, ..Schema::public() };
-                    }
-                    catalog.add(Change::PutSchema(schema));
-                }
-                TABLE => {
-                    tables.push(parse(&value)?);
-                }
-                SEQUENCE => catalog.add(Change::PutSequence(parse(&value)?)),
-                VIEW => catalog.add(Change::PutView(parse(&value)?)),
-                TYPE => catalog.add(Change::PutType(parse(&value)?)),
-                EXTENSION => catalog.add(Change::PutExtension(parse(&value)?)),
-                COMMENT => {
-                    let (id, column, text): (ObjectId, i32, String) = parse(&value)?;
-                    catalog.add(Change::Comment(id, column, Some(text)));
-                }
-                _ => {}
+            read.extend(Entry::read(kind, &value)?);
+        }
+        catalog.add_entries(read);
+        Ok(catalog)
+    }
+
+    /// Adds what was read of a catalogue's space.
+    pub(crate) fn add_entries(&mut self, entries: Vec<Entry>) {
+        let mut tables = Vec::new();
+        for entry in entries {
+            match entry {
+                Entry::Table(table) => tables.push(*table),
+                Entry::Other(change) => self.add(*change),
             }
         }
         // Their columns may be of types that users have defined.
         for mut table in tables {
-            catalog.resolve_types(&mut table);
+            self.resolve_types(&mut table);
             table.renew_layout();
-            catalog.add(Change::PutTable(table));
+            self.add(Change::PutTable(table));
         }
-        Ok(catalog)
+    }
+
+    /// Forgets a schema with all that is in it.
+    pub(crate) fn forget_schema(&mut self, schema: &str) {
+        self.schemas.remove(schema);
+        self.relations.remove(schema);
+        let tables: Vec<ObjectId> =
+            self.tables.values().filter(|table| table.schema == schema).map(|table| table.id).collect();
+        tables.into_iter().for_each(|table| self.forget_table(table));
+        self.sequences.retain(|_, sequence| sequence.schema != schema);
+        self.views.retain(|_, view| view.schema != schema);
+        self.types.retain(|_, ty| ty.schema != schema);
+        self.comments.retain(|(id, _), _| !is_temporary(*id));
     }
 
     /// Gives columns whose types are the catalogue's own the newest state of these. Whether
@@ -298,6 +339,8 @@ impl Catalog {
     /// Makes changes, in the database and in this copy.
     pub fn apply(&mut self, txn: &mut dyn Transaction, changes: Vec<Change>) -> Result<()> {
         let space = catalog_space();
+        let of_session = changes.iter().any(Change::is_temporary);
+        let of_database = changes.iter().any(|change| !change.is_temporary());
         for change in changes {
             match &change {
                 Change::PutSchema(schema) => {
@@ -336,8 +379,13 @@ impl Catalog {
             }
             self.add(change);
         }
-        self.version = Self::version_seen_by(txn)? + 1;
-        txn.put(&space, VERSION, &self.version.to_le_bytes()).in_sql()?;
+        if let (true, Some(temporary)) = (of_session, &mut self.temporary) {
+            temporary.renew();
+        }
+        if of_database {
+            self.version = Self::version_seen_by(txn)? + 1;
+            txn.put(&space, VERSION, &self.version.to_le_bytes()).in_sql()?;
+        }
         Ok(())
     }
 
@@ -387,7 +435,7 @@ impl Catalog {
         self.relations.entry(schema.clone()).or_default().insert(name, relation);
     }
 
-    fn forget_table(&mut self, id: ObjectId) {
+    pub(crate) fn forget_table(&mut self, id: ObjectId) {
         let Some(old) = self.tables.remove(&id) else { return };
         if let Some(names) = self.relations.get_mut(&old.schema) {
             names.remove(&old.name);
@@ -407,7 +455,7 @@ impl Catalog {
         }
     }
 
-    fn add(&mut self, change: Change) {
+    pub(crate) fn add(&mut self, change: Change) {
         match change {
             Change::PutSchema(schema) => {
                 self.schemas.retain(|_, old| old.id != schema.id);
@@ -492,7 +540,7 @@ impl Catalog {
     /// A schema.
     #[must_use]
     pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
-        self.schemas.get(name)
+        self.schemas.get(self.schema_name(name))
     }
 
     /// All schemas.
@@ -503,7 +551,7 @@ impl Catalog {
     /// The object with a name in a schema.
     #[must_use]
     pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
-        self.relations.get(schema)?.get(name)
+        self.relations.get(self.schema_name(schema))?.get(name)
     }
 
     /// The object of a name, with or without a schema, in the schemas of a search path.
@@ -577,7 +625,7 @@ impl Catalog {
 
     /// All relations of a schema.
     pub fn relations(&self, schema: &str) -> impl Iterator<Item = (&CompactString, &Relation)> {
-        self.relations.get(schema).into_iter().flatten()
+        self.relations.get(self.schema_name(schema)).into_iter().flatten()
     }
 
     /// The types that users have defined, in the order of their numbers.
@@ -625,6 +673,7 @@ impl Catalog {
     /// A type of a schema by name.
     #[must_use]
     pub fn type_named(&self, schema: &str, name: &str) -> Option<&Arc<UserType>> {
+        let schema = self.schema_name(schema);
         self.types.values().find(|ty| ty.name == name && ty.schema == schema)
     }
 

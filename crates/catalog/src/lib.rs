@@ -4,6 +4,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
+//! | [`temporary`] | the objects of a catalogue that belong to one session |
 //! | `user_types`, `extensions` | enums and domains; extensions |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
@@ -20,6 +21,7 @@ pub mod record;
 pub mod row;
 pub mod store_error;
 pub mod system_tables;
+pub mod temporary;
 mod user_types;
 
 pub use catalog::{
@@ -29,8 +31,8 @@ pub use catalog::{
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use extensions::Extension;
 pub use objects::{
-    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId, PUBLIC,
-    PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, Tokenized,
-    View,
+    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId, OnCommit,
+    PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing,
+    Tokenized, View,
 };
 pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

@@ -305,9 +305,22 @@ pub struct Table {
     /// record changes. A transaction that planned a write with the old domain then conflicts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub domains_changed: u32,
+    /// Of a temporary one: what becomes of it at the end of each transaction, if it is not just
+    /// kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_commit: Option<OnCommit>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
+}
+
+/// What becomes of a temporary table when a transaction commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnCommit {
+    /// All its rows are deleted.
+    DeleteRows,
+    /// It is dropped.
+    Drop,
 }
 
 /// What a materialized view is besides a table.

@@ -13,7 +13,7 @@ use colibri_types::{ColumnType, Env, Result};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
-use crate::session::{Engine, Modes, OwnSequence, Settings};
+use crate::session::{Engine, Modes, OwnSequence, Settings, TemporaryPlaces};
 
 /// The schemas that are looked through for a name without one, in this order. Statements keep it:
 /// there may be many.
@@ -59,6 +59,8 @@ pub(crate) struct Surroundings {
     pub(crate) modes: Option<Modes>,
     /// The session's number.
     pub(crate) pid: i32,
+    /// Where its temporary sequences stand.
+    pub(crate) temporary_places: TemporaryPlaces,
     /// What it has open.
     pub(crate) listed: Arc<Listed>,
 }
@@ -81,6 +83,10 @@ impl Surroundings {
         let own = self.listed.sequences.lock().get(&sequence.id).and_then(|own| own.apart());
         match (own, &self.engine) {
             (Some(own), _) => Ok(Some(own)),
+            (None, _) if colibri_catalog::temporary::is_temporary(sequence.id) => {
+                let place = self.temporary_places.lock().get(&sequence.id).copied();
+                Ok(Some(place.map_or((sequence.start, false), |place| (place.value, place.called))))
+            }
             (None, Some(engine)) => engine.sequence_state(sequence).map(Some),
             (None, None) => Ok(None),
         }

@@ -100,6 +100,8 @@ pub(crate) struct Core {
     pub(crate) makers: Makers,
     pub(crate) tracer: Option<Tracer>,
     pub(crate) slow_readers: SlowReaders,
+    /// It ends with the process, and nothing of it is flushed.
+    temporary: bool,
     /// A flush failed, or the files are not what this process takes them for.
     poisoned: AtomicBool,
     /// The last steady point known to this process, and which meta page holds it.
@@ -493,8 +495,13 @@ impl Core {
         let length = found.file.metadata().map_err(|e| Error::io("cannot read the size of", &data_path, e))?.len();
         let fair = if options.is_size_given { u64::MAX } else { crate::disk::fair_share(length) };
         let disk = FileDisk::new(found.file, data_path, options.size_max.min(fair), found.writable)?;
+        let disk = disk.temporary(options.temporary);
         let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
-        Self::start(pager, FileLog::pair(dir)?, shared, attached, dir, options)
+        let started = Self::start(pager, FileLog::pair(dir)?, shared, attached, dir, options)?;
+        if options.temporary {
+            std::fs::remove_dir_all(dir).map_err(|e| Error::io("cannot remove", dir, e))?;
+        }
+        Ok(started)
     }
 
     /// Puts the parts together, and finds the newest state if no other process has. The gate stays
@@ -524,6 +531,7 @@ impl Core {
             makers: Makers::default(),
             tracer: options.tracer.clone(),
             slow_readers: options.slow_readers.clone(),
+            temporary: options.temporary,
             poisoned: AtomicBool::new(false),
             last_meta: Mutex::new((Meta::default(), 0)),
         };
@@ -722,6 +730,11 @@ impl Core {
     /// Makes a final steady point. The last process to leave also marks the database as closed and
     /// cuts the file off.
     fn close(&self) -> Result<()> {
+        if self.temporary {
+            self.give_up();
+            self.shared.leave();
+            return Ok(());
+        }
         self.sync()?;
         self.return_disk_space();
         let gate = self.shared.close_gate()?;

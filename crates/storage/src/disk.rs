@@ -69,6 +69,8 @@ pub(crate) struct FileDisk {
     reserved: u64,
     allocated: AtomicU64,
     writable: bool,
+    /// Nothing of it has to outlive the process.
+    temporary: bool,
 }
 
 // SAFETY: the map is plain memory that stays where it is until drop; who may touch which bytes when
@@ -117,7 +119,13 @@ impl FileDisk {
         let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         RESERVED_BYTES.fetch_add(reserved, Ordering::Relaxed);
-        Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable })
+        Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable, temporary: false })
+    }
+
+    /// The same for a file that nobody needs after the process.
+    pub(crate) fn temporary(mut self, temporary: bool) -> Self {
+        self.temporary = temporary;
+        self
     }
 
     fn sync_range(&self, range: Range<u64>, flags: libc::c_uint) -> io::Result<()> {
@@ -233,6 +241,9 @@ impl Disk for FileDisk {
     }
 
     fn sync(&self) -> Result<()> {
+        if self.temporary {
+            return Ok(());
+        }
         flush(&self.file, &self.path)
     }
 

@@ -110,6 +110,7 @@ pub struct Options {
     pub(crate) tracer: Option<Tracer>,
     pub(crate) proposer: Option<Proposing>,
     pub(crate) slow_readers: SlowReaders,
+    pub(crate) temporary: bool,
 }
 
 impl Default for Options {
@@ -131,6 +132,7 @@ impl Default for Options {
             tracer: None,
             proposer: None,
             slow_readers: SlowReaders::Grow,
+            temporary: false,
         }
     }
 }
@@ -253,6 +255,30 @@ impl Options {
         self
     }
 
+    /// Whether the database lasts only as long as it is open. Its files lose their names when they
+    /// are open, so nothing is left of them when the process ends, whatever ends it. Nothing is
+    /// flushed. Together with `Durability::NoSync`, for a directory that is not there yet and is
+    /// removed again. `false` by default.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use colibri_storage::{Database, Durability, Options, TableKind};
+    /// let path = dir.path().join("scratch");
+    /// let db = Database::open(&path, &Options::new().durability(Durability::NoSync).temporary(true))?;
+    /// let mut txn = db.write()?;
+    /// let birds = txn.create_table("birds", TableKind::Plain)?;
+    /// txn.put(&birds, b"colibri", b"80 beats a second")?;
+    /// txn.commit()?;
+    /// assert!(!path.exists());
+    /// assert!(db.read()?.get(&birds, b"colibri")?.is_some());
+    /// # Ok::<(), colibri_storage::Error>(())
+    /// ```
+    #[must_use]
+    pub fn temporary(mut self, temporary: bool) -> Self {
+        self.temporary = temporary;
+        self
+    }
+
     /// Takes the records of commits to others, who agree on them: for `Durability::Agreed`, which
     /// needs one.
     #[must_use]
@@ -286,6 +312,10 @@ impl Options {
         if (self.durability == Durability::Agreed) != self.proposer.is_some() && !self.read_only {
             let reason = "agreed and a proposer need each other";
             return Err(Error::InvalidOption { option: "durability", reason });
+        }
+        if self.temporary && (self.durability != Durability::NoSync || self.read_only || !self.create) {
+            let reason = "a temporary database is made, written to, and never flushed";
+            return Err(Error::InvalidOption { option: "temporary", reason });
         }
         if let Durability::Lazy { bytes: 0, .. } = self.durability {
             return Err(Error::InvalidOption { option: "durability", reason: "lazy needs a bound of at least 1 byte" });

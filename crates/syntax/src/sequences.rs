@@ -1,7 +1,7 @@
 //! CREATE and ALTER SEQUENCE, and what ALTER TABLE says of identity columns.
 //!
 //! ```text
-//! CREATE [UNLOGGED] SEQUENCE [IF NOT EXISTS] name option …
+//! CREATE [TEMP | UNLOGGED] SEQUENCE [IF NOT EXISTS] name option …
 //! ALTER SEQUENCE [IF EXISTS] name {option … | SET {LOGGED | UNLOGGED}}
 //! ADD GENERATED {ALWAYS | BY DEFAULT} AS IDENTITY [(option …)]
 //! {SET GENERATED {ALWAYS | BY DEFAULT} | SET option | RESTART [[WITH] number]} …
@@ -17,15 +17,11 @@ use crate::tree::{Admin, IdentityChange, IdentityKind, SequenceNumber, SequenceO
 
 impl Parser<'_> {
     /// Behind CREATE SEQUENCE.
-    pub(crate) fn create_sequence(&mut self, is_temporary: bool) -> Result<Admin> {
-        let token = self.last();
+    pub(crate) fn create_sequence(&mut self, temporary: bool) -> Result<Admin> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.qualified()?;
         let options = self.sequence_options()?;
-        if is_temporary {
-            self.not_supported(token, "a temporary sequence");
-        }
-        Ok(Admin::CreateSequence { name, if_not_exists, options })
+        Ok(Admin::CreateSequence { name, temporary, if_not_exists, options })
     }
 
     /// Behind the name in ALTER SEQUENCE.

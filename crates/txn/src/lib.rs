@@ -19,6 +19,7 @@
 //! | `apply` | one transaction of a commit: check everything, then write |
 //! | `ticket` | waiting for a commit to become durable |
 //! | `memory` | a store in memory, for tests (feature `test-store`) |
+//! | `temporary` | temporary spaces of sessions, in a store beside the database |
 //! | `long_work` | a hook that is called before long work |
 //! | `sync` | locks, or those of a test's scheduler |
 //!
@@ -56,6 +57,7 @@ mod reads;
 mod recent;
 pub mod store;
 mod sync;
+mod temporary;
 mod ticket;
 mod transaction;
 mod validate;
@@ -74,5 +76,6 @@ pub use store::{
     Begin, Capabilities, Counters, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError,
     Remains, RowLayout, Savepoint, Skipped, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
 };
+pub use temporary::{FIRST_TEMPORARY, TemporarySpaces, WithTemporary};
 pub use ticket::{CommitTicket, Committed};
 pub use transaction::{LocalRemains, LocalTransaction};

@@ -827,7 +827,7 @@ impl Transaction for MemoryTransaction {
     }
 
     fn savepoint(&self) -> Savepoint {
-        Savepoint { writes: self.writes.mark(), reads: self.reads.mark() }
+        Savepoint { writes: self.writes.mark(), reads: self.reads.mark(), beside: 0 }
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {

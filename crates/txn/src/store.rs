@@ -345,6 +345,8 @@ pub enum Skipped {
 pub struct Savepoint {
     pub(crate) writes: usize,
     pub(crate) reads: usize,
+    /// The writes to temporary spaces: see [`crate::WithTemporary`].
+    pub(crate) beside: usize,
 }
 
 /// A transaction. Dropping it takes it back.

@@ -796,7 +796,7 @@ impl Transaction for LocalTransaction {
     }
 
     fn savepoint(&self) -> Savepoint {
-        Savepoint { writes: self.work.writes.mark(), reads: self.work.reads.mark() }
+        Savepoint { writes: self.work.writes.mark(), reads: self.work.reads.mark(), beside: 0 }
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {

@@ -160,6 +160,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         acl: None,
         materialized: None,
         domains_changed: 0,
+        on_commit: None,
         layout: None,
     };
     for &column in key.unwrap_or_default() {

@@ -257,7 +257,7 @@ impl Client {
     async fn go(&mut self) -> Result<(), End> {
         let package = match self.package() {
             Ok(package) => package,
-            Err(Stays::HasCursors) => {
+            Err(Stays::HasCursors | Stays::HasTemporaryObjects) => {
                 // What it reads is what this node has, from here on.
                 self.roaming().stays = true;
                 self.has_led = false;

@@ -107,8 +107,8 @@ impl Session {
             Admin::Upkeep(upkeep) => self.upkeep(upkeep),
             Admin::Checkpoint => self.checkpoint(),
             Admin::Lock { tables, mode, nowait } => self.lock_tables(tables, *mode, *nowait),
-            Admin::CreateSequence { name, if_not_exists, options } => {
-                self.create_sequence(name, *if_not_exists, options)
+            Admin::CreateSequence { name, temporary, if_not_exists, options } => {
+                self.create_sequence(name, *temporary, *if_not_exists, options)
             }
             Admin::AlterSequence { name, if_exists, options } => self.alter_sequence(name, *if_exists, options),
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),

@@ -419,9 +419,9 @@ impl Session {
 
     /// Gives a table and its indexes the numbers of spaces that are not made yet.
     fn renew_spaces(&mut self, table: &mut Table) -> Result<()> {
-        table.space = self.new_id()?;
+        table.space = self.new_id_in(&table.schema)?;
         for index in &mut table.indexes {
-            let id = self.new_id()?;
+            let id = self.new_id_in(&table.schema)?;
             Arc::make_mut(index).space = id;
         }
         Ok(())

@@ -79,7 +79,7 @@ impl Session {
                 for &column in &columns {
                     draft.table.columns[column].not_null = true;
                 }
-                let id = self.new_id()?;
+                let id = self.new_id_in(&draft.table.schema)?;
                 draft.names.push(name.clone());
                 draft.table.primary_key = Some(PrimaryKey { id, name, columns });
             }
@@ -99,7 +99,7 @@ impl Session {
                 }
                 let name = self.constraint_name(draft, unique.name.as_ref(), &parts, "key")?;
                 self.expect_free(&draft.table.schema, &name)?;
-                let (id, space) = (self.new_id()?, self.new_id()?);
+                let (id, space) = (self.new_id_in(&draft.table.schema)?, self.new_id_in(&draft.table.schema)?);
                 draft.names.push(name.clone());
                 let columns =
                     columns.into_iter().map(|column| IndexColumn { column, descending: false, nulls_first: false });
@@ -129,7 +129,7 @@ impl Session {
                 let taken: Vec<CompactString> = draft.table.checks.iter().map(|check| check.name.clone()).collect();
                 draft.names.extend(taken);
                 let name = self.constraint_name(draft, check.name.as_ref(), &parts, "check")?;
-                let id = self.new_id()?;
+                let id = self.new_id_in(&draft.table.schema)?;
                 draft.table.checks.push(Check {
                     id,
                     name,
@@ -189,6 +189,7 @@ impl Session {
             if !may {
                 return Err(Error::denied("table", &target.name));
             }
+            Self::expect_same_persistence(&draft.table, &target)?;
             if target.id != draft.table.id {
                 self.lock_table(&target)?;
             }
@@ -240,7 +241,7 @@ impl Session {
                 return Err(Error::new(SqlState::TYPE_MISMATCH, message).detail(detail));
             }
         }
-        let id = self.new_id()?;
+        let id = self.new_id_in(&draft.table.schema)?;
         draft.table.foreign_keys.push(ForeignKey {
             id,
             name,

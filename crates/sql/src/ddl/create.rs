@@ -1,7 +1,7 @@
 //! CREATE.
 
 use colibri_catalog::{
-    COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table,
+    COLUMNS_MAX, Change, Column, Identity, OnCommit, Schema, Sequence, Table,
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };
@@ -34,7 +34,8 @@ impl Session {
         for ident in name_parts(&create.name)?.into_iter().chain(columns) {
             bind::check_name("", ident)?;
         }
-        let (schema, name) = self.new_name(&create.name)?;
+        let (schema, name) = self.new_name_of(&create.name, create.temporary)?;
+        let on_commit = Self::on_commit(create, &schema)?;
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             self.notice_existing("relation", &name);
             let tag = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
@@ -43,9 +44,9 @@ impl Session {
         self.expect_free(&schema, &name)?;
         self.expect_no_type(&schema, &name)?;
         if let Some(query) = &create.query {
-            return self.create_table_as(create, schema, name, query);
+            return self.create_table_as(create, (schema, name, on_commit), query);
         }
-        let table = self.new_table(schema, name.clone(), Vec::new())?;
+        let table = Table { on_commit, ..self.new_table(schema, name.clone(), Vec::new())? };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name], put_off: Vec::new() };
         let mut is_like = None;
         if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) =
@@ -102,8 +103,7 @@ impl Session {
     fn create_table_as(
         &mut self,
         create: &ast::CreateTable,
-        schema: CompactString,
-        name: CompactString,
+        (schema, name, on_commit): (CompactString, CompactString, Option<OnCommit>),
         query: &ast::Query,
     ) -> Result<String> {
         let is_name = |column: &ast::ColumnDef| {
@@ -147,7 +147,7 @@ impl Session {
                 return Err(duplicate_column(&column.name));
             }
         }
-        let mut table = self.new_table(schema, name.clone(), columns)?;
+        let mut table = Table { on_commit, ..self.new_table(schema, name.clone(), columns)? };
         table.renew_generation();
         {
             let (_, txn) = self.catalog_and_txn()?;
@@ -173,11 +173,12 @@ impl Session {
         name: CompactString,
         columns: Vec<Column>,
     ) -> Result<Table> {
+        let (id, space) = (self.new_id_in(&schema)?, self.new_id_in(&schema)?);
         Ok(Table {
-            id: self.new_id()?,
+            id,
             schema,
             name,
-            space: self.new_id()?,
+            space,
             columns,
             primary_key: None,
             indexes: Vec::new(),
@@ -188,6 +189,7 @@ impl Session {
             acl: None,
             materialized: None,
             domains_changed: 0,
+            on_commit: None,
             layout: None,
         })
     }
@@ -391,7 +393,7 @@ impl Session {
         if !self.authority().may(Privileges::CREATE, ObjectKind::Database, database.owner, database.acl.as_ref()) {
             return Err(Error::denied("database", &database.name));
         }
-        let id = self.new_id()?;
+        let id = self.new_id_in(&name)?;
         self.change(vec![Change::PutSchema(Schema::new(id, name.clone(), self.role()))])?;
         match owner {
             None => Ok(()),

@@ -52,7 +52,7 @@ impl Session {
         options: &[ast::ColumnOptionDef],
     ) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        let (schema, name) = self.new_name(&object_name(name))?;
+        let (schema, name) = self.new_name_of(&object_name(name), false)?;
         self.expect_free_type(&schema, &name)?;
         let base = self.type_named(data_type)?;
         if !base.ty.is_storable() {
@@ -100,8 +100,7 @@ impl Session {
             }
         }
         let owner = self.role();
-        let (_, txn) = self.catalog_and_txn()?;
-        let id = Catalog::new_ids(txn, 2)?;
+        let id = self.new_ids_in(&schema, 2)?;
         // Arrays of arrays are arrays of what is in them, so there are none of such a domain.
         let array = if base.ty.array().is_some() { id + 1 } else { 0 };
         let mut new = UserType { id, array, schema, name, owner, kind: UserTypeKind::Domain(domain), handle: None };
@@ -147,7 +146,7 @@ impl Session {
         let base = domain.base;
         let condition = self.stored_text(&with_value_in_capitals((*check.expr).clone()))?;
         let bound = self.with_binder("", |binder| binder.domain_condition(&condition, base.base()))?;
-        let id = self.new_id()?;
+        let id = self.new_id_in(&ty.schema)?;
         if let UserTypeKind::Domain(domain) = &mut ty.kind {
             domain.checks.push(Check { id, name, condition, no_inherit: false, not_valid });
         }

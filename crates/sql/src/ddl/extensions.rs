@@ -49,11 +49,11 @@ impl Session {
         let schema = match schema {
             Some(schema) => self.expect_schema(schema)?,
             None => {
-                let path = self.search_path().iter().find(|schema| self.catalog().schema(schema).is_some());
+                let path = self.creation_path().iter().find(|schema| self.catalog().schema(schema).is_some());
                 path.cloned().unwrap_or(CompactString::const_new(PUBLIC))
             }
         };
-        let id = self.new_id()?;
+        let id = self.new_id_in(&schema)?;
         let version = available.version.into();
         let extension = Extension { id, name: name.clone(), schema, version, owner: self.role() };
         let comment = Change::Comment(id, 0, Some(available.comment.to_owned()));

@@ -76,7 +76,7 @@ impl Session {
             }
         };
         self.expect_free(&table.schema, &name)?;
-        let (id, space) = (self.new_id()?, self.new_id()?);
+        let (id, space) = (self.new_id_in(&table.schema)?, self.new_id_in(&table.schema)?);
         let predicate = create.predicate.as_ref().map(|condition| self.index_predicate(&mut changed, condition));
         let index = Index {
             predicate: predicate.transpose()?,

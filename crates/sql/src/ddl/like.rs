@@ -115,7 +115,7 @@ impl Session {
         let Like { source, including } = like;
         if including.constraints {
             for check in &source.checks {
-                let id = self.new_id()?;
+                let id = self.new_id_in(&draft.table.schema)?;
                 draft.table.checks.push(Check { id, not_valid: false, ..check.clone() });
             }
         }

@@ -32,6 +32,10 @@ impl Session {
     /// Gives the command tag.
     pub(super) fn create_materialized_view(&mut self, create: &ast::CreateView) -> Result<String> {
         whole::create_materialized_view(create)?;
+        if self.is_named_temporary(&create.name)? {
+            let message = "materialized views must not be temporary";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
         let (schema, name) = self.new_name(&create.name)?;
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             self.notice_existing("relation", &name);
@@ -40,6 +44,10 @@ impl Session {
         self.expect_free(&schema, &name)?;
         self.expect_no_type(&schema, &name)?;
         let query = &*create.query;
+        if self.reads_temporary(query)? {
+            let message = "materialized views must not use temporary tables or views";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
         if changes_rows(query) || with.into_iter().any(|part| changes_rows(&part.query)) {
             let message = "materialized views must not use data-modifying statements in WITH";

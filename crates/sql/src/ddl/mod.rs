@@ -20,6 +20,7 @@ mod materialized;
 mod renamed;
 mod sequence;
 mod storage;
+mod temporary;
 mod type_dependents;
 mod user_types;
 mod view;
@@ -82,7 +83,10 @@ impl Session {
     /// Runs a statement that changes the catalogue, within the current statement. Gives its command
     /// tag.
     pub(crate) fn ddl(&mut self, statement: &Statement) -> Result<String> {
-        Catalog::lock(self.catalog_and_txn()?.1)?;
+        // Whoever changes temporary objects alone waits for nobody.
+        if !self.is_of_session(statement)? {
+            Catalog::lock(self.catalog_and_txn()?.1)?;
+        }
         match statement {
             Statement::CreateTable(create) => return self.create_table(create),
             Statement::CreateIndex(create) => self.create_index(create)?,
@@ -129,9 +133,15 @@ impl Session {
                 self.add_sequence(sequence);
             }
         }
+        let of_session = changes.iter().any(Change::is_temporary);
+        let of_database = changes.iter().any(|change| !change.is_temporary());
         let (catalog, txn) = self.catalog_and_txn()?;
+        if of_database {
+            // Held already, but for statements that were taken to change temporary objects alone.
+            Catalog::lock(txn)?;
+        }
         Arc::make_mut(catalog).apply(txn, changes)?;
-        self.catalog_changed();
+        self.catalog_changed(of_database, of_session);
         Ok(())
     }
 
@@ -146,9 +156,9 @@ impl Session {
         Ok(())
     }
 
-    fn new_id(&mut self) -> Result<u32> {
-        let (_, txn) = self.catalog_and_txn()?;
-        Catalog::new_ids(txn, 1)
+    /// A new number for an object of a schema, or for a space of one.
+    fn new_id_in(&mut self, schema: &str) -> Result<u32> {
+        self.new_ids_in(schema, 1)
     }
 
     /// The schema that a new object goes to, and its name, which must be free.
@@ -168,7 +178,7 @@ impl Session {
                 schema
             }
             None => self
-                .search_path()
+                .creation_path()
                 .iter()
                 .find(|schema| self.catalog().schema(schema).is_some())
                 .cloned()

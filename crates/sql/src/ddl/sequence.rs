@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{Catalog, Change, Column, ObjectId, Sequence, cluster::RoleId};
 use colibri_syntax::tree::{SequenceNumber, SequenceOption};
 use colibri_types::{Error, Result, SqlState, Type};
@@ -192,7 +193,8 @@ impl Session {
         let options = SequenceOptions::gathered(Some(ty), options)?;
         let (schema, name) = match &options.name {
             Some(name) => {
-                let (schema, name) = self.new_name(&quoted_object_name(name))?;
+                let temporary = is_temporary(draft.table.id);
+                let (schema, name) = self.new_name_of(&quoted_object_name(name), temporary)?;
                 self.expect_free(&schema, &name)?;
                 if draft.names.contains(&name) && schema == draft.table.schema {
                     let message = format!("relation \"{name}\" already exists");
@@ -207,7 +209,7 @@ impl Session {
             }
         };
         let owner = draft.table.owner;
-        let (mut sequence, restart) = new_sequence(self.new_id()?, schema, name.clone(), &options, owner)?;
+        let (mut sequence, restart) = new_sequence(self.new_id_in(&schema)?, schema, name.clone(), &options, owner)?;
         if let Some(column) = &options.owned_by {
             self.owner_of(&sequence, column)?;
         }
@@ -240,16 +242,19 @@ impl Session {
     pub(crate) fn create_sequence(
         &mut self,
         name: &[CompactString],
+        temporary: bool,
         if_not_exists: bool,
         options: &[SequenceOption],
     ) -> Result<()> {
-        Catalog::lock(self.catalog_and_txn()?.1)?;
-        let (schema, name) = self.new_name(&quoted_object_name(name))?;
+        if !temporary {
+            Catalog::lock(self.catalog_and_txn()?.1)?;
+        }
+        let (schema, name) = self.new_name_of(&quoted_object_name(name), temporary)?;
         if if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             self.notice_existing("relation", &name);
             return Ok(());
         }
-        let id = self.new_id()?;
+        let id = self.new_id_in(&schema)?;
         // Errors of the options come before a name that is taken.
         let options = SequenceOptions::gathered(None, options)?;
         let (mut sequence, restart) = new_sequence(id, schema, name, &options, self.role())?;

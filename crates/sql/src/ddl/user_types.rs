@@ -60,10 +60,9 @@ fn expect_label(text: &str) -> Result<()> {
 impl Session {
     pub(crate) fn create_enum(&mut self, name: &[CompactString], labels: &[String]) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        let (schema, name) = self.new_name(&object_name(name))?;
+        let (schema, name) = self.new_name_of(&object_name(name), false)?;
         self.expect_free_type(&schema, &name)?;
-        let (_, txn) = self.catalog_and_txn()?;
-        let first = Catalog::new_ids(txn, 2 + labels.len() as u32)?;
+        let first = self.new_ids_in(&schema, 2 + labels.len() as u32)?;
         let mut known: Vec<Label> = Vec::with_capacity(labels.len());
         let mut texts = HashSet::with_capacity(labels.len());
         for (at, text) in labels.iter().enumerate() {
@@ -231,7 +230,7 @@ impl Session {
         };
         let place_at = |at: Option<usize>| at.and_then(|at| labels.get(at)).map(|label| label.place);
         let place = place_between(place_at(at.checked_sub(1)), place_at(Some(at))).ok_or_else(no_place)?;
-        let id = self.new_id()?;
+        let id = self.new_id_in(&old.schema)?;
         labels.insert(at, Label { id, text: text.into(), place });
         self.change(vec![Change::PutType(UserType { kind: UserTypeKind::Enum(labels), ..old.clone() })])
     }

@@ -8,6 +8,7 @@ use sqlparser::ast;
 use super::Session;
 use super::create::duplicate_column;
 use crate::bind::{fold, logical, name_parts};
+use crate::session::Severity;
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
@@ -19,7 +20,12 @@ impl Session {
         } else {
             &*create.query
         };
-        let (schema, name) = self.new_name(&create.name)?;
+        let temporary = self.reads_temporary(create_query)?;
+        let (schema, name) = self.new_name_of(&create.name, create.temporary || temporary)?;
+        if temporary && !create.temporary && !self.is_named_temporary(&create.name)? {
+            let message = format!("view \"{name}\" will be a temporary view");
+            self.notice(Severity::Notice, SqlState("00000"), message);
+        }
         let existing = self.catalog().relation(&schema, &name).cloned();
         let old = match existing {
             None => {
@@ -96,7 +102,7 @@ impl Session {
         }
         let id = match &old {
             Some(view) => view.id,
-            None => self.new_id()?,
+            None => self.new_id_in(&schema)?,
         };
         let mut reads: Vec<ObjectId> = reads;
         reads.sort_unstable();

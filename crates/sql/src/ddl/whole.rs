@@ -29,7 +29,7 @@ fn foreign(parts: &[(bool, &str)]) -> Result<()> {
 pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
     let ast::CreateTable {
         or_replace,
-        temporary,
+        temporary: _,
         // An UNLOGGED table is an ordinary, durable one here.
         unlogged: _,
         external,
@@ -54,7 +54,7 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         clone,
         version,
         comment,
-        on_commit,
+        on_commit: _,
         on_cluster,
         primary_key,
         order_by,
@@ -98,11 +98,6 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         partition_of.is_some() || partition_by.is_some() || inherits.is_some(),
         "a partitioned or inherited table",
     )])?;
-    refuse(&[(*temporary, "a temporary table")])?;
-    if on_commit.is_some() {
-        let message = "ON COMMIT can only be used on temporary tables";
-        return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
-    }
     let of_others = [
         *or_replace,
         *external,
@@ -208,12 +203,12 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         comment,
         with_no_schema_binding,
         if_not_exists,
-        temporary,
+        temporary: _,
         copy_grants,
         to,
         params,
     } = create;
-    refuse(&[(*materialized, "a materialized view"), (*temporary, "a temporary view")])?;
+    refuse(&[(*materialized, "a materialized view")])?;
     foreign(&[
         (*if_not_exists, "IF NOT EXISTS of a view"),
         (*or_alter || *copy_grants || *with_no_schema_binding, "form of CREATE VIEW like this"),

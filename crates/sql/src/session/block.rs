@@ -39,6 +39,8 @@ pub(super) struct Block {
     pub(super) settings_before: Option<Settings>,
     /// The catalogue was changed by the block.
     pub(super) catalog_changed: bool,
+    /// The session's temporary objects were changed by the block.
+    pub(super) temporary_changed: bool,
     /// A version of the catalogue that the transaction's snapshot cannot move to.
     pub(super) stuck_behind: u64,
     /// A query has run already: the isolation level can no longer be set.
@@ -74,6 +76,7 @@ pub(super) struct NamedSavepoint {
     pub(super) savepoint: Savepoint,
     pub(super) catalog: Arc<Catalog>,
     pub(super) catalog_changed: bool,
+    pub(super) temporary_changed: bool,
     pub(super) own_sequences: OwnSequences,
     pub(super) settings: Settings,
     /// Whether the transaction was read-only. ROLLBACK TO and RELEASE restore this.
@@ -112,6 +115,10 @@ impl Session {
         let txn = match self.remains.take() {
             Some(remains) => remains.begin_after(begin, self.seen).in_sql()?,
             None => self.own.engine.store.begin_after(begin, self.seen).in_sql()?,
+        };
+        let txn = match &self.own.temporary {
+            Some(temporary) => temporary.accompany(txn),
+            None => txn,
         };
         if !begin.read_only {
             self.own.presence.works_as(Some(txn.id()));
@@ -158,7 +165,8 @@ impl Session {
             self.ensure_txn(read_only, colibri_types::clock_us())?;
             return Ok(Preparing::Alone);
         }
-        if !self.is_behind()? {
+        // Temporary objects that the transaction has made are seen by it alone.
+        if self.own.temporary.is_some() || !self.is_behind()? {
             self.see_catalog()?;
             return Ok(Preparing::Within);
         }
@@ -185,7 +193,7 @@ impl Session {
     /// can move to their state, which it can unless something that it has read was changed there.
     pub(super) fn see_catalog(&mut self) -> Result<()> {
         if self.block.catalog_changed {
-            return Ok(());
+            return self.see_temporary();
         }
         let (Some(mut version), newest) = (self.version_seen()?, self.own.engine.catalog_version()) else {
             return Ok(());
@@ -210,7 +218,7 @@ impl Session {
                 }
             };
         }
-        Ok(())
+        self.see_temporary()
     }
 
     /// Commits, or continues a commit that had to wait. After an error the transaction is rolled
@@ -218,7 +226,13 @@ impl Session {
     pub(super) fn commit_step(&mut self) -> Result<CommitStep> {
         let commit = match (self.committing.take(), self.txn.take()) {
             (Some(queued), _) => queued.go_on(),
-            (None, Some(mut txn)) => {
+            (None, Some(txn)) => {
+                self.txn = Some(txn);
+                if let Err(error) = self.end_temporary_tables() {
+                    self.abort_txn();
+                    return Err(error);
+                }
+                let Some(mut txn) = self.txn.take() else { return Ok(CommitStep::Ended(None)) };
                 if !self.own.own_sequences.is_empty()
                     && let Err(error) = self.own.write_sequences(&mut *txn)
                 {
@@ -243,7 +257,10 @@ impl Session {
                     self.own.last_commit = Some(committed.txn);
                 }
                 if self.block.catalog_changed {
-                    self.own.engine.keep_catalog(&self.own.catalog);
+                    match &self.own.temporary {
+                        None => self.own.engine.keep_catalog(&self.own.catalog),
+                        Some(_) => self.own.engine.keep_catalog(&Arc::new(self.own.catalog.without_temporary())),
+                    }
                 }
                 if !self.own.own_sequences.is_empty() {
                     self.own.hand_over_sequences();
@@ -286,7 +303,8 @@ impl Session {
             // If the place cannot be written, the values are skipped.
             _ = self.own.take_back_sequences(OwnSequences::default());
         }
-        if std::mem::take(&mut self.block.catalog_changed) {
+        let temporary_changed = std::mem::take(&mut self.block.temporary_changed);
+        if std::mem::take(&mut self.block.catalog_changed) || temporary_changed {
             // Another transaction will use the number of this version.
             self.own.catalog = Arc::default();
         }
@@ -385,6 +403,7 @@ impl Default for Block {
             savepoints: Vec::new(),
             settings_before: None,
             catalog_changed: false,
+            temporary_changed: false,
             stuck_behind: 0,
             used: false,
             added: SmallVec::new(),

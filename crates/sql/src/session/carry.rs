@@ -5,8 +5,8 @@
 //! statements, what `currval` and `lastval` give, and its last commit. Plans are made anew.
 //!
 //! Not carried, so a session that has one of these stays where it is ([`Stays`]): an open
-//! transaction, cursors that outlive theirs, and advisory locks, which the other server may have
-//! given to somebody else by then.
+//! transaction, cursors that outlive theirs, temporary objects, and advisory locks, which the other
+//! server may have given to somebody else by then.
 //!
 //! Invariant: whatever a client can see of its session between two transactions is the same behind
 //! [`Session::take_in`], but for the session's number, and for prepared statements whose tables are
@@ -54,6 +54,8 @@ pub enum Stays {
     HasCursors,
     /// It has advisory locks.
     HasLocks,
+    /// It has temporary objects, which are on this server alone.
+    HasTemporaryObjects,
 }
 
 impl Session {
@@ -70,6 +72,9 @@ impl Session {
         }
         if !self.cursors.is_empty() {
             return Err(Stays::HasCursors);
+        }
+        if self.has_temporary_objects() {
+            return Err(Stays::HasTemporaryObjects);
         }
         let listed = self.listed.prepared.lock();
         let statements = listed.iter().map(|listed| CarriedStatement {
@@ -182,6 +187,8 @@ mod tests {
             ("BEGIN", Stays::InTransaction, "ROLLBACK"),
             ("SELECT pg_advisory_lock(7)", Stays::HasLocks, "SELECT pg_advisory_unlock(7)"),
             ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", Stays::HasCursors, "CLOSE c"),
+            ("CREATE TEMP TABLE t (a int)", Stays::HasTemporaryObjects, "DROP TABLE t"),
+            ("CREATE TEMP SEQUENCE s", Stays::HasTemporaryObjects, "DISCARD TEMP"),
         ] {
             session.run(sql).unwrap();
             assert_eq!(session.carry(), Err(stays), "{sql}");

@@ -145,6 +145,7 @@ impl Session {
                     savepoint: txn.savepoint(),
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
+                    temporary_changed: self.block.temporary_changed,
                     own_sequences: self.own.own_sequences.clone(),
                     settings: self.own.settings.clone(),
                     read_only: self.block.modes.read_only,
@@ -173,8 +174,7 @@ impl Session {
         match what {
             Discard::Plans => self.discard_plans(),
             Discard::Sequences => self.discard_sequences(),
-            // There are no temporary tables.
-            Discard::Temp => {}
+            Discard::Temp => self.discard_temporary()?,
             Discard::All => {
                 if self.state != TransactionState::Idle {
                     let message = "DISCARD ALL cannot run inside a transaction block";
@@ -185,6 +185,7 @@ impl Session {
                 self.own.settings.reset_all();
                 self.own.settings.put("session_authorization", None, false);
                 self.own.settings.put("role", None, false);
+                self.discard_temporary()?;
                 self.discard_sequences();
                 self.discard_plans();
                 self.settings_set();
@@ -289,7 +290,8 @@ impl Session {
         let advisory = savepoint.advisory.clone();
         let own_sequences = savepoint.own_sequences.clone();
         let deferral = savepoint.deferral.clone();
-        let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
+        let (to, catalog) = (savepoint.savepoint, Arc::clone(&savepoint.catalog));
+        let changed = (savepoint.catalog_changed, savepoint.temporary_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to).in_sql()?;
         self.drop_cursors_after(serial);
@@ -297,7 +299,7 @@ impl Session {
         self.own.catalog = catalog;
         self.own.deferral.go_back_to(deferral);
         self.own.take_back_sequences(own_sequences)?;
-        self.block.catalog_changed = changed;
+        (self.block.catalog_changed, self.block.temporary_changed) = changed;
         self.state = TransactionState::Open;
         self.own.settings.go_back_to(settings);
         self.be_read_only(read_only);

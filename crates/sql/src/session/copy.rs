@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     self, Relation, Table, catalog_space,
     cluster::Privileges,
@@ -182,10 +183,6 @@ impl Session {
         } else {
             self.begin_of_block()
         };
-        if begin.read_only {
-            return Err(self.own.refusal("cannot execute COPY FROM in a read-only transaction".to_owned()));
-        }
-        self.own.expect_room()?;
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
         if let Some(Relation::View(view)) = self.relation_named(name)? {
@@ -196,6 +193,12 @@ impl Session {
         let condition = request.condition.as_ref();
         let bound = self.with_binder(text, |binder| bind_copy_from(binder, name, columns, condition))?;
         let BoundCopy { table, rules, places, defaults, condition, used } = bound;
+        if !is_temporary(table.id) {
+            if begin.read_only {
+                return Err(self.own.refusal("cannot execute COPY FROM in a read-only transaction".to_owned()));
+            }
+            self.own.expect_room()?;
+        }
         let count = places.len();
         let options = CopyOptions::of(&request.options, false, count, &|name| {
             let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;

@@ -12,7 +12,7 @@
 //! [`sequences`](super::sequences).
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ use colibri_catalog::{
     store_error::{InSql as _, fetched_now},
 };
 use colibri_storage::{Admission, Database};
-use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
+use colibri_txn::{Begin, ColumnSet, Direction, FIRST_TEMPORARY, LocalStore, SpaceId, SpaceSize, Store, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 
@@ -30,6 +30,7 @@ use crate::planner::{Rewrites, Sizes as _};
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
 use crate::session::sizes::TxnSizes;
+use crate::session::temporary::TemporaryStore;
 
 /// Values of a sequence that one write sets aside.
 const SEQUENCE_BLOCK: i64 = 32;
@@ -47,6 +48,10 @@ pub struct Engine {
     /// For each space, the last row number given.
     row_numbers: Mutex<HashMap<u32, i64>>,
     next_session: AtomicI32,
+    /// Where temporary objects of sessions are, if there are any.
+    temporary: Mutex<Option<Arc<TemporaryStore>>>,
+    /// Where temporary files are made.
+    temp_dir: PathBuf,
     name: String,
     activity: Activity,
     recipes: Recipes,
@@ -114,9 +119,10 @@ impl Engine {
     /// As [`Engine::open`].
     pub fn open_within(database: Database, total: MemoryTotal) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
-        let memory = Arc::new(EngineMemory::new(database.path(), total));
+        let directory = database.path().to_owned();
+        let memory = Arc::new(EngineMemory::new(&directory, total));
         let local = LocalStore::new(database);
-        Self::open_on(Arc::new(local.clone()), Some(local), name, memory, Access::Full)?
+        Self::open_on(Arc::new(local.clone()), Some(local), name, (memory, directory), Access::Full)?
             .ok_or_else(|| Error::internal("a new database has no catalogue"))
     }
 
@@ -131,9 +137,10 @@ impl Engine {
         total: MemoryTotal,
         access: Access,
     ) -> Result<Option<Arc<Self>>> {
-        let memory = Arc::new(EngineMemory::new(database.path(), total));
+        let directory = database.path().to_owned();
+        let memory = Arc::new(EngineMemory::new(&directory, total));
         let local = LocalStore::new(database);
-        Self::open_on(Arc::new(local.clone()), Some(local), name.to_owned(), memory, access)
+        Self::open_on(Arc::new(local.clone()), Some(local), name.to_owned(), (memory, directory), access)
     }
 
     /// The same, on another store than the one on this machine. Temporary files go to `temp_dir`.
@@ -142,7 +149,7 @@ impl Engine {
     /// As [`Engine::open`].
     pub fn open_store(store: Arc<dyn Store>, name: &str, temp_dir: &Path) -> Result<Arc<Self>> {
         let memory = Arc::new(EngineMemory::new(temp_dir, MemoryTotal::default()));
-        Self::open_on(store, None, name.to_owned(), memory, Access::Full)?
+        Self::open_on(store, None, name.to_owned(), (memory, temp_dir.to_owned()), Access::Full)?
             .ok_or_else(|| Error::internal("a new database has no catalogue"))
     }
 
@@ -150,7 +157,7 @@ impl Engine {
         store: Arc<dyn Store>,
         local: Option<LocalStore>,
         name: String,
-        memory: Arc<EngineMemory>,
+        (memory, temp_dir): (Arc<EngineMemory>, PathBuf),
         access: Access,
     ) -> Result<Option<Arc<Self>>> {
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
@@ -173,6 +180,8 @@ impl Engine {
             sequences: Mutex::default(),
             row_numbers: Mutex::default(),
             next_session: AtomicI32::new(1),
+            temporary: Mutex::default(),
+            temp_dir,
             name,
             activity: Activity::default(),
             recipes: Recipes::default(),
@@ -278,6 +287,37 @@ impl Engine {
     #[must_use]
     pub fn temp_files(&self) -> TempFileCounts {
         self.memory.temp_file_counts()
+    }
+
+    /// Where temporary objects of sessions are, which is made for the first one.
+    pub(crate) fn temporary_store(&self) -> Result<Arc<TemporaryStore>> {
+        let mut temporary = self.temporary.lock();
+        if let Some(store) = &*temporary {
+            return Ok(Arc::clone(store));
+        }
+        let page_bytes = self.local.as_ref().map(|local| local.database().page_size());
+        let store = Arc::new(TemporaryStore::make(&self.temp_dir, page_bytes)?);
+        *temporary = Some(Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// A session that had temporary objects has ended. Without others, a large file is given back.
+    pub(crate) fn let_go_of_temporary_store(&self, store: &Arc<TemporaryStore>) {
+        let mut temporary = self.temporary.lock();
+        // The engine's and the session's.
+        let is_last = Arc::strong_count(store) <= 2;
+        if is_last && temporary.as_ref().is_some_and(|known| Arc::ptr_eq(known, store)) && store.is_large() {
+            *temporary = None;
+        }
+    }
+
+    /// How much a space takes in a recent state; `None` if it is not there.
+    pub(crate) fn space_size(&self, space: SpaceId) -> Result<Option<SpaceSize>> {
+        if space.0 < FIRST_TEMPORARY {
+            return self.store.space_size(space).in_sql();
+        }
+        let temporary = self.temporary.lock().clone();
+        temporary.map_or(Ok(None), |temporary| temporary.space_size(space))
     }
 
     pub(crate) fn memory(&self) -> &Arc<EngineMemory> {
@@ -465,33 +505,35 @@ impl Engine {
         // The first row since the database was opened gets the number after the last existing one.
         // A space that this transaction makes is not in the newest state yet; no other transaction
         // writes to it.
-        let mut last = 0;
-        let look = |txn: &mut dyn Transaction, last: &mut i64| -> Result<bool> {
-            let mut found = None;
-            let all = record::whole_range();
-            match txn.scan(&table.space(), &all, Direction::Backward, ColumnSet::NONE, 1, &mut |key, value| {
-                found = Some((key.to_vec(), value.to_vec()));
-                std::ops::ControlFlow::Break(())
-            }) {
-                Err(colibri_txn::Error::NoSuchSpace { .. }) => return Ok(false),
-                scanned => scanned.in_sql()?,
-            }
-            if let Some((key, value)) = found {
-                let mut number = [Datum::Null];
-                record::read_row(table, &key, &value, &[table.columns.len()], &mut number)?;
-                if let [Datum::Int(number)] = number {
-                    *last = (*last).max(number);
-                }
-            }
-            Ok(true)
-        };
         let mut newest = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
-        if !fetched_now(|| look(&mut *newest, &mut last))? {
-            look(txn, &mut last)?;
-        }
+        let last = match fetched_now(|| last_row_number(&mut *newest, table))? {
+            Some(last) => last,
+            None => last_row_number(txn, table)?.unwrap_or(0),
+        };
         numbers.insert(table.space, last + 1);
         Ok(last + 1)
     }
+}
+
+/// The last row number in a table without a primary key, 0 if it has no rows; `None` if the
+/// transaction sees no such table.
+pub(super) fn last_row_number(txn: &mut dyn Transaction, table: &Table) -> Result<Option<i64>> {
+    let mut found = None;
+    let all = record::whole_range();
+    match txn.scan(&table.space(), &all, Direction::Backward, ColumnSet::NONE, 1, &mut |key, value| {
+        found = Some((key.to_vec(), value.to_vec()));
+        std::ops::ControlFlow::Break(())
+    }) {
+        Err(colibri_txn::Error::NoSuchSpace { .. }) => return Ok(None),
+        scanned => scanned.in_sql()?,
+    }
+    let Some((key, value)) = found else { return Ok(Some(0)) };
+    let mut number = [Datum::Null];
+    record::read_row(table, &key, &value, &[table.columns.len()], &mut number)?;
+    Ok(Some(match number {
+        [Datum::Int(number)] => number.max(0),
+        _ => 0,
+    }))
 }
 
 impl Drop for Engine {

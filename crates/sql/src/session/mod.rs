@@ -17,6 +17,7 @@
 //! | `advisory` | locks by numbers that applications make up |
 //! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
 //! | `sequences` | values of sequences |
+//! | `temporary` | temporary objects, and the store beside the database that they are in |
 //! | `engine`, `activity`, `own`, `rows` | what sessions share; what they tell of themselves; a session's state that functions ask for; rows that are given |
 //!
 //! How a statement waits for a lock: its operators end the step with an interruption that names the
@@ -56,6 +57,7 @@ mod set;
 mod settings;
 mod sizes;
 mod step;
+mod temporary;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,6 +92,7 @@ pub use serve::{Notice, Severity};
 pub(crate) use set::flatten as flatten_setting;
 pub(crate) use settings::{Modes, Settings, for_catalog as settings_for_catalog};
 pub use step::{Completion, Progress, Running};
+pub(crate) use temporary::TemporaryPlaces;
 
 /// The version for clients: that of the PostgreSQL whose SQL Colibri follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
@@ -199,6 +202,7 @@ impl Session {
             role_numbers: HashMap::new(),
             advisory: advisory::Advisory::default(),
             own_sequences: HashMap::new(),
+            temporary: None,
             read_only: false,
             deferral: deferral::Deferral::default(),
             last_commit: None,
@@ -323,8 +327,11 @@ impl Session {
             strict_word_similarity: threshold("pg_trgm.strict_word_similarity_threshold", usual.strict_word_similarity),
         };
         self.own.search_path = settings.search_path(&self.own.user);
+        if let Some(temporary) = &self.own.temporary {
+            self.own.search_path = temporary.within(&self.own.search_path);
+        }
         self.env.surroundings = None;
-        if let Some(schema) = self.own.search_path.iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
+        if let Some(schema) = self.own.creation_path().iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
             self.env.schema = schema.clone();
         }
         self.own.settings_changed = false;
@@ -354,6 +361,7 @@ impl Session {
             settings: self.own.settings.clone(),
             modes: self.own.modes,
             pid: self.own.number,
+            temporary_places: self.own.temporary_places(),
             listed: Arc::clone(&self.listed),
         }));
     }
@@ -368,8 +376,10 @@ impl Session {
         }
     }
 
-    pub(crate) fn catalog_changed(&mut self) {
-        self.block.catalog_changed = true;
+    /// The transaction has changed the database's catalogue, or the session's temporary objects.
+    pub(crate) fn catalog_changed(&mut self, of_database: bool, of_session: bool) {
+        self.block.catalog_changed |= of_database;
+        self.block.temporary_changed |= of_session;
         self.surround();
     }
 
@@ -386,6 +396,11 @@ impl Session {
     pub(crate) fn discard_sequences(&mut self) {
         self.own.current.clear();
         self.own.last = None;
+    }
+
+    /// The schemas of the search path in which new objects are made.
+    pub(crate) fn creation_path(&self) -> &[CompactString] {
+        self.own.creation_path()
     }
 
     pub(crate) fn search_path(&self) -> &[CompactString] {

@@ -20,6 +20,7 @@ use super::deferral::Deferral;
 use super::engine::{Access, Engine};
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
+use super::temporary::Temporary;
 use crate::exec::{Deferred, SessionCalls};
 use crate::surroundings::SearchPath;
 
@@ -65,6 +66,8 @@ pub(super) struct Own {
     pub(super) advisory: Advisory,
     /// Sequences that the current transaction has created, changed or restarted.
     pub(super) own_sequences: OwnSequences,
+    /// What it has if it has made temporary objects.
+    pub(super) temporary: Option<Box<Temporary>>,
     /// Whether the current statement may not write.
     pub(super) read_only: bool,
     pub(super) deferral: Deferral,
@@ -93,6 +96,19 @@ impl Own {
     fn commit_token(&self) -> Datum {
         let Some(txn) = self.last_commit else { return Datum::Null };
         Datum::text(&format!("{}/{:x}", self.database_number(), txn.0))
+    }
+
+    /// The search path without the schema of temporary objects, unless the setting names that: new
+    /// objects go to the first of these.
+    pub(super) fn creation_path(&self) -> &[CompactString] {
+        match (&*self.search_path, &self.temporary) {
+            ([first, rest @ ..], Some(temporary))
+                if first == temporary.schema_name() && !self.settings.text("search_path").contains("pg_temp") =>
+            {
+                rest
+            }
+            (path, _) => path,
+        }
     }
 
     /// The number of the session's database.
@@ -238,7 +254,7 @@ impl SessionCalls for Own {
     }
 
     fn next_row_number(&mut self, txn: &mut dyn Transaction, table: &Table) -> Result<i64> {
-        self.engine.next_row_number(txn, table)
+        self.new_row_number(txn, table)
     }
 
     fn is_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
@@ -301,7 +317,7 @@ impl SessionCalls for Own {
             "current_user" => Datum::Text(self.user.clone()),
             "session_user" => Datum::Text(self.session_name.clone()),
             "current_database" => Datum::text(self.engine.name()),
-            "current_schema" => match self.search_path.iter().find(|schema| {
+            "current_schema" => match self.creation_path().iter().find(|schema| {
                 colibri_catalog::system_tables::is_system_schema(schema) || self.catalog.schema(schema).is_some()
             }) {
                 Some(schema) => Datum::Text(schema.clone()),

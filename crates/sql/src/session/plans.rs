@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{Table, cluster::Authority, record};
 use colibri_syntax::Lifted;
 use colibri_syntax::tree::{Admin, Inner, Setting, Statement, Transaction as TransactionStatement};
@@ -101,6 +102,8 @@ pub struct Recipe {
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
     pub(super) version: u64,
+    /// The version of the session's temporary objects; 0 for one that is shared.
+    pub(super) temporary_version: u64,
     pub(super) search_path: SearchPath,
     /// Privileges that whoever runs it has to have.
     needs: Vec<Need>,
@@ -282,6 +285,17 @@ impl Prepared {
     #[must_use]
     pub fn writes(&self) -> bool {
         self.writes
+    }
+
+    /// Whether it changes more than temporary tables, which a transaction that only reads may.
+    pub(super) fn writes_to_database(&self) -> bool {
+        let is_plan = matches!(self.command, Command::Plan { .. });
+        self.writes && !(is_plan && self.targets.iter().all(|&target| is_temporary(target)))
+    }
+
+    /// Whether all that it reads is temporary.
+    pub(super) fn is_of_session(&self) -> bool {
+        !self.used.is_empty() && self.used.iter().all(|&used| is_temporary(used))
     }
 
     /// Whether it changes what belongs to the server and not to the database.
@@ -560,7 +574,7 @@ impl Session {
         if !is_kept || self.marks_rows || self.block.catalog_changed {
             return Arc::new(self.adopt(recipe));
         }
-        if is_plan && !recipe.is_personal {
+        if is_plan && !recipe.is_personal && self.own.temporary.is_none() {
             self.own.engine.recipes().keep(&recipe);
         }
         self.keep((recipe.text.clone(), types.to_vec()), recipe)
@@ -568,7 +582,7 @@ impl Session {
 
     /// What another session knows of a text, if that is good for this one.
     fn shared_recipe(&self, text: &str, types: &[Option<Type>]) -> Option<Arc<Recipe>> {
-        if self.block.catalog_changed {
+        if self.block.catalog_changed || self.own.temporary.is_some() {
             return None;
         }
         let recipes = self.own.engine.recipes();
@@ -675,6 +689,7 @@ impl Session {
             // The number of a catalogue that is not committed may become another's: no other block
             // may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
+            temporary_version: self.own.catalog.temporary_version(),
             search_path: self.own.search_path.clone(),
             needs: Vec::new(),
             sizes: Vec::new(),
@@ -689,6 +704,7 @@ impl Session {
 
     pub(super) fn is_current(&self, prepared: &Prepared) -> bool {
         prepared.version == self.own.catalog.version
+            && prepared.temporary_version == self.own.catalog.temporary_version()
             && !self.block.catalog_changed
             && prepared.search_path == self.own.search_path
             && (!prepared.is_personal || prepared.styles == (self.env.dates, self.env.intervals))

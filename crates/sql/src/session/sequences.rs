@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{ObjectId, Sequence, catalog_space, sequence_state_key, store_error::InSql as _};
 use colibri_txn::Transaction;
 use colibri_types::Result;
@@ -54,8 +55,8 @@ impl OwnSequence {
 
 impl Own {
     /// Refuses `nextval` and `setval` in a read-only transaction.
-    fn expect_may_write(&self, function: &str) -> Result<()> {
-        if !self.read_only {
+    fn expect_may_write(&self, function: &str, sequence: &Sequence) -> Result<()> {
+        if !self.read_only || is_temporary(sequence.id) {
             return Ok(());
         }
         Err(self.refusal(format!("cannot execute {function}() in a read-only transaction")))
@@ -63,9 +64,9 @@ impl Own {
 
     /// `nextval`
     pub(super) fn take_value(&mut self, sequence: &Sequence) -> Result<i64> {
-        self.expect_may_write("nextval")?;
-        let value = match self.own_sequences.get(&sequence.id) {
-            None => self.engine.next_value(sequence)?,
+        self.expect_may_write("nextval", sequence)?;
+        let value = match self.own_sequences.get(&sequence.id).cloned() {
+            None => self.next_of_all(sequence)?,
             Some(own) => match &mut *own.stand.lock() {
                 Stand::Apart(place) => {
                     let next = if place.called { after(sequence, place.value)? } else { place.value };
@@ -73,7 +74,7 @@ impl Own {
                     next
                 }
                 Stand::Shared { left, .. } => {
-                    let next = self.engine.next_value(sequence)?;
+                    let next = self.next_of_all(sequence)?;
                     *left = SequencePlace { value: next, called: true };
                     next
                 }
@@ -86,15 +87,15 @@ impl Own {
 
     /// `setval`
     pub(super) fn set_value(&mut self, sequence: &Sequence, value: i64, called: bool) -> Result<()> {
-        self.expect_may_write("setval")?;
+        self.expect_may_write("setval", sequence)?;
         check_value(sequence, value)?;
         let new = SequencePlace { value, called };
-        match self.own_sequences.get(&sequence.id) {
-            None => self.engine.set_value(sequence, value, called)?,
+        match self.own_sequences.get(&sequence.id).cloned() {
+            None => self.set_of_all(sequence, value, called)?,
             Some(own) => match &mut *own.stand.lock() {
                 Stand::Apart(place) => *place = new,
                 Stand::Shared { left, .. } => {
-                    self.engine.set_value(sequence, value, called)?;
+                    self.set_of_all(sequence, value, called)?;
                     *left = new;
                 }
             },
@@ -110,7 +111,7 @@ impl Own {
     pub(super) fn place_of(&self, sequence: &Sequence) -> Result<SequencePlace> {
         match self.own_sequences.get(&sequence.id).map(|own| *own.stand.lock()) {
             Some(Stand::Apart(place)) => Ok(place),
-            Some(Stand::Shared { .. }) | None => self.engine.place(sequence),
+            Some(Stand::Shared { .. }) | None => self.place_of_all(sequence),
         }
     }
 
@@ -137,7 +138,7 @@ impl Own {
         let stand = match self.own_sequences.get(&sequence.id).map(|own| *own.stand.lock()) {
             Some(Stand::Apart(place)) => Stand::Apart(place),
             Some(Stand::Shared { .. }) | None => {
-                let place = self.engine.place(sequence)?;
+                let place = self.place_of_all(sequence)?;
                 Stand::Shared { before: place, left: place }
             }
         };
@@ -147,7 +148,7 @@ impl Own {
 
     /// Writes the private positions before the transaction commits.
     pub(super) fn write_sequences(&self, txn: &mut dyn Transaction) -> Result<()> {
-        for (sequence, place) in self.apart() {
+        for (sequence, place) in self.apart().into_iter().filter(|(sequence, _)| !is_temporary(sequence.id)) {
             txn.put(&catalog_space(), &sequence_state_key(sequence.id), &place.to_bytes()).in_sql()?;
         }
         Ok(())
@@ -156,7 +157,7 @@ impl Own {
     /// Publishes the private positions to all sessions after the commit.
     pub(super) fn hand_over_sequences(&mut self) {
         for (sequence, place) in self.apart() {
-            self.engine.take_over(&sequence, place);
+            self.take_over(&sequence, place);
         }
         self.own_sequences.clear();
     }
@@ -173,11 +174,11 @@ impl Own {
     /// Goes back to the transaction's changes of sequences at a savepoint, or at its beginning.
     pub(super) fn take_back_sequences(&mut self, kept: OwnSequences) -> Result<()> {
         for (id, own) in std::mem::replace(&mut self.own_sequences, kept) {
-            let until = self.own_sequences.get(&id);
+            let until = self.own_sequences.get(&id).cloned();
             let mut next = Some(own);
-            while let Some(own) = next.filter(|own| until.is_none_or(|until| !Arc::ptr_eq(until, own))) {
+            while let Some(own) = next.filter(|own| until.as_ref().is_none_or(|until| !Arc::ptr_eq(until, own))) {
                 if let Stand::Shared { before, left } = *own.stand.lock() {
-                    self.engine.put_back(id, left, before)?;
+                    self.put_back(id, left, before)?;
                 }
                 next = own.earlier.clone();
             }

@@ -89,7 +89,7 @@ pub struct Running {
     pub(super) slept_before: Duration,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking
     /// back a statement that may change it.
-    pub(super) catalog_before: Option<(Arc<Catalog>, bool, OwnSequences)>,
+    pub(super) catalog_before: Option<(Arc<Catalog>, (bool, bool), OwnSequences)>,
 }
 
 impl Running {
@@ -612,7 +612,7 @@ impl Session {
         if let Some((catalog, changed, own_sequences)) = &running.catalog_before {
             self.own.catalog = Arc::clone(catalog);
             self.own.take_back_sequences(own_sequences.clone())?;
-            self.block.catalog_changed = *changed;
+            (self.block.catalog_changed, self.block.temporary_changed) = *changed;
         }
         if let Some(before) = self.own.settings_before.take() {
             self.own.settings.go_back_to(before);
@@ -673,13 +673,13 @@ impl Session {
         }
         self.check_age()?;
         // What belongs to the server and not to the database can be changed on a standby as well.
-        if begin.read_only && does.writes && (is_asked || !does.is_of_server()) {
+        if begin.read_only && does.writes_to_database() && (is_asked || !does.is_of_server()) {
             return Err(self.own.refusal(format!("cannot execute {} in a read-only transaction", does.tag())));
         }
-        if let (true, Some(clause)) = (begin.read_only, does.row_lock) {
+        if let (true, Some(clause), false) = (begin.read_only, does.row_lock, does.is_of_session()) {
             return Err(self.own.refusal(format!("cannot execute SELECT {clause} in a read-only transaction")));
         }
-        if does.writes {
+        if does.writes_to_database() {
             self.own.expect_room()?;
         }
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
@@ -687,7 +687,8 @@ impl Session {
         self.see_catalog()?;
         if !matches!(prepared.command, Command::Plan { .. }) {
             let own_sequences = self.own.own_sequences.clone();
-            running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed, own_sequences));
+            let changed = (self.block.catalog_changed, self.block.temporary_changed);
+            running.catalog_before = Some((Arc::clone(&self.own.catalog), changed, own_sequences));
         }
         self.begin_again(running, savepoint)
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use colibri_catalog::Tokenized;
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Schema,
     Sequence, Table, Timing, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
-    store_error::InSql as _,
 };
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type};
 use compact_str::CompactString;
@@ -89,7 +89,7 @@ fn namespaces(env: &Env, rows: &mut Rows) -> Result<()> {
 /// Entries and bytes of a space.
 pub(super) fn figures(names: &Surroundings, space: u32) -> Result<(u64, u64)> {
     let Some(engine) = &names.engine else { return Ok((0, 0)) };
-    let size = engine.store().space_size(colibri_txn::SpaceId(space)).in_sql()?;
+    let size = engine.space_size(colibri_txn::SpaceId(space))?;
     Ok(size.map_or((0, 0), |size| (size.entries, size.bytes)))
 }
 
@@ -131,7 +131,7 @@ impl Class<'_> {
             oid(0),
             flag(self.has_index),
             flag(false),
-            text("p"),
+            text(if is_temporary(self.id) { "t" } else { "p" }),
             text(self.kind),
             int(self.columns as i64),
             int(self.checks as i64),

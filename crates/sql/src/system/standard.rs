@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     Column, Domain, Identity, ReferenceAction, Table, UserType, View,
     cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
@@ -108,7 +109,8 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
         push(table.schema, table.name, if table.is_view { "VIEW" } else { "BASE TABLE" }, false)?;
     }
     for table in seen_tables(names) {
-        push(&table.schema, &table.name, "BASE TABLE", true)?;
+        let kind = if is_temporary(table.id) { "LOCAL TEMPORARY" } else { "BASE TABLE" };
+        push(&table.schema, &table.name, kind, true)?;
     }
     for view in seen_views(names) {
         push(&view.schema, &view.name, "VIEW", false)?;

@@ -90,7 +90,7 @@ fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
         }
     });
     let _ = fs::remove_file(&new_path);
-    let result = result.and_then(|()| made.flush());
+    let result = result.and_then(|()| if options.temporary { Ok(()) } else { made.flush() });
     if result.is_err() {
         made.remove();
     }
@@ -111,6 +111,9 @@ fn write_new(path: &Path, dir: &Path, data_path: &Path, options: &Options) -> Re
         .map_err(|e| crate::disk::no_room("cannot create a database in", dir, bytes, e))?;
     crate::disk::allocate(&file, 0, bytes).map_err(no_room("cannot allocate"))?;
     file.write_all_at(&new_image(page_size), 0).map_err(no_room("cannot write"))?;
+    if options.temporary {
+        return Ok(());
+    }
     file.sync_all().map_err(no_room("cannot flush"))
 }
 

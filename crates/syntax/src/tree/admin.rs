@@ -47,8 +47,8 @@ pub enum Admin {
     Checkpoint,
     /// `LOCK TABLE name, …`
     Lock { tables: Vec<QualifiedName>, mode: TableLock, nowait: bool },
-    /// `CREATE SEQUENCE name …`
-    CreateSequence { name: QualifiedName, if_not_exists: bool, options: Vec<SequenceOption> },
+    /// `CREATE [TEMP] SEQUENCE name …`
+    CreateSequence { name: QualifiedName, temporary: bool, if_not_exists: bool, options: Vec<SequenceOption> },
     /// `ALTER SEQUENCE name …`
     AlterSequence { name: QualifiedName, if_exists: bool, options: Vec<SequenceOption> },
     /// `ALTER {TABLE | VIEW | INDEX | SEQUENCE} name RENAME TO name`

@@ -143,10 +143,20 @@ fn find(ty: Type, args: &[&Datum], env: &Env) -> Result<Datum> {
     })
 }
 
+/// `pg_my_temp_schema`
+fn my_temp_schema(_: &[&Datum], env: &Env) -> Result<Datum> {
+    let schema = env.names().catalog.temporary_schema().map_or(0, |schema| schema.id);
+    Ok(Datum::Int(schema.into()))
+}
+
 fn current_schemas(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let implicit = ["pg_catalog"].into_iter().filter(|_| truth(args.first()));
-    let path = names.search_path.iter().map(|schema| schema.as_str());
+    // The schema of temporary objects stands before all others, unless the search path says where.
+    let first = names.catalog.temporary_schema().map(|schema| schema.name.as_str());
+    let own = first.filter(|_| !names.settings.text("search_path").contains("pg_temp"));
+    let implicit = own.into_iter().filter(|_| truth(args.first())).chain(implicit);
+    let path = names.search_path.iter().map(|schema| schema.as_str()).filter(|schema| Some(*schema) != own);
     let there = path.filter(|schema| names.schema_number(schema).is_some());
     let mut all: Vec<&str> = Vec::new();
     for schema in implicit.chain(there) {
@@ -290,7 +300,7 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_tablespace_location", &[Oid], Text, |_, _| Ok(Datum::text(""))).stable(),
     f("pg_is_in_recovery", &[], Bool, is_standby).stable(),
     f("pg_is_wal_replay_paused", &[], Bool, NO).stable(),
-    f("pg_my_temp_schema", &[], Oid, |_, _| Ok(Datum::Int(0))).stable(),
+    f("pg_my_temp_schema", &[], Oid, my_temp_schema).stable(),
     f("pg_is_other_temp_schema", &[Oid], Bool, NO).stable(),
     f("row_security_active", &[Oid], Bool, NO).stable(),
     f("row_security_active", &[Text], Bool, NO).stable(),

@@ -5,7 +5,6 @@
 use colibri_catalog::{
     ObjectId, Relation,
     cluster::{Authority, ObjectKind, Privileges},
-    store_error::InSql as _,
 };
 use colibri_types::{
     Datum, Env, Error, Numeric, Result, SqlState,
@@ -24,7 +23,7 @@ const GLOBAL_TABLESPACE: i64 = 1664;
 /// Bytes of the pages of spaces.
 fn space_bytes(names: &Surroundings, space: u32) -> Result<i64> {
     let Some(engine) = &names.engine else { return Ok(0) };
-    let size = engine.store().space_size(colibri_txn::SpaceId(space)).in_sql()?;
+    let size = engine.space_size(colibri_txn::SpaceId(space))?;
     Ok(size.map_or(0, |size| size.bytes) as i64)
 }
 
