@@ -1,8 +1,8 @@
 //! COPY, whose options PostgreSQL has written in three ways over time.
 //!
 //! ```text
-//! COPY [BINARY] table [(column, …)] FROM|TO STDIN|STDOUT [[USING] DELIMITERS 'x'] [WITH] options [WHERE condition]
-//! COPY (query) TO STDOUT [WITH] options
+//! COPY [BINARY] table [(column, …)] FROM|TO {STDIN|STDOUT|'file'} [[USING] DELIMITERS 'x'] [WITH] options [WHERE condition]
+//! COPY (query) TO {STDOUT|'file'} [WITH] options
 //!
 //! options   (FORMAT csv, HEADER match, FORCE_QUOTE (a, b), …)
 //!         | BINARY | FREEZE | CSV | HEADER | {DELIMITER|NULL|QUOTE|ESCAPE} [AS] 'x' | ENCODING 'x'
@@ -65,7 +65,7 @@ impl Parser<'_> {
             (CopySource::Table { name, columns }, way == 1)
         };
         let is_table = matches!(source, CopySource::Table { .. });
-        self.copy_end()?;
+        let file = self.copy_end()?;
         if is_table {
             let is_using = self.eat(K::Using);
             if self.eat(K::Delimiters) {
@@ -87,25 +87,28 @@ impl Parser<'_> {
                 syntax("WHERE clause not allowed with COPY TO").hint("Try the COPY (SELECT ... WHERE ...) TO variant.");
             self.note_error(self.error_at(token, error));
         }
-        Ok(Copy { source, is_to, options, condition })
+        Ok(Copy { source, is_to, file, options, condition })
     }
 
-    /// Where rows come from or go to: the caller's affair. PostgreSQL takes either word for either
-    /// way.
-    fn copy_end(&mut self) -> Result<()> {
+    /// Where rows come from or go to: a file of the server, or the caller's affair. PostgreSQL takes
+    /// either word for either way.
+    fn copy_end(&mut self) -> Result<Option<String>> {
         let token = self.peek();
         let is_program = self.eat(K::Program);
         if self.eat_any(&[K::Stdin, K::Stdout]).is_some() {
             if is_program {
                 self.note_error(self.error_at(token, syntax("STDIN/STDOUT not allowed with PROGRAM")));
             }
-            return Ok(());
+            return Ok(None);
         }
-        self.string()?;
-        let error = Error::unsupported("COPY with a file or a program of the server")
+        let file = self.string()?;
+        if !is_program {
+            return Ok(Some(file));
+        }
+        let error = Error::unsupported("COPY with a program of the server")
             .hint("Use COPY FROM STDIN or COPY TO STDOUT; in colibri sql, \\copy.");
         self.note_error(error);
-        Ok(())
+        Ok(None)
     }
 
     fn note(&mut self, done: Result<()>) {

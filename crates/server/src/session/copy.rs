@@ -5,8 +5,10 @@
 
 use std::time::Instant;
 
+use colibri_runtime::spawn_blocking;
 use colibri_sql::{Awaited, CompactString, Copy, CopyFrom, CopyTo, Error, Progress, SqlState};
 
+use super::copy_file::{self, File};
 use super::drive::Turn;
 use super::{Client, End, Failure, OUT_BYTES, unexpected};
 use crate::protocol::frontend::{self, HEADER_BYTES, Header};
@@ -37,8 +39,13 @@ impl Client {
     }
 
     async fn copy_from(&mut self, mut copy: CopyFrom, turn: &mut Turn) -> Result<CompactString, Failure> {
-        backend::copy_in(&mut self.link.out, copy.columns(), copy.is_binary());
-        let taken = self.take_copy(&mut copy, turn).await;
+        let taken = match copy.file().map(str::to_owned) {
+            Some(name) => self.take_file(&mut copy, name, turn).await,
+            None => {
+                backend::copy_in(&mut self.link.out, copy.columns(), copy.is_binary());
+                self.take_copy(&mut copy, turn).await
+            }
+        };
         if let Err(failure) = taken {
             self.session().copy_cancel(&mut copy);
             return Err(failure);
@@ -90,21 +97,46 @@ impl Client {
                     let session = session.as_mut().expect("it is away only while its task waits for it");
                     let pushed = session.copy_push(copy, &link.inbox.unread()[..bytes]);
                     link.inbox.take(bytes);
-                    let mut wait = pushed?;
-                    while let Some(awaited) = wait {
-                        match awaited {
-                            Awaited::Lock(lock) => self.wait_for(lock, turn).await?,
-                            Awaited::Fetch(fetch) => self.wait_fetched(fetch, turn).await?,
-                        }
-                        wait = self.session().copy_push(copy, &[])?;
-                    }
-                    self.rest(turn).await?;
+                    self.pushed(copy, pushed, turn).await?;
                 }
                 Piece::Done => return Ok(()),
                 Piece::Fail(why) => {
                     return Err(Error::new(SqlState::CANCELED, format!("COPY from stdin failed: {why}")).into());
                 }
             }
+        }
+    }
+
+    /// Waits until data that were pushed are taken.
+    async fn pushed(
+        &mut self,
+        copy: &mut CopyFrom,
+        pushed: Result<Option<Awaited>, Error>,
+        turn: &mut Turn,
+    ) -> Result<(), Failure> {
+        let mut wait = pushed?;
+        while let Some(awaited) = wait {
+            match awaited {
+                Awaited::Lock(lock) => self.wait_for(lock, turn).await?,
+                Awaited::Fetch(fetch) => self.wait_fetched(fetch, turn).await?,
+            }
+            wait = self.session().copy_push(copy, &[])?;
+        }
+        self.rest(turn).await
+    }
+
+    /// Takes the data of a COPY FROM from a file of the server.
+    async fn take_file(&mut self, copy: &mut CopyFrom, name: String, turn: &mut Turn) -> Result<(), Failure> {
+        let mut file = on_disk(move || copy_file::open(&name)).await?;
+        loop {
+            let (back, piece) = on_disk(move || file.read().map(|piece| (file, piece))).await?;
+            file = back;
+            if piece.is_empty() {
+                return Ok(());
+            }
+            self.heed_cancel();
+            let pushed = self.session().copy_push(copy, &piece);
+            self.pushed(copy, pushed, turn).await?;
         }
     }
 
@@ -165,7 +197,19 @@ impl Client {
     }
 
     async fn copy_to(&mut self, mut copy: CopyTo, turn: &mut Turn) -> Result<CompactString, Failure> {
-        backend::copy_out(&mut self.link.out, copy.columns(), copy.is_binary());
+        let mut file = match copy.file().map(str::to_owned) {
+            Some(name) => match on_disk(move || copy_file::create(&name)).await {
+                Ok(file) => Some(file),
+                Err(failure) => {
+                    self.session().fail_copy(&mut copy);
+                    return Err(failure);
+                }
+            },
+            None => {
+                backend::copy_out(&mut self.link.out, copy.columns(), copy.is_binary());
+                None
+            }
+        };
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         loop {
             let progress = self.session().copy_rows(&mut copy, &mut bytes, &mut ends, turn.budget_rows);
@@ -194,9 +238,9 @@ impl Client {
                 // known.
                 Progress::Rows if copy.holds_rows() => {}
                 Progress::Rows | Progress::Yield => {
-                    let sent = match self.send_copy(&mut bytes, &mut ends).await {
+                    let sent = match self.give_copy(&mut file, &mut bytes, &mut ends).await {
                         Ok(()) => self.rest(turn).await,
-                        Err(end) => Err(end.into()),
+                        Err(failure) => Err(failure),
                     };
                     if let Err(failure) = sent {
                         self.session().fail_copy(&mut copy);
@@ -205,12 +249,28 @@ impl Client {
                 }
                 Progress::Done(completion) => {
                     self.owe(completion.ticket);
-                    self.send_copy(&mut bytes, &mut ends).await?;
-                    backend::copy_done(&mut self.link.out);
+                    self.give_copy(&mut file, &mut bytes, &mut ends).await?;
+                    if file.is_none() {
+                        backend::copy_done(&mut self.link.out);
+                    }
                     return Ok(completion.tag);
                 }
             }
         }
+    }
+
+    /// Writes rows to the file, or sends them.
+    async fn give_copy(
+        &mut self,
+        file: &mut Option<File>,
+        bytes: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failure> {
+        let Some(mut open) = file.take() else { return Ok(self.send_copy(bytes, ends).await?) };
+        ends.clear();
+        let rows = std::mem::take(bytes);
+        *file = Some(on_disk(move || open.write(&rows).map(|()| open)).await?);
+        Ok(())
     }
 
     /// Sends rows, each in a message of its own, as clients expect that take them apart.
@@ -227,5 +287,13 @@ impl Client {
         bytes.drain(..from);
         ends.clear();
         Ok(())
+    }
+}
+
+/// Runs what may wait for a disk where no session waits for it.
+async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Failure> {
+    match spawn_blocking(run).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(Error::internal("a file was given up").into()),
     }
 }

@@ -27,6 +27,7 @@
 //!   Flush: many clients send a Sync only when they have read an error.
 
 mod copy;
+mod copy_file;
 mod drive;
 mod extended;
 mod named;

@@ -42,6 +42,7 @@ pub enum Copy {
 /// `COPY … FROM STDIN` at work.
 pub struct CopyFrom {
     copy: CopyIn,
+    file: Option<String>,
     implicit: bool,
     is_over: bool,
     columns: usize,
@@ -51,6 +52,7 @@ pub struct CopyFrom {
 /// `COPY … TO STDOUT` at work.
 pub struct CopyTo {
     out: CopyOut,
+    file: Option<String>,
     running: Running,
     rows: Rows,
     count: u64,
@@ -63,6 +65,7 @@ pub struct CopyTo {
 struct CopyRequest {
     source: Source,
     is_to: bool,
+    file: Option<String>,
     options: tree::CopyOptions,
     condition: Option<ast::Expr>,
 }
@@ -74,6 +77,12 @@ enum Source {
 }
 
 impl CopyFrom {
+    /// The file on the server's machine from which the data come; `None`: the client sends them.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
     /// The number of columns of the data.
     #[must_use]
     pub fn columns(&self) -> usize {
@@ -88,6 +97,12 @@ impl CopyFrom {
 }
 
 impl CopyTo {
+    /// The file on the server's machine to which the data go; `None`: the client gets them.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
     /// Whether the rows of the last step may be sent to the client only when the COPY is done and
     /// its ticket is due.
     #[must_use]
@@ -156,7 +171,10 @@ impl Session {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "a COPY statement was expected"));
         };
         self.check_not_failed()?;
-        let tree::Copy { source, is_to, options, condition } = *copy;
+        let tree::Copy { source, is_to, file, options, condition } = *copy;
+        if let Some(file) = &file {
+            self.check_file(file, is_to)?;
+        }
         if condition.is_some() && crate::statement::is_on_deep_stack() {
             return Err(crate::statement::too_deep());
         }
@@ -169,7 +187,25 @@ impl Session {
                 Source::Query(prepared.inspect_err(|_| self.fail_block())?)
             }
         };
-        Ok(CopyRequest { source, is_to, options, condition })
+        Ok(CopyRequest { source, is_to, file, options, condition })
+    }
+
+    /// Whether the user may have the server read or write a file.
+    fn check_file(&self, file: &str, is_to: bool) -> Result<()> {
+        if self.own.cluster.is_none() {
+            return Err(Error::unsupported("COPY with a file outside of a server")
+                .hint("Use COPY FROM STDIN or COPY TO STDOUT; in colibri sql, \\copy."));
+        }
+        if !self.own.authority.is_superuser() {
+            let (role, what) = if is_to { ("pg_write_server_files", "to") } else { ("pg_read_server_files", "from") };
+            let message = format!("must be superuser or have privileges of the {role} role to COPY {what} a file");
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."));
+        }
+        if is_to && !file.starts_with('/') {
+            return Err(Error::new(SqlState::BAD_NAME, "relative path not allowed for COPY to file"));
+        }
+        Ok(())
     }
 
     fn begin_copy_from(&mut self, text: &str, request: &CopyRequest) -> Result<Copy> {
@@ -207,7 +243,7 @@ impl Session {
         let binary = options.format == CopyFormat::Binary;
         let copy = CopyIn::new(&table, &rules, places, defaults, condition, options);
         self.depend_on(&used, table.id)?;
-        Ok(Copy::From(CopyFrom { copy, implicit, is_over: false, columns: count, binary }))
+        Ok(Copy::From(CopyFrom { copy, file: request.file.clone(), implicit, is_over: false, columns: count, binary }))
     }
 
     /// Makes the transaction depend on the present definitions of tables.
@@ -434,6 +470,7 @@ impl Session {
         let running = self.start(&prepared, Vec::new())?;
         Ok(Copy::To(CopyTo {
             out: CopyOut::new(options, described),
+            file: request.file.clone(),
             running,
             rows: Rows::default(),
             count: 0,

@@ -11,6 +11,8 @@ pub struct Copy {
     pub source: CopySource,
     /// COPY TO.
     pub is_to: bool,
+    /// The file on the server's machine; `None`: the client's side.
+    pub file: Option<String>,
     /// How.
     pub options: CopyOptions,
     /// The condition on rows of COPY FROM.
