@@ -11,8 +11,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
+use colibri_txn::{ColumnSet, FIRST_TEMPORARY, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
 use colibri_types::{ColumnType, Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,6 @@ use crate::cluster::BOOTSTRAP_ROLE;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::store_error::{InSql as _, in_sql};
-use crate::temporary::{TemporarySchema, is_temporary};
 use crate::user_types::{UserType, UserTypeKind};
 
 /// Where the catalogue is.
@@ -103,6 +103,38 @@ pub enum Change {
     DropExtension(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
+}
+
+/// The number of the next state of temporary objects, of any session.
+static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
+
+/// The schema of a session's temporary objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TemporarySchema {
+    name: CompactString,
+    /// Another one for each state of the objects.
+    version: u64,
+}
+
+impl TemporarySchema {
+    pub(crate) fn new(name: CompactString) -> Self {
+        let mut schema = Self { name, version: 0 };
+        schema.renew();
+        schema
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Another one for each state of the objects.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn renew(&mut self) {
+        self.version = NEXT_VERSION.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// An object as a space of a catalogue holds it.
@@ -277,7 +309,7 @@ impl Catalog {
         self.sequences.retain(|_, sequence| sequence.schema != schema);
         self.views.retain(|_, view| view.schema != schema);
         self.types.retain(|_, ty| ty.schema != schema);
-        self.comments.retain(|(id, _), _| !is_temporary(*id));
+        self.comments.retain(|(id, _), _| *id < FIRST_TEMPORARY);
     }
 
     /// Gives columns whose types are the catalogue's own the newest state of these. Whether

@@ -31,8 +31,8 @@ pub use catalog::{
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use extensions::Extension;
 pub use objects::{
-    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId, OnCommit,
-    PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing,
-    Tokenized, View,
+    Check, CheckOption, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId,
+    OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout,
+    Timing, Tokenized, View,
 };
 pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

@@ -4,6 +4,7 @@
 //! Each is JSON in its entry, field by field: a field that came later has a default for entries
 //! that do not have it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, RowLayout, Space, SpaceId};
@@ -237,6 +238,9 @@ pub struct ForeignKey {
     /// When it is checked.
     #[serde(default, skip_serializing_if = "Timing::is_fixed")]
     pub timing: Timing,
+    /// MATCH FULL: a row whose values are NULL in part is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub match_full: bool,
 }
 
 /// When a constraint is checked.
@@ -404,12 +408,31 @@ pub struct View {
     /// it by its name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub materialized: bool,
+    /// WITH CHECK OPTION.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_option: Option<CheckOption>,
+    /// The defaults of its columns, by their places from 0, as SQL: for rows that are inserted into
+    /// it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub defaults: BTreeMap<usize, String>,
+    /// What it reads is read with the privileges of whoever uses it, and not of its owner.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub invoker: bool,
     /// Who owns it.
     #[serde(default = "bootstrap")]
     pub owner: RoleId,
     /// Who may do what with it; `None` is the owner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acl: Option<Acl>,
+}
+
+/// What rows that are written to a view have to fulfil.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CheckOption {
+    /// The view's own conditions.
+    Local,
+    /// Those of the views that it reads, too.
+    Cascaded,
 }
 
 /// A schema.

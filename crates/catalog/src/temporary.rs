@@ -11,13 +11,12 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_txn::{ColumnSet, Direction, FIRST_TEMPORARY, KeyRange, Space, SpaceId, Transaction};
 use colibri_types::Result;
 use compact_str::CompactString;
 
-use crate::catalog::{Catalog, Change, Entry};
+use crate::catalog::{Catalog, Change, Entry, TemporarySchema};
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges};
 use crate::objects::{ObjectId, Schema};
 use crate::store_error::InSql as _;
@@ -27,27 +26,6 @@ pub const PG_TEMP: &str = "pg_temp";
 
 /// What the names of the schemas of temporary objects begin with.
 pub const PG_TEMP_PREFIX: &str = "pg_temp_";
-
-/// The number of the next state of temporary objects, of any session.
-static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
-
-/// The schema of a session's temporary objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TemporarySchema {
-    name: CompactString,
-    /// Another one for each state of the objects.
-    version: u64,
-}
-
-impl TemporarySchema {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn renew(&mut self) {
-        self.version = NEXT_VERSION.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// Whether a number is a temporary object's.
 #[must_use]
@@ -122,9 +100,7 @@ impl Catalog {
         id: ObjectId,
         name: &CompactString,
     ) -> Result<()> {
-        let mut temporary = TemporarySchema { name: name.clone(), version: 0 };
-        temporary.renew();
-        self.temporary = Some(temporary);
+        self.temporary = Some(TemporarySchema::new(name.clone()));
         // Who may make temporary objects is asked of the database.
         let mut acl = Acl::default_of(ObjectKind::Schema, BOOTSTRAP_ROLE);
         let both = Privileges::USAGE.with(Privileges::CREATE);
@@ -156,7 +132,7 @@ impl Catalog {
     /// The version of the temporary objects; 0 without any.
     #[must_use]
     pub fn temporary_version(&self) -> u64 {
-        self.temporary.as_ref().map_or(0, |temporary| temporary.version)
+        self.temporary.as_ref().map_or(0, TemporarySchema::version)
     }
 
     /// A schema's own name: `pg_temp` is the one of the session.

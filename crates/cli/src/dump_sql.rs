@@ -512,7 +512,10 @@ impl Dump<'_> {
         views.sort_by_key(|view| view.oid);
         let views = in_order(views, &reads);
         for view in &views {
-            let rows = self.query(&format!("SELECT pg_get_viewdef({}::oid)", view.oid))?;
+            let rows = self.query(&format!(
+                "SELECT pg_get_viewdef(c.oid), array_to_string(c.reloptions, ', ') FROM pg_class c WHERE c.oid = {}::oid",
+                view.oid
+            ))?;
             for row in &rows {
                 // Names in it are as they were written.
                 let schema = quoted_name(&view.schema);
@@ -525,7 +528,10 @@ impl Dump<'_> {
                     let name = &view.name;
                     writeln!(self.out, "CREATE MATERIALIZED VIEW {name}{columns} AS {definition} WITH NO DATA;")?;
                 } else {
-                    writeln!(self.out, "CREATE VIEW {} AS {definition};", view.name)?;
+                    let options = self.maybe(row, 1)?;
+                    let with = options.map(|options| format!(" WITH ({options})")).unwrap_or_default();
+                    writeln!(self.out, "CREATE VIEW {}{with} AS {definition};", view.name)?;
+                    self.defaults_of_view(view)?;
                 }
             }
         }
@@ -538,6 +544,24 @@ impl Dump<'_> {
                     writeln!(self.out, "REFRESH MATERIALIZED VIEW {};", view.name)?;
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+impl Dump<'_> {
+    /// The defaults that a view has for rows that are inserted into it.
+    fn defaults_of_view(&mut self, view: &Relation) -> Result<()> {
+        let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let rows = self.query(&format!(
+            "SELECT quote_ident(column_name::text), column_default::text FROM information_schema.columns \
+             WHERE table_schema = {} AND table_name = {} AND column_default IS NOT NULL ORDER BY ordinal_position",
+            literal(&view.schema),
+            literal(&view.plain)
+        ))?;
+        for row in &rows {
+            let (column, default) = (self.text(row, 0)?, self.text(row, 1)?);
+            writeln!(self.out, "ALTER VIEW {} ALTER COLUMN {column} SET DEFAULT {default};", view.name)?;
         }
         Ok(())
     }

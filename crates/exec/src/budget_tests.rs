@@ -152,6 +152,7 @@ fn keyed() -> Node {
 
 fn rules() -> Arc<TableRules> {
     Arc::new(TableRules {
+        of_views: usize::MAX,
         domains: Vec::new(),
         checks: Vec::new(),
         expressions: Arc::new([]),

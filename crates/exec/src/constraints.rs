@@ -159,9 +159,16 @@ pub(super) fn check_condition(
 ) -> Result<()> {
     let (name, condition) = &rules.checks[check];
     if condition.truth(&mut ex.scope(), row)? == Some(false) {
-        return Err(check_violation(table, name, row, ex.cx.env));
+        let by_view = check >= rules.of_views;
+        return Err(if by_view { view_violation } else { check_violation }(table, name, row, ex.cx.env));
     }
     Ok(())
+}
+
+#[cold]
+fn view_violation(table: &Table, view: &str, row: &[Datum], env: &Env) -> Error {
+    let message = format!("new row violates check option for view \"{view}\"");
+    Error::new(SqlState("44000"), message).detail(failing_row(table, row, env))
 }
 
 #[cold]

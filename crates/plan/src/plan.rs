@@ -725,6 +725,9 @@ impl Merge {
 pub struct TableRules {
     /// Name and condition over a row of all the table's columns. False is a violation, NULL is not.
     pub checks: Vec<(CompactString, Expr)>,
+    /// From which one of them on they are the conditions of views WITH CHECK OPTION, with the views'
+    /// names.
+    pub of_views: usize,
     /// The columns that stand for expressions of indexes, with these, over a row of all the table's
     /// columns.
     pub expressions: Arc<[(usize, Expr)]>,
@@ -776,6 +779,8 @@ pub struct ForeignKeyRule {
     pub timing: Timing,
     /// The referring columns.
     pub columns: Vec<usize>,
+    /// MATCH FULL: values that are NULL in part are a violation.
+    pub match_full: bool,
     pub target: Arc<Table>,
     /// Where they are unique, and for each column of that key which of `columns` it is compared
     /// with.

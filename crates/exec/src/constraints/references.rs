@@ -280,11 +280,12 @@ impl Effects {
         }
         let foreign_key = &rules.foreign_keys[rule];
         let values = foreign_key.columns.iter().map(|&column| &row[column]);
-        if values.clone().any(Datum::is_null) {
+        let nulls = Nulls::of(foreign_key, values.clone());
+        if nulls == Nulls::ReferToNothing {
             return Ok(());
         }
         // Another part of the statement may yet take away what it refers to.
-        if !ex.statement.takes_away && target_exists(ex, table, foreign_key, values.clone())? {
+        if nulls == Nulls::None && !ex.statement.takes_away && target_exists(ex, table, foreign_key, values.clone())? {
             return Ok(());
         }
         // What the row refers to can only come in this statement if that is about its table, or has
@@ -383,8 +384,11 @@ impl Unchecked {
         let Some(value) = ex.txn.get(&table.space(), key, depends).in_sql()? else { return Ok(()) };
         let mut values: Values = foreign_key.columns.iter().map(|_| Datum::Null).collect();
         RowReader::new(table, &foreign_key.columns).read(key, value, &mut values)?;
-        if values.iter().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.iter())? {
-            return Ok(());
+        match Nulls::of(foreign_key, values.iter()) {
+            Nulls::ReferToNothing => return Ok(()),
+            Nulls::AreMixed => return Err(mixed_nulls(table, foreign_key)),
+            Nulls::None if target_exists(ex, table, foreign_key, values.iter())? => return Ok(()),
+            Nulls::None => {}
         }
         Err(not_present(table, foreign_key, values.iter(), ex.cx.env))
     }
@@ -529,6 +533,35 @@ fn guard_end(ex: &mut Exec<'_, '_>, table: &Table, row: &[Datum]) -> Result<()> 
         ex.txn.lock(&table.space(), &guard_name(&key), LockMode::Exclusive, IfLocked::Wait).in_sql()?;
     }
     Ok(())
+}
+
+/// What NULLs among the values of a referring row mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nulls {
+    /// There are none.
+    None,
+    /// The row refers to nothing.
+    ReferToNothing,
+    /// They are a violation: MATCH FULL.
+    AreMixed,
+}
+
+impl Nulls {
+    pub(super) fn of<'a>(rule: &ForeignKeyRule, mut values: impl Iterator<Item = &'a Datum> + Clone) -> Self {
+        if !values.clone().any(Datum::is_null) {
+            return Self::None;
+        }
+        if rule.match_full && !values.all(Datum::is_null) { Self::AreMixed } else { Self::ReferToNothing }
+    }
+}
+
+#[cold]
+pub(super) fn mixed_nulls(table: &Table, rule: &ForeignKeyRule) -> Error {
+    let message =
+        format!("insert or update on table \"{}\" violates foreign key constraint \"{}\"", table.name, rule.name);
+    Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+        .detail("MATCH FULL does not allow mixing of null and nonnull key values.")
+        .about(&table.schema, &table.name, None, Some(&rule.name))
 }
 
 #[cold]

@@ -176,6 +176,7 @@ fn rules_of(
     referenced_by: Vec<ReferenceRule>,
 ) -> Arc<TableRules> {
     Arc::new(TableRules {
+        of_views: usize::MAX,
         domains: Vec::new(),
         checks,
         expressions: Arc::new([]),
@@ -532,6 +533,7 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
     let child = Arc::new(table(2, "c", &[("id", Type::Int4), ("p", Type::Int4)], Some(&[0]), &[(&[1], false)]));
     let target_key = if target == 0 { Arbiter::Key } else { Arbiter::Index(Arc::clone(&parent.indexes[0])) };
     let foreign_key = ForeignKeyRule {
+        match_full: false,
         id: 1,
         timing: colibri_catalog::Timing::Fixed,
         name: "c_p_fkey".into(),
@@ -665,6 +667,7 @@ fn a_tree_in_one_table_goes_with_its_root() {
     let nodes = Arc::new(table(1, "nodes", &[("id", Type::Int4), ("up", Type::Int4)], Some(&[0]), &[]));
     let equal = Expr::Compare { op: CompareOp::Eq, left: Box::new(Expr::Column(1)), right: Box::new(Expr::Arg(0)) };
     let foreign_key = ForeignKeyRule {
+        match_full: false,
         id: 1,
         timing: colibri_catalog::Timing::Fixed,
         name: "nodes_up_fkey".into(),

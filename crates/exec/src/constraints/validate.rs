@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use super::duplicate_in_old_rows;
 use super::expressions::{Expressions, row_for};
-use super::references::target_exists;
+use super::references::{Nulls, target_exists};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::ForeignKeyRule;
@@ -311,8 +311,11 @@ pub fn validate_foreign_key(
     with_exec(txn, cx, |ex| {
         for_each_row(ex, table, |ex, _, row| {
             let values = rule.columns.iter().map(|&column| &row[column]);
-            if values.clone().any(Datum::is_null) || target_exists(ex, table, rule, values.clone())? {
-                return Ok(());
+            match Nulls::of(rule, values.clone()) {
+                Nulls::ReferToNothing => return Ok(()),
+                Nulls::AreMixed => return Err(super::references::mixed_nulls(table, rule)),
+                Nulls::None if target_exists(ex, table, rule, values.clone())? => return Ok(()),
+                Nulls::None => {}
             }
             Err(super::references::not_present(table, rule, values, ex.cx.env))
         })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use colibri_catalog::Table;
 use colibri_types::{Error, Result};
+use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Binder;
@@ -13,6 +14,7 @@ use super::logical::Column;
 use super::logical::Source;
 use super::merge::BoundMerge;
 use super::write::{BoundDelete, BoundInsert, BoundUpdate};
+use crate::expr::Expr;
 
 /// A statement that writes.
 #[expect(clippy::large_enum_variant, reason = "a statement has few of them")]
@@ -39,6 +41,16 @@ impl BoundChange {
             Self::Delete(delete) => &delete.table,
             Self::Merge(merge) => &merge.table,
         }
+    }
+
+    /// The conditions of views that new rows have to fulfil, with the views' names.
+    pub fn view_checks(&self) -> &[(CompactString, Expr)] {
+        let view = match self {
+            Self::Insert(insert) => &insert.view,
+            Self::Update(update) => &update.view,
+            Self::Delete(_) | Self::Merge(_) => &None,
+        };
+        view.as_ref().map_or(&[], |view| &view.checks)
     }
 
     /// The columns that it gives, if it has a RETURNING.

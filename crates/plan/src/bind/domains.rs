@@ -161,6 +161,7 @@ impl Binder<'_> {
                 row_name: "".into(),
                 is_scalar: false,
                 is_nullable: false,
+                computed: None,
             }],
             ..Scope::default()
         };

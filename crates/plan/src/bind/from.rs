@@ -244,7 +244,11 @@ impl Binder<'_> {
     }
 
     fn is_found_before_system(&self, relation: &str) -> bool {
-        let before = self.search_path.iter().position(|schema| schema == "pg_catalog").unwrap_or(0);
+        let before = self.search_path.iter().position(|schema| schema == "pg_catalog");
+        // Temporary objects come before those of the system, unless the search path says otherwise.
+        let temporary = self.catalog.temporary_schema().map(|schema| &schema.name);
+        let is_first = temporary.is_some() && self.search_path.first() == temporary;
+        let before = before.unwrap_or(usize::from(is_first));
         self.search_path[..before].iter().any(|schema| self.catalog.relation(schema, relation).is_some())
     }
 
@@ -309,23 +313,7 @@ impl Binder<'_> {
             return Err(colibri_syntax::too_deep());
         }
         let statement = colibri_syntax::parse_query(&view.query)?;
-        let search_path = std::mem::replace(&mut self.search_path, &super::stored::SEARCH_PATH);
-        let meanings = self.meanings.take();
-        let with = std::mem::take(&mut self.with);
-        let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
-        let text = std::mem::take(&mut self.text);
-        let is_stored = std::mem::replace(&mut self.is_stored, true);
-        let by = self.by.replace(view.owner);
-        self.views.push(view.id);
-        let bound = self.deeper(|binder| binder.query(&statement));
-        self.views.pop();
-        self.is_stored = is_stored;
-        self.by = by;
-        self.meanings = meanings;
-        self.search_path = search_path;
-        self.text = text;
-        self.frames = frames;
-        self.with = with;
+        let bound = self.in_view(view, |binder| binder.deeper(|binder| binder.query(&statement)));
         let mut query = bound?;
         let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut query, &types)?;
@@ -337,6 +325,32 @@ impl Binder<'_> {
         }
         query.view = Some(Arc::new(view.clone()));
         Ok(query)
+    }
+
+    /// Binds parts of a view's query: with its names, and with the privileges of its owner, unless
+    /// it has those of whoever uses it.
+    pub(super) fn in_view<T>(&mut self, view: &View, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let search_path = std::mem::replace(&mut self.search_path, &super::stored::SEARCH_PATH);
+        let meanings = self.meanings.take();
+        let with = std::mem::take(&mut self.with);
+        let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
+        let text = std::mem::take(&mut self.text);
+        let is_stored = std::mem::replace(&mut self.is_stored, true);
+        let by = self.by;
+        if !view.invoker {
+            self.by = Some(view.owner);
+        }
+        self.views.push(view.id);
+        let bound = bind(self);
+        self.views.pop();
+        self.is_stored = is_stored;
+        self.by = by;
+        self.meanings = meanings;
+        self.search_path = search_path;
+        self.text = text;
+        self.frames = frames;
+        self.with = with;
+        bound
     }
 
     /// Binds WITH: each query sees those before it.

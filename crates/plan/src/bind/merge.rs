@@ -12,6 +12,7 @@ use sqlparser::ast::{self, Spanned};
 
 use super::elements::Target;
 use super::logical::{From, Join, Relation};
+use super::view_target::Writing;
 use super::write::{BoundValue, Overriding, is_default};
 use super::{Binder, Scope, name_span, rewrite, whole};
 use crate::expr::Expr;
@@ -62,7 +63,7 @@ impl Binder<'_> {
             return Err(self.place(name_span(name), error));
         }
         let mut relations = Vec::new();
-        let (table, target) = self.target(&merge.table, &mut relations)?;
+        let (table, target) = self.target(&merge.table, Writing::Update, &mut relations)?;
         // The source does not see the target.
         self.scope().tables[0].visible = false;
         let source = self.joined_factor(&merge.source, &mut relations)?;

@@ -26,6 +26,7 @@ mod scope;
 mod series;
 pub mod stored;
 pub mod types;
+mod view_target;
 mod whole;
 mod write;
 
@@ -55,6 +56,7 @@ pub use logical::Query;
 pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use query::{index_column_name, sort_key_options};
 pub use types::{TypeNames, bind_type};
+pub use view_target::{ViewTarget, Writing};
 pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
 
 /// Levels of queries and expressions inside each other, on the stack of any thread.
@@ -131,6 +133,8 @@ pub struct Binder<'a> {
     views: Vec<u32>,
     /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
     by: Option<RoleId>,
+    /// The view that the statement at hand writes to.
+    target_view: Option<Arc<view_target::ViewTarget>>,
     /// Whether a session function that changes something, or a volatile one, is called.
     pub has_side_effects: bool,
     /// Whether rows are locked, wherever.
@@ -275,6 +279,8 @@ struct ScopeTable {
     is_scalar: bool,
     /// Whether an outer join may find no row of it.
     is_nullable: bool,
+    /// Of a view's column that is computed: how. It has no place.
+    computed: Option<Expr>,
 }
 
 /// A column that stands for several.
@@ -527,6 +533,7 @@ impl<'a> Binder<'a> {
             is_stored: false,
             views: Vec::new(),
             by: None,
+            target_view: None,
             has_side_effects: false,
             locks_rows: None,
             cursor_rows: None,

@@ -73,6 +73,7 @@ impl Binder<'_> {
             row_name,
             is_scalar,
             is_nullable: false,
+            computed: None,
         });
         relations.push(Relation::new(base, width, source, name));
         Ok(From::Relation(relations.len() - 1))
@@ -117,6 +118,7 @@ impl Binder<'_> {
                 row_name: CompactString::default(),
                 is_scalar: false,
                 is_nullable: false,
+                computed: None,
             });
             if !matches!(expr, Expr::Column(column) if column == place) {
                 scope.merged.push(Merged { name, expr, ty: ty.ty, parts: vec![place] });
@@ -304,7 +306,7 @@ pub(super) fn scope_collation(frame: &super::Frame, expr: &Expr) -> Collation {
 impl ScopeTable {
     /// What a column is.
     pub(super) fn column(&self, index: usize) -> Expr {
-        Expr::Column(self.base + index)
+        self.computed.clone().unwrap_or(Expr::Column(self.base + index))
     }
 }
 

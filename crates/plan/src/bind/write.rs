@@ -16,6 +16,7 @@ use super::elements::Target;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
+use super::view_target::{ViewTarget, Writing};
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::Expr;
 use crate::expr::implied::implied;
@@ -30,6 +31,8 @@ pub struct BoundInsert {
     pub values: Vec<Expr>,
     pub on_conflict: Option<OnConflict>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    /// The view that it is written by.
+    pub(super) view: Option<Arc<ViewTarget>>,
 }
 
 /// `UPDATE`: of the first relation.
@@ -41,6 +44,8 @@ pub struct BoundUpdate {
     /// Over the wide row.
     pub assignments: Vec<(usize, BoundValue)>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    /// The view that it is written by.
+    pub(super) view: Option<Arc<ViewTarget>>,
 }
 
 /// What becomes of values given for identity columns.
@@ -274,7 +279,7 @@ impl Binder<'_> {
     }
 
     /// Brings a table's columns into the scope at hand.
-    fn scope_for_table(&mut self, table: &Table, name: &str, hidden_name: bool) {
+    pub(super) fn scope_for_table(&mut self, table: &Table, name: &str, hidden_name: bool) {
         let (columns, hidden) = table_columns(table);
         let scope = self.scope();
         let base = scope.width;
@@ -291,11 +296,31 @@ impl Binder<'_> {
             row_name: table.name.clone(),
             is_scalar: false,
             is_nullable: false,
+            computed: None,
         });
+    }
+
+    /// Brings what a statement writes to into the scope at hand: a table, or a view on it.
+    fn scope_for_target(&mut self, table: &Table, name: &str) {
+        match self.target_view.clone() {
+            Some(view) => self.scope_for_view(&view, name),
+            None => self.scope_for_table(table, name, false),
+        }
+    }
+
+    /// The statement needs privileges on what it writes to.
+    fn need_on_target(&mut self, table: &Table, privileges: Privileges) {
+        match self.target_view.clone() {
+            Some(view) => self.need_on_view(&view, privileges),
+            None => self.need(table.id, &table.schema, privileges),
+        }
     }
 
     pub(super) fn target_column(&mut self, table: &Table, ident: &ast::Ident) -> Result<usize> {
         let name = fold(ident);
+        if let Some(view) = self.target_view.clone().filter(|view| view.table.id == table.id) {
+            return self.view_column(&view, &name, ident.span);
+        }
         table.column(&name).ok_or_else(|| {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
             self.place(ident.span, Error::new(SqlState::NO_SUCH_COLUMN, message))
@@ -336,12 +361,16 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
+    /// The table that a statement writes to, by itself or by a view.
+    fn written_table(&mut self, name: &ast::ObjectName, writing: Writing) -> Result<Arc<Table>> {
+        let verb = writing.verb();
+        self.target_view = None;
         if let Some(colibri_catalog::Relation::View(view)) = self.relation(name)? {
-            let error =
-                Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
-                    .hint("Write to the tables that it reads.");
-            return Err(self.place(super::name_span(name), error));
+            let found = self.view_target(view, writing);
+            let target = Arc::new(self.at(super::name_span(name), found)?);
+            let table = Arc::clone(&target.table);
+            self.target_view = Some(target);
+            return Ok(table);
         }
         if let Some(system) = self.system_relation(name)?.filter(|system| system.is_view) {
             let message = format!("cannot {verb} view \"{}\"", system.name);
@@ -363,12 +392,18 @@ impl Binder<'_> {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
         whole::insert(insert)?;
-        let table = self.written_table(name, "insert into")?;
-        self.need(table.id, &table.schema, Privileges::INSERT);
-        if insert.returning.is_some() {
-            self.need(table.id, &table.schema, Privileges::SELECT);
-        }
-        let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
+        let around = self.target_view.take();
+        let bound = self.insert_into(insert, name);
+        self.target_view = around;
+        bound
+    }
+
+    fn insert_into(&mut self, insert: &ast::Insert, name: &ast::ObjectName) -> Result<BoundInsert> {
+        let table = self.written_table(name, Writing::Insert)?;
+        let also = if insert.returning.is_some() { Privileges::SELECT } else { Privileges::NONE };
+        self.need_on_target(&table, Privileges::INSERT.with(also));
+        let shown = self.target_view.as_ref().map_or(&table.name, |view| view.name()).clone();
+        let alias = insert.table_alias.as_ref().map_or(shown, |alias| fold(&alias.alias));
         let targets = self.insert_targets(&table, &insert.columns)?;
         let explicit = !insert.columns.is_empty();
         let overriding = match (insert.has_table_keyword, insert.overwrite) {
@@ -393,13 +428,13 @@ impl Binder<'_> {
             None => None,
             Some(items) => {
                 self.frame().scopes.push(Scope::default());
-                self.scope_for_table(&table, &alias, false);
+                self.scope_for_target(&table, &alias);
                 let bound = self.returning(items);
                 self.frame().scopes.pop();
                 Some(bound?)
             }
         };
-        Ok(BoundInsert { table, source, values, on_conflict, returning })
+        Ok(BoundInsert { table, source, values, on_conflict, returning, view: self.target_view.take() })
     }
 
     /// The columns that a row's values are for, in their order; all without a list.
@@ -423,7 +458,10 @@ impl Binder<'_> {
             targets.push((place, Some(target)));
         }
         if targets.is_empty() {
-            targets = table.live_columns().map(|(place, _)| (place, None)).collect();
+            targets = match &self.target_view {
+                Some(view) => view.first_places().into_iter().map(|place| (place, None)).collect(),
+                None => table.live_columns().map(|(place, _)| (place, None)).collect(),
+            };
         }
         Ok(targets)
     }
@@ -441,6 +479,11 @@ impl Binder<'_> {
             } else {
                 self.column_default(table, place)?
             });
+        }
+        if let Some(view) = self.target_view.clone().filter(|view| view.table.id == table.id) {
+            for (place, text) in view.defaults() {
+                values[place] = self.stored_expr(text, None, table.columns[place].ty)?;
+            }
         }
         // What parts are written into is NULL, whatever the default.
         for (place, _) in targets.iter().filter(|(_, target)| target.as_ref().is_some_and(Target::is_part)) {
@@ -467,6 +510,10 @@ impl Binder<'_> {
             _ => None,
         };
         let too_many = |binder: &Self, span: Span| {
+            let view = binder.target_view.as_deref().filter(|_| !explicit);
+            if let Some((view, computed)) = view.and_then(|view| Some((view, view.first_computed()?))) {
+                return view.not_of_base(computed);
+            }
             binder.place(span, Error::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"))
         };
         let too_few = |binder: &Self, span: Span| {
@@ -662,7 +709,7 @@ impl Binder<'_> {
         let action = match &clause.action {
             ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
             ast::OnConflictAction::DoUpdate(update) => {
-                self.need(table.id, &table.schema, Privileges::UPDATE.with(Privileges::SELECT));
+                self.need_on_target(table, Privileges::UPDATE.with(Privileges::SELECT));
                 if arbiters.is_empty() {
                     let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                     return Err(
@@ -670,7 +717,7 @@ impl Binder<'_> {
                     );
                 }
                 self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
-                self.scope_for_table(table, alias, false);
+                self.scope_for_target(table, alias);
                 self.scope_for_excluded(table);
                 let bound = self.conflict_update(table, update);
                 self.frame().scopes.pop();
@@ -729,8 +776,14 @@ impl Binder<'_> {
         let columns: Vec<Column> = columns.into_iter().take(table.columns.len()).collect();
         // The existing row comes with its hidden number, if it has one, in no place: both rows are
         // the table's columns.
-        let scope = self.scope();
         let base = table.columns.len();
+        if let Some(view) = self.target_view.clone() {
+            self.scope().width = base;
+            self.scope_for_view(&view, "excluded");
+            self.scope().width = base * 2;
+            return;
+        }
+        let scope = self.scope();
         scope.tables.push(ScopeTable {
             name: "excluded".into(),
             schema: None,
@@ -743,6 +796,7 @@ impl Binder<'_> {
             row_name: table.name.clone(),
             is_scalar: false,
             is_nullable: false,
+            computed: None,
         });
         scope.width = base * 2;
     }
@@ -851,7 +905,12 @@ impl Binder<'_> {
             }
             // What is generated follows from the other columns.
             if table.columns[column].generated.is_none() {
-                let expr = self.column_default(table, column)?;
+                let view = self.target_view.clone().filter(|view| view.table.id == table.id);
+                let of_view = view.as_deref().and_then(|view| view.defaults().find(|(place, _)| *place == column));
+                let expr = match of_view {
+                    Some((_, text)) => self.stored_expr(text, None, table.columns[column].ty)?,
+                    None => self.column_default(table, column)?,
+                };
                 before.push((column, BoundValue { expr, is_part: false }));
             }
             return Ok(());
@@ -885,6 +944,7 @@ impl Binder<'_> {
     pub(super) fn target(
         &mut self,
         factor: &ast::TableFactor,
+        writing: Writing,
         relations: &mut Vec<Relation>,
     ) -> Result<(Arc<Table>, logical::From)> {
         whole::factor(factor)?;
@@ -895,10 +955,11 @@ impl Binder<'_> {
             let error = Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"");
             return Err(self.place(column.name.span, error));
         }
-        let table = self.written_table(name, "update")?;
-        let visible_as = alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.name));
+        let table = self.written_table(name, writing)?;
+        let shown = self.target_view.as_ref().map_or(&table.name, |view| view.name()).clone();
+        let visible_as = alias.as_ref().map_or(shown, |alias| fold(&alias.name));
         let base = self.scope().width;
-        self.scope_for_table(&table, &visible_as, false);
+        self.scope_for_target(&table, &visible_as);
         let width = self.scope().width - base;
         relations.push(Relation::new(base, width, Source::Table(Arc::clone(&table)), visible_as));
         Ok((table, logical::From::Relation(relations.len() - 1)))
@@ -911,7 +972,9 @@ impl Binder<'_> {
             return Err(Error::unsupported("UPDATE of a join"));
         }
         self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
+        let around = self.target_view.take();
         let bound = self.update_in_scope(update);
+        self.target_view = around;
         self.frame().scopes.pop();
         bound
     }
@@ -920,11 +983,11 @@ impl Binder<'_> {
         let mut relations = Vec::new();
         let cursor = current_of::cursor_of(update.selection.as_ref());
         self.refuse_cursor_on_view(cursor.is_some(), &update.table.relation)?;
-        let (table, target) = self.target(&update.table.relation, &mut relations)?;
+        let (table, target) = self.target(&update.table.relation, Writing::Update, &mut relations)?;
         let reads =
             update.selection.is_some() && cursor.is_none() || update.from.is_some() || update.returning.is_some();
         let also = if reads { Privileges::SELECT } else { Privileges::NONE };
-        self.need(table.id, &table.schema, Privileges::UPDATE.with(also));
+        self.need_on_target(&table, Privileges::UPDATE.with(also));
         let others: &[ast::TableWithJoins] = match &update.from {
             None => &[],
             Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
@@ -940,7 +1003,9 @@ impl Binder<'_> {
         self.scope().no_calls = "UPDATE";
         let assignments = self.assignments(&table, &update.assignments)?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
-        Ok(BoundUpdate { table, relations, from, filter, assignments, returning })
+        filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
+        let view = self.target_view.take();
+        Ok(BoundUpdate { table, relations, from, filter, assignments, returning, view })
     }
 
     fn beside(
@@ -964,7 +1029,9 @@ impl Binder<'_> {
     pub(super) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
         whole::delete(delete)?;
         self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
+        let around = self.target_view.take();
         let bound = self.delete_in_scope(delete);
+        self.target_view = around;
         self.frame().scopes.pop();
         bound
     }
@@ -980,11 +1047,11 @@ impl Binder<'_> {
         let mut relations = Vec::new();
         let cursor = current_of::cursor_of(delete.selection.as_ref());
         self.refuse_cursor_on_view(cursor.is_some(), &table.relation)?;
-        let (table, target) = self.target(&table.relation, &mut relations)?;
+        let (table, target) = self.target(&table.relation, Writing::Delete, &mut relations)?;
         let reads =
             delete.selection.is_some() && cursor.is_none() || delete.using.is_some() || delete.returning.is_some();
         let also = if reads { Privileges::SELECT } else { Privileges::NONE };
-        self.need(table.id, &table.schema, Privileges::DELETE.with(also));
+        self.need_on_target(&table, Privileges::DELETE.with(also));
         let from = self.beside(target, delete.using.as_deref().unwrap_or_default(), &mut relations)?;
         let mut filter = match &delete.selection {
             Some(condition) if cursor.is_none() => rewrite::conjuncts(self.condition(condition, "WHERE")?),
@@ -992,6 +1059,7 @@ impl Binder<'_> {
         };
         let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
+        filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
         Ok(BoundDelete { table, relations, from, filter, returning })
     }
 }

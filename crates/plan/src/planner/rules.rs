@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use colibri_catalog::{Check, ForeignKey, ObjectId, ReferenceAction, Table};
 use colibri_types::{Error, Result, Type, pulse};
+use compact_str::CompactString;
 
 use super::constants::simplified;
 use super::write::reference_access;
@@ -20,6 +21,12 @@ const UNITS_PER_REFERENCE: usize = 2_000;
 impl Binder<'_> {
     /// The rules of a table, and of those whose rows its foreign keys' actions may change.
     pub fn rules(&mut self, table: &Arc<Table>) -> Result<Arc<TableRules>> {
+        self.rules_by_views(table, &[])
+    }
+
+    /// The same for a statement whose new rows have to be in views, too, which have these names and
+    /// conditions.
+    pub fn rules_by_views(&mut self, table: &Arc<Table>, views: &[(CompactString, Expr)]) -> Result<Arc<TableRules>> {
         let mut made: HashMap<ObjectId, TableRules> = HashMap::new();
         let mut order = vec![Arc::clone(table)];
         let mut known = HashSet::from([table.id]);
@@ -37,7 +44,9 @@ impl Binder<'_> {
         }
         // Rules may refer to each other in circles: the first one holds all others, they find each
         // other weakly.
-        let root = made.remove(&table.id).ok_or_else(|| Error::internal("a table has no rules"))?;
+        let mut root = made.remove(&table.id).ok_or_else(|| Error::internal("a table has no rules"))?;
+        root.of_views = root.checks.len();
+        root.checks.extend(views.iter().cloned());
         let others: HashMap<ObjectId, Arc<TableRules>> =
             made.into_iter().map(|(id, rules)| (id, Arc::new(rules))).collect();
         let root = Arc::new(root);
@@ -81,6 +90,7 @@ impl Binder<'_> {
         }
         let domains = self.domains_of(table)?;
         Ok(TableRules {
+            of_views: checks.len(),
             checks,
             domains,
             expressions,
@@ -124,6 +134,7 @@ impl Binder<'_> {
             .collect::<Option<Vec<usize>>>()
             .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))?;
         Ok(ForeignKeyRule {
+            match_full: key.match_full,
             id: key.id,
             timing: key.timing,
             name: key.name.clone(),

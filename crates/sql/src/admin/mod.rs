@@ -111,6 +111,7 @@ impl Session {
                 self.create_sequence(name, *temporary, *if_not_exists, options)
             }
             Admin::AlterSequence { name, if_exists, options } => self.alter_sequence(name, *if_exists, options),
+            Admin::AlterView { name, if_exists, change } => self.alter_view(name, *if_exists, change),
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
             Admin::CreateEnum { name, labels } => self.create_enum(name, labels),
             Admin::AlterType { name, change } => self.alter_user_type(name, change),

@@ -253,6 +253,7 @@ impl Session {
             delete_columns,
             not_valid: false,
             timing: whole::timing(key.characteristics.as_ref())?,
+            match_full: key.match_kind == Some(ast::ConstraintReferenceMatchKind::Full),
         });
         Ok(())
     }

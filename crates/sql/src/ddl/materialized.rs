@@ -87,7 +87,21 @@ impl Session {
         reads.sort_unstable();
         reads.dedup();
         let (columns, query, acl) = (names, text, None);
-        let view = View { id, schema, name, columns, query, reads, materialized: true, owner, acl };
+        let (check_option, defaults, invoker) = (None, std::collections::BTreeMap::new(), false);
+        let view = View {
+            id,
+            schema,
+            name,
+            columns,
+            query,
+            reads,
+            materialized: true,
+            check_option,
+            defaults,
+            invoker,
+            owner,
+            acl,
+        };
         self.finish_materialized(id, with_data, vec![Change::PutView(view)])?;
         Ok(rows.map_or_else(|| CREATED.to_owned(), |rows| format!("SELECT {rows}")))
     }

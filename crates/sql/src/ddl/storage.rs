@@ -4,7 +4,7 @@
 //! checked as PostgreSQL does, and ignored. Others are an error, and so are those that would change
 //! what a statement means.
 
-use colibri_catalog::Column;
+use colibri_catalog::{CheckOption, Column};
 use colibri_types::{Error, Result, SqlState, Type};
 use sqlparser::ast;
 
@@ -160,8 +160,17 @@ fn folded(name: &ast::Expr) -> String {
     }
 }
 
-/// Checks the options of a view. Options that would change which rows a role sees are refused.
-pub(super) fn check_view_options(options: &[ast::SqlOption]) -> Result<()> {
+/// What the options of a view say, beside what is accepted and ignored.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ViewOptions {
+    /// Outside: whether it is said; inside: what.
+    pub(super) check_option: Option<Option<CheckOption>>,
+    pub(super) invoker: Option<bool>,
+}
+
+/// Reads the options of a view.
+pub(super) fn view_options(options: &[ast::SqlOption]) -> Result<ViewOptions> {
+    let mut found = ViewOptions::default();
     for (name, value) in named(options)? {
         let value = value.as_deref();
         match name.as_str() {
@@ -170,15 +179,23 @@ pub(super) fn check_view_options(options: &[ast::SqlOption]) -> Result<()> {
             "security_barrier" => check_value(&name, Kind::Bool, value)?,
             "security_invoker" => {
                 check_value(&name, Kind::Bool, value)?;
-                if is_true(value.unwrap_or("true")) == Some(true) {
-                    return Err(Error::unsupported("a view with the privileges of whoever uses it"));
-                }
+                found.invoker = is_true(value.unwrap_or("true"));
             }
-            "check_option" => return Err(Error::unsupported("WITH CHECK OPTION")),
+            "check_option" => {
+                found.check_option = Some(Some(match value.map(str::to_ascii_lowercase).as_deref() {
+                    Some("local") => CheckOption::Local,
+                    Some("cascaded") => CheckOption::Cascaded,
+                    other => {
+                        let message =
+                            format!("invalid value for enum option \"check_option\": {}", other.unwrap_or("true"));
+                        return Err(bad(message).detail("Valid values are \"local\" and \"cascaded\"."));
+                    }
+                }));
+            }
             _ => return Err(unknown(&name)),
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The options behind WITH.

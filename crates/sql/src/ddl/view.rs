@@ -1,13 +1,17 @@
 //! CREATE VIEW.
 
-use colibri_catalog::{Change, ObjectId, Relation, View};
+use std::sync::Arc;
+
+use colibri_catalog::{Catalog, Change, ObjectId, Relation, View};
+use colibri_syntax::tree::ViewChange;
 use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
 use super::create::duplicate_column;
-use crate::bind::{fold, logical, name_parts};
+use super::storage;
+use crate::bind::{Writing, fold, logical, name_parts};
 use crate::session::Severity;
 
 impl Session {
@@ -111,8 +115,111 @@ impl Session {
             Some(old) => (old.owner, old.acl.clone()),
             None => (self.role(), None),
         };
-        let view = View { id, schema, name, columns: names, query, reads, materialized: false, owner, acl };
+        let options = storage::view_options(storage::with_options(&create.options)?)?;
+        let view = View {
+            id,
+            schema,
+            name,
+            columns: names,
+            query,
+            reads,
+            materialized: false,
+            check_option: options.check_option.flatten(),
+            defaults: old.map(|old| old.defaults.clone()).unwrap_or_default(),
+            invoker: options.invoker.unwrap_or(false),
+            owner,
+            acl,
+        };
+        if create.secure && view.check_option.is_some() {
+            let message = "WITH CHECK OPTION not supported on recursive views";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.expect_checkable(&view)?;
         self.change(vec![Change::PutView(view)])
+    }
+
+    /// Refuses WITH CHECK OPTION of a view that cannot be written to.
+    fn expect_checkable(&self, view: &View) -> Result<()> {
+        if view.check_option.is_none() {
+            return Ok(());
+        }
+        let view = Arc::new(view.clone());
+        let found = self.with_binder("", |binder| {
+            // Whoever makes the view need not be allowed to write to it.
+            let found = binder.view_target(&view, Writing::Insert).map(drop);
+            binder.needs.clear();
+            found
+        });
+        match found {
+            Err(error) if error.state() == SqlState::NOT_IN_PREREQUISITE_STATE => {
+                let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+                let why = error.report().detail.clone().unwrap_or_default();
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint(why))
+            }
+            found => found,
+        }
+    }
+
+    /// ALTER VIEW.
+    pub(crate) fn alter_view(&mut self, name: &[CompactString], if_exists: bool, change: &ViewChange) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let shown = name.last().cloned().unwrap_or_default();
+        let view = match self.find_relation(&super::user_types::object_name(name))? {
+            Some(Relation::View(view)) => view,
+            Some(_) => {
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{shown}\" is not a view")));
+            }
+            None if if_exists => {
+                self.notice_missing("relation", &shown);
+                return Ok(());
+            }
+            None => {
+                return Err(Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{shown}\" does not exist")));
+            }
+        };
+        self.expect_owner(view.owner, "view", &view.name)?;
+        let mut changed = (*view).clone();
+        let place = |column: &CompactString| {
+            view.columns.iter().position(|known| known == column).ok_or_else(|| {
+                let message = format!("column \"{column}\" of relation \"{}\" does not exist", view.name);
+                Error::new(SqlState::NO_SUCH_COLUMN, message)
+            })
+        };
+        match change {
+            ViewChange::SetDefault { column, value } => {
+                let place = place(column)?;
+                let types = self.with_binder("", |binder| {
+                    let columns = binder.view(&view)?.columns;
+                    Ok(columns.into_iter().map(|column| column.ty).collect::<Vec<_>>())
+                })?;
+                let ty = types.get(place).copied().ok_or_else(|| Error::internal("a view lacks a column"))?;
+                match self.checked_default(value, &super::create::new_column(column.clone(), ty))? {
+                    Some(text) => _ = changed.defaults.insert(place, text),
+                    None => _ = changed.defaults.remove(&place),
+                }
+            }
+            ViewChange::DropDefault { column } => _ = changed.defaults.remove(&place(column)?),
+            ViewChange::SetOptions(options) => {
+                let options = storage::view_options(options)?;
+                if let Some(check_option) = options.check_option {
+                    changed.check_option = check_option;
+                }
+                changed.invoker = options.invoker.unwrap_or(changed.invoker);
+                self.expect_checkable(&changed)?;
+            }
+            ViewChange::ResetOptions(options) => {
+                for option in options {
+                    if let ast::SqlOption::KeyValue { key, .. } = option {
+                        match fold(key).as_str() {
+                            "check_option" => changed.check_option = None,
+                            "security_invoker" => changed.invoker = false,
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        self.change(vec![Change::PutView(changed)])
     }
 }
 

@@ -1029,7 +1029,7 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> 
     let mut parts = Vec::new();
     for part in std::mem::take(&mut binder.parts) {
         targets.push(part.change.table().id);
-        let rules = binder.rules(part.change.table())?;
+        let rules = binder.rules_by_views(part.change.table(), part.change.view_checks())?;
         parts.push((part, rules));
     }
     let fragment = planner::plan_statement(main, parts, binder.sizes, binder.env)?;
@@ -1057,7 +1057,7 @@ fn bind_change(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(M
         }
     };
     let change = binder.change(statement)?;
-    let rules = binder.rules(change.table())?;
+    let rules = binder.rules_by_views(change.table(), change.view_checks())?;
     Ok((Main::Change(change, rules), kind))
 }
 

@@ -294,7 +294,7 @@ impl Session {
         if self.own.temporary.is_none() {
             return Ok(());
         }
-        let alone = self.txn.is_none();
+        let alone = self.state == super::TransactionState::Idle && self.txn.is_none();
         self.ensure_txn(Begin { newest: true, ..self.begin_of_block() }, self.env.statement_us)?;
         let dropped = self.drop_temporary_objects();
         if !alone {
@@ -304,9 +304,7 @@ impl Session {
         if ended.is_err() {
             self.abort_txn();
         }
-        if self.state == super::TransactionState::Idle {
-            self.block = super::block::Block::default();
-        }
+        self.block = super::block::Block::default();
         ended
     }
 }

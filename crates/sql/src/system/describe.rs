@@ -12,7 +12,7 @@ use sqlparser::ast;
 
 use super::names::quoted;
 use super::relations::{AnyIndex, table_indexes};
-use crate::bind::{Binder, fold};
+use crate::bind::{Binder, ViewTarget, Writing, fold};
 use crate::expr::Expr;
 use crate::plan::{KeyRanges, TokenCondition};
 use crate::planner::{Alike, Sampled, Sizes};
@@ -114,9 +114,10 @@ fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<
         columns => format!(" ({})", column_list(table, columns)),
     };
     Some(format!(
-        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}{set}{}{}",
+        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}{}{set}{}{}",
         column_list(table, &key.columns),
         column_list(target, &key.target_columns),
+        if key.match_full { " MATCH FULL" } else { "" },
         action("UPDATE", key.on_update),
         action("DELETE", key.on_delete),
         match key.timing {
@@ -281,6 +282,13 @@ impl Sizes for NoSizes {
     fn rows_in(&self, _: &Arc<Table>, _: Option<&Arc<Index>>, _: &KeyRanges, guessed: f64) -> f64 {
         guessed
     }
+}
+
+/// What writing to a view means; `None` if it cannot be written to.
+pub(super) fn view_target(env: &Env, view: &Arc<View>, writing: Writing) -> Option<ViewTarget> {
+    let names = env.names();
+    let mut binder = Binder::new(builtin(), &names.catalog, env, &NoSizes, "", &names.search_path, Vec::new());
+    binder.view_target(view, writing).ok()
 }
 
 /// The types of a view's columns. They are text if a relation that it reads no longer exists.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use colibri_catalog::Tokenized;
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
-    CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Schema,
-    Sequence, Table, Timing, View,
+    CONSTRAINT_COMMENT, CheckOption, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction,
+    Schema, Sequence, Table, Timing, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type};
@@ -110,6 +110,7 @@ struct Class<'a> {
     has_triggers: bool,
     has_rules: bool,
     populated: bool,
+    options: Datum,
 }
 
 impl Class<'_> {
@@ -147,10 +148,21 @@ impl Class<'_> {
             oid(0),
             oid(0),
             acl(self.acl, names),
-            NULL,
+            self.options.clone(),
             NULL,
         ])
     }
+}
+
+/// The options of a view, as `pg_class` lists them.
+fn view_options(view: &View) -> Datum {
+    let check_option = view.check_option.map(|check| match check {
+        CheckOption::Local => "check_option=local",
+        CheckOption::Cascaded => "check_option=cascaded",
+    });
+    let invoker = view.invoker.then_some("security_invoker=true");
+    let mut options = invoker.into_iter().chain(check_option).map(text).peekable();
+    if options.peek().is_none() { NULL } else { array(Type::Text, options) }
 }
 
 fn namespace_of(names: &Surroundings, schema: &str) -> u32 {
@@ -198,6 +210,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_triggers: false,
             has_rules: table.is_view,
             populated: true,
+            options: NULL,
         }
         .push(names, rows)?;
     }
@@ -221,6 +234,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_triggers: false,
             has_rules: true,
             populated: true,
+            options: view_options(&view),
         }
         .push(names, rows)?;
     }
@@ -241,6 +255,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_triggers: false,
             has_rules: false,
             populated: true,
+            options: NULL,
         }
         .push(names, rows)?;
     }
@@ -268,6 +283,7 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         has_triggers: refers,
         has_rules: table.materialized.is_some(),
         populated: table.materialized.is_none_or(|view| view.populated),
+        options: NULL,
     };
     class.push(names, rows)?;
     let of_index = |id, name, columns, bytes| Class {
@@ -283,6 +299,7 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         has_triggers: false,
         has_rules: false,
         populated: true,
+        options: NULL,
         ..class
     };
     if let Some(key) = &table.primary_key {
@@ -634,7 +651,7 @@ impl Constraint<'_> {
             oid(self.foreign.map_or(0, |key| key.target)),
             action(self.foreign.map(|key| key.on_update)),
             action(self.foreign.map(|key| key.on_delete)),
-            text(if self.foreign.is_some() { "s" } else { " " }),
+            text(self.foreign.map_or(" ", |key| if key.match_full { "f" } else { "s" })),
             flag(true),
             int(0),
             flag(self.no_inherit),

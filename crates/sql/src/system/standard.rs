@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::CheckOption;
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     Column, Domain, Identity, ReferenceAction, Table, UserType, View,
@@ -14,6 +15,7 @@ use super::relations::{
     AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes,
 };
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
+use crate::bind::Writing;
 use crate::bind::stored::is_of_identity;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
@@ -113,7 +115,8 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
         push(&table.schema, &table.name, kind, true)?;
     }
     for view in seen_views(names) {
-        push(&view.schema, &view.name, "VIEW", false)?;
+        let writable = describe::view_target(env, &view, Writing::Insert).is_some();
+        push(&view.schema, &view.name, "VIEW", writable)?;
     }
     Ok(())
 }
@@ -352,6 +355,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
     }
     for view in seen_views(names) {
         let types = describe::view_types(env, &view);
+        let target = describe::view_target(env, &view, Writing::Update);
         for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
             let described = Described {
                 schema: &view.schema,
@@ -359,11 +363,11 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 name,
                 number: at + 1,
                 ty,
-                default: None,
+                default: view.defaults.get(&at).map(|default| describe::default_expression(env, default, ty)),
                 not_null: false,
                 identity: None,
                 generated: None,
-                writable: false,
+                writable: target.as_ref().is_some_and(|target| target.place(at).is_some()),
             };
             described.push(env, rows)?;
         }
@@ -374,14 +378,20 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
 fn views(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in seen_views(env.names()) {
         let no = || text("NO");
+        let writable = |writing| describe::view_target(env, &view, writing).is_some();
+        let check_option = match view.check_option {
+            None => "NONE",
+            Some(CheckOption::Local) => "LOCAL",
+            Some(CheckOption::Cascaded) => "CASCADED",
+        };
         rows.push([
             database(env),
             text(&view.schema),
             text(&view.name),
             text(&describe::view_definition(&view)),
-            text("NONE"),
-            no(),
-            no(),
+            text(check_option),
+            yes_or_no(writable(Writing::Update)),
+            yes_or_no(writable(Writing::Insert)),
             no(),
             no(),
             no(),
@@ -514,7 +524,7 @@ fn references(env: &Env, rows: &mut Rows) -> Result<()> {
                 of_unique(database(env)),
                 of_unique(text(&target.schema)),
                 text_or_null(unique.as_ref().map(|index| index.name.as_str())),
-                text("NONE"),
+                text(if key.match_full { "FULL" } else { "NONE" }),
                 rule(key.on_update),
                 rule(key.on_delete),
             ])?;

@@ -6,7 +6,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation as Operatio
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::{Admin, Object, ObjectKind, Statement, fold};
+use crate::tree::{Admin, Object, ObjectKind, Statement, ViewChange, fold};
 
 impl Parser<'_> {
     pub(crate) fn alter(&mut self) -> Result<Statement> {
@@ -72,11 +72,38 @@ impl Parser<'_> {
             let options = self.sequence_change()?;
             return Ok(Admin::AlterSequence { name: object.name, if_exists, options });
         }
+        if kind == ObjectKind::View
+            && let Some(change) = self.view_change()?
+        {
+            return Ok(Admin::AlterView { name: object.name, if_exists, change });
+        }
         if self.is_over() {
             return Err(self.wrong());
         }
         let what = format!("ALTER {}", self.token_text(word).to_ascii_uppercase());
         Err(self.refuse_statement(token, &what))
+    }
+
+    /// What ALTER VIEW says beside an owner, a name and a schema, if that comes next.
+    fn view_change(&mut self) -> Result<Option<ViewChange>> {
+        if self.eat(K::Alter) {
+            self.eat(K::Column);
+            let column = self.folded()?;
+            if self.eat_all(&[K::Drop, K::Default]) {
+                return Ok(Some(ViewChange::DropDefault { column }));
+            }
+            self.expect_all(&[K::Set, K::Default])?;
+            return Ok(Some(ViewChange::SetDefault { column, value: Box::new(self.expr()?) }));
+        }
+        if self.is_next(K::Set) && self.kind_behind(1) == Kind::LeftParen {
+            self.next();
+            return Ok(Some(ViewChange::SetOptions(self.storage_options()?)));
+        }
+        if self.eat(K::Reset) {
+            let names = self.storage_options()?;
+            return Ok(Some(ViewChange::ResetOptions(names)));
+        }
+        Ok(None)
     }
 
     /// `OWNER TO role` and `RENAME TO name`, if one of them comes next.

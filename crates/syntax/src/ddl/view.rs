@@ -19,20 +19,25 @@ impl Parser<'_> {
             true => self.in_parens(view_column)?,
             false => self.maybe_in_parens(view_column)?,
         };
-        let options = match self.eat(K::With) {
-            true => CreateTableOptions::With(self.storage_options()?),
-            false => CreateTableOptions::None,
+        let mut options = match self.eat(K::With) {
+            true => self.storage_options()?,
+            false => Vec::new(),
         };
         self.expect(K::As)?;
         let query = self.query()?;
         let token = self.peek();
         if self.eat(K::With) {
-            if !self.eat(K::Cascaded) {
-                self.eat(K::Local);
-            }
+            let local = !self.eat(K::Cascaded) && self.eat(K::Local);
             self.expect_all(&[K::Check, K::Option])?;
-            self.not_supported(token, "WITH CHECK OPTION");
+            // As an option of the view, which it is another spelling of.
+            let value = ast::Value::SingleQuotedString(if local { "local" } else { "cascaded" }.to_owned());
+            let span = token.span();
+            options.push(ast::SqlOption::KeyValue {
+                key: ast::Ident::with_quote('"', "check_option"),
+                value: ast::Expr::Value(ast::ValueWithSpan { value, span }),
+            });
         }
+        let options = if options.is_empty() { CreateTableOptions::None } else { CreateTableOptions::With(options) };
         Ok(Statement::CreateView(ast::CreateView {
             or_alter: false,
             or_replace,

@@ -1,11 +1,13 @@
 //! SELECT: the list, GROUP BY, HAVING, WINDOW.
 
+use std::collections::HashSet;
+
 use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
-use crate::token::Kind;
+use crate::token::{Kind, Token};
 
 impl Parser<'_> {
     pub(super) fn select(&mut self) -> Result<Select> {
@@ -136,12 +138,45 @@ impl Parser<'_> {
     fn group_by(&mut self) -> Result<GroupByExpr> {
         self.expect_all(&[K::Group, K::By])?;
         let token = self.peek();
-        if self.eat(K::Distinct) {
-            self.not_supported(token, "GROUP BY DISTINCT");
-        } else {
+        let distinct = self.eat(K::Distinct);
+        if !distinct {
             self.eat(K::All);
         }
-        Ok(GroupByExpr::Expressions(self.list(Self::group_item)?, Vec::new()))
+        let items = self.list(Self::group_item)?;
+        let items = if distinct { self.distinct_sets(token, items)? } else { items };
+        Ok(GroupByExpr::Expressions(items, Vec::new()))
+    }
+
+    /// The items of GROUP BY DISTINCT, whose sets of keys are written out if there are several: each
+    /// comes once.
+    fn distinct_sets(&mut self, token: Token, items: Vec<Expr>) -> Result<Vec<Expr>> {
+        let is_plain = |item: &Expr| !matches!(item, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
+        // One of too many elements is refused later.
+        let is_large = |item: &Expr| matches!(item, Expr::Cube(parts) if parts.len() > CUBE_MAX);
+        if items.iter().all(is_plain) || items.iter().any(is_large) {
+            return Ok(items);
+        }
+        let mut all: Vec<Vec<Expr>> = vec![Vec::new()];
+        for item in items {
+            let sets = sets_of(item);
+            if all.len() * sets.len() > SETS_MAX {
+                let message = format!("too many grouping sets present (maximum {SETS_MAX})");
+                return Err(self.error_at(token, Error::new(SqlState::TOO_COMPLEX, message)));
+            }
+            let with = |before: &Vec<Expr>| {
+                let before = before.clone();
+                sets.iter().map(move |set| before.iter().chain(set).cloned().collect()).collect::<Vec<Vec<Expr>>>()
+            };
+            all = all.iter().flat_map(with).collect();
+        }
+        let mut known = HashSet::new();
+        all.retain(|set| {
+            let mut texts: Vec<String> = set.iter().map(Expr::to_string).collect();
+            texts.sort_unstable();
+            texts.dedup();
+            known.insert(texts)
+        });
+        Ok(vec![Expr::GroupingSets(all)])
     }
 
     fn group_item(&mut self) -> Result<Expr> {

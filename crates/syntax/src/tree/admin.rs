@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::{DomainChange, ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange};
+use super::{DomainChange, ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange, ViewChange};
 
 /// A statement about the cluster, about who may do what, or about upkeep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub enum Admin {
     CreateSequence { name: QualifiedName, temporary: bool, if_not_exists: bool, options: Vec<SequenceOption> },
     /// `ALTER SEQUENCE name …`
     AlterSequence { name: QualifiedName, if_exists: bool, options: Vec<SequenceOption> },
+    /// `ALTER VIEW name …`
+    AlterView { name: QualifiedName, if_exists: bool, change: ViewChange },
     /// `ALTER {TABLE | VIEW | INDEX | SEQUENCE} name RENAME TO name`
     RenameRelation { object: Object, if_exists: bool, to: Name },
     /// `CREATE TYPE name AS ENUM (…)`
@@ -312,6 +314,7 @@ impl Admin {
             Self::Upkeep(upkeep) => upkeep.tag(),
             Self::Checkpoint => "CHECKPOINT",
             Self::Lock { .. } => "LOCK TABLE",
+            Self::AlterView { .. } => "ALTER VIEW",
             Self::CreateSequence { .. } => "CREATE SEQUENCE",
             Self::AlterSequence { .. } => "ALTER SEQUENCE",
             Self::CreateEnum { .. } => "CREATE TYPE",

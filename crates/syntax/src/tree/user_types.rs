@@ -20,6 +20,20 @@ pub enum TypeChange {
     Owner(RoleName),
 }
 
+/// What ALTER VIEW does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields have the names that they have in the statements")]
+pub enum ViewChange {
+    /// `ALTER COLUMN name SET DEFAULT expr`
+    SetDefault { column: Name, value: Box<ast::Expr> },
+    /// `ALTER COLUMN name DROP DEFAULT`
+    DropDefault { column: Name },
+    /// `SET (option = value, …)`
+    SetOptions(Vec<ast::SqlOption>),
+    /// `RESET (option, …)`
+    ResetOptions(Vec<ast::SqlOption>),
+}
+
 /// What ALTER DOMAIN does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields have the names that they have in the statements")]

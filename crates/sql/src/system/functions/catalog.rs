@@ -10,12 +10,13 @@ use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority
 use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
     Type::{
-        Bool, Inet, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc,
+        Bool, Inet, Int2, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegOper, RegOperator, RegProc,
         RegProcedure, RegRole, RegType, Text, TimestampTz,
     },
     functions::{Eval, Function, f, int, text},
 };
 
+use crate::bind::Writing;
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
 use crate::system::{activity, describe, procedures, types};
@@ -225,7 +226,22 @@ fn is_user_table(args: &[&Datum], env: &Env) -> Result<Datum> {
 
 /// The changes that a relation supports: the bits of UPDATE, INSERT and DELETE.
 fn updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
+    if let Some(view) = env.names().catalog.view(number(args[0])?).filter(|view| !view.materialized) {
+        let bit = |writing, bit| if describe::view_target(env, view, writing).is_some() { bit } else { 0 };
+        return Ok(Datum::Int(bit(Writing::Update, 4) | bit(Writing::Insert, 8) | bit(Writing::Delete, 16)));
+    }
     Ok(Datum::Int(if is_user_table(args, env)? == Datum::Bool(true) { 4 | 8 | 16 } else { 0 }))
+}
+
+/// `pg_column_is_updatable`
+fn column_updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let Datum::Int(column) = *args[1] else { return Ok(Datum::Null) };
+    let Some(at) = usize::try_from(column - 1).ok() else { return Ok(Datum::Bool(false)) };
+    if let Some(view) = env.names().catalog.view(number(args[0])?).filter(|view| !view.materialized) {
+        let target = describe::view_target(env, view, Writing::Update);
+        return Ok(Datum::Bool(target.is_some_and(|target| target.place(at).is_some())));
+    }
+    is_user_table(args, env)
 }
 
 pub(super) const TABLE: &[Function] = &[
@@ -294,6 +310,7 @@ pub(super) const TABLE: &[Function] = &[
     f("oidvectortypes", &[Type::OidVector], Text, type_names).stable(),
     f("pg_relation_filenode", &[RegClass], Oid, |a, _| Ok(a[0].clone())).stable(),
     f("pg_relation_is_publishable", &[RegClass], Bool, is_user_table).stable(),
+    f("pg_column_is_updatable", &[RegClass, Int2, Bool], Bool, column_updatable).stable(),
     f("pg_relation_is_updatable", &[RegClass, Bool], Int4, updatable).stable(),
     // No function is written in SQL.
     f("pg_get_function_sqlbody", &[Oid], Text, |_, _| Ok(Datum::Null)).stable(),
