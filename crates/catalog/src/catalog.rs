@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
+use crate::routines::{Routine, RoutineType};
 use crate::store_error::{InSql as _, in_sql};
 use crate::user_types::{UserType, UserTypeKind};
 
@@ -41,6 +42,9 @@ pub struct Catalog {
     views: HashMap<ObjectId, Arc<View>>,
     types: BTreeMap<ObjectId, Arc<UserType>>,
     extensions: BTreeMap<ObjectId, Arc<Extension>>,
+    routines: BTreeMap<ObjectId, Arc<Routine>>,
+    /// Numbers of routines by their names, in whichever schemas.
+    routines_named: HashMap<CompactString, Vec<ObjectId>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
     /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the
@@ -70,6 +74,7 @@ const SEQUENCE_STATE: u8 = b'z';
 const COMMENT: u8 = b'c';
 const TYPE: u8 = b'y';
 const EXTENSION: u8 = b'x';
+const ROUTINE: u8 = b'f';
 
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
@@ -98,6 +103,10 @@ pub enum Change {
     PutExtension(Extension),
     /// An extension is dropped.
     DropExtension(ObjectId),
+    /// A function or procedure is made or changed.
+    PutRoutine(Routine),
+    /// A function or procedure is dropped.
+    DropRoutine(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
@@ -194,6 +203,7 @@ impl Catalog {
         let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
         let mut entries = Vec::new();
         let mut tables: Vec<Table> = Vec::new();
+        let mut routines: Vec<Routine> = Vec::new();
         txn.scan(
             &catalog_space(),
             &range,
@@ -222,6 +232,7 @@ impl Catalog {
                 SEQUENCE => catalog.add(Change::PutSequence(parse(&value)?)),
                 VIEW => catalog.add(Change::PutView(parse(&value)?)),
                 TYPE => catalog.add(Change::PutType(parse(&value)?)),
+                ROUTINE => routines.push(parse(&value)?),
                 EXTENSION => catalog.add(Change::PutExtension(parse(&value)?)),
                 COMMENT => {
                     let (id, column, text): (ObjectId, i32, String) = parse(&value)?;
@@ -236,6 +247,9 @@ impl Catalog {
             table.renew_layout();
             catalog.add(Change::PutTable(table));
         }
+        for routine in routines {
+            catalog.add(Change::PutRoutine(routine));
+        }
         Ok(catalog)
     }
 
@@ -245,6 +259,18 @@ impl Catalog {
         let mut changed = false;
         for column in &mut table.columns {
             changed |= self.resolve(&mut column.ty);
+        }
+        changed
+    }
+
+    /// The same of what a routine takes and gives.
+    fn resolve_routine(&self, routine: &mut Routine) -> bool {
+        let mut changed = false;
+        let types = routine.args.iter_mut().map(|arg| &mut arg.ty).chain([&mut routine.result]);
+        for ty in types {
+            if let RoutineType::Value(ty) = ty {
+                changed |= self.resolve(ty);
+            }
         }
         changed
     }
@@ -325,6 +351,10 @@ impl Catalog {
                     txn.put(&space, &object_key(EXTENSION, extension.id), &to_json(extension)).in_sql()?;
                 }
                 Change::DropExtension(id) => txn.delete(&space, &object_key(EXTENSION, *id)).in_sql()?,
+                Change::PutRoutine(routine) => {
+                    txn.put(&space, &object_key(ROUTINE, routine.id), &to_json(routine)).in_sql()?;
+                }
+                Change::DropRoutine(id) => txn.delete(&space, &object_key(ROUTINE, *id)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
@@ -347,7 +377,9 @@ impl Catalog {
         let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
         match change {
             Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
-            Change::DropSequence(id) | Change::DropView(id) | Change::DropExtension(id) => of(*id).collect(),
+            Change::DropSequence(id) | Change::DropView(id) | Change::DropExtension(id) | Change::DropRoutine(id) => {
+                of(*id).collect()
+            }
             Change::DropType(id) => {
                 let domain = self.types.get(id).and_then(|ty| ty.domain());
                 let checks = domain.iter().flat_map(|domain| domain.checks.iter().map(|check| check.id));
@@ -398,6 +430,13 @@ impl Catalog {
             if let Some(referring) = self.referenced_by.get_mut(&foreign_key.target) {
                 referring.retain(|&referring| referring != id);
             }
+        }
+    }
+
+    fn forget_routine(&mut self, id: ObjectId) {
+        let Some(old) = self.routines.remove(&id) else { return };
+        if let Some(numbers) = self.routines_named.get_mut(&old.name) {
+            numbers.retain(|&number| number != id);
         }
     }
 
@@ -473,10 +512,24 @@ impl Catalog {
                         self.add(Change::PutTable(renewed));
                     }
                 }
+                let routines: Vec<Arc<Routine>> = self.routines.values().cloned().collect();
+                for routine in routines {
+                    let mut renewed = (*routine).clone();
+                    if self.resolve_routine(&mut renewed) {
+                        self.routines.insert(renewed.id, Arc::new(renewed));
+                    }
+                }
             }
             Change::DropType(id) => _ = self.types.remove(&id),
             Change::PutExtension(extension) => _ = self.extensions.insert(extension.id, Arc::new(extension)),
             Change::DropExtension(id) => _ = self.extensions.remove(&id),
+            Change::PutRoutine(mut routine) => {
+                self.resolve_routine(&mut routine);
+                self.forget_routine(routine.id);
+                self.routines_named.entry(routine.name.clone()).or_default().push(routine.id);
+                self.routines.insert(routine.id, Arc::new(routine));
+            }
+            Change::DropRoutine(id) => self.forget_routine(id),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
@@ -641,6 +694,23 @@ impl Catalog {
     /// All extensions that were made, in the order of their numbers.
     pub fn extensions(&self) -> impl Iterator<Item = &Arc<Extension>> {
         self.extensions.values()
+    }
+
+    /// All functions and procedures, in the order of their numbers.
+    pub fn routines(&self) -> impl Iterator<Item = &Arc<Routine>> {
+        self.routines.values()
+    }
+
+    /// A function or procedure by number.
+    #[must_use]
+    pub fn routine(&self, id: ObjectId) -> Option<&Arc<Routine>> {
+        self.routines.get(&id)
+    }
+
+    /// The functions and procedures of a name, in whichever schemas.
+    pub fn routines_named(&self, name: &str) -> impl Iterator<Item = &Arc<Routine>> {
+        let numbers = self.routines_named.get(name).map_or(&[][..], Vec::as_slice);
+        numbers.iter().filter_map(|number| self.routines.get(number))
     }
 
     /// A table by number.

@@ -299,6 +299,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         acl: None,
         materialized: None,
         domains_changed: 0,
+        triggers: Vec::new(),
         layout: None,
     };
     table.renew_generation();

@@ -160,6 +160,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         acl: None,
         materialized: None,
         domains_changed: 0,
+        triggers: Vec::new(),
         layout: None,
     };
     for &column in key.unwrap_or_default() {
@@ -181,6 +182,7 @@ fn rules_of(
         generated: Arc::new([]),
         foreign_keys,
         referenced_by,
+        triggers: None,
         others: OnceLock::new(),
     })
 }

@@ -188,6 +188,7 @@ impl Session {
             acl: None,
             materialized: None,
             domains_changed: 0,
+            triggers: Vec::new(),
             layout: None,
         })
     }

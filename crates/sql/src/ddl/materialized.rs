@@ -79,7 +79,8 @@ impl Session {
         reads.sort_unstable();
         reads.dedup();
         let (columns, query, acl) = (names, text, None);
-        let view = View { id, schema, name, columns, query, reads, materialized: true, owner, acl };
+        let view =
+            View { id, schema, name, columns, query, reads, materialized: true, owner, acl, triggers: Vec::new() };
         self.finish_materialized(id, with_data, vec![Change::PutView(view)])?;
         Ok(rows.map_or_else(|| CREATED.to_owned(), |rows| format!("SELECT {rows}")))
     }

@@ -101,11 +101,11 @@ impl Session {
         let mut reads: Vec<ObjectId> = reads;
         reads.sort_unstable();
         reads.dedup();
-        let (owner, acl) = match &old {
-            Some(old) => (old.owner, old.acl.clone()),
-            None => (self.role(), None),
+        let (owner, acl, triggers) = match &old {
+            Some(old) => (old.owner, old.acl.clone(), old.triggers.clone()),
+            None => (self.role(), None, Vec::new()),
         };
-        let view = View { id, schema, name, columns: names, query, reads, materialized: false, owner, acl };
+        let view = View { id, schema, name, columns: names, query, reads, materialized: false, owner, acl, triggers };
         self.change(vec![Change::PutView(view)])
     }
 }
