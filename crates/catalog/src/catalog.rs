@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
+use crate::routines::{Routine, RoutineType};
 use crate::store_error::{InSql as _, in_sql};
 use crate::user_types::{UserType, UserTypeKind};
 
@@ -42,6 +43,9 @@ pub struct Catalog {
     views: HashMap<ObjectId, Arc<View>>,
     types: BTreeMap<ObjectId, Arc<UserType>>,
     extensions: BTreeMap<ObjectId, Arc<Extension>>,
+    routines: BTreeMap<ObjectId, Arc<Routine>>,
+    /// Numbers of routines by their names, in whichever schemas.
+    routines_named: HashMap<CompactString, Vec<ObjectId>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
     /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the
@@ -73,6 +77,7 @@ const SEQUENCE_STATE: u8 = b'z';
 const COMMENT: u8 = b'c';
 const TYPE: u8 = b'y';
 const EXTENSION: u8 = b'x';
+const ROUTINE: u8 = b'f';
 
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
@@ -101,6 +106,10 @@ pub enum Change {
     PutExtension(Extension),
     /// An extension is dropped.
     DropExtension(ObjectId),
+    /// A function or procedure is made or changed.
+    PutRoutine(Routine),
+    /// A function or procedure is dropped.
+    DropRoutine(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
@@ -140,6 +149,7 @@ impl TemporarySchema {
 /// An object as a space of a catalogue holds it.
 pub(crate) enum Entry {
     Table(Box<Table>),
+    Routine(Box<Routine>),
     Other(Box<Change>),
 }
 
@@ -157,6 +167,7 @@ impl Entry {
                 Change::PutSchema(schema)
             }
             TABLE => return Ok(Some(Self::Table(Box::new(parse(value)?)))),
+            ROUTINE => return Ok(Some(Self::Routine(Box::new(parse(value)?)))),
             SEQUENCE => Change::PutSequence(parse(value)?),
             VIEW => Change::PutView(parse(value)?),
             TYPE => Change::PutType(parse(value)?),
@@ -284,10 +295,11 @@ impl Catalog {
 
     /// Adds what was read of a catalogue's space.
     pub(crate) fn add_entries(&mut self, entries: Vec<Entry>) {
-        let mut tables = Vec::new();
+        let (mut tables, mut routines) = (Vec::new(), Vec::new());
         for entry in entries {
             match entry {
                 Entry::Table(table) => tables.push(*table),
+                Entry::Routine(routine) => routines.push(*routine),
                 Entry::Other(change) => self.add(*change),
             }
         }
@@ -296,6 +308,9 @@ impl Catalog {
             self.resolve_types(&mut table);
             table.renew_layout();
             self.add(Change::PutTable(table));
+        }
+        for routine in routines {
+            self.add(Change::PutRoutine(routine));
         }
     }
 
@@ -318,6 +333,18 @@ impl Catalog {
         let mut changed = false;
         for column in &mut table.columns {
             changed |= self.resolve(&mut column.ty);
+        }
+        changed
+    }
+
+    /// The same of what a routine takes and gives.
+    fn resolve_routine(&self, routine: &mut Routine) -> bool {
+        let mut changed = false;
+        let types = routine.args.iter_mut().map(|arg| &mut arg.ty).chain([&mut routine.result]);
+        for ty in types {
+            if let RoutineType::Value(ty) = ty {
+                changed |= self.resolve(ty);
+            }
         }
         changed
     }
@@ -400,6 +427,10 @@ impl Catalog {
                     txn.put(&space, &object_key(EXTENSION, extension.id), &to_json(extension)).in_sql()?;
                 }
                 Change::DropExtension(id) => txn.delete(&space, &object_key(EXTENSION, *id)).in_sql()?,
+                Change::PutRoutine(routine) => {
+                    txn.put(&space, &object_key(ROUTINE, routine.id), &to_json(routine)).in_sql()?;
+                }
+                Change::DropRoutine(id) => txn.delete(&space, &object_key(ROUTINE, *id)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
@@ -427,7 +458,9 @@ impl Catalog {
         let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
         match change {
             Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
-            Change::DropSequence(id) | Change::DropView(id) | Change::DropExtension(id) => of(*id).collect(),
+            Change::DropSequence(id) | Change::DropView(id) | Change::DropExtension(id) | Change::DropRoutine(id) => {
+                of(*id).collect()
+            }
             Change::DropType(id) => {
                 let domain = self.types.get(id).and_then(|ty| ty.domain());
                 let checks = domain.iter().flat_map(|domain| domain.checks.iter().map(|check| check.id));
@@ -478,6 +511,13 @@ impl Catalog {
             if let Some(referring) = self.referenced_by.get_mut(&foreign_key.target) {
                 referring.retain(|&referring| referring != id);
             }
+        }
+    }
+
+    fn forget_routine(&mut self, id: ObjectId) {
+        let Some(old) = self.routines.remove(&id) else { return };
+        if let Some(numbers) = self.routines_named.get_mut(&old.name) {
+            numbers.retain(|&number| number != id);
         }
     }
 
@@ -553,10 +593,24 @@ impl Catalog {
                         self.add(Change::PutTable(renewed));
                     }
                 }
+                let routines: Vec<Arc<Routine>> = self.routines.values().cloned().collect();
+                for routine in routines {
+                    let mut renewed = (*routine).clone();
+                    if self.resolve_routine(&mut renewed) {
+                        self.routines.insert(renewed.id, Arc::new(renewed));
+                    }
+                }
             }
             Change::DropType(id) => _ = self.types.remove(&id),
             Change::PutExtension(extension) => _ = self.extensions.insert(extension.id, Arc::new(extension)),
             Change::DropExtension(id) => _ = self.extensions.remove(&id),
+            Change::PutRoutine(mut routine) => {
+                self.resolve_routine(&mut routine);
+                self.forget_routine(routine.id);
+                self.routines_named.entry(routine.name.clone()).or_default().push(routine.id);
+                self.routines.insert(routine.id, Arc::new(routine));
+            }
+            Change::DropRoutine(id) => self.forget_routine(id),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
@@ -722,6 +776,23 @@ impl Catalog {
     /// All extensions that were made, in the order of their numbers.
     pub fn extensions(&self) -> impl Iterator<Item = &Arc<Extension>> {
         self.extensions.values()
+    }
+
+    /// All functions and procedures, in the order of their numbers.
+    pub fn routines(&self) -> impl Iterator<Item = &Arc<Routine>> {
+        self.routines.values()
+    }
+
+    /// A function or procedure by number.
+    #[must_use]
+    pub fn routine(&self, id: ObjectId) -> Option<&Arc<Routine>> {
+        self.routines.get(&id)
+    }
+
+    /// The functions and procedures of a name, in whichever schemas.
+    pub fn routines_named(&self, name: &str) -> impl Iterator<Item = &Arc<Routine>> {
+        let numbers = self.routines_named.get(name).map_or(&[][..], Vec::as_slice);
+        numbers.iter().filter_map(|number| self.routines.get(number))
     }
 
     /// A table by number.

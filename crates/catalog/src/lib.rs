@@ -6,6 +6,7 @@
 //! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
 //! | [`temporary`] | the objects of a catalogue that belong to one session |
 //! | `user_types`, `extensions` | enums and domains; extensions |
+//! | `routines` | functions, procedures, triggers |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
@@ -18,6 +19,7 @@ mod extensions;
 pub mod inverted;
 mod objects;
 pub mod record;
+mod routines;
 pub mod row;
 pub mod store_error;
 pub mod system_tables;
@@ -34,5 +36,9 @@ pub use objects::{
     Check, CheckOption, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId,
     OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout,
     Timing, Tokenized, View,
+};
+pub use routines::{
+    Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody, Trigger,
+    TriggerTime,
 };
 pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

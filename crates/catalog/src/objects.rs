@@ -313,6 +313,9 @@ pub struct Table {
     /// kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_commit: Option<OnCommit>,
+    /// Its triggers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Arc<crate::routines::Trigger>>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -404,6 +407,9 @@ pub struct View {
     pub query: String,
     /// Tables and views that it reads.
     pub reads: Vec<ObjectId>,
+    /// Its triggers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Arc<crate::routines::Trigger>>,
     /// It is the query of a materialized view, which is the table of the same number: nobody finds
     /// it by its name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

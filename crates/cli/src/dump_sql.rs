@@ -4,12 +4,13 @@
 //! depend on come first, constraints that check rows afterwards:
 //!
 //! ```text
-//! (roles) ─ schemas ─ extensions ─ enums and domains ─ sequences ─ tables with their keys ─ rows ─ values of
-//! sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ indexes and rows of
-//! materialized ones ─ (owners, grants) ─ settings that a server keeps
+//! (roles) ─ schemas ─ extensions ─ enums and domains ─ functions ─ sequences ─ tables with their keys ─ functions
+//! of their rows ─ rows ─ values of sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ indexes and rows of
+//! materialized ones ─ (owners, grants) ─ triggers ─ settings that a server keeps
 //! ```
 
 mod roles;
+mod routines;
 mod settings;
 
 use std::collections::{HashMap, HashSet};
@@ -112,6 +113,7 @@ impl Dump<'_> {
             self.schemas()?;
             self.extensions()?;
             self.types()?;
+            self.routines(false)?;
         }
         self.serials = self.serials()?;
         let sequences = self.sequences()?;
@@ -120,6 +122,9 @@ impl Dump<'_> {
         let tables = self.relations("r")?;
         for table in &tables {
             self.table(table)?;
+        }
+        if self.tables.is_empty() {
+            self.routines(true)?;
         }
         for table in &tables {
             self.rows(table)?;
@@ -138,6 +143,7 @@ impl Dump<'_> {
         self.views()?;
         self.grants()?;
         if self.tables.is_empty() {
+            self.triggers()?;
             self.settings()?;
         }
         self.connection.batch("ROLLBACK").map_err(|source| self.failed(source))

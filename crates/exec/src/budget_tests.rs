@@ -159,6 +159,7 @@ fn rules() -> Arc<TableRules> {
         generated: Arc::new([]),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        triggers: None,
         others: std::sync::OnceLock::new(),
     })
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Table, inverted, record, store_error::InSql as _};
+use colibri_catalog::{Table, Trigger, inverted, record, store_error::InSql as _};
 use colibri_txn::{IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Result, pulse};
 
@@ -15,6 +15,7 @@ use super::constraints::references::{Effects, Mark};
 use super::constraints::{has_query, is_plain_scan};
 use super::key_set::KeySet;
 use super::operator::Run;
+use super::triggers::{Fired, after_statement, before_row, before_statement, note_row};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec};
 use crate::plan::{Delete, TableRules};
@@ -63,15 +64,20 @@ pub(super) struct Deletions {
     seen: Option<KeySet>,
     space: Space,
     effects: Effects,
+    fired: Fired,
 }
 
 impl DeleteRun {
     pub(super) fn new(delete: &Arc<Delete>, input: Run) -> Self {
         let Delete { table, source, returning, .. } = &**delete;
         let is_plain = is_plain_scan(source, table, &|_| false);
-        let deletions =
-            Deletions { seen: (!is_plain).then(KeySet::default), space: table.space(), effects: Effects::default() };
-        let streams = is_plain && !returning.iter().flatten().any(has_query);
+        let deletions = Deletions {
+            seen: (!is_plain).then(KeySet::default),
+            space: table.space(),
+            effects: Effects::default(),
+            fired: Fired::default(),
+        };
+        let streams = is_plain && delete.rules.triggers.is_none() && !returning.iter().flatten().any(has_query);
         Self::over(input, streams, (Arc::clone(delete), deletions))
     }
 }
@@ -91,11 +97,17 @@ impl Changes for (Arc<Delete>, Deletions) {
     }
 
     fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
-        self.1.effects.finish(ex)
+        if !self.1.effects.finish(ex)? {
+            return Ok(false);
+        }
+        let Delete { table, rules, .. } = &*self.0;
+        after_statement(ex, table, rules, &mut self.1.fired, Trigger::DELETE, None)?;
+        Ok(true)
     }
 
     fn forget(&mut self) {
-        let Deletions { seen, space: _, effects } = &mut self.1;
+        let Deletions { seen, space: _, effects, fired } = &mut self.1;
+        fired.again();
         if let Some(seen) = seen {
             *seen = KeySet::default();
         }
@@ -111,8 +123,15 @@ impl Deletions {
         if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) || ex.is_changed(&self.space, &key) {
             return Ok(());
         }
+        if rules.triggers.is_some() {
+            before_statement(ex, table, rules, &mut self.fired, Trigger::DELETE, None)?;
+            if !before_row(ex, table, rules, Trigger::DELETE, Some(row), None, None)? {
+                return Ok(());
+            }
+        }
         ex.txn.lock(&self.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
         delete_row(ex, &mut self.effects, table, &self.space, rules, &key, row)?;
+        note_row(rules, &mut self.fired, Trigger::DELETE, Some(row), None)?;
         if let Some(exprs) = returning {
             outcome.returned.push(ex, exprs, row)?;
         }

@@ -27,6 +27,8 @@ use crate::expr::{CaseArm, CompareOp, Expr, SessionFunction, Test};
 
 /// What calling a function takes at the least, in units of work.
 const UNITS_PER_CALL: usize = 4;
+/// What calling a function of a user's takes at the least.
+const UNITS_PER_ROUTINE: usize = 40;
 /// What comparing with a value of a list takes.
 const UNITS_PER_ITEM: usize = 2;
 
@@ -633,6 +635,17 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
     };
     match function {
         SessionFunction::NextVal(sequence) => Ok(Datum::Int(outside.cx.session.next_value(sequence)?)),
+        SessionFunction::Routine(call) => {
+            if call.routine.strict && values.iter().any(Datum::is_null) {
+                return Ok(Datum::Null);
+            }
+            pulse::work(UNITS_PER_ROUTINE)?;
+            // What is called sees all that was written.
+            let before = outside.txn.see_old(false);
+            let given = outside.cx.session.call_routine(&mut *outside.txn, outside.cx.env, call, values);
+            outside.txn.see_old(before);
+            given
+        }
         SessionFunction::Named(name) => outside.cx.session.call(&mut *outside.txn, name, &values),
     }
 }

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSql as _};
+use colibri_catalog::{Index, Table, Trigger, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
@@ -21,6 +21,7 @@ use super::constraints::{check_condition, check_not_null, claim_key, find_entry,
 use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::Addition;
+use super::triggers::{Fired, after_statement, before_row, before_statement, note_row};
 use super::update::{ChangePlan, assign, change_row};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
@@ -33,6 +34,7 @@ pub struct RowWriter {
     rules: Arc<TableRules>,
     space: Space,
     effects: Effects,
+    fired: Fired,
     buffer: Vec<u8>,
 }
 
@@ -43,6 +45,7 @@ impl RowWriter {
             table: Arc::clone(table),
             rules: Arc::clone(rules),
             effects: Effects::default(),
+            fired: Fired::default(),
             buffer: Vec::new(),
         }
     }
@@ -78,7 +81,7 @@ impl RowWriter {
     /// Writes a row of all the table's columns, followed by its hidden number, that was checked.
     #[inline]
     fn put(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum], key: &Key) -> Result<()> {
-        let Self { table, rules, space, effects, buffer } = self;
+        let Self { table, rules, space, effects, fired, buffer } = self;
         claim_key(ex, table, space, key, row)?;
         buffer.clear();
         record::encode_row(table, row, buffer)?;
@@ -89,7 +92,7 @@ impl RowWriter {
         for rule in 0..rules.foreign_keys.len() {
             effects.check_reference(ex, (table, rules), rule, key, row)?;
         }
-        Ok(())
+        note_row(rules, fired, Trigger::INSERT, None, Some(row))
     }
 
     /// Checks and writes a row of all the table's columns, followed by its hidden number.
@@ -97,7 +100,16 @@ impl RowWriter {
     pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
         let mut filled;
         let mut row = row;
-        if !self.rules.generated.is_empty() {
+        if self.rules.triggers.is_some() {
+            before_statement(ex, &self.table, &self.rules, &mut self.fired, Trigger::INSERT, None)?;
+            filled = row.to_vec();
+            let (table, rules) = (&self.table, &self.rules);
+            if !before_row(ex, table, rules, Trigger::INSERT, None, Some(&mut filled), None)? {
+                return Ok(());
+            }
+            fill_generated(&self.rules, &mut filled, ex.cx.env)?;
+            row = &filled;
+        } else if !self.rules.generated.is_empty() {
             filled = row.to_vec();
             fill_generated(&self.rules, &mut filled, ex.cx.env)?;
             row = &filled;
@@ -107,15 +119,27 @@ impl RowWriter {
         self.put(ex, row, &key)
     }
 
+    /// Goes on where another writer of the same statement has ended.
+    #[must_use]
+    pub fn behind(mut self, other: &Self) -> Self {
+        self.fired.goes_on_behind(&other.fired);
+        self
+    }
+
     /// Takes over what another writer of the same table has yet to check.
     pub fn absorb(&mut self, other: Self) {
         self.effects.absorb(other.effects);
+        self.fired.absorb(other.fired);
     }
 
     /// What is left to do at the end of a statement; `false` if the budget is used up and there is
     /// more.
     pub fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
-        self.effects.finish(ex)
+        if !self.effects.finish(ex)? {
+            return Ok(false);
+        }
+        after_statement(ex, &self.table, &self.rules, &mut self.fired, Trigger::INSERT, None)?;
+        Ok(true)
     }
 }
 
@@ -198,6 +222,7 @@ impl Changes for (Arc<Insert>, Insertions) {
     fn forget(&mut self) {
         let Insertions { writer, conflict, row } = &mut self.1;
         writer.effects.again();
+        writer.fired.again();
         operator_cache::empty(&mut writer.buffer);
         operator_cache::empty(row);
         if let Some(conflict) = conflict {
@@ -219,7 +244,12 @@ impl Insertions {
         if batch.width() != insert.table.columns.len() {
             return Err(Error::internal("a row to be inserted has a wrong number of columns"));
         }
-        let has_generated = !insert.rules.generated.is_empty();
+        let has_triggers = insert.rules.triggers.is_some();
+        if has_triggers {
+            let fired = &mut self.writer.fired;
+            before_statement(ex, &insert.table, &insert.rules, fired, Trigger::INSERT, None)?;
+        }
+        let has_generated = !insert.rules.generated.is_empty() || has_triggers;
         if insert.table.primary_key.is_some() && !has_generated {
             return self.insert(insert, ex, batch.row(at), outcome);
         }
@@ -228,6 +258,10 @@ impl Insertions {
         match ex.txn.fetches() {
             true => row.extend_from_slice(batch.row(at)),
             false => row.extend(batch.row_mut(at).iter_mut().map(std::mem::take)),
+        }
+        if has_triggers && !before_row(ex, &insert.table, &insert.rules, Trigger::INSERT, None, Some(&mut row), None)? {
+            self.row = row;
+            return Ok(());
         }
         if has_generated {
             fill_generated(&insert.rules, &mut row, ex.cx.env)?;
@@ -244,8 +278,8 @@ impl Insertions {
         self.writer.check(ex, row)?;
         let key = record::row_key(&insert.table, row)?;
         if let (Some(conflict), Some(on_conflict)) = (&mut self.conflict, &insert.on_conflict) {
-            let (effects, space) = (&mut self.writer.effects, &self.writer.space);
-            match conflict.resolve(insert, on_conflict, ex, (effects, space), row, &key)? {
+            let (effects, fired, space) = (&mut self.writer.effects, &mut self.writer.fired, &self.writer.space);
+            match conflict.resolve(insert, on_conflict, ex, (effects, fired, space), row, &key)? {
                 Resolved::Free => {}
                 Resolved::Skipped => return Ok(()),
                 Resolved::Updated => {
@@ -298,7 +332,7 @@ impl Conflict {
         insert: &Insert,
         on_conflict: &OnConflict,
         ex: &mut Exec<'_, '_>,
-        (effects, space): (&mut Effects, &Space),
+        (effects, fired, space): (&mut Effects, &mut Fired, &Space),
         row: &[Datum],
         key: &Key,
     ) -> Result<Resolved> {
@@ -331,7 +365,16 @@ impl Conflict {
         self.new.clear();
         self.new.extend_from_slice(&self.old);
         assign(ex, assignments, &self.pair, &mut self.new, &mut self.additions)?;
+        let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
+        if insert.rules.has_before_row(Trigger::UPDATE) {
+            let (old, new) = (&self.old[..width], &mut self.new);
+            if !before_row(ex, table, &insert.rules, Trigger::UPDATE, Some(old), Some(new), Some(&changed))? {
+                return Ok(Resolved::Skipped);
+            }
+            fill_generated(&insert.rules, &mut self.new, ex.cx.env)?;
+        }
         change_row(ex, effects, plan, &key, &self.old, &self.new, &self.additions)?;
+        note_row(&insert.rules, fired, Trigger::UPDATE, Some(&self.old), Some(&self.new))?;
         // Rows that come next have to meet this one.
         effects.put_moved(ex)?;
         Ok(Resolved::Updated)

@@ -57,6 +57,7 @@ use colibri_txn::{Space, StoreWait, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
 use crate::explain::{Actual, Watched};
+use crate::expr::RoutineCall;
 use crate::lower::Lowering;
 use crate::operator::Run;
 use crate::plan::{Fragment, FragmentId};
@@ -126,6 +127,7 @@ mod switch;
 mod test_bed;
 #[cfg(test)]
 mod tests;
+mod triggers;
 mod update;
 mod window;
 mod with_queries;
@@ -143,6 +145,7 @@ pub use needs::expressions_deep;
 pub use ranges::{Ranges, key_ranges};
 pub use skip_scan::under;
 pub use spill::KeptRows;
+pub use triggers::TriggerCall;
 
 /// What the session does for expressions.
 pub trait SessionCalls {
@@ -151,6 +154,22 @@ pub trait SessionCalls {
 
     /// A session function by name.
     fn call(&mut self, txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum>;
+
+    /// A function that a user has defined; of one that gives rows, all of them as an array.
+    fn call_routine(
+        &mut self,
+        _txn: &mut dyn Transaction,
+        _env: &Env,
+        call: &Arc<RoutineCall>,
+        _args: Vec<Datum>,
+    ) -> Result<Datum> {
+        Err(Error::internal(format_args!("nobody can call {} here", call.routine.name)))
+    }
+
+    /// A trigger's function; for a trigger in front of a row, what the row becomes, or NULL.
+    fn call_trigger(&mut self, _txn: &mut dyn Transaction, _env: &Env, call: &TriggerCall<'_>) -> Result<Datum> {
+        Err(Error::internal(format_args!("nobody can call the trigger {} here", call.rule.trigger.name)))
+    }
 
     /// A number for a row of a table without a primary key: larger than all given before.
     fn next_row_number(&mut self, txn: &mut dyn Transaction, table: &Table) -> Result<i64>;
@@ -238,6 +257,13 @@ pub struct Statement {
     fetch: Option<Fetching>,
     /// Several parts of it write: none of them sees what the others do (see `parts`).
     has_parts: bool,
+    /// It calls functions of users, and sees nothing of what they write: see
+    /// [`Execution::sees_nothing_of_calls`].
+    is_apart: bool,
+    /// What entries were is kept from the first step on.
+    is_apart_yet: bool,
+    /// It is run by a function, within another statement.
+    is_inner: bool,
     /// One of these may take rows away, or change their keys.
     takes_away: bool,
     /// What its parts have left to be done at its end, in the order in which they have run.
@@ -258,6 +284,12 @@ impl Statement {
         self.actuals.as_mut()?.get_mut(operator)
     }
 
+    /// Whether what entries were before it is kept for it.
+    #[inline]
+    fn keeps_old(&self) -> bool {
+        (self.has_parts || self.is_apart) && !self.is_inner
+    }
+
     /// As if nothing had run.
     fn reset(&mut self) {
         self.shared.iter_mut().flatten().for_each(|kept| kept.reset());
@@ -268,6 +300,7 @@ impl Statement {
         self.adds_alone = false;
         self.fetch = None;
         self.has_parts = false;
+        (self.is_apart, self.is_apart_yet, self.is_inner) = (false, false, false);
         self.takes_away = false;
         self.effects = VecDeque::new();
     }
@@ -283,19 +316,19 @@ impl Exec<'_, '_> {
     /// Does something that has to see all that the statement has written.
     #[inline]
     pub(crate) fn seeing_all<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
-        if self.statement.has_parts { self.seeing(false, act) } else { act(self) }
+        if self.statement.keeps_old() { self.seeing(false, act) } else { act(self) }
     }
 
     /// Does something that sees nothing of what the statement has written, if it has several parts.
     #[inline]
     pub(crate) fn seeing_old<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
-        if self.statement.has_parts { self.seeing(true, act) } else { act(self) }
+        if self.statement.keeps_old() && self.statement.has_parts { self.seeing(true, act) } else { act(self) }
     }
 
     /// Whether a row has been written by any of several parts of the statement.
     #[inline]
     pub(crate) fn is_changed(&self, space: &Space, key: &[u8]) -> bool {
-        self.statement.has_parts && self.txn.is_written(space, key)
+        self.statement.has_parts && !self.statement.is_inner && self.txn.is_written(space, key)
     }
 
     #[cold]
@@ -465,14 +498,17 @@ impl Tree {
             return Err((**error).clone());
         }
         let Self { run, slots, statement, lists, width, .. } = self;
-        if statement.has_parts {
+        if statement.is_apart && !std::mem::replace(&mut statement.is_apart_yet, true) {
+            txn.keep_old();
+        }
+        if statement.keeps_old() {
             txn.see_old(true);
         }
         let step = run.step(&mut Exec { txn, cx, slots, statement, lists }, out);
         // Between two steps others look at what there is.
         match &step {
-            Ok(Step::Done) | Err(_) if statement.has_parts => txn.forget_old(),
-            _ if statement.has_parts => {
+            Ok(Step::Done) | Err(_) if statement.keeps_old() => txn.forget_old(),
+            _ if statement.keeps_old() => {
                 txn.see_old(false);
             }
             _ => {}
@@ -509,6 +545,22 @@ impl Execution {
         };
         if is_kept {
             operator_cache::put(id, prepared, is_large);
+        }
+    }
+
+    /// Keeps what functions of users write from the statement that calls them. Only of a statement
+    /// that is not run by such a function itself.
+    pub fn sees_nothing_of_calls(&mut self) {
+        if let Lowered::Tree(tree) = &mut self.0 {
+            tree.statement.is_apart = true;
+        }
+    }
+
+    /// Says that it is run by a function, within another statement: what that one keeps of entries
+    /// stays.
+    pub fn runs_within(&mut self) {
+        if let Lowered::Tree(tree) = &mut self.0 {
+            tree.statement.is_inner = true;
         }
     }
 

@@ -72,8 +72,11 @@ impl Operator for PartsRun {
                 Phase::Beginning => {
                     ex.statement.has_parts = true;
                     ex.statement.takes_away = self.takes_away;
-                    ex.txn.keep_old();
-                    ex.txn.see_old(true);
+                    // Within another statement its parts see what the others have written.
+                    if !ex.statement.is_inner {
+                        ex.txn.keep_old();
+                        ex.txn.see_old(true);
+                    }
                     self.phase = Phase::Main;
                 }
                 Phase::Main => match self.main.step(ex, out)? {

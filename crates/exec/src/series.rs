@@ -137,6 +137,12 @@ impl State {
     fn new(series: Series, values: Vec<Datum>, env: &Env) -> Result<Self> {
         match series {
             Series::One => return Ok(Self::Listed(values.into_iter())),
+            Series::Routine => {
+                return Ok(match values.into_iter().next() {
+                    Some(Datum::Array(array)) => Self::Listed(array.values().to_vec().into_iter()),
+                    _ => Self::Empty,
+                });
+            }
             Series::Pieces => return Self::of_array(Series::Unnest, &called("string_to_array", &values, env)?, &[]),
             _ => {}
         }

@@ -300,6 +300,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         materialized: None,
         domains_changed: 0,
         on_commit: None,
+        triggers: Vec::new(),
         layout: None,
     };
     table.renew_generation();

@@ -11,17 +11,18 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table, inverted, record, record::RowReader, store_error::InSql as _};
+use colibri_catalog::{Index, Table, Trigger, inverted, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
 
-use super::constraints::expressions::row_for;
+use super::constraints::expressions::{fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, differ, put_off};
 use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation, takes_no_null};
 use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::{Addition, RowPatch};
+use super::triggers::{Fired, after_statement, before_row, before_statement, note_row};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
@@ -84,6 +85,11 @@ impl ChangePlan {
     /// Of assignments.
     pub(super) fn of(table: &Arc<Table>, rules: &Arc<TableRules>, assignments: &[Assignment]) -> Self {
         let (mut sets, mut adds) = (SmallVec::<[usize; 8]>::new(), SmallVec::<[usize; 4]>::new());
+        if rules.has_before_row(Trigger::UPDATE) {
+            // A trigger may change any column.
+            let sets: Vec<usize> = table.live_columns().map(|(column, _)| column).collect();
+            return Self::new(table, rules, &sets, &[]);
+        }
         for assignment in assignments {
             match assignment.value {
                 AssignedValue::Expr(_) | AssignedValue::Generated(_) => sets.push(assignment.column),
@@ -365,6 +371,7 @@ pub(super) struct Updates {
     /// Keys of rows changed, if a row may come more than once.
     seen: Option<KeySet>,
     effects: Effects,
+    fired: Fired,
     /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join
     /// has more columns. `is_assigned`: the first two are there, and something had to be fetched
     /// since.
@@ -390,7 +397,10 @@ impl UpdateWay {
         let plan = ChangePlan::of(table, rules, assignments);
         let is_assigned = |column: usize| assignments.iter().any(|assignment| assignment.column == column);
         let refers_to_itself = plan.references.iter().any(|&rule| rules.referenced_by[rule].source.id == table.id);
-        let streams = !refers_to_itself && is_plain_scan(source, table, &is_assigned) && are_plain(update);
+        let streams = rules.triggers.is_none()
+            && !refers_to_itself
+            && is_plain_scan(source, table, &is_assigned)
+            && are_plain(update);
         Self { plan, streams, is_plain: is_plain_scan(source, table, &|_| false) }
     }
 }
@@ -401,6 +411,7 @@ impl UpdateRun {
         let updates = Updates {
             seen: (!way.is_plain).then(KeySet::default),
             effects: Effects::default(),
+            fired: Fired::default(),
             is_assigned: false,
             new: Vec::new(),
             additions: Vec::new(),
@@ -425,12 +436,21 @@ impl Changes for (Arc<Update>, UpdateWay, Updates) {
     }
 
     fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
-        self.2.effects.finish(ex)
+        if !self.2.effects.finish(ex)? {
+            return Ok(false);
+        }
+        let Update { table, rules, assignments, .. } = &*self.0;
+        if rules.triggers.is_some() {
+            let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
+            after_statement(ex, table, rules, &mut self.2.fired, Trigger::UPDATE, Some(&changed))?;
+        }
+        Ok(true)
     }
 
     fn forget(&mut self) {
-        let Updates { seen, effects, is_assigned, new, additions, returning } = &mut self.2;
+        let Updates { seen, effects, fired, is_assigned, new, additions, returning } = &mut self.2;
         *is_assigned = false;
+        fired.again();
         if let Some(seen) = seen {
             *seen = KeySet::default();
         }
@@ -463,9 +483,24 @@ impl Updates {
             assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
             self.is_assigned = true;
         }
+        let rules = &update.rules;
+        if rules.triggers.is_some() {
+            let changed: Vec<usize> = update.assignments.iter().map(|assignment| assignment.column).collect();
+            let changed = Some(changed.as_slice());
+            before_statement(ex, table, rules, &mut self.fired, Trigger::UPDATE, changed)?;
+            if rules.has_before_row(Trigger::UPDATE) {
+                let old = Some(&row[..own_width]);
+                if !before_row(ex, table, rules, Trigger::UPDATE, old, Some(&mut self.new), changed)? {
+                    self.is_assigned = false;
+                    return Ok(());
+                }
+                fill_generated(rules, &mut self.new, ex.cx.env)?;
+            }
+        }
         let mode = plan.lock_mode(row, &self.new, ex.statement.adds_alone);
         ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait).in_sql()?;
         change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
+        note_row(rules, &mut self.fired, Trigger::UPDATE, Some(&row[..own_width]), Some(&self.new))?;
         if let Some(exprs) = &update.returning {
             let row = if row.len() == own_width {
                 &self.new

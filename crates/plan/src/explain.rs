@@ -123,6 +123,7 @@ fn function_name(series: Series) -> &'static str {
         Series::Ints | Series::Numerics | Series::Timestamps | Series::TimestampTzs => "generate_series",
         Series::Unnest => "unnest",
         Series::Subscripts => "generate_subscripts",
+        Series::Routine => "function",
         Series::Expanded => "_pg_expandarray",
         Series::Nothing => "nothing",
         Series::Matches => "regexp_matches",

@@ -8,8 +8,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::Sequence;
-use colibri_types::{ColumnType, Datum, DomainType, Error, Result, Type, cast::CastContext, functions::Function};
+use colibri_catalog::{Routine, RoutineVolatility, Sequence};
+use colibri_types::{
+    ColumnType, Datum, DomainType, Error, Result, RowType, Type, cast::CastContext, functions::Function,
+};
 use compact_str::CompactString;
 
 use crate::logical::Query;
@@ -356,11 +358,26 @@ pub enum SubqueryKind {
     Array(Type),
 }
 
+/// A function that a user has defined, as a call means it.
+#[derive(Debug, Clone)]
+pub struct RoutineCall {
+    /// The function.
+    pub routine: Arc<Routine>,
+    /// The types of what it is given.
+    pub arg_types: Vec<ColumnType>,
+    /// The type of what it gives; of several rows, of each.
+    pub result: ColumnType,
+    /// What its rows are made of, if it gives rows of columns that are known.
+    pub row: Option<Arc<RowType>>,
+}
+
 /// What only the session can do or knows.
 #[derive(Clone, Debug)]
 pub enum SessionFunction {
     /// `nextval` of a sequence known when the statement was bound.
     NextVal(Arc<Sequence>),
+    /// A function that a user has defined.
+    Routine(Arc<RoutineCall>),
     /// Any other, by name, with the evaluated arguments: `nextval(text)`, `currval`, `lastval`,
     /// `setval`, `current_setting`, `set_config`, `pg_backend_pid`, …
     Named(&'static str),
@@ -371,6 +388,7 @@ impl SessionFunction {
     pub fn is_volatile(&self) -> bool {
         match self {
             Self::NextVal(_) => true,
+            Self::Routine(call) => call.routine.volatility == RoutineVolatility::Volatile,
             Self::Named(name) => !matches!(*name, "current_setting" | "pg_backend_pid"),
         }
     }

@@ -275,6 +275,9 @@ pub enum Series {
     Json(JsonRows),
     /// Functions of full text search that give rows.
     Search(SearchRows),
+    /// A function that a user has defined: the rows of the call that is the argument, which gives
+    /// all of them in an array.
+    Routine,
 }
 
 /// How rows of a table are found.
@@ -720,6 +723,41 @@ impl Merge {
     }
 }
 
+/// The triggers of a table.
+#[derive(Debug)]
+pub struct Triggers {
+    /// The rows that they see.
+    pub shape: Arc<colibri_types::RowType>,
+    /// The table's columns that these rows are made of.
+    pub live: Vec<usize>,
+    /// The triggers, in the order in which they fire.
+    pub list: Vec<TriggerRule>,
+}
+
+/// A trigger.
+#[derive(Debug)]
+pub struct TriggerRule {
+    /// What it is.
+    pub trigger: Arc<colibri_catalog::Trigger>,
+    /// Its function.
+    pub routine: Arc<colibri_catalog::Routine>,
+    /// The condition of WHEN: over the row before, and behind it the row after.
+    pub when: Option<Expr>,
+}
+
+impl TableRules {
+    /// Whether a trigger may fire in front of a row that is changed like this.
+    #[must_use]
+    pub fn has_before_row(&self, event: u8) -> bool {
+        use colibri_catalog::TriggerTime;
+        self.triggers.as_ref().is_some_and(|triggers| {
+            triggers.list.iter().any(|rule| {
+                rule.trigger.row && rule.trigger.timing == TriggerTime::Before && rule.trigger.events & event != 0
+            })
+        })
+    }
+}
+
 /// What writing to a table has to obey, bound once per version of the catalogue.
 #[derive(Debug)]
 pub struct TableRules {
@@ -739,6 +777,8 @@ pub struct TableRules {
     pub foreign_keys: Vec<ForeignKeyRule>,
     /// Tables that refer to rows of this one.
     pub referenced_by: Vec<ReferenceRule>,
+    /// The triggers that may fire.
+    pub triggers: Option<Arc<Triggers>>,
     /// Rules of other tables, which this one's references lead to: kept here, found from there
     /// weakly, since tables may refer to each other in circles.
     pub others: std::sync::OnceLock<Vec<Arc<TableRules>>>,

@@ -209,7 +209,7 @@ impl CopyIn {
     pub(crate) fn flush(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>) -> Result<()> {
         let Self { table, columns, defaults, condition, pending, .. } = self;
         let mut written = 0;
-        let mut writer = RowWriter::new(table, &self.rules);
+        let mut writer = RowWriter::new(table, &self.rules).behind(&self.writer);
         with_exec(txn, cx, |ex| {
             let mut row = Vec::new();
             for (at, cells) in pending.cells.chunks_exact(columns.len().max(1)).enumerate() {

@@ -5,7 +5,7 @@ use colibri_types::{Error, Result, SqlState};
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
-use crate::tree::{Admin, Object, ObjectKind};
+use crate::tree::{Admin, Object, ObjectKind, Routines};
 
 impl Parser<'_> {
     /// `COMMENT ON kind name IS {'text' | NULL}`
@@ -30,6 +30,8 @@ impl Parser<'_> {
             Kind::Key(K::Type) => ObjectKind::Type,
             Kind::Key(K::Domain) => ObjectKind::Domain,
             Kind::Key(K::Extension) => ObjectKind::Extension,
+            Kind::Key(K::Function | K::Procedure | K::Routine) => return self.comment_on_routine(),
+            Kind::Key(K::Trigger) => return self.comment_on_trigger(),
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
                 return Err(self.refuse_statement(token, &what));
@@ -58,5 +60,26 @@ impl Parser<'_> {
         self.expect(K::Is)?;
         let text = if self.eat(K::Null) { None } else { Some(self.string()?) };
         Ok(Admin::Comment { object: Object { kind, name }, text })
+    }
+
+    fn comment_on_routine(&mut self) -> Result<Admin> {
+        let Some(kind) = self.eat_routine() else { return Err(self.wrong()) };
+        let routine = self.routine_named()?;
+        let text = self.comment_text()?;
+        Ok(Routines::Comment { kind, routine, text }.into())
+    }
+
+    fn comment_on_trigger(&mut self) -> Result<Admin> {
+        self.expect(K::Trigger)?;
+        let name = self.folded()?;
+        self.expect(K::On)?;
+        let table = self.qualified()?;
+        let text = self.comment_text()?;
+        Ok(Routines::CommentTrigger { name, table, text }.into())
+    }
+
+    fn comment_text(&mut self) -> Result<Option<String>> {
+        self.expect(K::Is)?;
+        if self.eat(K::Null) { Ok(None) } else { self.string().map(Some) }
     }
 }

@@ -95,6 +95,16 @@ impl Parser<'_> {
             }
             Kind::Key(K::Type) if is_plain => self.create_type(token).map(Statement::from),
             Kind::Key(K::Domain) if is_plain => self.create_domain().map(Statement::from),
+            Kind::Key(K::Function | K::Procedure) if !temporary && !unlogged => {
+                self.create_routine(or_replace).map(Statement::from)
+            }
+            Kind::Key(K::Trigger) if !temporary && !unlogged => self.create_trigger(or_replace).map(Statement::from),
+            Kind::Key(K::Constraint) if self.kind_behind(1) == Kind::Key(K::Trigger) && !temporary && !unlogged => {
+                self.create_trigger(or_replace).map(Statement::from)
+            }
+            Kind::Key(K::Event) if is_plain && self.kind_behind(1) == Kind::Key(K::Trigger) => {
+                Err(self.refuse_event_trigger(token, "CREATE"))
+            }
             Kind::Key(K::Extension) if is_plain => self.create_extension().map(Statement::from),
             // One that is not logged is an ordinary one, which keeps more than it has to.
             Kind::Key(K::Sequence) if !or_replace => {
@@ -208,6 +218,12 @@ impl Parser<'_> {
         }
         if self.is_next(K::Extension) {
             return self.drop_extensions().map(Statement::from);
+        }
+        if let Some(kind) = self.eat_routine() {
+            return self.drop_routines(kind).map(Statement::from);
+        }
+        if self.is_next(K::Trigger) {
+            return self.drop_trigger().map(Statement::from);
         }
         if self.is_next(K::Owned) {
             return self.drop_owned().map(Statement::from);

@@ -24,6 +24,7 @@
 //! | `roles`, `databases`, `privileges`, `comments` | roles, databases, GRANT and REVOKE, COMMENT |
 //! | `sequences`, `upkeep` | sequences and identity columns; VACUUM and its like |
 //! | `user_types`, `domains`, `extensions` | CREATE, ALTER and DROP TYPE; the same of domains and of extensions |
+//! | `routines`, `triggers`, `plpgsql` | functions, procedures, DO, CALL; triggers; PL/pgSQL |
 //! | `statement` | which statement it is |
 //! | `lift` | literals lifted out of a text |
 //!
@@ -63,15 +64,18 @@ mod keyword;
 mod lexer;
 mod lift;
 mod parser;
+pub mod plpgsql;
 mod privileges;
 mod query;
 mod roles;
+mod routines;
 mod sequences;
 mod settings;
 mod statement;
 mod strings;
 mod token;
 pub mod tree;
+mod triggers;
 mod types;
 mod upkeep;
 mod user_types;

@@ -10,7 +10,7 @@ use colibri_types::Result;
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::{Admin, Granting, Name, Object, ObjectKind, On, RoleName};
+use crate::tree::{Admin, Granting, Name, Object, ObjectKind, On, OnRoutines, RoleName, RoutineKind, Routines};
 
 impl Parser<'_> {
     pub(crate) fn grant(&mut self) -> Result<Admin> {
@@ -28,6 +28,15 @@ impl Parser<'_> {
                 Some(roles) if !only_option => self.grant_roles(roles, revoke, false),
                 _ => Err(self.wrong()),
             };
+        }
+        if let Some((kind, on)) = self.granted_routines()? {
+            self.expect(if revoke { K::From } else { K::To })?;
+            let to = self.list(Self::grantee)?;
+            let option = if revoke { only_option } else { self.eat_all(&[K::With, K::Grant, K::Option]) };
+            let by = self.granted_by()?;
+            let cascade = revoke && self.cascade();
+            let granting = Granting { privileges, option, revoke, by, cascade };
+            return Ok(Routines::Grant { granting, kind, on, to }.into());
         }
         let on = self.granted_objects(token)?;
         self.expect(if revoke { K::From } else { K::To })?;
@@ -69,6 +78,24 @@ impl Parser<'_> {
             }
         })?;
         Ok(Some(privileges))
+    }
+
+    /// Functions, if they come next.
+    fn granted_routines(&mut self) -> Result<Option<(RoutineKind, OnRoutines)>> {
+        if self.is_next(K::All) {
+            let kind = match self.kind_behind(1) {
+                Kind::Key(K::Functions) => RoutineKind::Function,
+                Kind::Key(K::Procedures) => RoutineKind::Procedure,
+                Kind::Key(K::Routines) => RoutineKind::Routine,
+                _ => return Ok(None),
+            };
+            self.next();
+            self.next();
+            self.expect_all(&[K::In, K::Schema])?;
+            return Ok(Some((kind, OnRoutines::AllIn(self.list(Self::folded)?))));
+        }
+        let Some(kind) = self.eat_routine() else { return Ok(None) };
+        Ok(Some((kind, OnRoutines::Named(self.list(Self::routine_named)?))))
     }
 
     fn granted_objects(&mut self, token: Token) -> Result<On> {

@@ -76,7 +76,9 @@ impl Parser<'_> {
                 self.next();
                 Ok(Admin::Checkpoint.into())
             }
-            K::Call | K::Do | K::Import | K::Listen | K::Load | K::Notify | K::Security => {
+            K::Do => self.do_statement().map(Statement::from),
+            K::Call => self.call_statement(),
+            K::Import | K::Listen | K::Load | K::Notify | K::Security => {
                 self.next();
                 let what = self.token_text(token).to_ascii_uppercase();
                 Err(self.refuse_statement(token, &what))

@@ -10,6 +10,7 @@
 //! | `cursors` | DECLARE, FETCH, MOVE |
 //! | `copy` | COPY |
 //! | `admin` | roles, databases, privileges, owners, comments, upkeep |
+//! | `routines` | functions, procedures, triggers, DO, CALL |
 //! | `sequences` | what a sequence or an identity column is told to be |
 //! | `user_types` | what is changed of types and extensions |
 //!
@@ -25,6 +26,7 @@ mod admin;
 mod control;
 mod copy;
 mod cursors;
+mod routines;
 mod sequences;
 mod settings;
 mod user_types;
@@ -36,6 +38,10 @@ pub use admin::{
 pub use control::{Discard, Execute, Explain, ExplainOption, Level, Mode, Prepare, Transaction};
 pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySource};
 pub use cursors::{Declare, Fetch, Goal};
+pub use routines::{
+    ArgMode, Call, CreateRoutine, CreateTrigger, OnRoutines, Returned, RoutineArg, RoutineBody, RoutineChange,
+    RoutineKind, RoutineNamed, RoutineOption, Routines, TriggerEvent, TriggerTiming, TriggersMeant, TypeGiven,
+};
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
 pub use user_types::{DomainChange, ExtensionChange, LabelPlace, TypeChange, ViewChange};
@@ -72,6 +78,8 @@ pub enum Statement {
     Close(Option<Name>),
     /// `COPY …`
     Copy(Box<Copy>),
+    /// `CALL name (…)`
+    Call(Box<Call>),
     /// About roles, databases, privileges, owners, comments, sequences and upkeep.
     Admin(Box<Admin>),
 }

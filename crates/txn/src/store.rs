@@ -351,6 +351,14 @@ pub struct Savepoint {
 
 /// A transaction. Dropping it takes it back.
 pub trait Transaction: Send + 'static {
+    /// Takes out what is inside, of one that stands for another one; `None` of any other.
+    fn lend(&mut self) -> Option<Box<dyn Transaction>> {
+        None
+    }
+
+    /// Puts back what was taken out.
+    fn give_back(&mut self, _: Box<dyn Transaction>) {}
+
     /// How it began.
     fn begun(&self) -> Begin;
 

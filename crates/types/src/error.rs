@@ -209,6 +209,23 @@ impl Error {
         self
     }
 
+    /// With what was being done around what it says of that already.
+    #[must_use]
+    pub fn within(mut self, context: impl Into<String>) -> Self {
+        if self.is_interruption() {
+            return self;
+        }
+        let context = context.into();
+        match &mut self.0.context {
+            Some(known) => {
+                known.push('\n');
+                known.push_str(&context);
+            }
+            None => self.0.context = Some(context),
+        }
+        self
+    }
+
     /// With the place in the text, unless it has one.
     #[must_use]
     pub fn at(mut self, position: u32) -> Self {
@@ -237,6 +254,25 @@ impl Error {
         self.0.table = Some(table.to_owned());
         self.0.column = column.map(str::to_owned);
         self.0.constraint = constraint.map(str::to_owned);
+        self
+    }
+
+    /// With the names of what it is about, as far as they are given.
+    #[must_use]
+    pub fn with_names(
+        mut self,
+        schema: Option<String>,
+        table: Option<String>,
+        column: Option<String>,
+        data_type: Option<String>,
+        constraint: Option<String>,
+    ) -> Self {
+        let report = &mut *self.0;
+        report.schema = schema;
+        report.table = table;
+        report.column = column;
+        report.data_type = data_type;
+        report.constraint = constraint;
         self
     }
 

@@ -143,6 +143,44 @@ fn narrow_by_category<C: Candidate>(left: &mut SmallVec<[&C; 8]>, args: &[Type])
     }
 }
 
+/// A function by what it takes, `anyelement` and `anyarray` among it.
+struct Listed<'a>(&'a [Type]);
+
+impl Candidate for Listed<'_> {
+    fn takes(&self, count: usize) -> bool {
+        count == self.0.len()
+    }
+
+    fn arg(&self, index: usize) -> Type {
+        self.0[index]
+    }
+
+    fn accepts(&self, index: usize, from: Type) -> bool {
+        match self.0[index] {
+            to if to == from => true,
+            Type::AnyElement => true,
+            Type::AnyArray => from == Type::Unknown || from.element().is_some(),
+            Type::Void => false,
+            to => cast_context(from, to) == Some(CastContext::Implicit),
+        }
+    }
+}
+
+/// Chooses among lists of types that functions take, by the types of a call's arguments. Gives the
+/// place in the list.
+///
+/// # Errors
+/// If several are as good.
+#[expect(clippy::result_unit_err, reason = "the caller knows what to say")]
+pub fn choose_types(lists: &[Vec<Type>], args: &[Type]) -> std::result::Result<Option<usize>, ()> {
+    let listed: Vec<Listed<'_>> = lists.iter().map(|list| Listed(list)).collect();
+    match choose(listed.iter(), args) {
+        Choice::One(one) => Ok(listed.iter().position(|known| std::ptr::eq(known, one))),
+        Choice::None => Ok(None),
+        Choice::Many => Err(()),
+    }
+}
+
 fn signature(name: &str, args: &[Type]) -> String {
     let args: Vec<&str> = args.iter().map(|ty| ty.sql_name()).collect();
     format!("{name}({})", args.join(", "))

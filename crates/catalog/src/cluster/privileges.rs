@@ -133,6 +133,8 @@ pub enum ObjectKind {
     Table,
     /// A sequence.
     Sequence,
+    /// A function or procedure.
+    Function,
 }
 
 impl ObjectKind {
@@ -143,6 +145,7 @@ impl ObjectKind {
             Self::Database => Privileges::CREATE.with(Privileges::TEMPORARY).with(Privileges::CONNECT),
             Self::Schema => Privileges::USAGE.with(Privileges::CREATE),
             Self::Table => Privileges(0x7f),
+            Self::Function => Privileges::EXECUTE,
             Self::Sequence => Privileges::USAGE.with(Privileges::SELECT).with(Privileges::UPDATE),
         }
     }
@@ -282,6 +285,7 @@ impl Acl {
         let all = Grant { grantee: owner, grantor: owner, privileges: kind.all(), grantable: Privileges::NONE };
         let public = match kind {
             ObjectKind::Database => Privileges::TEMPORARY.with(Privileges::CONNECT),
+            ObjectKind::Function => Privileges::EXECUTE,
             _ => Privileges::NONE,
         };
         let mut grants = Vec::with_capacity(2);

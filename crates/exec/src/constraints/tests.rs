@@ -161,6 +161,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         materialized: None,
         domains_changed: 0,
         on_commit: None,
+        triggers: Vec::new(),
         layout: None,
     };
     for &column in key.unwrap_or_default() {
@@ -183,6 +184,7 @@ fn rules_of(
         generated: Arc::new([]),
         foreign_keys,
         referenced_by,
+        triggers: None,
         others: OnceLock::new(),
     })
 }

@@ -295,6 +295,9 @@ impl Binder<'_> {
             Value::Boolean(value) => Ok(Bound::bool(Expr::Const(Datum::Bool(*value)))),
             Value::Null => Ok(Bound::null()),
             Value::Placeholder(name) => {
+                if let Some(bound) = self.variable(&[name.as_str().into()], value.span)? {
+                    return Ok(bound);
+                }
                 let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
                 let Some(index) = number.filter(|number| (1..=65_535).contains(number)) else {
                     let error = Error::new(SqlState::NO_SUCH_PARAMETER, format!("there is no parameter {name}"));

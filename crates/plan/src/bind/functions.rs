@@ -190,6 +190,9 @@ impl Binder<'_> {
         self.at(span, whole::function(function))?;
         let parts = name_parts(&function.name)?;
         self.at(span, self.expect_here(&function.name, 3))?;
+        if let Some(bound) = self.routine(function, span)? {
+            return Ok(bound);
+        }
         if let [schema, name] = parts[parts.len().saturating_sub(2)..]
             && let Some(bound) = self.cast_as_call(&fold(schema), &fold(name), function, span)?
         {
@@ -590,6 +593,13 @@ impl Binder<'_> {
     fn rows_in_list(&mut self, name: &str, bounds: Vec<(Bound, Span)>, span: Span) -> Result<Bound> {
         let (series, args, ty) = self.rows_of(name, bounds, span)?;
         let bound = self.extra(logical::Extra::Rows(series, args), ty, "set-returning functions", span)?;
+        self.scope().rows_calls += 1;
+        Ok(bound)
+    }
+
+    /// Rows of a call in a SELECT list.
+    pub(super) fn rows_of_call(&mut self, extra: logical::Extra, ty: ColumnType, span: Span) -> Result<Bound> {
+        let bound = self.extra(extra, ty, "set-returning functions", span)?;
         self.scope().rows_calls += 1;
         Ok(bound)
     }

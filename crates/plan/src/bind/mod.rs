@@ -21,6 +21,7 @@ mod merge;
 mod query;
 mod recursive;
 pub mod rewrite;
+pub mod routines;
 mod rows;
 mod scope;
 mod series;
@@ -147,6 +148,12 @@ pub struct Binder<'a> {
     domains: Vec<(Arc<crate::expr::DomainRules>, Levels)>,
     /// Domains whose conditions are being bound.
     open_domains: Vec<u32>,
+    /// Whether functions of users are called.
+    pub calls_routines: bool,
+    /// The columns that FROM lists for a function that gives rows of any kind, which is bound next.
+    listed_columns: Option<Vec<(CompactString, colibri_types::ColumnType)>>,
+    /// The variables in sight, inside of a body.
+    pub variables: Option<&'a dyn routines::Variables>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search
     /// path.
     pub is_personal: bool,
@@ -167,6 +174,7 @@ pub struct Need {
 enum NeedOn {
     Relation(u32),
     Schema(CompactString),
+    Routine(u32),
 }
 
 impl Need {
@@ -193,6 +201,12 @@ impl Need {
             NeedOn::Schema(name) => match catalog.schema(name) {
                 Some(schema) if !has(ObjectKind::Schema, schema.owner, schema.acl.as_ref()) => {
                     Err(Error::denied("schema", name))
+                }
+                _ => Ok(()),
+            },
+            NeedOn::Routine(id) => match catalog.routine(*id) {
+                Some(routine) if !has(ObjectKind::Function, routine.owner, routine.acl.as_ref()) => {
+                    Err(Error::denied(routine.kind(), &routine.name))
                 }
                 _ => Ok(()),
             },
@@ -540,6 +554,9 @@ impl<'a> Binder<'a> {
             current_of: None,
             domains: Vec::new(),
             open_domains: Vec::new(),
+            calls_routines: false,
+            listed_columns: None,
+            variables: None,
             is_personal: false,
         }
     }

@@ -53,6 +53,14 @@ impl Binder<'_> {
         let (mut types, mut args) = (Vec::with_capacity(parts.len()), vec![Expr::Const(Datum::Null)]);
         for part in parts {
             if let ast::Expr::QualifiedWildcard(name, _) = part {
+                let parts: Vec<CompactString> = super::name_parts(name)?.into_iter().map(fold).collect();
+                if let Some(fields) = self.fields_of_variable(&parts, part.span())? {
+                    for (_, bound) in fields {
+                        types.push(bound.ty);
+                        args.push(bound.expr);
+                    }
+                    continue;
+                }
                 for (column, expr) in self.columns_of(name, part.span())? {
                     types.push(column.ty);
                     args.push(expr);

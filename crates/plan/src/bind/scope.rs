@@ -8,6 +8,7 @@ use sqlparser::tokenizer::Span;
 use super::collation::Collation;
 use super::expr::Bound;
 use super::logical::{Column, From, Relation, Source};
+use super::routines::Ambiguous;
 use super::{Binder, Merged, Scope, ScopeTable, fold};
 use crate::expr::Expr;
 
@@ -144,10 +145,23 @@ impl Binder<'_> {
         span: Span,
     ) -> Result<Bound> {
         let name = fold(ident);
+        let mut variable = None;
+        if self.variables.is_some() {
+            let parts: Vec<CompactString> = match &table {
+                None => vec![name.clone()],
+                Some((schema, table)) => schema.iter().chain([table, &name]).cloned().collect(),
+            };
+            variable = self.variable(&parts, span)?;
+        }
         for depth in (0..self.frames.len()).rev() {
             let Some(scope) = self.frames[depth].scopes.last() else { continue };
             let found = self.at(span, scope.find(table.as_ref(), &name))?;
             if let Some(mut bound) = found {
+                if let Some(variable) = variable.take()
+                    && self.settle_ambiguous(&name, span)? == Ambiguous::Variable
+                {
+                    return Ok(variable);
+                }
                 if let Expr::Column(place) = bound.expr
                     && depth + 1 == self.frames.len()
                     && let Some(scope) = self.frames[depth].scopes.last_mut()
@@ -163,6 +177,9 @@ impl Binder<'_> {
                 self.meet_column(collation, ident.span)?;
                 return Ok(bound);
             }
+        }
+        if let Some(variable) = variable {
+            return Ok(variable);
         }
         // Where no column is meant, a whole row is.
         if table.is_none()

@@ -24,6 +24,8 @@ struct Call {
     series: Series,
     args: Vec<Expr>,
     ty: ColumnType,
+    /// The name of its column, if it has one of its own.
+    named: Option<CompactString>,
 }
 
 impl Binder<'_> {
@@ -48,6 +50,12 @@ impl Binder<'_> {
             }
             alias => alias,
         };
+        if function != ROWS_FROM
+            && !numbered
+            && let Some(from) = self.routine_columns_in_from(name, args, alias, relations)?
+        {
+            return Ok(from);
+        }
         if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
             return Ok(from);
         }
@@ -99,6 +107,7 @@ impl Binder<'_> {
         let is_only = calls.len() == 1;
         for call in calls {
             let name = match json::column_of(&call.name) {
+                _ if call.named.is_some() => call.named.unwrap_or_default(),
                 Some(name) => name.into(),
                 None if is_only => visible_as.clone(),
                 None => call.name,
@@ -155,6 +164,10 @@ impl Binder<'_> {
             // What has a syntax of its own, such as EXTRACT, is called by the function that it is.
             other => (super::query::name_of(other), &[][..]),
         };
+        if let Some((name, series, call, ty)) = self.routine_in_from(expr, span)? {
+            let named = super::routines::only_result(&call);
+            return Ok(Call { name, series, args: vec![call], ty, named });
+        }
         if gives_rows(&name) {
             let mut bounds = Vec::with_capacity(args.len());
             for arg in args {
@@ -164,7 +177,7 @@ impl Binder<'_> {
                 bounds.push((self.json_argument(&name, bounds.len(), expr)?, expr.span()));
             }
             let (series, args, ty) = self.rows_of(&name, bounds, span)?;
-            return Ok(Call { name, series, args, ty });
+            return Ok(Call { name, series, args, ty, named: None });
         }
         // Without arguments this is a table of the system where it stands alone.
         if self.builtin.tables.function(&name).is_some() {
@@ -173,7 +186,7 @@ impl Binder<'_> {
         let bound = self.expr(expr)?;
         let ty = ColumnType { ty: super::expr::known(bound.ty.ty), ..bound.ty };
         let value = self.coerce(bound, ty, CastContext::Implicit, span)?;
-        Ok(Call { name, series: Series::One, args: vec![value], ty })
+        Ok(Call { name, series: Series::One, args: vec![value], ty, named: None })
     }
 
     /// A call of a function that gives rows: its arguments in the types that it takes, and the type
@@ -367,7 +380,7 @@ pub(super) fn gives_rows(name: &str) -> bool {
 }
 
 /// A call as an expression.
-fn call_of(name: &ast::ObjectName, args: Vec<ast::FunctionArg>) -> ast::Expr {
+pub(super) fn call_of(name: &ast::ObjectName, args: Vec<ast::FunctionArg>) -> ast::Expr {
     let is_value = matches!(&name.0[..], [ast::ObjectNamePart::Identifier(ident)]
         if ident.quote_style.is_none() && super::functions::is_value(&ident.value.to_ascii_lowercase()));
     let args = if is_value && args.is_empty() {

@@ -46,6 +46,8 @@ pub(super) struct Meanings {
     stars: HashMap<Location, Vec<Vec<CompactString>>>,
     /// What NATURAL joins, by where the right side begins.
     common: HashMap<Location, Vec<CompactString>>,
+    /// The schemas of functions that users have defined.
+    functions: HashMap<Location, CompactString>,
     /// The sequences of calls.
     sequences: HashMap<Location, String>,
 }
@@ -86,6 +88,14 @@ impl Binder<'_> {
         let bound = bind(self);
         let meanings = self.meanings.take().unwrap_or_default();
         Ok((bound?, *meanings))
+    }
+
+    /// A call names a function that a user has defined.
+    pub(super) fn note_function(&mut self, span: Span, parts: usize, schema: &str) {
+        if let (Some(meanings), 1, Some(place)) = (&mut self.meanings, parts, place(span)) {
+            meanings.functions.insert(place, schema.into());
+            meanings.schemas.insert(place, schema.into());
+        }
     }
 
     pub(super) fn note_schema(&mut self, name: &ast::ObjectName, schema: &str) {
@@ -302,6 +312,11 @@ impl VisitorMut for Writer {
                 }
             }
             ast::Expr::Function(function) => {
+                if let Some(schema) = self.meanings.functions.get(&super::name_span(&function.name).start)
+                    && function.name.0.len() == 1
+                {
+                    function.name.0.insert(0, ast::ObjectNamePart::Identifier(ident(schema)));
+                }
                 if let Some(sequence) = self.meanings.sequences.get(&function.span().start)
                     && let Some(named) = sequence_named(function)
                 {
@@ -400,10 +415,29 @@ fn rename_object(object: &mut ast::ObjectName, named_as: NamedAs, name: Renaming
 }
 
 impl Binder<'_> {
+    /// Writes the schemas of functions that users have defined into a tree that is to be stored, but
+    /// for the schema that stored texts look in.
+    fn qualify_functions(&self, tree: &mut impl VisitMut) {
+        if self.catalog.routines().next().is_none() {
+            return;
+        }
+        _ = ast::visit_expressions_mut(tree, |expr| {
+            if let ast::Expr::Function(function) = expr
+                && let [ast::ObjectNamePart::Identifier(name)] = &function.name.0[..]
+                && let Some(routine) = self.routines_of_name(None, &super::fold(name)).first()
+                && routine.schema != SEARCH_PATH[0]
+            {
+                function.name.0.insert(0, ast::ObjectNamePart::Identifier(ident(&routine.schema)));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+
     /// Writes the schemas of types that users have defined into a tree that is to be stored, but
     /// for the schema that stored texts look in. A cast that is written as a call has a schema
     /// always: without one it is a function.
     pub fn qualify_types(&self, tree: &mut impl VisitMut) {
+        self.qualify_functions(tree);
         if self.catalog.types().next().is_none() {
             return;
         }

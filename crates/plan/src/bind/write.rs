@@ -269,6 +269,17 @@ impl Binder<'_> {
         self.without_queries(bound?, "EXECUTE parameter")
     }
 
+    /// An expression of a body, without a query around it.
+    ///
+    /// # Errors
+    /// What is wrong with it; and if it cannot do without a query around it.
+    pub fn body_expression(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        self.frame().scopes.push(Scope { no_calls: "an expression", ..Scope::default() });
+        let bound = self.expr(expr);
+        self.frame().scopes.pop();
+        bound
+    }
+
     /// Refuses queries inside an expression.
     pub(super) fn without_queries(&self, bound: Bound, place: &str) -> Result<Bound> {
         if rewrite::any(&bound.expr, &|expr| matches!(expr, Expr::Subquery(_))) {

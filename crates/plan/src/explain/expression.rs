@@ -121,6 +121,7 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
         Expr::Subquery(subquery) => subquery_text(subquery, names),
         Expr::Session { function, args } => match function {
             SessionFunction::NextVal(sequence) => format!("nextval('{}'::regclass)", sequence.name),
+            SessionFunction::Routine(call) => format!("{}({})", call.routine.name, joined(args, ", ")),
             SessionFunction::Named(name) => format!("{name}({})", joined(args, ", ")),
         },
     }

@@ -97,8 +97,28 @@ impl Binder<'_> {
             generated: generated.into(),
             foreign_keys,
             referenced_by,
+            triggers: self.triggers_of(table)?,
             others: OnceLock::new(),
         })
+    }
+
+    /// The triggers of a table that may fire.
+    fn triggers_of(&mut self, table: &Arc<Table>) -> Result<Option<Arc<crate::plan::Triggers>>> {
+        let mut list = Vec::new();
+        for trigger in table.triggers.iter().filter(|trigger| trigger.enabled != 'D') {
+            let routine = self.catalog.routine(trigger.function).cloned();
+            let routine = routine.ok_or_else(|| Error::internal("a trigger has no function"))?;
+            let when = self.trigger_condition(table, trigger)?;
+            list.push(crate::plan::TriggerRule { trigger: Arc::clone(trigger), routine, when });
+        }
+        if list.is_empty() {
+            return Ok(None);
+        }
+        self.calls_routines = true;
+        self.has_side_effects = true;
+        let live = table.live_columns().map(|(place, _)| place).collect();
+        let shape = self.row_of_relation(table.id)?;
+        Ok(Some(Arc::new(crate::plan::Triggers { shape, live, list })))
     }
 
     /// The columns of a table that stand for expressions of indexes, with these, over all the

@@ -248,6 +248,9 @@ impl Planner<'_> {
         let generated = generated(&rules, &changed);
         changed.extend(generated.iter().map(|assignment| assignment.column));
         let mut touched = touched_by(&table, &rules, &changed);
+        if rules.triggers.is_some() {
+            touched.extend(table.live_columns().map(|(column, _)| column));
+        }
         for Assignment { value, .. } in &generated {
             if let AssignedValue::Generated(expr) = value {
                 rewrite::for_each_column(expr, &mut |column| touched.push(column));
@@ -406,6 +409,9 @@ impl Planner<'_> {
             for rule in &rules.referenced_by {
                 rule.columns.iter().for_each(|&column| need(&Expr::Column(column)));
             }
+            if rules.triggers.is_some() {
+                table.live_columns().for_each(|(column, _)| need(&Expr::Column(column)));
+            }
             returning.iter().flatten().for_each(&mut need);
         }
         let source = source(self, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
@@ -448,6 +454,9 @@ impl Planner<'_> {
     /// Plans MERGE.
     fn merge_rows(&mut self, bound: BoundMerge, rules: Arc<TableRules>) -> Result<Node> {
         let BoundMerge { table, mut relations, mut from, actions } = bound;
+        if rules.triggers.is_some() {
+            return Err(Error::unsupported("MERGE into a table that has triggers"));
+        }
         let mut actions: Vec<MergeAction> = actions.into_iter().map(merge_action).collect();
         let mut exprs = Vec::new();
         for MergeAction { condition, what, .. } in &mut actions {

@@ -15,8 +15,8 @@ pub(super) struct File {
     name: String,
 }
 
-/// The code of what the system says (`errcode_for_file_access` of PostgreSQL).
-fn failed(what: &str, name: &str, error: &io::Error) -> Error {
+/// The code of what the system says, as PostgreSQL has it, and the reason in the system's words.
+fn told(error: &io::Error) -> (SqlState, String) {
     let code = match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "42501",
         io::ErrorKind::NotFound => "58P01",
@@ -27,24 +27,21 @@ fn failed(what: &str, name: &str, error: &io::Error) -> Error {
         _ => "58030",
     };
     let text = error.to_string();
-    let reason = text.split(" (os error").next().unwrap_or_default();
-    Error::new(SqlState(code), format!("could not {what} file \"{name}\": {reason}"))
+    (SqlState(code), text.split(" (os error").next().unwrap_or_default().to_owned())
 }
 
-fn opened(name: &str, way: &str, open: io::Result<fs::File>) -> Result<File, Error> {
-    let what = format!("open file \"{name}\" for {way}");
-    let does = if way == "reading" {
-        "COPY FROM instructs the server to read"
-    } else {
-        "COPY TO instructs the server to write"
-    };
-    let hint = format!("{does} a file. You may want a client-side facility such as psql's \\copy.");
-    let cannot = |error: &io::Error| {
-        let told = failed("open", name, error);
-        let reason = told.message().rsplit(": ").next().unwrap_or_default().to_owned();
-        Error::new(told.state(), format!("could not {what}: {reason}")).hint(hint.clone())
-    };
-    let file = open.map_err(|error| cannot(&error))?;
+fn failed(what: &str, name: &str, error: &io::Error) -> Error {
+    let (code, reason) = told(error);
+    Error::new(code, format!("could not {what} file \"{name}\": {reason}"))
+}
+
+fn opened(name: &str, way: &str, file: io::Result<fs::File>) -> Result<File, Error> {
+    let file = file.map_err(|error| {
+        let (code, reason) = told(&error);
+        let does = if way == "reading" { "COPY FROM has the server read" } else { "COPY TO has the server write" };
+        Error::new(code, format!("could not open file \"{name}\" for {way}: {reason}"))
+            .hint(format!("{does} a file. For a file of the client there is psql's \\copy."))
+    })?;
     let about = file.metadata().map_err(|error| failed("stat", name, &error))?;
     if about.is_dir() {
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is a directory")));

@@ -24,7 +24,7 @@ use colibri_catalog::{
     store_error::InSql as _,
     table_key,
 };
-use colibri_syntax::tree::{Admin, Object, ObjectKind as Kind, RoleName, TableLock};
+use colibri_syntax::tree::{Admin, Object, ObjectKind as Kind, RoleName, Routines, TableLock};
 use colibri_txn::{IfLocked, LockMode};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
@@ -34,7 +34,12 @@ use crate::session::{Session, TransactionState};
 
 /// Whether a statement changes something.
 pub(crate) fn writes(statement: &Admin) -> bool {
-    !matches!(statement, Admin::Upkeep(_) | Admin::Checkpoint | Admin::Lock { .. })
+    !matches!(statement, Admin::Upkeep(_) | Admin::Checkpoint | Admin::Lock { .. }) && !runs_body(statement)
+}
+
+/// Whether a statement runs a body.
+pub(crate) fn runs_body(statement: &Admin) -> bool {
+    matches!(statement, Admin::Routines(statement) if matches!(**statement, Routines::Do { .. }))
 }
 
 /// Whether a statement changes what belongs to the server and not to the database.
@@ -126,6 +131,7 @@ impl Session {
             }
             Admin::AlterExtension { name, change } => self.alter_extension(name, change),
             Admin::DropExtensions { names, if_exists, cascade } => self.drop_extensions(names, *if_exists, *cascade),
+            Admin::Routines(statement) => self.about_routines(statement),
         }
     }
 

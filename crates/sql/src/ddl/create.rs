@@ -190,6 +190,7 @@ impl Session {
             materialized: None,
             domains_changed: 0,
             on_commit: None,
+            triggers: Vec::new(),
             layout: None,
         })
     }

@@ -207,6 +207,10 @@ impl Session {
                 found.extend(keys.map(|key| (source.id, key)));
             }
         }
+        for routine in self.catalog().routines().filter(|routine| routine.uses_type(id)) {
+            let what = format!("{} {}", routine.kind(), self.routine_text(routine));
+            found.push((routine.id, (what, described.clone())));
+        }
         let readers = self.readers_of(id);
         // Each with the view that reads the relation directly; `None` if that view is dropped
         // anyway and reports its own readers.
@@ -463,7 +467,8 @@ impl Session {
                 txn.drop_space(SpaceId(index.space)).in_sql()?;
             }
         }
-        let mut changes = vec![Change::DropTable(id)];
+        let mut changes = self.without_routines_of(id);
+        changes.push(Change::DropTable(id));
         if table.materialized.is_some() {
             changes.push(Change::DropView(id));
         }
@@ -572,6 +577,7 @@ impl Session {
         relations.sort_by_key(|(id, _)| *id);
         let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
         types.retain(|ty| ty.schema == folded);
+        let routines: Vec<_> = self.catalog().routines().filter(|one| one.schema == folded).cloned().collect();
         let of_types = types.iter().map(|ty| ty.id);
         let together: Vec<u32> = relations.iter().map(|(id, _)| *id).chain(of_types).collect();
         let described: Vec<String> = relations.iter().map(|(_, relation)| self.described(relation)).collect();
@@ -583,6 +589,9 @@ impl Session {
         }
         for ty in &types {
             told.push((self.described_type(ty), format!("schema {folded}")));
+        }
+        for routine in &routines {
+            told.push((format!("{} {}", routine.kind(), self.routine_text(routine)), format!("schema {folded}")));
         }
         if !cascade.allowed && !told.is_empty() {
             let details: Vec<String> = told.iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
@@ -603,6 +612,11 @@ impl Session {
         types.sort_by_key(|ty| std::cmp::Reverse(ty.id));
         for ty in types {
             self.drop_type(&ty, &together, quiet)?;
+        }
+        for routine in &routines {
+            if self.catalog().routine(routine.id).is_some() {
+                self.drop_routine(routine, quiet)?;
+            }
         }
         self.change(vec![Change::DropSchema(folded)])
     }

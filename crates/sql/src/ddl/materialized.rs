@@ -101,6 +101,7 @@ impl Session {
             invoker,
             owner,
             acl,
+            triggers: Vec::new(),
         };
         self.finish_materialized(id, with_data, vec![Change::PutView(view)])?;
         Ok(rows.map_or_else(|| CREATED.to_owned(), |rows| format!("SELECT {rows}")))

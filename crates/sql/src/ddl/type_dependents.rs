@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use colibri_catalog::{Catalog, Change, Domain, Index, Relation, Sequence, Table, UserType, UserTypeKind, View};
+use colibri_catalog::{
+    Catalog, Change, Domain, Index, Relation, Routine, Sequence, Table, UserType, UserTypeKind, View,
+};
 use colibri_types::{ColumnType, Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
@@ -34,6 +36,7 @@ enum Dependent {
         index: Arc<Index>,
     },
     View(Arc<View>),
+    Routine(Arc<Routine>),
     /// A domain over it, or with a default that names it.
     Domain(Arc<UserType>),
     /// A condition of a domain.
@@ -77,6 +80,11 @@ impl Session {
             if crate::statement::parse_query(&view.query).is_ok_and(|mut query| of_type.rename(&mut query, ("", ""))) {
                 found.push(Dependent::View(Arc::clone(view)));
             }
+        }
+        for routine in
+            self.catalog().routines().filter(|one| one.uses_type(ty.id) || ty.array != 0 && one.uses_type(ty.array))
+        {
+            found.push(Dependent::Routine(Arc::clone(routine)));
         }
         for other in self.catalog().types().filter(|other| other.id != ty.id) {
             let Some(domain) = other.domain() else { continue };
@@ -128,6 +136,7 @@ impl Session {
             Dependent::Constraint { table, name } => self.described_constraint(name, table),
             Dependent::Index { table, index } => self.described(&Relation::Index(table.id, Arc::clone(index))),
             Dependent::View(view) => self.described(&Relation::View(Arc::clone(view))),
+            Dependent::Routine(routine) => format!("{} {}", routine.kind(), self.routine_text(routine)),
             Dependent::Domain(domain) => self.described_type(domain),
             Dependent::DomainConstraint { name, .. } => format!("constraint {name}"),
         }
@@ -326,6 +335,12 @@ impl Session {
     fn drop_dependent(&mut self, dependent: Dependent, cascade: &mut Cascade) -> Result<()> {
         let described = self.described_dependent(&dependent);
         match dependent {
+            Dependent::Routine(routine) => {
+                if self.catalog().routine(routine.id).is_some() {
+                    cascade.takes(described);
+                    self.drop_routine(&routine, cascade)?;
+                }
+            }
             // Its columns are those of its query.
             Dependent::Column { table, .. } if table.materialized.is_some() => {
                 if self.catalog().table(table.id).is_some() {

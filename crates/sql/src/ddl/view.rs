@@ -111,9 +111,9 @@ impl Session {
         let mut reads: Vec<ObjectId> = reads;
         reads.sort_unstable();
         reads.dedup();
-        let (owner, acl) = match &old {
-            Some(old) => (old.owner, old.acl.clone()),
-            None => (self.role(), None),
+        let (owner, acl, triggers) = match &old {
+            Some(old) => (old.owner, old.acl.clone(), old.triggers.clone()),
+            None => (self.role(), None, Vec::new()),
         };
         let options = storage::view_options(storage::with_options(&create.options)?)?;
         let view = View {
@@ -129,6 +129,7 @@ impl Session {
             invoker: options.invoker.unwrap_or(false),
             owner,
             acl,
+            triggers,
         };
         if create.secure && view.check_option.is_some() {
             let message = "WITH CHECK OPTION not supported on recursive views";

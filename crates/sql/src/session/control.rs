@@ -54,6 +54,7 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         Statement::Explain(_) => "EXPLAIN",
         Statement::Prepare(_) => "PREPARE",
         Statement::Execute(_) => "EXECUTE",
+        Statement::Call(_) => "CALL",
         Statement::Relational(statement) => ddl::tag(statement),
         _ => "",
     }
@@ -139,20 +140,7 @@ impl Session {
                     return Err(only_in_block("SAVEPOINT"));
                 }
                 self.ensure_block_txn()?;
-                let Some(txn) = &self.txn else { return Err(only_in_block("SAVEPOINT")) };
-                let savepoint = NamedSavepoint {
-                    name: name.clone(),
-                    savepoint: txn.savepoint(),
-                    catalog: Arc::clone(&self.own.catalog),
-                    catalog_changed: self.block.catalog_changed,
-                    temporary_changed: self.block.temporary_changed,
-                    own_sequences: self.own.own_sequences.clone(),
-                    settings: self.own.settings.clone(),
-                    read_only: self.block.modes.read_only,
-                    cursor_serial: self.cursor_serial,
-                    advisory: self.own.advisory.transaction_counts(),
-                    deferral: self.own.deferral.mark(),
-                };
+                let savepoint = self.savepoint_here(name.clone()).ok_or_else(|| only_in_block("SAVEPOINT"))?;
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
             }
@@ -167,6 +155,23 @@ impl Session {
                 Ok(done("RELEASE"))
             }
         }
+    }
+
+    /// The state of the transaction, to go back to; `None` if there is no transaction.
+    pub(super) fn savepoint_here(&self, name: CompactString) -> Option<NamedSavepoint> {
+        Some(NamedSavepoint {
+            name,
+            savepoint: self.txn.as_ref()?.savepoint(),
+            catalog: Arc::clone(&self.own.catalog),
+            catalog_changed: self.block.catalog_changed,
+            temporary_changed: self.block.temporary_changed,
+            own_sequences: self.own.own_sequences.clone(),
+            settings: self.own.settings.clone(),
+            read_only: self.block.modes.read_only,
+            cursor_serial: self.cursor_serial,
+            advisory: self.own.advisory.transaction_counts(),
+            deferral: self.own.deferral.mark(),
+        })
     }
 
     /// Throws away what the session has gathered.
@@ -363,6 +368,7 @@ impl Session {
                 self.prepare_named(&prepared.text, prepare)?;
                 Ok((Rows::default(), "PREPARE".into()))
             }
+            Statement::Call(call) => Ok((self.run_call(call, params)?, "CALL".into())),
             Statement::Relational(statement) => {
                 let tag = self.ddl(statement)?;
                 Ok((Rows::default(), tag.into()))
@@ -463,12 +469,17 @@ impl Session {
 
     /// Evaluates an expression without columns.
     pub(crate) fn evaluate(&mut self, expr: crate::expr::Expr) -> Result<Datum> {
+        self.evaluate_with(expr, &[])
+    }
+
+    /// The same with parameters.
+    pub(super) fn evaluate_with(&mut self, expr: crate::expr::Expr, params: &[Datum]) -> Result<Datum> {
         let root = crate::plan::Node::Values { rows: [vec![expr]].into() };
         let column = crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None };
         let fragment = crate::plan::Fragment::new(root, 0, vec![column]);
         let mut execution = Execution::new(&fragment);
         let mut rows = Rows::default();
-        self.run_to_end(&mut execution, &[], Some(&mut rows))?;
+        self.run_to_end(&mut execution, params, Some(&mut rows))?;
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
     }
 
@@ -479,9 +490,9 @@ impl Session {
         let mut batch = crate::exec::Batch::default();
         loop {
             self.memory.set_limits(self.own.settings.hot().memory);
-            let Some(txn) = self.txn.as_deref_mut() else {
-                return Err(Error::internal("a statement has no transaction"));
-            };
+            // What it calls is not known here.
+            let mut lent = self.lend()?;
+            let txn: &mut dyn colibri_txn::Transaction = &mut lent;
             let mut cx = Context {
                 env: &self.env,
                 params,
@@ -490,8 +501,11 @@ impl Session {
                 memory: &self.memory,
                 budget_rows: pulse::ROWS_AT_ONCE,
             };
-            let outcome = execution.step(txn, &mut cx, &mut batch)?;
-            pulse::rows_done(pulse::ROWS_AT_ONCE - cx.budget_rows)?;
+            let outcome = execution.step(txn, &mut cx, &mut batch);
+            let left = cx.budget_rows;
+            self.take_back_lent(lent);
+            let outcome = outcome?;
+            pulse::rows_done(pulse::ROWS_AT_ONCE - left)?;
             match outcome {
                 Outcome::Interrupted(pause) => return Err(Error::interruption(pause)),
                 Outcome::Rows => {

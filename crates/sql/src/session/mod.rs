@@ -13,6 +13,7 @@
 //! | `identity`, `settings`, `set` | who the session is and what it may do; what can be set, and setting it |
 //! | `named_cursor`, `cursor`, `copy` | DECLARE and FETCH; rows piece by piece for the library; COPY |
 //! | `drive`, `serve` | a thread that waits; what the server needs besides |
+//! | `routine`, `lent` | functions of users, DO and CALL; the transaction that they take over |
 //! | `carry` | a session that goes on at another server |
 //! | `advisory` | locks by numbers that applications make up |
 //! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
@@ -43,12 +44,14 @@ mod drive;
 mod engine;
 mod guesses;
 mod identity;
+mod lent;
 #[cfg(test)]
 mod long_work;
 mod named_cursor;
 mod own;
 mod plans;
 mod recipes;
+mod routine;
 mod rows;
 mod samples;
 mod sequences;
@@ -86,6 +89,7 @@ pub use named_cursor::with_count;
 use own::Own;
 use plans::Plans;
 pub use plans::{Lifting, Prepared, ResultColumn};
+pub(crate) use routine::no_such_language;
 pub use rows::Rows;
 pub(crate) use sequences::OwnSequence;
 pub use serve::{Notice, Severity};
@@ -168,6 +172,8 @@ pub struct Session {
     marks_rows: bool,
     /// The number of blocks that have ended.
     blocks_ended: u64,
+    /// What functions of users run in, while none is at work.
+    shell: Option<Box<Session>>,
 }
 
 impl Session {
@@ -179,7 +185,6 @@ impl Session {
 
     fn with_number(engine: &Arc<Engine>, user: &str, number: i32) -> Self {
         let settings = settings::Settings::default();
-        let settings_limits = settings.hot().memory;
         let own = Own {
             number,
             presence: engine.activity().enter(number),
@@ -208,9 +213,19 @@ impl Session {
             last_commit: None,
             engine: Arc::clone(engine),
             capabilities: engine.store.capabilities(),
+            shell: None,
+            calls: routine::Calls::default(),
         };
-        let mut session = Self {
-            env: Env { user: user.into(), database: engine.name().into(), ..Env::default() },
+        let mut session = Self::of_own(own);
+        session.settings_set();
+        session
+    }
+
+    /// A session whose settings are still to be heeded.
+    fn of_own(own: Own) -> Self {
+        let (engine, settings_limits) = (Arc::clone(&own.engine), own.settings.hot().memory);
+        Self {
+            env: Env { user: own.user.clone(), database: engine.name().into(), ..Env::default() },
             own,
             txn: None,
             committing: None,
@@ -240,9 +255,8 @@ impl Session {
             lists_sequences: false,
             marks_rows: false,
             blocks_ended: 0,
-        };
-        session.settings_set();
-        session
+            shell: None,
+        }
     }
 
     /// The state of the session.
@@ -378,6 +392,7 @@ impl Session {
 
     /// The transaction has changed the database's catalogue, or the session's temporary objects.
     pub(crate) fn catalog_changed(&mut self, of_database: bool, of_session: bool) {
+        self.own.calls.serial += 1;
         self.block.catalog_changed |= of_database;
         self.block.temporary_changed |= of_session;
         self.surround();
@@ -413,7 +428,8 @@ impl Session {
         run: impl FnOnce(&mut dyn Transaction, &mut Context<'_>) -> Result<T>,
     ) -> Result<T> {
         self.memory.set_limits(self.own.settings.hot().memory);
-        let Some(txn) = self.txn.as_deref_mut() else { return Err(Error::internal("a statement has no transaction")) };
+        // What runs may call functions of users.
+        let mut lent = self.lend()?;
         let mut cx = Context {
             env: &self.env,
             params: &[],
@@ -422,7 +438,9 @@ impl Session {
             memory: &self.memory,
             budget_rows: pulse::ROWS_AT_ONCE,
         };
-        run(txn, &mut cx)
+        let done = run(&mut lent, &mut cx);
+        self.take_back_lent(lent);
+        done
     }
 
     /// Resets a sequence to its start, or to a value, if the transaction commits.

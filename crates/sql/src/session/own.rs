@@ -11,7 +11,7 @@ use colibri_catalog::{
 };
 use colibri_storage::TxnId;
 use colibri_txn::{Capabilities, Transaction};
-use colibri_types::{Datum, Error, Result, SqlState, pulse};
+use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
 use super::activity::Presence;
@@ -21,7 +21,8 @@ use super::engine::{Access, Engine};
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
 use super::temporary::Temporary;
-use crate::exec::{Deferred, SessionCalls};
+use crate::exec::{Deferred, SessionCalls, TriggerCall};
+use crate::expr::RoutineCall;
 use crate::surroundings::SearchPath;
 
 /// The number of a database that is open without a server.
@@ -73,9 +74,47 @@ pub(super) struct Own {
     pub(super) deferral: Deferral,
     /// The session's last commit.
     pub(super) last_commit: Option<TxnId>,
+    /// What functions of users run in, while a plan is at work that calls some.
+    pub(super) shell: Option<Box<super::Session>>,
+    pub(super) calls: super::routine::Calls,
 }
 
 impl Own {
+    /// In the place of this one, while it is elsewhere: nobody asks it for anything.
+    pub(super) fn stand_in(&self) -> Self {
+        Self {
+            engine: Arc::clone(&self.engine),
+            capabilities: self.capabilities,
+            number: self.number,
+            presence: Arc::clone(&self.presence),
+            cluster: self.cluster.clone(),
+            session_user: self.session_user,
+            session_name: self.session_name.clone(),
+            login_role: self.login_role,
+            login: self.login.clone(),
+            user: self.user.clone(),
+            authority: Arc::clone(&self.authority),
+            cluster_version: self.cluster_version,
+            settings: self.settings.clone(),
+            catalog: Arc::default(),
+            search_path: Arc::clone(&self.search_path),
+            current: HashMap::new(),
+            last: None,
+            modes: None,
+            settings_changed: false,
+            settings_before: None,
+            role_numbers: HashMap::new(),
+            advisory: Advisory::default(),
+            own_sequences: HashMap::new(),
+            temporary: None,
+            read_only: false,
+            deferral: Deferral::default(),
+            last_commit: None,
+            shell: None,
+            calls: super::routine::Calls::default(),
+        }
+    }
+
     /// A setting's value, as SHOW gives it.
     pub(crate) fn show(&self, name: &str) -> Result<String> {
         self.settings.show(name, &self.around())
@@ -263,6 +302,20 @@ impl SessionCalls for Own {
 
     fn defer(&mut self, checks: Vec<Deferred>) {
         self.deferral.defer(checks);
+    }
+
+    fn call_routine(
+        &mut self,
+        txn: &mut dyn Transaction,
+        env: &Env,
+        call: &Arc<RoutineCall>,
+        args: Vec<Datum>,
+    ) -> Result<Datum> {
+        self.call_within_plan(txn, env, |session| session.run_routine(call, args))
+    }
+
+    fn call_trigger(&mut self, txn: &mut dyn Transaction, env: &Env, call: &TriggerCall<'_>) -> Result<Datum> {
+        self.call_within_plan(txn, env, |session| session.run_trigger(call))
     }
 
     fn call(&mut self, _txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum> {

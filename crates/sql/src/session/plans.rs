@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{Table, cluster::Authority, record};
 use colibri_syntax::Lifted;
-use colibri_syntax::tree::{Admin, Inner, Setting, Statement, Transaction as TransactionStatement};
+use colibri_syntax::tree::{Admin, Call, Inner, Setting, Statement, Transaction as TransactionStatement};
 use colibri_txn::SpaceId;
 use colibri_types::datetime::{DateStyle, IntervalStyle};
 use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type, pulse};
@@ -27,6 +27,7 @@ use super::named_cursor::CursorStatement;
 use super::sizes::{ROWS_UNKNOWN, TxnSizes};
 use super::{Session, TransactionState, control, set};
 use crate::admin;
+use crate::bind::routines::Variables;
 use crate::bind::{Binder, CurrentOf, CursorRows, Need};
 use crate::ddl;
 use crate::exec::{Evaluate as _, Scope};
@@ -88,6 +89,8 @@ pub struct Recipe {
     pub(super) is_binary: bool,
     /// It locks rows.
     pub(super) locks: bool,
+    /// It calls functions of users.
+    pub(super) calls_routines: bool,
     /// It calls functions that change something, or give something else each time.
     pub(super) has_side_effects: bool,
     /// How strongly it locks rows, as SQL writes it.
@@ -523,7 +526,7 @@ impl Session {
         if let Some(known) = self.known_plan(own_text, types)? {
             return Ok(known);
         }
-        let recipe = Arc::new(self.prepare_relational(text, own_text, &inner.statement, types)?);
+        let recipe = Arc::new(self.prepare_relational(text, own_text, &inner.statement, types, None)?);
         Ok(self.adopt_or_keep(recipe, types))
     }
 
@@ -538,7 +541,7 @@ impl Session {
         domains: &[(usize, ColumnType)],
     ) -> Result<Arc<Prepared>> {
         self.surround();
-        let mut recipe = self.prepare_relational(text, own_text, statement, types)?;
+        let mut recipe = self.prepare_relational(text, own_text, statement, types, None)?;
         recipe.param_domains.resize(recipe.params.len(), None);
         for &(at, ty) in domains {
             if let Some(domain) = recipe.param_domains.get_mut(at) {
@@ -595,7 +598,7 @@ impl Session {
     }
 
     /// Whether a plan was made for tables of quite other sizes than they have by now.
-    fn is_outgrown(&self, recipe: &Recipe) -> bool {
+    pub(super) fn is_outgrown(&self, recipe: &Recipe) -> bool {
         let Some(txn) = self.txn.as_deref() else { return false };
         recipe.sizes.iter().any(|(table, before)| {
             let now = match txn.estimate(&table.space(), &record::whole_range()) {
@@ -677,6 +680,7 @@ impl Session {
             writes: false,
             is_binary: false,
             locks: false,
+            calls_routines: false,
             has_side_effects: false,
             row_lock: None,
             names_cursors: text
@@ -820,15 +824,34 @@ impl Session {
         Ok(recipe)
     }
 
+    /// CALL: what its procedure gives back is known before it runs.
+    fn prepare_call(&mut self, text: &str, call: Box<Call>, types: &[Option<Type>]) -> Result<Recipe> {
+        let sizes = TxnSizes::of(self)?;
+        let mut binder =
+            Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let (meant, _) = binder.procedure(&call.function)?;
+        let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
+        let (needs, row) = (std::mem::take(&mut binder.needs), meant.row.clone());
+        self.check_needs(&needs)?;
+        let mut recipe = self.bare(text, Command::Empty);
+        let fields = row.iter().flat_map(|row| &row.fields);
+        recipe.columns = fields.map(|(name, ty)| ResultColumn { name: name.clone(), ty: *ty, origin: None }).collect();
+        recipe.locks = true;
+        recipe.params = params;
+        recipe.command = Command::Utility(Box::new(Statement::Call(call)));
+        Ok(recipe)
+    }
+
     fn prepare_statement(&mut self, text: &str, statement: Statement, types: &[Option<Type>]) -> Result<Recipe> {
         Ok(match statement {
             Statement::Relational(statement) if !ddl::is_ddl(&statement) => {
-                return self.prepare_relational(text, text, &statement, types);
+                return self.prepare_relational(text, text, &statement, types, None);
             }
             Statement::Declare(_) | Statement::Fetch(_) | Statement::Close(_) => {
                 return self.prepare_cursor(text, &statement, types);
             }
             Statement::Copy(_) => self.bare(text, Command::Copy),
+            Statement::Call(call) => return self.prepare_call(text, call, types),
             Statement::Setting(statement) => {
                 let mut recipe = self.bare(text, Command::Empty);
                 recipe.columns = set::columns(&statement, self);
@@ -838,6 +861,8 @@ impl Session {
             Statement::Admin(statement) => {
                 let mut recipe = self.bare(text, Command::Empty);
                 recipe.writes = admin::writes(&statement);
+                // What it runs may write, and may have to run again.
+                recipe.locks = admin::runs_body(&statement);
                 recipe.command = Command::Admin(statement);
                 recipe
             }
@@ -879,10 +904,12 @@ impl Session {
         own_text: &str,
         statement: &ast::Statement,
         types: &[Option<Type>],
+        variables: Option<&dyn Variables>,
     ) -> Result<Recipe> {
         let sizes = TxnSizes::of(self)?;
         let mut binder =
             Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        binder.variables = variables;
         binder.cursor_rows = self.marks_rows.then(CursorRows::default);
         let Planned { fragment, kind, targets } = plan(&mut binder, statement)?;
         // Conditions that were judged by samples have only noted that it was cancelled.
@@ -898,7 +925,7 @@ impl Session {
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let param_domains = std::mem::take(&mut binder.param_domains);
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
-        let locks_rows = binder.locks_rows;
+        let (locks_rows, calls_routines) = (binder.locks_rows, binder.calls_routines);
         let (needs, is_personal) = (std::mem::take(&mut binder.needs), binder.is_personal);
         self.check_needs(&needs)?;
         needs.iter().try_for_each(|need| need.expect_populated(&self.own.catalog))?;
@@ -921,6 +948,7 @@ impl Session {
         prepared.adds_to = adds_to(&fragment.root);
         prepared.writes = !targets.is_empty();
         prepared.has_side_effects = side_effects;
+        prepared.calls_routines = calls_routines;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
         prepared.locks |= side_effects && !prepared.writes;
         prepared.guesses = sizes.guesses.into_inner().that_matter(&fragment, sizes.asked.borrow().len());
@@ -933,7 +961,9 @@ impl Session {
         prepared.sizes = sizes.asked.into_inner();
         prepared.param_hints = types.to_vec();
         (prepared.needs, prepared.is_personal) = (needs, is_personal);
-        self.own.engine.activity().counter(&self.own.user, own_text).planned();
+        if variables.is_none() {
+            self.own.engine.activity().counter(&self.own.user, own_text).planned();
+        }
         Ok(prepared)
     }
 
@@ -956,6 +986,63 @@ impl Session {
         }
         let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         Ok(PlannedInner { fragment, params, current_of: binder.current_of.take() })
+    }
+
+    /// Prepares a statement of a body, in which names may be those of variables.
+    pub(super) fn prepare_statement_of_body(
+        &mut self,
+        text: &str,
+        statement: Statement,
+        types: &[Option<Type>],
+        variables: &dyn Variables,
+    ) -> Result<Recipe> {
+        match statement {
+            Statement::Relational(statement) if !ddl::is_ddl(&statement) => {
+                self.prepare_relational(text, text, &statement, types, Some(variables))
+            }
+            other => self.prepare_statement(text, other, types),
+        }
+    }
+
+    /// A statement of a body, which counts as a part of the statement that runs the body.
+    pub(super) fn adopt_uncounted(&self, recipe: Arc<Recipe>) -> Prepared {
+        Prepared {
+            recipe,
+            authority: Arc::clone(&self.own.authority),
+            runs: AtomicU32::new(0),
+            variants: Variants::default(),
+            counter: None,
+        }
+    }
+
+    /// Binds with the session's names, and with so many parameters of any types.
+    pub(super) fn with_binder_of<T>(
+        &self,
+        params: usize,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let sizes = TxnSizes::of(self)?;
+        let open = vec![None; params];
+        let mut binder = Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, "", &self.own.search_path, open);
+        let bound = bind(&mut binder)?;
+        self.check_needs(&binder.needs)?;
+        Ok(bound)
+    }
+
+    /// Binds with variables in sight.
+    pub(super) fn with_variables<T>(
+        &self,
+        text: &str,
+        variables: &dyn Variables,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let sizes = TxnSizes::of(self)?;
+        let mut binder =
+            Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
+        binder.variables = Some(variables);
+        let bound = bind(&mut binder)?;
+        self.check_needs(&binder.needs)?;
+        Ok(bound)
     }
 
     /// Binds with the session's names, in the transaction at hand.

@@ -19,10 +19,16 @@ use crate::surroundings::PreparedInfo;
 /// The severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// DEBUG: for who looks for mistakes.
+    Debug,
+    /// LOG: for who looks after the server.
+    Log,
     /// NOTICE: information.
     Notice,
     /// WARNING: probably not what was meant.
     Warning,
+    /// INFO: what was asked for, whatever `client_min_messages` says.
+    Info,
 }
 
 impl Severity {
@@ -30,6 +36,9 @@ impl Severity {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Debug => "DEBUG",
+            Self::Log => "LOG",
+            Self::Info => "INFO",
             Self::Notice => "NOTICE",
             Self::Warning => "WARNING",
         }
@@ -279,7 +288,13 @@ impl Session {
     }
 
     pub(crate) fn notice_report(&mut self, severity: Severity, report: Error) {
-        if self.notices.len() < NOTICES_MAX {
+        let least = self.own.settings.text("client_min_messages");
+        let is_told = match severity {
+            Severity::Debug => least.starts_with("debug"),
+            Severity::Log => least.starts_with("debug") || least == "log",
+            _ => true,
+        };
+        if is_told && self.notices.len() < NOTICES_MAX {
             self.notices.push(Notice { severity, report });
         }
     }

@@ -90,6 +90,8 @@ pub struct Running {
     /// The catalogue as the statement found it, and whether the block had changed it: for taking
     /// back a statement that may change it.
     pub(super) catalog_before: Option<(Arc<Catalog>, (bool, bool), OwnSequences)>,
+    /// How many notices there were before it: those of a run that is taken back are not told.
+    notices: usize,
 }
 
 impl Running {
@@ -296,6 +298,7 @@ impl Session {
             slept: Duration::ZERO,
             slept_before: Duration::ZERO,
             catalog_before: None,
+            notices: self.notices.len(),
         }
     }
 
@@ -312,6 +315,7 @@ impl Session {
                 self.abort_txn();
                 self.end_block(false);
                 running.forget_kept();
+                self.notices.truncate(running.notices);
                 running.rows = 0;
                 running.slept_before = std::mem::take(&mut running.slept);
                 running.stage = Stage::Begin;
@@ -331,7 +335,11 @@ impl Session {
     /// Whether a statement that is a transaction by itself has failed for others' sake only, and
     /// nobody has seen anything of it: then it runs again, unseen.
     fn runs_again_after(&self, running: &Running, error: &Error) -> bool {
-        let repeats = matches!(running.prepared.command, Command::Plan { .. } | Command::Utility(_));
+        let repeats = match &running.prepared.command {
+            Command::Plan { .. } | Command::Utility(_) => true,
+            Command::Admin(statement) => crate::admin::runs_body(statement),
+            _ => false,
+        };
         error.is_retryable()
             && running.implicit
             && self.state == TransactionState::Idle
@@ -537,6 +545,7 @@ impl Session {
             }
         };
         running.forget_kept();
+        self.notices.truncate(running.notices);
         running.rows = 0;
         running.slept_before = std::mem::take(&mut running.slept);
         running.stage = Stage::Restart(savepoint);
@@ -685,7 +694,7 @@ impl Session {
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement().in_sql()?;
         self.see_catalog()?;
-        if !matches!(prepared.command, Command::Plan { .. }) {
+        if !matches!(prepared.command, Command::Plan { .. }) || prepared.calls_routines {
             let own_sequences = self.own.own_sequences.clone();
             let changed = (self.block.catalog_changed, self.block.temporary_changed);
             running.catalog_before = Some((Arc::clone(&self.own.catalog), changed, own_sequences));
@@ -744,6 +753,9 @@ impl Session {
                     prepared.locks || txn.has_writes() || capabilities.fetches && execution.may_fetch_anew();
                 running.keeps = prepared.writes || may_run_again;
                 // What it has read of a row must not have changed when it adds to the row.
+                if prepared.calls_routines && prepared.has_side_effects {
+                    execution.sees_nothing_of_calls();
+                }
                 if txn.begun().isolation == Isolation::Snapshot || !capabilities.patches_at_commit {
                     execution.add_alone();
                 }
@@ -822,8 +834,13 @@ impl Session {
     ) -> Result<Option<Progress>> {
         self.check_age()?;
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
-        let Some(txn) = self.txn.as_deref_mut() else { return Err(Error::internal("a statement has no transaction")) };
         self.memory.set_limits(self.own.settings.hot().memory);
+        let mut lent = if running.prepared.calls_routines { Some(self.lend()?) } else { None };
+        let txn = match (&mut lent, self.txn.as_deref_mut()) {
+            (Some(lent), _) => lent,
+            (None, Some(txn)) => txn,
+            (None, None) => return Err(Error::internal("a statement has no transaction")),
+        };
         let mut cx = Context {
             env: &self.env,
             params: &running.params,
@@ -832,8 +849,12 @@ impl Session {
             memory: &self.memory,
             budget_rows: *budget_rows,
         };
-        let outcome = execution.step(txn, &mut cx, &mut running.batch)?;
+        let outcome = execution.step(txn, &mut cx, &mut running.batch);
         *budget_rows = cx.budget_rows;
+        if let Some(lent) = lent {
+            self.take_back_lent(lent);
+        }
+        let outcome = outcome?;
         match outcome {
             Outcome::Interrupted(Pause::Fetch(wait)) => Ok(Some(Progress::Fetch(wait))),
             // The statement has to be taken back.

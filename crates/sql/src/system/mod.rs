@@ -10,6 +10,7 @@
 //! | `relations` | schemas, relations, columns, indexes, constraints, sequences |
 //! | `types` | types, collations, access methods, operator classes |
 //! | `procedures` | functions, and those that types have |
+//! | `routines` | functions of users, triggers |
 //! | `roles` | roles, databases, tablespaces |
 //! | `operators` | operators, casts, and the operators that indexes go by |
 //! | `statistics` | statistics of what is not counted, or not there |
@@ -33,6 +34,7 @@ mod operators;
 pub(crate) mod procedures;
 pub(crate) mod relations;
 mod roles;
+pub(crate) mod routines;
 pub(crate) mod search;
 mod standard;
 mod statistics;
@@ -48,7 +50,8 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 10] = [
+const ALL_FILLS: [&[(&str, Fill)]; 11] = [
+    routines::FILLS,
     relations::FILLS,
     types::FILLS,
     roles::FILLS,

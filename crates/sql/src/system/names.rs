@@ -279,6 +279,12 @@ impl Surroundings {
     fn function_meant(&self, parts: &[CompactString], fits: impl Fn(&[u32]) -> bool) -> Result<Meaning> {
         let parts = self.here(parts, "qualified")?;
         let ([name] | [_, name]) = parts else { return Ok(Meaning::Nothing) };
+        let schema = if let [schema, _] = parts { Some(schema.as_str()) } else { None };
+        let own = super::routines::named(self, schema, name);
+        let mut own = own.iter().filter(|(_, args)| fits(args));
+        if let (Some((number, _)), next) = (own.next(), own.next()) {
+            return Ok(if next.is_some() { Meaning::Several } else { Meaning::Number(*number) });
+        }
         if matches!(parts, [schema, _] if schema != "pg_catalog") {
             return Ok(self.nothing_in(parts));
         }
@@ -489,10 +495,12 @@ impl Surround for Surroundings {
             Type::RegType => self.type_name(number),
             Type::RegNamespace => self.schema_name(number).map(|name| quoted(&name)),
             Type::RegRole => self.roles().get(number).map(|role| quoted(&role.name)),
-            Type::RegProcedure => super::procedures::signature(number),
+            Type::RegProcedure => {
+                super::routines::signature(self, number).or_else(|| super::procedures::signature(number))
+            }
             Type::RegOper | Type::RegOperator => self.operator_name(ty, number),
             Type::RegConfig | Type::RegDictionary => super::search::name_of(ty, number).map(str::to_owned),
-            _ => super::procedures::name_of(number).map(quoted),
+            _ => super::routines::name(self, number).or_else(|| super::procedures::name_of(number).map(quoted)),
         };
         match name {
             Some(name) => out.push_str(&name),

@@ -366,7 +366,8 @@ pub(super) fn aggregates(_: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn procedures(_: &Env, rows: &mut Rows) -> Result<()> {
+pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
+    super::routines::procedures(env, rows)?;
     for procedure in &PROCEDURES.all {
         rows.push([
             oid(procedure.number),

@@ -495,7 +495,11 @@ fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 /// Languages: number, name, whether everybody may use it.
-pub(crate) const LANGUAGES: [(u32, &str, bool); 2] = [(LANGUAGE_INTERNAL, "internal", false), (14, "sql", true)];
+pub(crate) const LANGUAGES: [(u32, &str, bool); 3] = [
+    (LANGUAGE_INTERNAL, "internal", false),
+    (super::routines::LANGUAGE_SQL, "sql", true),
+    (super::routines::LANGUAGE_PLPGSQL, "plpgsql", true),
+];
 
 fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
     for (number, name, trusted) in LANGUAGES {
@@ -504,7 +508,7 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
             oid(number),
             text(name),
             oid(BOOTSTRAP_ROLE),
-            flag(false),
+            flag(name == "plpgsql"),
             flag(trusted),
             none.clone(),
             none.clone(),

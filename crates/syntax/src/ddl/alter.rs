@@ -6,7 +6,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation as Operatio
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::{Admin, Object, ObjectKind, Statement, ViewChange, fold};
+use crate::tree::{Admin, Object, ObjectKind, Routines, Statement, ViewChange, fold};
 
 impl Parser<'_> {
     pub(crate) fn alter(&mut self) -> Result<Statement> {
@@ -32,6 +32,11 @@ impl Parser<'_> {
             Kind::Key(K::Domain) => self.alter_domain().map(Statement::from),
             Kind::Key(K::Extension) => self.alter_extension(token).map(Statement::from),
             Kind::Key(K::View | K::Sequence | K::Schema) => self.alter_object(token).map(Statement::from),
+            Kind::Key(K::Function | K::Procedure | K::Routine) => match self.eat_routine() {
+                Some(kind) => self.alter_routine(kind).map(Statement::from),
+                None => Err(self.wrong()),
+            },
+            Kind::Key(K::Trigger) => self.alter_trigger().map(Statement::from),
             Kind::Key(K::Database) => {
                 self.next();
                 self.alter_database().map(Statement::from)
@@ -137,6 +142,10 @@ impl Parser<'_> {
                 return Ok(change.into());
             }
         }
+        if let Some((which, state)) = self.enable_trigger()? {
+            let table = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
+            return Ok(Admin::from(Routines::EnableTrigger { table, if_exists, which, state }).into());
+        }
         let operations = match self.kind() {
             Kind::Key(K::Rename) => vec![self.rename()?],
             _ => self.list(Self::alter_operation)?,
@@ -214,18 +223,6 @@ impl Parser<'_> {
                 self.next();
                 self.storage_parameters()?;
                 Ok(Operation::SetLogged)
-            }
-            // There are no triggers but those of foreign keys, which stay.
-            Kind::Key(K::Enable)
-                if self.kind_behind(1) == Kind::Key(K::Trigger)
-                    && matches!(self.kind_behind(2), Kind::Key(K::User | K::All)) =>
-            {
-                self.nothing_to_do(3)
-            }
-            Kind::Key(K::Disable)
-                if self.kind_behind(1) == Kind::Key(K::Trigger) && self.kind_behind(2) == Kind::Key(K::User) =>
-            {
-                self.nothing_to_do(3)
             }
             _ => self.unknown_operation(token),
         }

@@ -71,6 +71,8 @@ pub enum Admin {
     CreateExtension { name: Name, if_not_exists: bool, schema: Option<Name>, version: Option<Name>, cascade: bool },
     /// `ALTER EXTENSION name …`
     AlterExtension { name: Name, change: ExtensionChange },
+    /// About functions, procedures and triggers.
+    Routines(Box<super::Routines>),
     /// `DROP EXTENSION name, …`
     DropExtensions { names: Vec<Name>, if_exists: bool, cascade: bool },
 }
@@ -327,6 +329,7 @@ impl Admin {
             Self::CreateExtension { .. } => "CREATE EXTENSION",
             Self::AlterExtension { .. } => "ALTER EXTENSION",
             Self::DropExtensions { .. } => "DROP EXTENSION",
+            Self::Routines(statement) => statement.tag(),
         }
     }
 }

@@ -227,6 +227,15 @@ impl Binder<'_> {
                 }
                 ast::SelectItem::QualifiedWildcard(kind, options) => {
                     whole::star(options)?;
+                    if let Some(parts) = parts_of_star(kind)
+                        && let Some(fields) = self.fields_of_variable(&parts, item.span())?
+                    {
+                        for (name, bound) in fields {
+                            let collation = Collation::Default;
+                            items.push(Item { bound, name, origin: None, collation, span: item.span() });
+                        }
+                        continue;
+                    }
                     let table_name;
                     let name = match kind {
                         ast::SelectItemQualifiedWildcardKind::ObjectName(name) => name,
@@ -640,4 +649,23 @@ fn look_behind(expr: &mut Expr, width: usize, looked_at: &mut Vec<Expr>) {
 fn is_useless_key(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(value) if !matches!(value.value, ast::Value::Placeholder(_)))
         && ordinal(expr).is_none()
+}
+
+/// The names in front of `.*`.
+fn parts_of_star(kind: &ast::SelectItemQualifiedWildcardKind) -> Option<Vec<CompactString>> {
+    match kind {
+        ast::SelectItemQualifiedWildcardKind::ObjectName(name) => {
+            Some(super::super::name_parts(name).ok()?.into_iter().map(super::super::fold).collect())
+        }
+        ast::SelectItemQualifiedWildcardKind::Expr(expr) => {
+            let mut expr = expr;
+            while let ast::Expr::Nested(inner) = expr {
+                expr = inner;
+            }
+            match expr {
+                ast::Expr::Identifier(ident) => Some(vec![super::super::fold(ident)]),
+                _ => None,
+            }
+        }
+    }
 }

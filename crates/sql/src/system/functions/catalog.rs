@@ -19,7 +19,7 @@ use colibri_types::{
 use crate::bind::Writing;
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
-use crate::system::{activity, describe, procedures, types};
+use crate::system::{activity, describe, procedures, routines, types};
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
@@ -79,6 +79,40 @@ fn index_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
 
 fn constraint_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     text_or_null(describe::constraint_by_number(env.names(), number(args[0])?, truth(args.get(1))))
+}
+
+fn trigger_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
+    text_or_null(routines::trigger_definition(env.names(), number(args[0])?))
+}
+
+fn function_result(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let id = number(args[0])?;
+    match env.names().catalog.routine(id) {
+        Some(_) => text_or_null(routines::result(env.names(), id)),
+        None => text_or_null(procedures::result(id)),
+    }
+}
+
+fn function_arguments(args: &[&Datum], env: &Env, with_defaults: bool) -> Result<Datum> {
+    let id = number(args[0])?;
+    let own = routines::arguments(env.names(), id, with_defaults);
+    text_or_null(own.or_else(|| procedures::arguments(id)))
+}
+
+fn function_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let id = number(args[0])?;
+    match routines::definition(env.names(), id) {
+        Some(own) => Ok(Datum::text(&own)),
+        None => text_or_null(procedures::definition(id)?),
+    }
+}
+
+fn function_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let (names, id) = (env.names(), number(args[0])?);
+    Ok(match names.catalog.routine(id) {
+        Some(routine) => Datum::Bool(names.search_path.contains(&routine.schema)),
+        None => procedures::name_of(id).map_or(Datum::Null, |_| Datum::Bool(true)),
+    })
 }
 
 fn view_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -248,7 +282,6 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_userbyid", &[Oid], Name, |a, env| Ok(Datum::Text(env.names().roles().name_of(number(a[0])?)))).stable(),
     f("pg_table_is_visible", &[Oid], Bool, relation_is_visible).stable(),
     f("pg_type_is_visible", &[Oid], Bool, type_is_visible).stable(),
-    f("pg_function_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_operator_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_opclass_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_opfamily_is_visible", &[Oid], Bool, YES).stable(),
@@ -271,16 +304,15 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_viewdef", &[Oid, Int4], Text, view_definition).stable(),
     f("pg_get_viewdef", &[Text], Text, view_definition).stable(),
     f("pg_get_viewdef", &[Text, Bool], Text, view_definition).stable(),
-    f("pg_get_triggerdef", &[Oid], Text, NOTHING).stable(),
-    f("pg_get_triggerdef", &[Oid, Bool], Text, NOTHING).stable(),
+    f("pg_get_triggerdef", &[Oid], Text, trigger_definition).stable(),
+    f("pg_get_triggerdef", &[Oid, Bool], Text, trigger_definition).stable(),
     f("pg_get_ruledef", &[Oid], Text, NOTHING).stable(),
     f("pg_get_ruledef", &[Oid, Bool], Text, NOTHING).stable(),
     f("pg_get_partkeydef", &[Oid], Text, NOTHING).stable(),
     f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
-    f("pg_get_function_result", &[Oid], Text, |a, _| text_or_null(procedures::result(number(a[0])?))).stable(),
-    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(procedures::arguments(number(a[0])?))).stable(),
-    f("pg_get_function_identity_arguments", &[Oid], Text, |a, _| text_or_null(procedures::arguments(number(a[0])?)))
-        .stable(),
+    f("pg_get_function_result", &[Oid], Text, function_result).stable(),
+    f("pg_get_function_arguments", &[Oid], Text, |a, env| function_arguments(a, env, true)).stable(),
+    f("pg_get_function_identity_arguments", &[Oid], Text, |a, env| function_arguments(a, env, false)).stable(),
     f("obj_description", &[Oid], Text, comment).stable(),
     f("obj_description", &[Oid, Name], Text, comment).stable(),
     f("col_description", &[Oid, Int4], Text, column_comment).stable(),
@@ -302,7 +334,7 @@ pub(super) const TABLE: &[Function] = &[
     f("to_regprocedure", &[Text], RegProcedure, |a, env| find(RegProcedure, a, env)).stable(),
     f("to_regoper", &[Text], RegOper, |a, env| find(RegOper, a, env)).stable(),
     f("to_regoperator", &[Text], RegOperator, |a, env| find(RegOperator, a, env)).stable(),
-    f("pg_get_functiondef", &[Oid], Text, |a, _| text_or_null(procedures::definition(number(a[0])?)?)).stable(),
+    f("pg_get_functiondef", &[Oid], Text, function_definition).stable(),
     f("pg_partition_root", &[RegClass], RegClass, NOTHING).stable(),
     f("pg_trigger_depth", &[], Int4, |_, _| Ok(Datum::Int(0))).stable(),
     f("pg_jit_available", &[], Bool, NO).volatile(),
@@ -312,8 +344,11 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_relation_is_publishable", &[RegClass], Bool, is_user_table).stable(),
     f("pg_column_is_updatable", &[RegClass, Int2, Bool], Bool, column_updatable).stable(),
     f("pg_relation_is_updatable", &[RegClass, Bool], Int4, updatable).stable(),
-    // No function is written in SQL.
-    f("pg_get_function_sqlbody", &[Oid], Text, |_, _| Ok(Datum::Null)).stable(),
+    f("pg_get_function_sqlbody", &[Oid], Text, |a, env| {
+        text_or_null(routines::standard_body(env.names(), number(a[0])?))
+    })
+    .stable(),
+    f("pg_function_is_visible", &[Oid], Bool, function_is_visible).stable(),
     f("pg_tablespace_location", &[Oid], Text, |_, _| Ok(Datum::text(""))).stable(),
     f("pg_is_in_recovery", &[], Bool, is_standby).stable(),
     f("pg_is_wal_replay_paused", &[], Bool, NO).stable(),

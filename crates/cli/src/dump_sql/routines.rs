@@ -1,0 +1,58 @@
+//! Functions, procedures and triggers in a dump.
+//!
+//! A function that takes or gives rows of a table comes behind the tables, all others in front of
+//! them: defaults and conditions may call them. Bodies are not read for mistakes when they are
+//! loaded. Triggers come last, so that none fires for the rows of the dump.
+
+use super::Dump;
+use crate::failure::Result;
+
+/// The first number of the types of relations' rows.
+const ROW_TYPES: i64 = 1 << 29;
+
+impl Dump<'_> {
+    /// Functions of rows of relations, or all others.
+    pub(super) fn routines(&mut self, of_rows: bool) -> Result<()> {
+        let rows = self.query(
+            "SELECT pg_get_functiondef(p.oid), p.prorettype::int8::text || ' ' || p.proargtypes::text || ' ' \
+             || coalesce(array_to_string(p.proallargtypes, ' '), '') \
+             FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY p.oid",
+        )?;
+        let mut begun = false;
+        for row in &rows {
+            let (definition, types) = (self.text(row, 0)?, self.text(row, 1)?);
+            let has_rows = types.split(' ').any(|ty| ty.parse::<i64>().is_ok_and(|ty| ty >= ROW_TYPES));
+            if has_rows != of_rows {
+                continue;
+            }
+            if !std::mem::replace(&mut begun, true) {
+                writeln!(self.out, "\nSET check_function_bodies = off;")?;
+            }
+            writeln!(self.out, "{};", definition.trim_end_matches('\n'))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn triggers(&mut self) -> Result<()> {
+        let rows = self.query(
+            "SELECT pg_get_triggerdef(t.oid), quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), \
+             quote_ident(t.tgname::text), t.tgenabled::text \
+             FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE NOT t.tgisinternal ORDER BY t.oid",
+        )?;
+        for row in &rows {
+            let (definition, table) = (self.text(row, 0)?, self.text(row, 1)?);
+            let (name, enabled) = (self.text(row, 2)?, self.text(row, 3)?);
+            writeln!(self.out, "{definition};")?;
+            let how = match enabled.as_str() {
+                "D" => "DISABLE",
+                "R" => "ENABLE REPLICA",
+                "A" => "ENABLE ALWAYS",
+                _ => continue,
+            };
+            writeln!(self.out, "ALTER TABLE {table} {how} TRIGGER {name};")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! CREATE, ALTER and DROP TRIGGER.
+
+use std::sync::Arc;
+
+use colibri_catalog::cluster::{ObjectKind, Privileges};
+use colibri_catalog::{Catalog, Change, Relation, RoutineType, Table, Timing, Trigger, TriggerTime, View};
+use colibri_syntax::tree::{CreateTrigger, TriggerEvent, TriggerTiming, TriggersMeant};
+use colibri_types::{Error, Result, SqlState};
+use compact_str::CompactString;
+
+use super::Session;
+
+/// What has triggers.
+enum Owner {
+    Table(Arc<Table>),
+    View(Arc<View>),
+}
+
+impl Owner {
+    fn triggers(&self) -> &[Arc<Trigger>] {
+        match self {
+            Self::Table(table) => &table.triggers,
+            Self::View(view) => &view.triggers,
+        }
+    }
+
+    fn schema(&self) -> &CompactString {
+        match self {
+            Self::Table(table) => &table.schema,
+            Self::View(view) => &view.schema,
+        }
+    }
+
+    fn name(&self) -> &CompactString {
+        match self {
+            Self::Table(table) => &table.name,
+            Self::View(view) => &view.name,
+        }
+    }
+
+    fn with(&self, mut triggers: Vec<Arc<Trigger>>) -> Change {
+        // They fire in the order of their names.
+        triggers.sort_by(|one, other| one.name.cmp(&other.name));
+        match self {
+            Self::Table(table) => Change::PutTable(Table { triggers, ..(**table).clone() }),
+            Self::View(view) => Change::PutView(View { triggers, ..(**view).clone() }),
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> Error {
+    Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+}
+
+impl Session {
+    fn trigger_owner(&mut self, name: &[CompactString]) -> Result<Owner> {
+        match self.relation_named(name)?.cloned() {
+            Some(Relation::Table(table)) => {
+                self.lock_table(&table)?;
+                let newest = self.catalog().table(table.id).cloned();
+                Ok(Owner::Table(newest.unwrap_or(table)))
+            }
+            Some(Relation::View(view)) => Ok(Owner::View(view)),
+            Some(other) => {
+                let shown = name.last().cloned().unwrap_or_default();
+                Err(bad(format!("relation \"{shown}\" cannot have triggers"))
+                    .detail(format!("This operation is not supported for {}s.", other.kind())))
+            }
+            None => {
+                let message = format!("relation \"{}\" does not exist", name.join("."));
+                Err(Error::new(SqlState::NO_SUCH_TABLE, message))
+            }
+        }
+    }
+
+    pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let owner = self.trigger_owner(&create.table)?;
+        let shown = owner.name().clone();
+        if let Owner::Table(table) = &owner {
+            let may = self.authority().may(Privileges::TRIGGER, ObjectKind::Table, table.owner, table.acl.as_ref());
+            if !may {
+                return Err(Error::denied("table", &table.name));
+            }
+        }
+        check_kind(&owner, create)?;
+        if create.initially_deferred {
+            return Err(Error::unsupported("a constraint trigger that is INITIALLY DEFERRED"));
+        }
+        if create.events.contains(&TriggerEvent::Truncate) {
+            return Err(Error::unsupported("a trigger of TRUNCATE"));
+        }
+        if let Owner::View(_) = &owner {
+            return Err(Error::unsupported("a trigger of a view"));
+        }
+        let function = self.trigger_function(create)?;
+        let mut events = 0;
+        let mut columns = Vec::new();
+        for event in &create.events {
+            events |= match event {
+                TriggerEvent::Insert => Trigger::INSERT,
+                TriggerEvent::Delete => Trigger::DELETE,
+                TriggerEvent::Truncate => Trigger::TRUNCATE,
+                TriggerEvent::Update(names) => {
+                    for name in names {
+                        let place = match &owner {
+                            Owner::Table(table) => table.column(name),
+                            Owner::View(view) => view.columns.iter().position(|column| column == name),
+                        };
+                        let place = place.ok_or_else(|| {
+                            let message = format!("column \"{name}\" of relation \"{shown}\" does not exist");
+                            Error::new(SqlState::NO_SUCH_COLUMN, message)
+                        })?;
+                        if columns.contains(&place) {
+                            let message = format!("column \"{name}\" specified more than once");
+                            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+                        }
+                        columns.push(place);
+                    }
+                    Trigger::UPDATE
+                }
+            };
+        }
+        let from = match &create.from {
+            None => None,
+            Some(name) => match self.relation_named(name)? {
+                Some(Relation::Table(table)) => Some(table.id),
+                _ => {
+                    let message = format!("relation \"{}\" does not exist", name.join("."));
+                    return Err(Error::new(SqlState::NO_SUCH_TABLE, message));
+                }
+            },
+        };
+        let known = owner.triggers().iter().find(|trigger| trigger.name == create.name);
+        if let Some(known) = known
+            && (!create.or_replace || known.is_constraint || create.is_constraint)
+        {
+            let message = format!("trigger \"{}\" for relation \"{shown}\" already exists", create.name);
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let id = match known {
+            Some(known) => known.id,
+            None => self.new_id_in(&owner.schema().clone())?,
+        };
+        let trigger = Trigger {
+            id,
+            name: create.name.clone(),
+            function,
+            timing: match create.timing {
+                TriggerTiming::Before => TriggerTime::Before,
+                TriggerTiming::After => TriggerTime::After,
+                TriggerTiming::InsteadOf => TriggerTime::InsteadOf,
+            },
+            row: create.for_each_row,
+            events,
+            columns,
+            when: create.when.clone(),
+            old_table: create.old_table.clone(),
+            new_table: create.new_table.clone(),
+            args: create.args.clone(),
+            enabled: 'O',
+            is_constraint: create.is_constraint,
+            deferral: match (create.deferrable, create.initially_deferred) {
+                (_, true) => Timing::Deferred,
+                (true, false) => Timing::Immediate,
+                (false, false) => Timing::Fixed,
+            },
+            from,
+        };
+        if let Owner::Table(table) = &owner {
+            self.with_binder("", |binder| binder.trigger_condition(table, &trigger).map(drop))?;
+        }
+        let mut triggers: Vec<Arc<Trigger>> = owner.triggers().iter().filter(|known| known.id != id).cloned().collect();
+        triggers.push(Arc::new(trigger));
+        self.change(vec![owner.with(triggers)])
+    }
+
+    fn trigger_function(&mut self, create: &CreateTrigger) -> Result<u32> {
+        let shown = create.function.join(".");
+        let (schema, name) = match &create.function[..] {
+            [name] => (None, name.clone()),
+            [schema, name] => (Some(schema.clone()), name.clone()),
+            _ => return Err(Error::new(SqlState::SYNTAX_ERROR, "improper qualified name")),
+        };
+        let found = self.with_binder("", |binder| Ok(binder.routines_of_name(schema.as_deref(), &name)))?;
+        let Some(function) = found.iter().find(|routine| routine.given().next().is_none()) else {
+            return Err(Error::new(SqlState::NO_SUCH_FUNCTION, format!("function {shown}() does not exist")));
+        };
+        if function.result != RoutineType::Trigger {
+            let message = format!("function {shown} must return type trigger");
+            return Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
+        }
+        let may =
+            self.authority().may(Privileges::EXECUTE, ObjectKind::Function, function.owner, function.acl.as_ref());
+        if !may {
+            return Err(Error::denied("function", &function.name));
+        }
+        Ok(function.id)
+    }
+
+    pub(super) fn drop_trigger(
+        &mut self,
+        name: &CompactString,
+        table: &[CompactString],
+        if_exists: bool,
+    ) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let owner = match self.trigger_owner(table) {
+            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => {
+                self.notice_missing("relation", &table.join("."));
+                return Ok(());
+            }
+            owner => owner?,
+        };
+        self.expect_trigger_owner(&owner)?;
+        let Some(known) = owner.triggers().iter().find(|trigger| trigger.name == *name).cloned() else {
+            let what = format!("trigger \"{name}\" for relation \"{}\" does not exist", owner.name());
+            if if_exists {
+                self.notice(crate::session::Severity::Notice, SqlState("00000"), format!("{what}, skipping"));
+                return Ok(());
+            }
+            return Err(Error::new(SqlState::NO_SUCH_OBJECT, what));
+        };
+        let kept = owner.triggers().iter().filter(|trigger| trigger.id != known.id).cloned().collect();
+        self.change(vec![Change::Comment(known.id, 0, None), owner.with(kept)])
+    }
+
+    fn expect_trigger_owner(&self, owner: &Owner) -> Result<()> {
+        match owner {
+            Owner::Table(table) => self.expect_owner(table.owner, "table", &table.name),
+            Owner::View(view) => self.expect_owner(view.owner, "view", &view.name),
+        }
+    }
+
+    fn expect_trigger(&self, owner: &Owner, name: &str) -> Result<Arc<Trigger>> {
+        owner.triggers().iter().find(|trigger| trigger.name == name).cloned().ok_or_else(|| {
+            let message = format!("trigger \"{name}\" for table \"{}\" does not exist", owner.name());
+            Error::new(SqlState::NO_SUCH_OBJECT, message)
+        })
+    }
+
+    pub(super) fn rename_trigger(&mut self, name: &str, table: &[CompactString], to: &CompactString) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let owner = self.trigger_owner(table)?;
+        self.expect_trigger_owner(&owner)?;
+        let known = self.expect_trigger(&owner, name)?;
+        if owner.triggers().iter().any(|trigger| trigger.name == *to) {
+            let message = format!("trigger \"{to}\" for relation \"{}\" already exists", owner.name());
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let renamed = |trigger: &Arc<Trigger>| match trigger.id == known.id {
+            true => Arc::new(Trigger { name: to.clone(), ..(**trigger).clone() }),
+            false => Arc::clone(trigger),
+        };
+        let triggers = owner.triggers().iter().map(renamed).collect();
+        self.change(vec![owner.with(triggers)])
+    }
+
+    pub(super) fn comment_on_trigger(
+        &mut self,
+        name: &str,
+        table: &[CompactString],
+        text: Option<String>,
+    ) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let owner = self.trigger_owner(table)?;
+        self.expect_trigger_owner(&owner)?;
+        let known = self.expect_trigger(&owner, name)?;
+        self.change(vec![Change::Comment(known.id, 0, text)])
+    }
+
+    pub(super) fn enable_triggers(
+        &mut self,
+        table: &[CompactString],
+        if_exists: bool,
+        which: &TriggersMeant,
+        state: char,
+    ) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let owner = match self.trigger_owner(table) {
+            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => {
+                self.notice_missing("relation", &table.join("."));
+                return Ok(());
+            }
+            owner => owner?,
+        };
+        self.expect_trigger_owner(&owner)?;
+        let meant = match which {
+            TriggersMeant::Named(name) => Some(self.expect_trigger(&owner, name)?.id),
+            TriggersMeant::All if state == 'D' => {
+                if let Owner::Table(table) = &owner
+                    && !table.foreign_keys.is_empty()
+                {
+                    return Err(Error::unsupported("DISABLE TRIGGER ALL of a table with foreign keys"));
+                }
+                None
+            }
+            _ => None,
+        };
+        let changed = |trigger: &Arc<Trigger>| match meant.is_none_or(|id| id == trigger.id) {
+            true => Arc::new(Trigger { enabled: state, ..(**trigger).clone() }),
+            false => Arc::clone(trigger),
+        };
+        let triggers = owner.triggers().iter().map(changed).collect();
+        self.change(vec![owner.with(triggers)])
+    }
+}
+
+/// Refuses what the kind of relation cannot have.
+fn check_kind(owner: &Owner, create: &CreateTrigger) -> Result<()> {
+    let name = owner.name();
+    let has_table_names = create.old_table.is_some() || create.new_table.is_some();
+    match owner {
+        Owner::Table(table) if table.materialized.is_some() => {
+            return Err(bad(format!("relation \"{name}\" cannot have triggers"))
+                .detail("This operation is not supported for materialized views."));
+        }
+        Owner::Table(_) if create.timing == TriggerTiming::InsteadOf => {
+            return Err(bad(format!("\"{name}\" is a table")).detail("Tables cannot have INSTEAD OF triggers."));
+        }
+        Owner::View(_) if create.timing != TriggerTiming::InsteadOf && create.for_each_row => {
+            return Err(
+                bad(format!("\"{name}\" is a view")).detail("Views cannot have row-level BEFORE or AFTER triggers.")
+            );
+        }
+        Owner::View(_) if create.events.contains(&TriggerEvent::Truncate) => {
+            return Err(bad(format!("\"{name}\" is a view")).detail("Views cannot have TRUNCATE triggers."));
+        }
+        _ => {}
+    }
+    let refuse = |message: &str| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    if create.timing == TriggerTiming::InsteadOf {
+        if !create.for_each_row {
+            return refuse("INSTEAD OF triggers must be FOR EACH ROW");
+        }
+        if create.when.is_some() {
+            return refuse("INSTEAD OF triggers cannot have WHEN conditions");
+        }
+        if create.events.iter().any(|event| matches!(event, TriggerEvent::Update(columns) if !columns.is_empty())) {
+            return refuse("INSTEAD OF triggers cannot have column lists");
+        }
+    }
+    if create.events.contains(&TriggerEvent::Truncate) && create.for_each_row {
+        return refuse("TRUNCATE FOR EACH ROW triggers are not supported");
+    }
+    if has_table_names {
+        let wrong = |message: &str| Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
+        if create.timing != TriggerTiming::After {
+            return wrong("transition table name can only be specified for an AFTER trigger");
+        }
+        if create.events.contains(&TriggerEvent::Truncate) {
+            return wrong("TRUNCATE triggers with transition tables are not supported");
+        }
+        if create.events.len() > 1 {
+            return refuse("transition tables cannot be specified for triggers with more than one event");
+        }
+        return refuse("transition tables are not supported");
+    }
+    Ok(())
+}

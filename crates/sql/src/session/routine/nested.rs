@@ -1,0 +1,220 @@
+//! A statement of a body: prepared with the variables in sight, and run to its end in the
+//! transaction at hand.
+
+use std::sync::Arc;
+
+use colibri_catalog::store_error::{self, InSql as _};
+use colibri_syntax::Statement;
+use colibri_syntax::tree::Transaction as TransactionStatement;
+use colibri_types::{Datum, Error, Result, SqlState, Type, pulse};
+
+use super::super::block::NamedSavepoint;
+use super::super::plans::Command;
+use super::super::{Prepared, ResultColumn, Rows, Session};
+use crate::bind::routines::Variables;
+use crate::exec::{Batch, Context, Execution, Outcome};
+
+/// What a statement of a body came to.
+#[derive(Default)]
+pub(in super::super) struct Ran {
+    /// Its rows, as many as were asked for.
+    pub(in super::super) rows: Rows,
+    /// How many rows it gave or changed.
+    pub(in super::super) count: u64,
+    /// Whether it gives rows.
+    pub(super) gives_rows: bool,
+    /// The columns of its rows.
+    pub(super) columns: Vec<ResultColumn>,
+    /// Its command tag.
+    pub(super) tag: String,
+}
+
+impl Session {
+    /// Prepares a statement of a body.
+    pub(super) fn prepare_in_body(
+        &mut self,
+        text: &str,
+        types: &[Option<Type>],
+        variables: &dyn Variables,
+    ) -> Result<Arc<Prepared>> {
+        self.surround();
+        let mut statements = crate::statement::parse(text)?;
+        let Some(statement) = statements.pop() else {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "a statement was expected"));
+        };
+        if !statements.is_empty() {
+            return Err(super::super::plans::several_statements());
+        }
+        let recipe = self.prepare_statement_of_body(text, statement, types, variables)?;
+        Ok(Arc::new(self.adopt_uncounted(Arc::new(recipe))))
+    }
+
+    /// Runs a statement to its end, or until there are so many rows.
+    pub(super) fn run_nested(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        mut params: Vec<Datum>,
+        rows_max: usize,
+    ) -> Result<Ran> {
+        let mut ran = Ran {
+            columns: prepared.columns.clone(),
+            gives_rows: prepared.columns().is_some(),
+            tag: prepared.tag().to_owned(),
+            ..Ran::default()
+        };
+        if prepared.writes && self.own.calls.only_reads {
+            let message = format!("{} is not allowed in a non-volatile function", prepared.tag());
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        if prepared.writes && self.txn.as_ref().is_some_and(|txn| txn.begun().read_only) {
+            let message = format!("cannot execute {} in a read-only transaction", prepared.tag());
+            return Err(self.own.refusal(message));
+        }
+        if let Some(current_of) = &prepared.current_of {
+            params.truncate(prepared.params.len());
+            params.extend(self.current_row(current_of)?);
+        }
+        match &prepared.command {
+            Command::Empty => Ok(ran),
+            Command::Plan { fragment, .. } => {
+                self.depend(prepared)?;
+                let mut execution = Execution::new(fragment);
+                execution.add_alone();
+                if self.is_within_plan() {
+                    execution.runs_within();
+                } else if prepared.calls_routines && prepared.has_side_effects {
+                    execution.sees_nothing_of_calls();
+                }
+                self.run_plan(prepared, &mut execution, &params, rows_max, &mut ran)?;
+                if let Some(affected) = execution.affected() {
+                    ran.count = affected;
+                }
+                self.note_read_back();
+                if self.own.settings_changed {
+                    self.settings_set();
+                }
+                Ok(ran)
+            }
+            Command::Utility(statement) => {
+                let (rows, tag) = self.utility(prepared, statement, &params)?;
+                ran.count = rows.len() as u64;
+                (ran.rows, ran.tag) = (rows, tag.to_string());
+                Ok(ran)
+            }
+            Command::Admin(statement) => {
+                self.administer(statement)?;
+                Ok(ran)
+            }
+            Command::Set(statement) => {
+                if self.own.settings_before.is_none() {
+                    self.own.settings_before = Some(self.own.settings.clone());
+                }
+                ran.rows = self.set_statement(statement)?.0;
+                ran.count = ran.rows.len() as u64;
+                Ok(ran)
+            }
+            Command::Control(statement) => Err(match &**statement {
+                Statement::Transaction(TransactionStatement::Commit { .. } | TransactionStatement::Rollback { .. }) => {
+                    Error::new(SqlState("2D000"), "invalid transaction termination")
+                }
+                Statement::Transaction(_) => {
+                    Error::new(SqlState::FEATURE_NOT_SUPPORTED, "unsupported transaction command in PL/pgSQL")
+                }
+                _ => Error::unsupported(format_args!("{} in a function", prepared.tag())),
+            }),
+            Command::Cursor(_) => Err(Error::unsupported("a cursor of SQL in a function")),
+            Command::Copy => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot COPY to/from client in PL/pgSQL")),
+        }
+    }
+
+    /// Steps on with a plan until there are so many rows. It may go on afterwards.
+    pub(super) fn run_plan(
+        &mut self,
+        prepared: &Prepared,
+        execution: &mut Execution,
+        params: &[Datum],
+        rows_max: usize,
+        ran: &mut Ran,
+    ) -> Result<bool> {
+        let mut batch = Batch::default();
+        self.memory.set_limits(self.own.settings.hot().memory);
+        loop {
+            let mut lent = if prepared.calls_routines { Some(self.lend()?) } else { None };
+            let stepped = {
+                let txn = match (&mut lent, self.txn.as_deref_mut()) {
+                    (Some(lent), _) => lent,
+                    (None, Some(txn)) => txn,
+                    (None, None) => return Err(Error::internal("a statement has no transaction")),
+                };
+                let mut cx = Context {
+                    env: &self.env,
+                    params,
+                    session: &mut self.own,
+                    cancel: &self.cancel,
+                    memory: &self.memory,
+                    budget_rows: pulse::ROWS_AT_ONCE,
+                };
+                execution.step(txn, &mut cx, &mut batch).map(|outcome| (outcome, cx.budget_rows))
+            };
+            if let Some(lent) = lent.take() {
+                self.take_back_lent(lent);
+            }
+            let (outcome, budget_rows) = stepped?;
+            pulse::rows_done(pulse::ROWS_AT_ONCE - budget_rows)?;
+            if pulse::is_to_sleep() {
+                pulse::sleep_here()?;
+            }
+            match outcome {
+                Outcome::Interrupted(pause) => {
+                    return Err(store_error::from_the_start(Error::interruption(pause)));
+                }
+                Outcome::Rows => {
+                    let width = match &prepared.cursor_rows {
+                        // The keys as well.
+                        Some(_) => usize::MAX,
+                        None => prepared.columns.len(),
+                    };
+                    for index in 0..batch.rows() {
+                        let row = batch.row_mut(index);
+                        let width = width.min(row.len());
+                        ran.rows.push_exchanged(&mut row[..width]);
+                    }
+                    ran.count += batch.rows() as u64;
+                    if ran.rows.len() >= rows_max {
+                        return Ok(false);
+                    }
+                }
+                Outcome::Yield => {}
+                Outcome::Done => return Ok(true),
+            }
+        }
+    }
+
+    /// The state of the transaction, to go back to.
+    pub(super) fn mark_here(&self) -> Result<NamedSavepoint> {
+        self.savepoint_here("".into()).ok_or_else(|| Error::internal("a statement has no transaction"))
+    }
+
+    /// Goes back to an earlier state of the transaction.
+    pub(super) fn go_back_to_mark(&mut self, mark: NamedSavepoint) -> Result<()> {
+        let NamedSavepoint { savepoint, catalog, catalog_changed, own_sequences, settings, deferral, advisory, .. } =
+            mark;
+        let txn = self.txn.as_mut().ok_or_else(|| Error::internal("a statement has no transaction"))?;
+        txn.rollback_to(savepoint).in_sql()?;
+        self.drop_cursors_after(mark.cursor_serial);
+        self.own.advisory.set_transaction_counts(&advisory);
+        if !Arc::ptr_eq(&self.own.catalog, &catalog) {
+            self.own.calls.serial += 1;
+            self.own.catalog = catalog;
+        }
+        self.own.deferral.go_back_to(deferral);
+        self.own.take_back_sequences(own_sequences)?;
+        self.block.catalog_changed = catalog_changed;
+        if !self.own.settings.are_still(&settings) {
+            self.own.settings.go_back_to(settings);
+            self.settings_set();
+        }
+        self.surround();
+        Ok(())
+    }
+}
