@@ -16,6 +16,7 @@ pub mod cluster;
 mod extensions;
 pub mod inverted;
 mod objects;
+mod partition;
 pub mod record;
 pub mod row;
 pub mod store_error;
@@ -33,4 +34,5 @@ pub use objects::{
     PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, Tokenized,
     View,
 };
+pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
 pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

@@ -12,6 +12,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::partition::{PartitionOf, Partitioned};
 use crate::row::RowFormat;
 
 /// The number of an object.
@@ -135,6 +136,9 @@ pub struct Index {
     /// [`crate::inverted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<Tokenized>,
+    /// Of a partition: the index of the partitioned table that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
 }
 
 impl Index {
@@ -152,6 +156,7 @@ impl Index {
             nulls_not_distinct: false,
             method: None,
             tokens: Vec::new(),
+            parent: None,
         }
     }
 
@@ -177,6 +182,9 @@ pub struct PrimaryKey {
     pub name: CompactString,
     /// The table's columns.
     pub columns: Vec<usize>,
+    /// Of a partition: the key of the partitioned table that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
 }
 
 /// A CHECK constraint.
@@ -194,6 +202,9 @@ pub struct Check {
     /// NOT VALID: rows that were there before it have not been checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_valid: bool,
+    /// It comes from the table that this one is a partition of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherited: bool,
 }
 
 /// What happens to referring rows.
@@ -237,6 +248,9 @@ pub struct ForeignKey {
     /// When it is checked.
     #[serde(default, skip_serializing_if = "Timing::is_fixed")]
     pub timing: Timing,
+    /// Of a partition: the constraint of the partitioned table that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
 }
 
 /// When a constraint is checked.
@@ -305,6 +319,12 @@ pub struct Table {
     /// record changes. A transaction that planned a write with the old domain then conflicts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub domains_changed: u32,
+    /// It is partitioned: it has no rows of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitioned: Option<Partitioned>,
+    /// It is a partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_of: Option<PartitionOf>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -476,7 +496,8 @@ impl Table {
             let is_of = |other: &Arc<Index>| {
                 other.predicate == Some(column) || other.columns.iter().any(|part| part.column == column)
             };
-            if !self.indexes.iter().any(is_of) {
+            let is_key = self.partitioned.as_ref().is_some_and(|partitioned| partitioned.keys.contains(&column));
+            if !self.indexes.iter().any(is_of) && !is_key {
                 self.columns[column].expression = None;
             }
         }

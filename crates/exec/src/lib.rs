@@ -126,6 +126,7 @@ mod switch;
 mod test_bed;
 #[cfg(test)]
 mod tests;
+pub mod trees;
 mod update;
 mod window;
 mod with_queries;

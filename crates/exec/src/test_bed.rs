@@ -283,7 +283,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         generated: None,
         expression: None,
     };
-    let key = PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect() };
+    let key =
+        PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect(), parent: None };
     let mut table = Table {
         id,
         schema: "public".into(),
@@ -299,6 +300,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         acl: None,
         materialized: None,
         domains_changed: 0,
+        partitioned: None,
+        partition_of: None,
         layout: None,
     };
     table.renew_generation();

@@ -151,7 +151,12 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         name: name.into(),
         space: id * 100,
         columns: columns.iter().map(column).collect(),
-        primary_key: key.map(|key| PrimaryKey { id: id * 100 + 1, name: key_name, columns: key.to_vec() }),
+        primary_key: key.map(|key| PrimaryKey {
+            id: id * 100 + 1,
+            name: key_name,
+            columns: key.to_vec(),
+            parent: None,
+        }),
         indexes: indexes.iter().enumerate().map(index).collect(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
@@ -160,6 +165,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         acl: None,
         materialized: None,
         domains_changed: 0,
+        partitioned: None,
+        partition_of: None,
         layout: None,
     };
     for &column in key.unwrap_or_default() {
@@ -175,6 +182,7 @@ fn rules_of(
     referenced_by: Vec<ReferenceRule>,
 ) -> Arc<TableRules> {
     Arc::new(TableRules {
+        partition: Vec::new(),
         domains: Vec::new(),
         checks,
         expressions: Arc::new([]),
@@ -227,6 +235,7 @@ fn insert(table: &Arc<Table>, rules: &Arc<TableRules>, rows: &[Vec<Datum>]) -> I
         on_conflict: None,
         returning: None,
         rules: Arc::clone(rules),
+        tree: None,
     }
 }
 
@@ -245,6 +254,7 @@ fn update(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>, ass
         assignments,
         returning: None,
         rules: Arc::clone(rules),
+        tree: None,
     }
 }
 
@@ -258,6 +268,7 @@ fn delete_node(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>
         source: source(table, filter),
         returning: None,
         rules: Arc::clone(rules),
+        tree: None,
     }))
 }
 
@@ -463,6 +474,7 @@ fn a_row_joined_twice_is_changed_once() {
         source: twice(source(&birds, None)),
         returning: Some(vec![Expr::Column(0), Expr::Column(4)]),
         rules,
+        tree: None,
     };
     assert_eq!(db.run(Node::Delete(Arc::new(delete))).unwrap(), (1, vec![ints(&[1, 10])]));
     db.check(&birds);
@@ -531,6 +543,7 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
     let child = Arc::new(table(2, "c", &[("id", Type::Int4), ("p", Type::Int4)], Some(&[0]), &[(&[1], false)]));
     let target_key = if target == 0 { Arbiter::Key } else { Arbiter::Index(Arc::clone(&parent.indexes[0])) };
     let foreign_key = ForeignKeyRule {
+        tree: None,
         id: 1,
         timing: colibri_catalog::Timing::Fixed,
         name: "c_p_fkey".into(),
@@ -664,6 +677,7 @@ fn a_tree_in_one_table_goes_with_its_root() {
     let nodes = Arc::new(table(1, "nodes", &[("id", Type::Int4), ("up", Type::Int4)], Some(&[0]), &[]));
     let equal = Expr::Compare { op: CompareOp::Eq, left: Box::new(Expr::Column(1)), right: Box::new(Expr::Arg(0)) };
     let foreign_key = ForeignKeyRule {
+        tree: None,
         id: 1,
         timing: colibri_catalog::Timing::Fixed,
         name: "nodes_up_fkey".into(),

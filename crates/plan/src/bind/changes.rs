@@ -12,6 +12,7 @@ use super::logical::Column;
 #[cfg(doc)]
 use super::logical::Source;
 use super::merge::BoundMerge;
+use super::partitions::WrittenTree;
 use super::write::{BoundDelete, BoundInsert, BoundUpdate};
 
 /// A statement that writes.
@@ -38,6 +39,16 @@ impl BoundChange {
             Self::Update(update) => &update.table,
             Self::Delete(delete) => &delete.table,
             Self::Merge(merge) => &merge.table,
+        }
+    }
+
+    /// The tables that have its rows, if that is a partitioned one.
+    pub fn tree(&self) -> Option<&WrittenTree> {
+        match self {
+            Self::Insert(insert) => insert.tree.as_ref(),
+            Self::Update(update) => update.tree.as_ref(),
+            Self::Delete(delete) => delete.tree.as_ref(),
+            Self::Merge(_) => None,
         }
     }
 

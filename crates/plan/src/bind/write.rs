@@ -16,6 +16,7 @@ use super::elements::Target;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
+use super::partitions::WrittenTree;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::Expr;
 use crate::expr::implied::implied;
@@ -30,6 +31,7 @@ pub struct BoundInsert {
     pub values: Vec<Expr>,
     pub on_conflict: Option<OnConflict>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    pub tree: Option<WrittenTree>,
 }
 
 /// `UPDATE`: of the first relation.
@@ -41,6 +43,7 @@ pub struct BoundUpdate {
     /// Over the wide row.
     pub assignments: Vec<(usize, BoundValue)>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    pub tree: Option<WrittenTree>,
 }
 
 /// What becomes of values given for identity columns.
@@ -67,6 +70,7 @@ pub struct BoundDelete {
     pub from: logical::From,
     pub filter: Vec<Expr>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    pub tree: Option<WrittenTree>,
 }
 
 pub(super) fn is_default(expr: &ast::Expr) -> bool {
@@ -399,7 +403,8 @@ impl Binder<'_> {
                 Some(bound?)
             }
         };
-        Ok(BoundInsert { table, source, values, on_conflict, returning })
+        let tree = self.written_tree(&table)?;
+        Ok(BoundInsert { table, source, values, on_conflict, returning, tree })
     }
 
     /// The columns that a row's values are for, in their order; all without a list.
@@ -671,6 +676,12 @@ impl Binder<'_> {
                 }
                 self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
                 self.scope_for_table(table, alias, false);
+                // The row in the way comes without what is hidden.
+                for hidden in self.scope().tables.iter_mut().flat_map(|table| table.columns.last_mut()) {
+                    if hidden.name == "tableoid" {
+                        hidden.name = "".into();
+                    }
+                }
                 self.scope_for_excluded(table);
                 let bound = self.conflict_update(table, update);
                 self.frame().scopes.pop();
@@ -900,7 +911,15 @@ impl Binder<'_> {
         let base = self.scope().width;
         self.scope_for_table(&table, &visible_as, false);
         let width = self.scope().width - base;
-        relations.push(Relation::new(base, width, Source::Table(Arc::clone(&table)), visible_as));
+        let source = match &table.partitioned {
+            Some(_) => Source::Tree(self.tree(&table)?),
+            None => Source::Table(Arc::clone(&table)),
+        };
+        let mut source = source;
+        if whole::is_only(factor) {
+            self.without_leaves(&mut source)?;
+        }
+        relations.push(Relation::new(base, width, source, visible_as));
         Ok((table, logical::From::Relation(relations.len() - 1)))
     }
 
@@ -940,7 +959,8 @@ impl Binder<'_> {
         self.scope().no_calls = "UPDATE";
         let assignments = self.assignments(&table, &update.assignments)?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
-        Ok(BoundUpdate { table, relations, from, filter, assignments, returning })
+        let tree = self.written_tree(&table)?;
+        Ok(BoundUpdate { table, relations, from, filter, assignments, returning, tree })
     }
 
     fn beside(
@@ -992,7 +1012,8 @@ impl Binder<'_> {
         };
         let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
-        Ok(BoundDelete { table, relations, from, filter, returning })
+        let tree = self.written_tree(&table)?;
+        Ok(BoundDelete { table, relations, from, filter, returning, tree })
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Draft {
     /// Names of indexes and constraints given so far.
     pub(super) names: Vec<CompactString>,
     /// Defaults that name what is not there yet, with the places of their columns.
-    put_off: Vec<(usize, ast::Expr)>,
+    pub(super) put_off: Vec<(usize, ast::Expr)>,
 }
 
 impl Session {
@@ -43,6 +43,9 @@ impl Session {
         self.expect_free(&schema, &name)?;
         self.expect_no_type(&schema, &name)?;
         if let Some(query) = &create.query {
+            if create.partition_by.is_some() {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"AS\""));
+            }
             return self.create_table_as(create, schema, name, query);
         }
         let table = self.new_table(schema, name.clone(), Vec::new())?;
@@ -53,8 +56,15 @@ impl Session {
         {
             is_like = Some(self.columns_like(&mut draft, like)?);
         }
+        let parent = match &create.partition_of {
+            Some(parent) => Some(self.columns_of_parent(&mut draft, parent)?),
+            None => None,
+        };
         for column in &create.columns {
-            self.add_column_to(&mut draft, column)?;
+            match &parent {
+                Some(_) => self.refine_column(&mut draft, column)?,
+                None => self.add_column_to(&mut draft, column)?,
+            }
         }
         self.check_put_off(&mut draft)?;
         self.check_generated(&draft.table)?;
@@ -71,6 +81,12 @@ impl Session {
         if let Some(like) = &is_like {
             rest.extend(self.constraints_like(&mut draft, like)?);
         }
+        if let Some(by) = &create.partition_by {
+            self.partition_by(&mut draft, by)?;
+        }
+        if let (Some(parent), Some(bound)) = (&parent, &create.for_values) {
+            self.become_partition(&mut draft, parent, bound)?;
+        }
         rest.sort_by_key(|constraint| match constraint {
             TableConstraint::PrimaryKey(_) => 0,
             TableConstraint::Unique(_) => 1,
@@ -80,6 +96,9 @@ impl Session {
         draft.table.renew_generation();
         for constraint in &rest {
             self.add_constraint_to(&mut draft, constraint)?;
+        }
+        if let Some(parent) = &parent {
+            self.inherit_keys(&mut draft, parent)?;
         }
         draft.table.generations.clear();
         draft.table.renew_generation();
@@ -93,6 +112,9 @@ impl Session {
         }
         let id = table.id;
         self.put_sequences(sequences, vec![Change::PutTable(table)])?;
+        if let Some(parent) = &parent {
+            self.add_to_parent(parent.id, id)?;
+        }
         if let Some(like) = &is_like {
             self.indexes_and_comments_like(id, like)?;
         }
@@ -188,6 +210,8 @@ impl Session {
             acl: None,
             materialized: None,
             domains_changed: 0,
+            partitioned: None,
+            partition_of: None,
             layout: None,
         })
     }

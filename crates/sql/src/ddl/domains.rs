@@ -149,7 +149,7 @@ impl Session {
         let bound = self.with_binder("", |binder| binder.domain_condition(&condition, base.base()))?;
         let id = self.new_id()?;
         if let UserTypeKind::Domain(domain) = &mut ty.kind {
-            domain.checks.push(Check { id, name, condition, no_inherit: false, not_valid });
+            domain.checks.push(Check { id, name, condition, no_inherit: false, not_valid, inherited: false });
         }
         Ok(bound)
     }

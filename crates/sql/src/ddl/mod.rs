@@ -8,6 +8,7 @@
 //! dropping an object drops only those others that CASCADE or ownership name.
 
 mod alter;
+mod alter_partitions;
 mod constraint;
 mod create;
 mod domains;
@@ -17,6 +18,7 @@ mod identity;
 mod index;
 mod like;
 mod materialized;
+mod partitions;
 mod renamed;
 mod sequence;
 mod storage;
@@ -242,7 +244,7 @@ impl Session {
         Ok(table)
     }
 
-    pub(super) fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
+    pub(crate) fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, relation) = in_database(self.engine().name(), name)?;
         let path = self.search_path();
         let found = match &schema {

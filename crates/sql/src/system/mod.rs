@@ -17,6 +17,7 @@
 //! | `standard` | `information_schema` |
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
 //! | `extensions` | extensions |
+//! | `partitions` | partitioned tables and partitions |
 //! | `names` | object numbers as names and back: `regclass` and its kin |
 //!
 //! Invariants: an object has the number that it has in the catalogue; system tables have
@@ -30,6 +31,7 @@ pub(crate) mod extensions;
 pub(crate) mod functions;
 pub(crate) mod names;
 mod operators;
+pub(crate) mod partitions;
 pub(crate) mod procedures;
 pub(crate) mod relations;
 mod roles;
@@ -48,7 +50,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 10] = [
+const ALL_FILLS: [&[(&str, Fill)]; 11] = [
     relations::FILLS,
     types::FILLS,
     roles::FILLS,
@@ -59,6 +61,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 10] = [
     zones::FILLS,
     extensions::FILLS,
     search::FILLS,
+    partitions::FILLS,
 ];
 
 /// All system tables.
