@@ -801,6 +801,32 @@ impl Catalog {
         self.tables.get(&id)
     }
 
+    /// The tables that a table is a partition of, directly and by each other, the nearest first.
+    #[must_use]
+    pub fn partition_ancestors(&self, table: &Table) -> Vec<ObjectId> {
+        let mut found = Vec::new();
+        let mut next = table.partition_of.as_ref().map(|of| of.parent);
+        while let Some(parent) = next {
+            found.push(parent);
+            next = self.table(parent).and_then(|table| table.partition_of.as_ref()).map(|of| of.parent);
+        }
+        found
+    }
+
+    /// The partitions of a table at all levels, each behind the table that it is a partition of, and
+    /// the table itself first.
+    #[must_use]
+    pub fn partition_tree(&self, root: ObjectId) -> Vec<ObjectId> {
+        let mut found = vec![root];
+        let mut next = 0;
+        while let Some(&id) = found.get(next) {
+            next += 1;
+            let partitioned = self.table(id).and_then(|table| table.partitioned.as_ref());
+            found.extend(partitioned.iter().flat_map(|partitioned| &partitioned.partitions));
+        }
+        found
+    }
+
     /// All tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()

@@ -18,6 +18,7 @@ pub mod cluster;
 mod extensions;
 pub mod inverted;
 mod objects;
+mod partition;
 pub mod record;
 mod routines;
 pub mod row;
@@ -37,6 +38,7 @@ pub use objects::{
     OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout,
     Timing, Tokenized, View,
 };
+pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
 pub use routines::{
     Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody, Trigger,
     TriggerTime,

@@ -13,6 +13,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::partition::{PartitionOf, Partitioned};
 use crate::row::RowFormat;
 
 /// The number of an object.
@@ -136,6 +137,9 @@ pub struct Index {
     /// [`crate::inverted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<Tokenized>,
+    /// Of a partition: the index of the partitioned table that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
 }
 
 impl Index {
@@ -153,6 +157,7 @@ impl Index {
             nulls_not_distinct: false,
             method: None,
             tokens: Vec::new(),
+            parent: None,
         }
     }
 
@@ -178,6 +183,9 @@ pub struct PrimaryKey {
     pub name: CompactString,
     /// The table's columns.
     pub columns: Vec<usize>,
+    /// Of a partition: the key of the partitioned table that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
 }
 
 /// A CHECK constraint.
@@ -195,6 +203,9 @@ pub struct Check {
     /// NOT VALID: rows that were there before it have not been checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_valid: bool,
+    /// It comes from the table that this one is a partition of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherited: bool,
 }
 
 /// What happens to referring rows.
@@ -241,6 +252,9 @@ pub struct ForeignKey {
     /// MATCH FULL: a row whose values are NULL in part is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub match_full: bool,
+    /// Of a partition: the constraint of the partitioned table that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
 }
 
 /// When a constraint is checked.
@@ -316,6 +330,12 @@ pub struct Table {
     /// Its triggers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Arc<crate::routines::Trigger>>,
+    /// It is partitioned: it has no rows of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitioned: Option<Partitioned>,
+    /// It is a partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_of: Option<PartitionOf>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -518,7 +538,8 @@ impl Table {
             let is_of = |other: &Arc<Index>| {
                 other.predicate == Some(column) || other.columns.iter().any(|part| part.column == column)
             };
-            if !self.indexes.iter().any(is_of) {
+            let is_key = self.partitioned.as_ref().is_some_and(|partitioned| partitioned.keys.contains(&column));
+            if !self.indexes.iter().any(is_of) && !is_key {
                 self.columns[column].expression = None;
             }
         }

@@ -153,6 +153,7 @@ fn keyed() -> Node {
 fn rules() -> Arc<TableRules> {
     Arc::new(TableRules {
         of_views: usize::MAX,
+        partition: Vec::new(),
         domains: Vec::new(),
         checks: Vec::new(),
         expressions: Arc::new([]),
@@ -180,7 +181,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
     let working = || Node::Working { id: 0, name: "r".into(), columns: Arc::new(["n".into()]) };
     let next = Node::Project { input: boxed(working()), exprs: [plus_one(Expr::Column(0))].into() };
     let below = Arc::new(compare(CompareOp::Le, Expr::Column(0), int(ROWS / 8)));
-    let locked = LockTarget { table: Arc::clone(birds), key: vec![0] };
+    let locked = LockTarget { table: Arc::clone(birds), key: vec![0], only: None };
     let kept = Arc::new(series(ROWS));
     let row = [Expr::Column(0), int(0)].into();
     let write = |column| Assignment { column, value: AssignedValue::Expr(int(7)) };
@@ -291,6 +292,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             on_conflict: None,
             returning: None,
             rules: rules(),
+            tree: None,
         })),
         Node::Update(Arc::new(Update {
             table: Arc::clone(fresh),
@@ -298,12 +300,14 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             assignments: vec![write(1)],
             returning: None,
             rules: rules(),
+            tree: None,
         })),
         Node::Delete(Arc::new(Delete {
             table: Arc::clone(fresh),
             source: scan(fresh, KeyRanges::default(), None),
             returning: None,
             rules: rules(),
+            tree: None,
         })),
         Node::Parts { main: boxed(merge_of_nothing(all_birds(), fresh, rules())), parts: Vec::new() },
     ]

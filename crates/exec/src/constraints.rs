@@ -28,7 +28,9 @@ use super::Exec;
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::expr::walk;
+use crate::plan::partitions::{Router, Target, Tree};
 use crate::plan::{Access, Node, TableRules};
+use smallvec::SmallVec;
 
 /// Bytes of a value that a detail shows.
 const SHOWN_BYTES_MAX: usize = 64;
@@ -179,6 +181,72 @@ fn check_violation(table: &Table, name: &str, row: &[Datum], env: &Env) -> Error
         &table.name,
         None,
         Some(name),
+    )
+}
+
+/// Whether a row goes to the partition that it is written to.
+pub(super) fn is_in_partition(ex: &mut Exec<'_, '_>, rules: &TableRules, row: &[Datum]) -> Result<bool> {
+    for (router, child) in &rules.partition {
+        if find_partition(ex, router, row)? != Some(*child) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The child of a partitioned table that a row goes to.
+pub(super) fn find_partition(ex: &mut Exec<'_, '_>, router: &Router, row: &[Datum]) -> Result<Option<usize>> {
+    let mut key: SmallVec<[Datum; 2]> = SmallVec::new();
+    for column in &router.keys {
+        key.push(column.expr.eval_owned(&mut ex.scope(), row)?);
+    }
+    Ok(router.find(&key))
+}
+
+/// The key of a partitioned table that a row has: `(a, b) = (1, 2)`.
+#[cold]
+pub(super) fn key_values_text(ex: &mut Exec<'_, '_>, router: &Router, row: &[Datum]) -> Result<String> {
+    let names: Vec<&str> = router.keys.iter().map(|key| key.name.as_str()).collect();
+    let mut values = Vec::new();
+    for key in &router.keys {
+        let value = key.expr.eval_owned(&mut ex.scope(), row)?;
+        let mut text = String::new();
+        match &value {
+            Datum::Null => text.push_str("null"),
+            value => text_io::write(key.ty.ty, value, ex.cx.env, &mut text),
+        }
+        values.push(text);
+    }
+    Ok(format!("({}) = ({})", names.join(", "), values.join(", ")))
+}
+
+/// The leaf that a row goes to, which begins with the columns of the root; or the router that has no
+/// child for it.
+pub(super) fn find_leaf(
+    ex: &mut Exec<'_, '_>,
+    tree: &Tree,
+    row: &[Datum],
+) -> Result<std::result::Result<usize, usize>> {
+    let mut at = 0;
+    loop {
+        let of_router = tree.routers.get(at).ok_or_else(|| Error::internal("a tree has no router"))?;
+        match find_partition(ex, &of_router.router, row)?.and_then(|place| of_router.targets.get(place)) {
+            Some(Target::Leaf(leaf)) => return Ok(Ok(*leaf)),
+            Some(Target::Router(below)) => at = *below,
+            None => return Ok(Err(at)),
+        }
+    }
+}
+
+/// 23514: a row belongs into another partition.
+#[cold]
+pub(super) fn partition_violation(table: &Table, row: &[Datum], env: &Env) -> Error {
+    let message = format!("new row for relation \"{}\" violates partition constraint", table.name);
+    Error::new(SqlState::CHECK_VIOLATION, message).detail(failing_row(table, row, env)).about(
+        &table.schema,
+        &table.name,
+        None,
+        None,
     )
 }
 

@@ -32,6 +32,22 @@ pub(super) fn delete_row(
     key: &Key,
     row: &[Datum],
 ) -> Result<()> {
+    take_row(ex, table, space, rules, key, row)?;
+    if !rules.referenced_by.is_empty() {
+        effects.note_deleted(ex, table, rules, row)?;
+    }
+    Ok(())
+}
+
+/// Deletes a row whose lock is held, whatever refers to it.
+pub(super) fn take_row(
+    ex: &mut Exec<'_, '_>,
+    table: &Arc<Table>,
+    space: &Space,
+    rules: &Arc<TableRules>,
+    key: &Key,
+    row: &[Datum],
+) -> Result<()> {
     ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
         let row = row_for((table, index), &rules.expressions, row, ex.cx.env)?;
@@ -48,9 +64,6 @@ pub(super) fn delete_row(
         let entry = record::index_entry(table, index, &row, key)?;
         debug_assert!(ex.txn.peek(&space, &entry).in_sql()?.is_some(), "the source reads the columns of all indexes");
         ex.txn.delete(&space, &entry).in_sql()?;
-    }
-    if !rules.referenced_by.is_empty() {
-        effects.note_deleted(ex, table, rules, row)?;
     }
     Ok(())
 }
@@ -116,7 +129,27 @@ impl Changes for (Arc<Delete>, Deletions) {
 }
 
 impl Deletions {
-    fn delete(&mut self, delete: &Delete, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
+    /// For rows of a partition, of which all columns are there.
+    pub(super) fn of_partition(delete: &Delete) -> Self {
+        Self {
+            seen: Some(KeySet::default()),
+            space: delete.table.space(),
+            effects: Effects::default(),
+            fired: Fired::default(),
+        }
+    }
+
+    pub(super) fn effects_mut(&mut self) -> &mut Effects {
+        &mut self.effects
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        delete: &Delete,
+        ex: &mut Exec<'_, '_>,
+        row: &[Datum],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
         let Delete { table, returning, rules, .. } = delete;
         let key = record::row_key(table, row)?;

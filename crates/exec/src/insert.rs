@@ -17,7 +17,9 @@ use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::constraints::expressions::{Expressions, fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, put_entry};
-use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
+use super::constraints::{
+    check_condition, check_not_null, claim_key, find_entry, is_in_partition, partition_violation, reads_table,
+};
 use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::Addition;
@@ -36,6 +38,8 @@ pub struct RowWriter {
     effects: Effects,
     fired: Fired,
     buffer: Vec<u8>,
+    /// Its rows go to the table as the partition that takes them.
+    is_routed: bool,
 }
 
 impl RowWriter {
@@ -47,7 +51,14 @@ impl RowWriter {
             effects: Effects::default(),
             fired: Fired::default(),
             buffer: Vec::new(),
+            is_routed: false,
         }
+    }
+
+    /// The same of a partition of `root`, for rows of this that were found to go there. Whether they
+    /// are rows of `root` has to be looked at if that is a partition itself.
+    pub(super) fn of_partition(table: &Arc<Table>, rules: &Arc<TableRules>, root: &Table) -> Self {
+        Self { is_routed: root.partition_of.is_none(), ..Self::new(table, rules) }
     }
 
     pub(super) fn effects(&self) -> &Effects {
@@ -75,13 +86,16 @@ impl RowWriter {
         for check in 0..self.rules.checks.len() {
             check_condition(ex, &self.table, &self.rules, check, row)?;
         }
+        if !self.rules.partition.is_empty() && !self.is_routed && !is_in_partition(ex, &self.rules, row)? {
+            return Err(partition_violation(&self.table, row, ex.cx.env));
+        }
         Ok(())
     }
 
     /// Writes a row of all the table's columns, followed by its hidden number, that was checked.
     #[inline]
     fn put(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum], key: &Key) -> Result<()> {
-        let Self { table, rules, space, effects, fired, buffer } = self;
+        let Self { table, rules, space, effects, fired, buffer, is_routed: _ } = self;
         claim_key(ex, table, space, key, row)?;
         buffer.clear();
         record::encode_row(table, row, buffer)?;
@@ -191,12 +205,8 @@ impl Conflict {
 
 impl InsertRun {
     pub(super) fn new(insert: &Arc<Insert>, input: Run) -> Self {
-        let Insert { table, source, on_conflict, rules, .. } = &**insert;
-        let insertions = Insertions {
-            writer: RowWriter::new(table, rules),
-            conflict: on_conflict.as_ref().map(|on_conflict| Box::new(Conflict::new(insert, on_conflict))),
-            row: Vec::new(),
-        };
+        let Insert { table, source, rules, .. } = &**insert;
+        let insertions = Insertions::new(insert, RowWriter::new(table, rules));
         Self::over(input, !reads_table(source, table), (Arc::clone(insert), insertions))
     }
 }
@@ -232,6 +242,38 @@ impl Changes for (Arc<Insert>, Insertions) {
 }
 
 impl Insertions {
+    fn new(insert: &Insert, writer: RowWriter) -> Self {
+        let conflict = insert.on_conflict.as_ref().map(|on_conflict| Box::new(Conflict::new(insert, on_conflict)));
+        Self { writer, conflict, row: Vec::new() }
+    }
+
+    /// Of a partition of `root`.
+    pub(super) fn of_partition(insert: &Insert, root: &Table) -> Self {
+        let mut insertions = Self::new(insert, RowWriter::of_partition(&insert.table, &insert.rules, root));
+        if let Some(conflict) = &mut insertions.conflict {
+            // It is not known how many rows come.
+            conflict.written = conflict.plan.is_some().then(KeySet::default);
+        }
+        insertions
+    }
+
+    /// Inserts a row of all the table's columns.
+    pub(super) fn insert_whole(
+        &mut self,
+        insert: &Insert,
+        ex: &mut Exec<'_, '_>,
+        mut row: Vec<Datum>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        fill_generated(&insert.rules, &mut row, ex.cx.env)?;
+        row.extend(self.writer.new_number(ex)?);
+        self.insert(insert, ex, &row, outcome)
+    }
+
+    pub(super) fn effects_mut(&mut self) -> &mut Effects {
+        &mut self.writer.effects
+    }
+
     #[inline]
     fn insert_row(
         &mut self,

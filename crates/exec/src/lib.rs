@@ -127,6 +127,7 @@ mod switch;
 mod test_bed;
 #[cfg(test)]
 mod tests;
+pub mod trees;
 mod triggers;
 mod update;
 mod window;

@@ -95,6 +95,9 @@ fn lock_row(
     let how = if if_locked == IfRowLocked::Wait { IfLocked::Wait } else { IfLocked::Refuse };
     pulse::work(pulse::UNITS_PER_WRITE)?;
     for target in targets {
+        if target.only.is_some_and(|(column, id)| row[column] != Datum::Int(id.into())) {
+            continue;
+        }
         if target.key.iter().any(|&column| row[column].is_null()) {
             continue;
         }

@@ -32,6 +32,7 @@ use super::set_op::{DistinctRun, SetOpRun};
 use super::sort::Sort;
 use super::subquery::Memo;
 use super::switch::SwitchRun;
+use super::trees::{TreeDeleteRun, TreeInsertRun, TreeUpdateRun};
 use super::update::UpdateRun;
 use super::window::Window;
 use super::with_queries::SharedRun;
@@ -260,6 +261,9 @@ fn over_one(number: usize, node: &Node, input: Run) -> Run {
         Node::LockRows { targets, mode, if_locked, .. } => {
             Run::new(number, LockRowsRun::new(input, targets, *mode, *if_locked))
         }
+        Node::Insert(insert) if insert.tree.is_some() => Run::new(number, TreeInsertRun::of_tree(insert, input)),
+        Node::Update(update) if update.tree.is_some() => Run::new(number, TreeUpdateRun::of_tree(update, input)),
+        Node::Delete(delete) if delete.tree.is_some() => Run::new(number, TreeDeleteRun::of_tree(delete, input)),
         Node::Insert(insert) => Run::new(number, InsertRun::new(insert, input)),
         Node::Update(update) => Run::new(number, UpdateRun::new(update, input)),
         Node::Delete(delete) => Run::new(number, DeleteRun::new(delete, input)),

@@ -159,9 +159,7 @@ impl State {
         if let Series::Search(rows) = series {
             return functions::SearchRun::new(rows, &values, env).map(Self::Search);
         }
-        if let (Series::Unnest | Series::Subscripts | Series::Expanded | Series::Nothing, [first, rest @ ..]) =
-            (series, &values[..])
-        {
+        if let (Series::Unnest | Series::Subscripts | Series::Expanded, [first, rest @ ..]) = (series, &values[..]) {
             return Self::of_array(series, first, rest);
         }
         if let (Series::Matches | Series::Split, [Datum::Text(text), Datum::Text(pattern), rest @ ..]) =

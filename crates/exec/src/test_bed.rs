@@ -283,7 +283,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         generated: None,
         expression: None,
     };
-    let key = PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect() };
+    let key =
+        PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect(), parent: None };
     let mut table = Table {
         id,
         schema: "public".into(),
@@ -301,6 +302,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         domains_changed: 0,
         on_commit: None,
         triggers: Vec::new(),
+        partitioned: None,
+        partition_of: None,
         layout: None,
     };
     table.renew_generation();

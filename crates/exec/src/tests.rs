@@ -264,7 +264,7 @@ fn locked_rows_are_skipped_or_refused_and_no_more_are_locked_than_wanted() {
     let mut txn = MemoryTxn::default();
     fill(&mut txn, &jobs, &(0..100).map(|n| vec![Datum::Int(n)]).collect::<Vec<_>>());
     let plan = |if_locked| {
-        let targets = vec![LockTarget { table: Arc::clone(&jobs), key: vec![0] }];
+        let targets = vec![LockTarget { table: Arc::clone(&jobs), key: vec![0], only: None }];
         let input = Box::new(scan(&jobs, KeyRanges::default(), None));
         let lock = Node::LockRows { input, targets: targets.into(), mode: RowLock::Update, if_locked };
         fragment(limit(lock, Some(int(2)), None), 1, 0)

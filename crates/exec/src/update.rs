@@ -18,7 +18,10 @@ use smallvec::SmallVec;
 
 use super::constraints::expressions::{fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, differ, put_off};
-use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation, takes_no_null};
+use super::constraints::{
+    check_condition, is_in_partition, is_plain_scan, looks_at, null_violation, partition_violation, takes_no_null,
+};
+use super::delete::take_row;
 use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::{Addition, RowPatch};
@@ -47,6 +50,8 @@ pub(super) struct ChangePlan {
     checks: SmallVec<[usize; 2]>,
     foreign_keys: SmallVec<[usize; 2]>,
     references: SmallVec<[usize; 2]>,
+    /// What is changed may make a row one of another partition.
+    may_leave: bool,
 }
 
 fn numbers_of<T, const N: usize>(items: &[T], is_meant: impl Fn(&T) -> bool) -> SmallVec<[usize; N]>
@@ -76,6 +81,11 @@ impl ChangePlan {
             }),
             foreign_keys: numbers_of(&rules.foreign_keys, |rule| any_changed(&rule.columns)),
             references: numbers_of(&rules.referenced_by, |rule| any_changed(&rule.columns)),
+            may_leave: rules
+                .partition
+                .iter()
+                .flat_map(|(router, _)| &router.keys)
+                .any(|key| looks_at(&key.expr, &is_changed)),
             space: table.space(),
             table: Arc::clone(table),
             rules: Arc::clone(rules),
@@ -171,6 +181,10 @@ pub(super) fn change_row(
             check_condition(ex, table, rules, check, &row)?;
             return Err(error);
         }
+    }
+    if plan.may_leave && !is_in_partition(ex, rules, new)? {
+        let row = whole_row(ex, plan, key, new, &[])?;
+        return Err(partition_violation(table, &row, ex.cx.env));
     }
     let new_key = if plan.sets_key { Some(record::row_key(table, new)?).filter(|new| new != key) } else { None };
     match &new_key {
@@ -381,6 +395,15 @@ pub(super) struct Updates {
     returning: Vec<Datum>,
 }
 
+/// What came of a row of a partition.
+pub(super) enum Left {
+    /// It is where it was.
+    Nothing,
+    /// It was taken away, and belongs elsewhere: its key, and what it is now, without its hidden
+    /// number.
+    Moved(Key, Vec<Datum>),
+}
+
 /// How an UPDATE goes about it: the same in all runs of a plan.
 #[derive(Debug)]
 pub(super) struct UpdateWay {
@@ -462,6 +485,69 @@ impl Changes for (Arc<Update>, UpdateWay, Updates) {
 }
 
 impl Updates {
+    /// For rows of a partition, of which all columns are there.
+    pub(super) fn of_partition(update: &Update) -> (ChangePlan, Self) {
+        let updates = Self {
+            seen: Some(KeySet::default()),
+            effects: Effects::default(),
+            fired: Fired::default(),
+            is_assigned: false,
+            new: Vec::new(),
+            additions: Vec::new(),
+            returning: Vec::new(),
+        };
+        (ChangePlan::of(&update.table, &update.rules, &update.assignments), updates)
+    }
+
+    pub(super) fn effects_mut(&mut self) -> &mut Effects {
+        &mut self.effects
+    }
+
+    /// A row that was taken away is where it belongs.
+    pub(super) fn note_left(&mut self, plan: &ChangePlan, ex: &mut Exec<'_, '_>, key: Key) {
+        if ex.statement.has_parts {
+            ex.txn.note_written(&plan.space, &key);
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.insert(key);
+        }
+    }
+
+    /// Changes a row of a partition; one that belongs elsewhere then is taken away.
+    pub(super) fn update_or_leave(
+        &mut self,
+        update: &Update,
+        plan: &ChangePlan,
+        ex: &mut Exec<'_, '_>,
+        row: &[Datum],
+        outcome: &mut Outcome,
+    ) -> Result<Left> {
+        let table = &update.table;
+        self.is_assigned = false;
+        if plan.may_leave {
+            let key = record::row_key(table, row)?;
+            if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) || ex.is_changed(&plan.space, &key) {
+                return Ok(Left::Nothing);
+            }
+            self.new.clear();
+            self.new.extend_from_slice(&row[..table.columns.len() + usize::from(table.primary_key.is_none())]);
+            assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+            self.is_assigned = true;
+            if !is_in_partition(ex, &update.rules, &self.new)? {
+                self.is_assigned = false;
+                ex.txn.lock(&plan.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
+                take_row(ex, table, &plan.space, &update.rules, &key, row)?;
+                // To what refers to it, it is a row that has changed.
+                for rule in 0..update.rules.referenced_by.len() {
+                    self.effects.note_changed(ex, (table, &update.rules), rule, row, &self.new)?;
+                }
+                return Ok(Left::Moved(key, self.new[..table.columns.len()].to_vec()));
+            }
+        }
+        self.update(update, plan, ex, row, outcome)?;
+        Ok(Left::Nothing)
+    }
+
     fn update(
         &mut self,
         update: &Update,

@@ -125,7 +125,6 @@ fn function_name(series: Series) -> &'static str {
         Series::Subscripts => "generate_subscripts",
         Series::Routine => "function",
         Series::Expanded => "_pg_expandarray",
-        Series::Nothing => "nothing",
         Series::Matches => "regexp_matches",
         Series::Split => "regexp_split_to_table",
         Series::Pieces => "string_to_table",

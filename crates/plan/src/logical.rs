@@ -13,6 +13,7 @@ use colibri_types::{ColumnType, Datum};
 use compact_str::CompactString;
 
 use crate::expr::Expr;
+use crate::plan::partitions::Tree;
 use crate::plan::{AggregateCall, IfRowLocked, KeyColumn, RowLock, Series, SortKey, WindowCall};
 
 mod collation;
@@ -211,6 +212,8 @@ pub enum Source {
     /// The relation's columns are all of the table's, dropped ones included, then its hidden number
     /// if it has no primary key.
     Table(Arc<Table>),
+    /// The same of a partitioned table, as [`crate::partitions`] has it.
+    Tree(Arc<Tree>),
     Query(Box<Query>),
     /// A WITH query that is read more than once.
     Shared {
@@ -274,7 +277,8 @@ impl Source {
         let (calls, args): (&[(Series, Vec<Expr>)], &[Expr]) = match self {
             Self::Functions { calls, .. } => (calls, &[]),
             Self::Lateral { args, .. } => (&[], args),
-            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Keyed { .. } => (&[], &[]),
+            Self::Table(_) | Self::Tree(_) | Self::Query(_) => (&[], &[]),
+            Self::Shared { .. } | Self::Keyed { .. } => (&[], &[]),
             Self::Working { .. } | Self::Part { .. } | Self::System { .. } => (&[], &[]),
         };
         calls.iter().flat_map(|(_, args)| args).chain(args)
@@ -285,7 +289,8 @@ impl Source {
         let (calls, args): (&mut [(Series, Vec<Expr>)], &mut [Expr]) = match self {
             Self::Functions { calls, .. } => (calls, &mut []),
             Self::Lateral { args, .. } => (&mut [], args),
-            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Keyed { .. } => (&mut [], &mut []),
+            Self::Table(_) | Self::Tree(_) | Self::Query(_) => (&mut [], &mut []),
+            Self::Shared { .. } | Self::Keyed { .. } => (&mut [], &mut []),
             Self::Working { .. } | Self::Part { .. } | Self::System { .. } => (&mut [], &mut []),
         };
         calls.iter_mut().flat_map(|(_, args)| args).chain(args)

@@ -18,9 +18,11 @@ use compact_str::CompactString;
 use crate::expr::Expr;
 use crate::expr::walk::for_each_column;
 
+pub mod partitions;
 mod walk;
 mod window;
 
+use partitions::{Router, Tree};
 pub use window::{Exclude, Frame, FrameBound, FrameUnits, RangeOffset, WindowCall, WindowFunction};
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query
@@ -261,8 +263,6 @@ pub enum Series {
     Subscripts,
     /// `information_schema._pg_expandarray(array)`: its values and their places, from 1.
     Expanded,
-    /// No rows: of what there is none of, partitions' ancestors say.
-    Nothing,
     /// One row: the value of the argument, whatever it is.
     One,
     /// `regexp_matches(text, pattern [, flags])`: an array for each match.
@@ -560,6 +560,8 @@ pub struct LockTarget {
     /// Where the columns of its key are in the input's row; for a table without primary key, its
     /// hidden number.
     pub key: Vec<usize>,
+    /// Of a partition: the column that says which one a row is of, and the number of this one.
+    pub only: Option<(usize, ObjectId)>,
 }
 
 /// How strongly `SELECT … FOR` locks.
@@ -601,6 +603,16 @@ pub struct Insert {
     /// Over the new row (all the table's columns).
     pub returning: Option<Vec<Expr>>,
     pub rules: Arc<TableRules>,
+    /// Of a partitioned table.
+    pub tree: Option<TreeChange<Insert>>,
+}
+
+/// What is done to the rows of a partitioned table: for each leaf, as if the statement was about it
+/// alone. These have no sources: the rows are those of the whole statement's source.
+#[derive(Debug)]
+pub struct TreeChange<T> {
+    pub tree: Arc<Tree>,
+    pub leaves: Vec<Arc<T>>,
 }
 
 /// `ON CONFLICT`
@@ -666,6 +678,8 @@ pub struct Update {
     /// Over the source's row with the new values in place of the old. Without queries.
     pub returning: Option<Vec<Expr>>,
     pub rules: Arc<TableRules>,
+    /// Of a partitioned table. Its rows are those of the tree, all columns of which are there.
+    pub tree: Option<TreeChange<Update>>,
 }
 
 /// `DELETE`
@@ -677,6 +691,8 @@ pub struct Delete {
     /// Over the source's row.
     pub returning: Option<Vec<Expr>>,
     pub rules: Arc<TableRules>,
+    /// As for [`Update`].
+    pub tree: Option<TreeChange<Delete>>,
 }
 
 /// `MERGE`. It stands below a [`Node::Parts`], so that what it evaluates sees what there was before.
@@ -761,6 +777,9 @@ impl TableRules {
 /// What writing to a table has to obey, bound once per version of the catalogue.
 #[derive(Debug)]
 pub struct TableRules {
+    /// Of a partition: for each table above, what divides its rows, over a row of all the table's
+    /// columns, and the child that the table's rows go to.
+    pub partition: Vec<(Arc<Router>, usize)>,
     /// Name and condition over a row of all the table's columns. False is a violation, NULL is not.
     pub checks: Vec<(CompactString, Expr)>,
     /// From which one of them on they are the conditions of views WITH CHECK OPTION, with the views'
@@ -826,6 +845,17 @@ pub struct ForeignKeyRule {
     /// with.
     pub target_key: Arbiter,
     pub key_order: Vec<usize>,
+    /// The tables that have the rows of a partitioned target.
+    pub tree: Option<ReferredTree>,
+}
+
+/// A partitioned table that a foreign key refers to.
+#[derive(Debug)]
+pub struct ReferredTree {
+    pub tree: Arc<Tree>,
+    /// Where the columns are unique in each leaf, and for each column of that key which of the
+    /// referring columns it is compared with.
+    pub keys: Vec<(Arbiter, Vec<usize>)>,
 }
 
 /// A foreign key, from the side of the table referred to.

@@ -19,8 +19,10 @@ pub(crate) use colibri_syntax::tree::{CopyFormat, CopyHeader as Header};
 pub(crate) use parse::CopyParser;
 pub(crate) use write::CopyOut;
 
+use crate::bind::WrittenTree;
 use crate::exec::domains::check_value;
-use crate::exec::{Context, Evaluate as _, RowWriter, with_exec};
+use crate::exec::trees::TreeWriter;
+use crate::exec::{Context, Evaluate as _, Exec, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
 use colibri_catalog::Table;
@@ -135,6 +137,55 @@ impl ParsedRows {
     }
 }
 
+/// What rows are written by.
+enum Writer {
+    Table(Box<RowWriter>),
+    Tree(TreeWriter),
+}
+
+impl Writer {
+    fn new(table: &Arc<Table>, rules: &Arc<TableRules>, tree: Option<&WrittenTree>) -> Self {
+        match tree {
+            Some(WrittenTree { tree, rules }) => Self::Tree(TreeWriter::new(tree, rules)),
+            None => Self::Table(Box::new(RowWriter::new(table, rules))),
+        }
+    }
+
+    /// Writes a row of all the table's columns.
+    fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &mut Vec<Datum>) -> Result<()> {
+        match self {
+            Self::Table(writer) => {
+                row.extend(writer.new_number(ex)?);
+                writer.insert(ex, row)
+            }
+            Self::Tree(writer) => writer.insert(ex, row),
+        }
+    }
+
+    /// Goes on where another writer of the same statement has ended.
+    fn behind(self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Table(own), Self::Table(other)) => Self::Table(Box::new(own.behind(other))),
+            (own, _) => own,
+        }
+    }
+
+    fn absorb(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Table(own), Self::Table(other)) => own.absorb(*other),
+            (Self::Tree(own), Self::Tree(other)) => own.absorb(other),
+            (Self::Table(_), Self::Tree(_)) | (Self::Tree(_), Self::Table(_)) => {}
+        }
+    }
+
+    fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        match self {
+            Self::Table(writer) => writer.finish(ex),
+            Self::Tree(writer) => writer.finish(ex),
+        }
+    }
+}
+
 /// COPY FROM at work.
 pub(crate) struct CopyIn {
     table: Arc<Table>,
@@ -148,7 +199,9 @@ pub(crate) struct CopyIn {
     parser: CopyParser,
     pending: ParsedRows,
     /// The rows of all flushes that succeeded.
-    writer: RowWriter,
+    writer: Writer,
+    /// The leaves of the table, if it is partitioned.
+    tree: Option<WrittenTree>,
     affected: u64,
 }
 
@@ -157,7 +210,7 @@ impl CopyIn {
     /// those it leaves out.
     pub(crate) fn new(
         table: &Arc<Table>,
-        rules: &Arc<TableRules>,
+        (rules, tree): (&Arc<TableRules>, Option<&WrittenTree>),
         columns: Vec<usize>,
         defaults: Vec<(usize, Expr)>,
         condition: Option<Expr>,
@@ -169,7 +222,8 @@ impl CopyIn {
         });
         Self {
             parser: CopyParser::new(options, table.name.to_string(), described.collect()),
-            writer: RowWriter::new(table, rules),
+            writer: Writer::new(table, rules, tree),
+            tree: tree.cloned(),
             table: Arc::clone(table),
             rules: Arc::clone(rules),
             columns,
@@ -209,7 +263,7 @@ impl CopyIn {
     pub(crate) fn flush(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>) -> Result<()> {
         let Self { table, columns, defaults, condition, pending, .. } = self;
         let mut written = 0;
-        let mut writer = RowWriter::new(table, &self.rules).behind(&self.writer);
+        let mut writer = Writer::new(table, &self.rules, self.tree.as_ref()).behind(&self.writer);
         with_exec(txn, cx, |ex| {
             let mut row = Vec::new();
             for (at, cells) in pending.cells.chunks_exact(columns.len().max(1)).enumerate() {
@@ -233,8 +287,7 @@ impl CopyIn {
                 {
                     continue;
                 }
-                row.extend(writer.new_number(ex)?);
-                writer.insert(ex, &row).map_err(in_line)?;
+                writer.insert(ex, &mut row).map_err(in_line)?;
                 written += 1;
             }
             ex.check_cancel()

@@ -13,6 +13,7 @@ mod columns;
 mod constraints;
 mod index;
 mod options;
+mod partitions;
 mod table;
 mod view;
 

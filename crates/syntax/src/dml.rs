@@ -323,6 +323,7 @@ impl Parser<'_> {
 
     /// The table whose rows are changed; SET is no alias of it without AS.
     fn changed_table(&mut self) -> Result<TableWithJoins> {
+        let only = self.is_next(K::Only);
         let name = self.relation_name()?;
         let explicit = self.eat(K::As);
         let is_alias = explicit || Self::is_column_name(self.kind()) && !self.is_next(K::Set);
@@ -330,7 +331,8 @@ impl Parser<'_> {
             true => Some(ast::TableAlias { explicit, name: self.name()?, columns: Vec::new(), at: None }),
             false => None,
         };
-        Ok(TableWithJoins { relation: Self::table_of(name, alias), joins: Vec::new() })
+        let relation = Self::with_only(Self::table_of(name, alias), only);
+        Ok(TableWithJoins { relation, joins: Vec::new() })
     }
 
     /// `WHERE …` and `WHERE CURRENT OF cursor`, if it comes next.

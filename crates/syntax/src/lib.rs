@@ -120,6 +120,8 @@ pub const LIKE_MARK: &str = "\u{1}like ";
 pub const IDENTITY_MARK: &str = "\u{1}identity ";
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub const ANY_TYPE_MARK: &str = "\u{1}any";
+/// Stands among the partitions of a table in FROM that is named with ONLY.
+pub const ONLY_MARK: &str = "\u{1}only";
 
 /// The parser calls itself at most once for this number of units of depth.
 const UNITS_PER_CALL: usize = 2;

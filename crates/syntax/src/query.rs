@@ -234,7 +234,8 @@ impl Parser<'_> {
     /// `TABLE t`
     fn table_query(&mut self) -> Result<SetExpr> {
         let token = self.expect(K::Table)?;
-        let relation = Self::table_of(self.relation_name()?, None);
+        let only = self.is_next(K::Only);
+        let relation = Self::with_only(Self::table_of(self.relation_name()?, None), only);
         let mut select = Self::select_of(self.attached(token));
         let wildcard = ast::WildcardAdditionalOptions { wildcard_token: self.attached(token), ..Default::default() };
         select.projection.push(ast::SelectItem::Wildcard(wildcard));

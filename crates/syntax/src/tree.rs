@@ -32,8 +32,8 @@ mod settings;
 mod user_types;
 
 pub use admin::{
-    Admin, DatabaseOption, Granting, Object, ObjectKind, On, Reindex, RoleName, RoleOption, SettingChange, SettingsOf,
-    TableLock, Upkeep, UpkeepTable,
+    Admin, DatabaseOption, Granting, Object, ObjectKind, On, PartitionChange, Reindex, RoleName, RoleOption,
+    SettingChange, SettingsOf, TableLock, Upkeep, UpkeepTable,
 };
 pub use control::{Discard, Execute, Explain, ExplainOption, Level, Mode, Prepare, Transaction};
 pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySource};

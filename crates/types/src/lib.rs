@@ -40,6 +40,7 @@ pub mod money;
 pub mod network;
 pub mod numeric;
 pub mod operators;
+pub mod partition_hash;
 pub mod pieces;
 pub mod positions;
 pub mod prefix;

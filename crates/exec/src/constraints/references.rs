@@ -35,9 +35,9 @@ use smallvec::SmallVec;
 use super::actions::{Event, Round};
 use super::deferred::{Deferred, is_deferred};
 use super::expressions::row_for;
-use super::{claim_index_values, claim_key, find_entry, key_text};
+use super::{claim_index_values, claim_key, find_entry, find_leaf, key_text};
 use crate::memory::Reservation;
-use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
+use crate::plan::{Arbiter, ForeignKeyRule, ReferredTree, TableRules};
 use crate::{Exec, operator_cache, row_bytes};
 
 /// Values of a foreign key's columns.
@@ -290,8 +290,11 @@ impl Effects {
         }
         // What the row refers to can only come in this statement if that is about its table, or has
         // actions or several parts.
-        let may_come =
-            foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty() || ex.statement.has_parts;
+        let may_come = foreign_key.target.id == table.id
+            || foreign_key.tree.is_some()
+            || self.acts
+            || !rules.referenced_by.is_empty()
+            || ex.statement.has_parts;
         self.is_doomed = !may_come;
         let unchecked = Unchecked { table: Arc::clone(table), rules: Arc::clone(rules), rule, key: key.clone() };
         if is_deferred(ex.cx.session, foreign_key.id, foreign_key.timing) {
@@ -471,17 +474,44 @@ pub(crate) fn target_exists<'a>(
     rule: &ForeignKeyRule,
     values: impl Iterator<Item = &'a Datum> + Clone,
 ) -> Result<bool> {
-    let target = &rule.target;
-    let key_columns = match &rule.target_key {
-        Arbiter::Key => target.key_columns().iter().copied().collect::<SmallVec<[usize; 4]>>(),
-        Arbiter::Index(index) => index.columns.iter().map(|part| part.column).collect(),
+    let Some(ReferredTree { tree, keys }) = &rule.tree else {
+        return exists_in(ex, (table, rule), (&rule.target, &rule.target_key, &rule.key_order), values);
     };
+    // The key of what the table is divided by is among the columns.
+    let mut row = vec![Datum::Null; tree.root.columns.len()];
+    for (&place, &column) in rule.key_order.iter().zip(&key_columns(&rule.target, &rule.target_key)) {
+        let (from, to) = (table.columns[rule.columns[place]].ty.ty, rule.target.columns[column].ty.ty);
+        let value = values.clone().nth(place).ok_or_else(|| Error::internal("a foreign key's columns do not match"))?;
+        let Some(value) = convert(value, from, to, ex.cx.env) else { return Ok(false) };
+        row[column] = value;
+    }
+    let Ok(leaf) = find_leaf(ex, tree, &row)? else { return Ok(false) };
+    let (key, order) = keys.get(leaf).ok_or_else(|| Error::internal("a leaf has no key"))?;
+    exists_in(ex, (table, rule), (&tree.leaves[leaf].table, key, order), values)
+}
+
+/// The columns of a unique key.
+fn key_columns(table: &Table, key: &Arbiter) -> SmallVec<[usize; 4]> {
+    match key {
+        Arbiter::Key => table.key_columns().iter().copied().collect(),
+        Arbiter::Index(index) => index.columns.iter().map(|part| part.column).collect(),
+    }
+}
+
+/// The same of one table with a key.
+fn exists_in<'a>(
+    ex: &mut Exec<'_, '_>,
+    (table, rule): (&Table, &ForeignKeyRule),
+    (target, target_key, key_order): (&Arc<Table>, &Arbiter, &[usize]),
+    values: impl Iterator<Item = &'a Datum> + Clone,
+) -> Result<bool> {
+    let key_columns = key_columns(target, target_key);
     let mut key = Key::new();
-    for (at, (&place, &target_column)) in rule.key_order.iter().zip(&key_columns).enumerate() {
+    for (at, (&place, &target_column)) in key_order.iter().zip(&key_columns).enumerate() {
         let (from, to) = (table.columns[rule.columns[place]].ty.ty, target.columns[target_column].ty.ty);
         let value = values.clone().nth(place).ok_or_else(|| Error::internal("a foreign key's columns do not match"))?;
         let Some(value) = convert(value, from, to, ex.cx.env) else { return Ok(false) };
-        match &rule.target_key {
+        match target_key {
             Arbiter::Key => key::encode(to, &value, false, false, true, &mut key),
             Arbiter::Index(index) => {
                 let part = index.columns[at];
@@ -490,7 +520,7 @@ pub(crate) fn target_exists<'a>(
         }
     }
     let space = target.space();
-    let key = match &rule.target_key {
+    let key = match target_key {
         Arbiter::Key if ex.txn.get(&space, &key, ColumnSet::NONE).in_sql()?.is_some() => key,
         Arbiter::Key => return Ok(false),
         Arbiter::Index(index) => match find_entry(ex.txn, &index.space(), &key)? {
@@ -499,7 +529,7 @@ pub(crate) fn target_exists<'a>(
         },
     };
     if !ex.txn.begun().isolation.validates_reads() {
-        if let Arbiter::Index(index) = &rule.target_key {
+        if let Arbiter::Index(index) = target_key {
             // So that the lock is had only if the row has these values still.
             let columns = index.columns.iter().map(|part| part.column).collect();
             ex.txn.get(&space, &key, columns).in_sql()?;

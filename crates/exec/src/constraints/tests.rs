@@ -151,7 +151,12 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         name: name.into(),
         space: id * 100,
         columns: columns.iter().map(column).collect(),
-        primary_key: key.map(|key| PrimaryKey { id: id * 100 + 1, name: key_name, columns: key.to_vec() }),
+        primary_key: key.map(|key| PrimaryKey {
+            id: id * 100 + 1,
+            name: key_name,
+            columns: key.to_vec(),
+            parent: None,
+        }),
         indexes: indexes.iter().enumerate().map(index).collect(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
@@ -162,6 +167,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         domains_changed: 0,
         on_commit: None,
         triggers: Vec::new(),
+        partitioned: None,
+        partition_of: None,
         layout: None,
     };
     for &column in key.unwrap_or_default() {
@@ -178,6 +185,7 @@ fn rules_of(
 ) -> Arc<TableRules> {
     Arc::new(TableRules {
         of_views: usize::MAX,
+        partition: Vec::new(),
         domains: Vec::new(),
         checks,
         expressions: Arc::new([]),
@@ -231,6 +239,7 @@ fn insert(table: &Arc<Table>, rules: &Arc<TableRules>, rows: &[Vec<Datum>]) -> I
         on_conflict: None,
         returning: None,
         rules: Arc::clone(rules),
+        tree: None,
     }
 }
 
@@ -249,6 +258,7 @@ fn update(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>, ass
         assignments,
         returning: None,
         rules: Arc::clone(rules),
+        tree: None,
     }
 }
 
@@ -262,6 +272,7 @@ fn delete_node(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>
         source: source(table, filter),
         returning: None,
         rules: Arc::clone(rules),
+        tree: None,
     }))
 }
 
@@ -467,6 +478,7 @@ fn a_row_joined_twice_is_changed_once() {
         source: twice(source(&birds, None)),
         returning: Some(vec![Expr::Column(0), Expr::Column(4)]),
         rules,
+        tree: None,
     };
     assert_eq!(db.run(Node::Delete(Arc::new(delete))).unwrap(), (1, vec![ints(&[1, 10])]));
     db.check(&birds);
@@ -536,6 +548,7 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
     let target_key = if target == 0 { Arbiter::Key } else { Arbiter::Index(Arc::clone(&parent.indexes[0])) };
     let foreign_key = ForeignKeyRule {
         match_full: false,
+        tree: None,
         id: 1,
         timing: colibri_catalog::Timing::Fixed,
         name: "c_p_fkey".into(),
@@ -670,6 +683,7 @@ fn a_tree_in_one_table_goes_with_its_root() {
     let equal = Expr::Compare { op: CompareOp::Eq, left: Box::new(Expr::Column(1)), right: Box::new(Expr::Arg(0)) };
     let foreign_key = ForeignKeyRule {
         match_full: false,
+        tree: None,
         id: 1,
         timing: colibri_catalog::Timing::Fixed,
         name: "nodes_up_fkey".into(),

@@ -23,6 +23,7 @@ use super::references::{Nulls, target_exists};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
 use crate::plan::ForeignKeyRule;
+use crate::plan::partitions::Router;
 use crate::{Context, Exec, Statement, merge_sort};
 
 /// Entries looked at in one go.
@@ -254,6 +255,37 @@ pub fn validate_check(
             }
             let message = format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name);
             Err(Error::new(SqlState::CHECK_VIOLATION, message).about(&table.schema, &table.name, None, Some(name)))
+        })
+    })
+}
+
+/// Fails if a row of a partition belongs elsewhere, by what divides the rows of the tables above.
+///
+/// # Errors
+/// It does (23514): `is_default` says of which partition that is told.
+pub fn validate_partition(
+    txn: &mut dyn Transaction,
+    cx: &mut Context<'_>,
+    table: &Table,
+    levels: &[(Arc<Router>, usize)],
+    is_default: bool,
+) -> Result<()> {
+    with_exec(txn, cx, |ex| {
+        for_each_row(ex, table, |ex, _, row| {
+            for (router, child) in levels {
+                if super::find_partition(ex, router, row)? != Some(*child) {
+                    let name = &table.name;
+                    let message = match is_default {
+                        true => format!(
+                            "updated partition constraint for default partition \"{name}\" would be violated by some row"
+                        ),
+                        false => format!("partition constraint of relation \"{name}\" is violated by some row"),
+                    };
+                    let error = Error::new(SqlState::CHECK_VIOLATION, message);
+                    return Err(error.about(&table.schema, name, None, None));
+                }
+            }
+            Ok(())
         })
     })
 }

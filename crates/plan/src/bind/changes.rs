@@ -13,6 +13,7 @@ use super::logical::Column;
 #[cfg(doc)]
 use super::logical::Source;
 use super::merge::BoundMerge;
+use super::partitions::WrittenTree;
 use super::write::{BoundDelete, BoundInsert, BoundUpdate};
 use crate::expr::Expr;
 
@@ -51,6 +52,16 @@ impl BoundChange {
             Self::Delete(_) | Self::Merge(_) => &None,
         };
         view.as_ref().map_or(&[], |view| &view.checks)
+    }
+
+    /// The tables that have its rows, if that is a partitioned one.
+    pub fn tree(&self) -> Option<&WrittenTree> {
+        match self {
+            Self::Insert(insert) => insert.tree.as_ref(),
+            Self::Update(update) => update.tree.as_ref(),
+            Self::Delete(delete) => delete.tree.as_ref(),
+            Self::Merge(_) => None,
+        }
     }
 
     /// The columns that it gives, if it has a RETURNING.

@@ -65,7 +65,15 @@ impl Binder<'_> {
             ast::TableFactor::Table { name, sample: Some(_), .. } => {
                 Err(self.place(name_span(name), Error::unsupported("TABLESAMPLE")))
             }
-            ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
+            ast::TableFactor::Table { name, alias, args: None, .. } => {
+                let from = self.named(name, alias.as_ref(), relations)?;
+                if whole::is_only(factor)
+                    && let Some(relation) = relations.last_mut()
+                {
+                    self.without_leaves(&mut relation.source)?;
+                }
+                Ok(from)
+            }
             ast::TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 self.functions(name, &args.args, alias.as_ref(), *with_ordinality, relations)
             }
@@ -166,7 +174,11 @@ impl Binder<'_> {
                 self.need(table.id, &table.schema, Privileges::SELECT);
                 let (columns, hidden) = table_columns(&table);
                 let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
-                self.add(visible_as, schema, columns, &hidden, Source::Table(table), alias, relations)
+                let source = match &table.partitioned {
+                    Some(_) => Source::Tree(self.tree(&table)?),
+                    None => Source::Table(table),
+                };
+                self.add(visible_as, schema, columns, &hidden, source, alias, relations)
             }
             Some(Object::View(view)) => {
                 let view = Arc::clone(view);
@@ -455,6 +467,9 @@ pub(super) fn rename(columns: &mut [Column], cte: &ast::Cte) -> Result<()> {
 /// A table's columns as a relation has them, and which are not to be found by name.
 /// The place of a column of [`table_columns`] that is NULL in no row.
 pub(super) fn marker(table: &Table) -> Option<usize> {
+    if table.partitioned.is_some() {
+        return Some(table.columns.len() + 1);
+    }
     match &table.primary_key {
         Some(key) => key.columns.first().copied(),
         None => Some(table.columns.len()),
@@ -474,10 +489,20 @@ pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
         })
         .collect();
     let mut hidden: Vec<bool> = table.columns.iter().map(|column| column.dropped).collect();
-    if table.primary_key.is_none() {
+    // Those of a partitioned table have a number, and say which partition they are of.
+    if table.primary_key.is_none() || table.partitioned.is_some() {
         columns.push(Column {
             name: CompactString::default(),
             ty: Type::Int8.into(),
+            origin: None,
+            collation: Collation::Default,
+        });
+        hidden.push(true);
+    }
+    if table.partitioned.is_some() {
+        columns.push(Column {
+            name: CompactString::const_new("tableoid"),
+            ty: Type::Oid.into(),
             origin: None,
             collation: Collation::Default,
         });

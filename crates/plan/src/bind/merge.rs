@@ -64,6 +64,9 @@ impl Binder<'_> {
         }
         let mut relations = Vec::new();
         let (table, target) = self.target(&merge.table, Writing::Update, &mut relations)?;
+        if table.partitioned.is_some() {
+            return Err(Error::unsupported("MERGE into a partitioned table"));
+        }
         // The source does not see the target.
         self.scope().tables[0].visible = false;
         let source = self.joined_factor(&merge.source, &mut relations)?;

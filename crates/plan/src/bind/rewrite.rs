@@ -170,7 +170,7 @@ pub fn gives_volatile(query: &Query) -> bool {
                 }
                 Source::Functions { calls, .. } => calls.iter().flat_map(|(_, args)| args).any(is_volatile),
                 Source::Shared { .. } | Source::Working { .. } | Source::Part { .. } => false,
-                Source::Table(_) | Source::System { .. } => false,
+                Source::Table(_) | Source::Tree(_) | Source::System { .. } => false,
             };
             select.output.iter().chain(&select.filter).any(is_volatile) || select.relations.iter().any(inner)
         }
@@ -215,7 +215,9 @@ pub fn source_uses_args(source: &Source) -> bool {
         Source::Shared { uses_args, .. } => *uses_args,
         source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
         Source::Keyed { keys, .. } => keys.iter().any(|key| uses(&key.value)),
-        Source::Table(_) | Source::Working { .. } | Source::Part { .. } | Source::System { .. } => false,
+        Source::Table(_) | Source::Tree(_) | Source::Working { .. } | Source::Part { .. } | Source::System { .. } => {
+            false
+        }
     }
 }
 
@@ -273,7 +275,7 @@ pub fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
             Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| fill(expr, with)),
             Source::Keyed { keys, .. } => keys.iter_mut().for_each(|key| fill(&mut key.value, with)),
             Source::Shared { .. } | Source::Working { .. } | Source::Part { .. } => {}
-            Source::Table(_) | Source::System { .. } => {}
+            Source::Table(_) | Source::Tree(_) | Source::System { .. } => {}
         }
     }
 }

@@ -49,15 +49,18 @@ impl Binder<'_> {
         scope.width += width;
         let oid = match &source {
             Source::Table(table) => Some(table.id),
+            Source::Tree(tree) => Some(tree.root.id),
             Source::System { table, .. } => Some(table.oid),
             _ => None,
         };
         let marker = match &source {
             Source::Table(table) => super::from::marker(table).map(|place| base + place),
+            Source::Tree(tree) => super::from::marker(&tree.root).map(|place| base + place),
             _ => None,
         };
         let row_name = match &source {
             Source::Table(table) => table.name.clone(),
+            Source::Tree(tree) => tree.root.name.clone(),
             Source::System { table, .. } => table.name.into(),
             _ => CompactString::default(),
         };
@@ -272,7 +275,12 @@ impl Scope {
                 if was_found {
                     return Err(ambiguous(name));
                 }
-                found = Some(Bound::new(Expr::Const(Datum::Int(oid.into())), Type::Oid));
+                let of_rows = candidate.columns.last().filter(|column| column.name == "tableoid");
+                let which = match of_rows {
+                    Some(_) => candidate.column(candidate.columns.len() - 1),
+                    None => Expr::Const(Datum::Int(oid.into())),
+                };
+                found = Some(Bound::new(which, Type::Oid));
             }
         }
         Ok(found)

@@ -109,6 +109,8 @@ impl Binder<'_> {
             let name = match json::column_of(&call.name) {
                 _ if call.named.is_some() => call.named.unwrap_or_default(),
                 Some(name) => name.into(),
+                // It has a name for what it gives.
+                None if call.name == "pg_partition_ancestors" => "relid".into(),
                 None if is_only => visible_as.clone(),
                 None => call.name,
             };
@@ -221,8 +223,8 @@ impl Binder<'_> {
             "generate_series" => self.series_of(bounds, span),
             "pg_partition_ancestors" => {
                 let [(bound, at)] = <[_; 1]>::try_from(bounds).map_err(|_| self.place(span, wrong_call(function)))?;
-                let arg = self.coerce(bound, Type::RegClass.into(), CastContext::Implicit, at)?;
-                Ok((Series::Nothing, vec![arg], Type::RegClass))
+                let ancestors = self.call("_pg_partition_ancestors", vec![bound], at)?;
+                Ok((Series::Unnest, vec![ancestors.expr], Type::RegClass))
             }
             "regexp_matches" | "regexp_split_to_table" | "string_to_table" => self.rows_of_text(function, bounds, span),
             _ => self.rows_of_array(function, bounds, span),
@@ -345,21 +347,18 @@ fn rows_of_options(options: &ast::Expr) -> Result<ast::Query> {
     Err(Error::internal("the query of options has another form"))
 }
 
-/// `pg_partition_tree(table)`: no table has partitions.
+/// `pg_partition_tree(table)`: arrays of numbers, side by side.
 fn rows_of_partitions(table: &ast::Expr) -> Result<ast::Query> {
-    let mut query = colibri_syntax::parse_query(
-        "SELECT a AS relid, a AS parentrelid, false AS isleaf, 0 AS level \
-         FROM pg_partition_ancestors(NULL) AS ancestors(a)",
-    )?;
-    if let ast::SetExpr::Select(select) = &mut *query.body
-        && let Some(from) = select.from.first_mut()
-        && let ast::TableFactor::Table { args: Some(args), .. } = &mut from.relation
-        && let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))] = &mut args.args[..]
-    {
-        *argument = table.clone();
-        return Ok(query);
-    }
-    Err(Error::internal("the query of partitions has another form"))
+    let column =
+        |at: u8| format!("pg_catalog.unnest(pg_catalog._pg_partition_tree(({table})::pg_catalog.regclass, {at}))");
+    colibri_syntax::parse_query(&format!(
+        "SELECT a::pg_catalog.regclass AS relid, NULLIF(b, 0)::pg_catalog.regclass AS parentrelid, c = 1 AS isleaf, \
+         d::bigint::integer AS level FROM ROWS FROM ({}, {}, {}, {}) AS tree(a, b, c, d)",
+        column(0),
+        column(1),
+        column(2),
+        column(3)
+    ))
 }
 
 /// Whether a function gives rows.

@@ -157,6 +157,12 @@ pub(super) fn table_with_joins(tables: &ast::TableWithJoins) -> Result<()> {
     })
 }
 
+/// Whether a table is named with ONLY.
+pub(super) fn is_only(factor: &ast::TableFactor) -> bool {
+    matches!(factor, ast::TableFactor::Table { partitions, .. }
+        if matches!(&partitions[..], [mark] if mark.value == colibri_syntax::ONLY_MARK))
+}
+
 pub(super) fn factor(factor: &ast::TableFactor) -> Result<()> {
     let alias = match factor {
         ast::TableFactor::Table {
@@ -175,7 +181,7 @@ pub(super) fn factor(factor: &ast::TableFactor) -> Result<()> {
             foreign(&[
                 (!with_hints.is_empty(), "hints behind a table"),
                 (version.is_some(), "a table's past"),
-                (!partitions.is_empty(), "PARTITION"),
+                (!partitions.is_empty() && !is_only(factor), "PARTITION"),
                 (json_path.is_some(), "a path behind a table"),
                 (!index_hints.is_empty(), "hints behind a table"),
             ])?;

@@ -16,6 +16,7 @@ use super::elements::Target;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
+use super::partitions::WrittenTree;
 use super::view_target::{ViewTarget, Writing};
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::Expr;
@@ -33,6 +34,7 @@ pub struct BoundInsert {
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
     /// The view that it is written by.
     pub(super) view: Option<Arc<ViewTarget>>,
+    pub tree: Option<WrittenTree>,
 }
 
 /// `UPDATE`: of the first relation.
@@ -46,6 +48,7 @@ pub struct BoundUpdate {
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
     /// The view that it is written by.
     pub(super) view: Option<Arc<ViewTarget>>,
+    pub tree: Option<WrittenTree>,
 }
 
 /// What becomes of values given for identity columns.
@@ -72,6 +75,7 @@ pub struct BoundDelete {
     pub from: logical::From,
     pub filter: Vec<Expr>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    pub tree: Option<WrittenTree>,
 }
 
 pub(super) fn is_default(expr: &ast::Expr) -> bool {
@@ -380,6 +384,9 @@ impl Binder<'_> {
             let found = self.view_target(view, writing);
             let target = Arc::new(self.at(super::name_span(name), found)?);
             let table = Arc::clone(&target.table);
+            if table.partitioned.is_some() {
+                return Err(Error::unsupported("writing to a view of a partitioned table"));
+            }
             self.target_view = Some(target);
             return Ok(table);
         }
@@ -445,7 +452,8 @@ impl Binder<'_> {
                 Some(bound?)
             }
         };
-        Ok(BoundInsert { table, source, values, on_conflict, returning, view: self.target_view.take() })
+        let tree = self.written_tree(&table)?;
+        Ok(BoundInsert { table, source, values, on_conflict, returning, tree, view: self.target_view.take() })
     }
 
     /// The columns that a row's values are for, in their order; all without a list.
@@ -729,6 +737,12 @@ impl Binder<'_> {
                 }
                 self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
                 self.scope_for_target(table, alias);
+                // The row in the way comes without what is hidden.
+                for hidden in self.scope().tables.iter_mut().flat_map(|table| table.columns.last_mut()) {
+                    if hidden.name == "tableoid" {
+                        hidden.name = "".into();
+                    }
+                }
                 self.scope_for_excluded(table);
                 let bound = self.conflict_update(table, update);
                 self.frame().scopes.pop();
@@ -972,7 +986,15 @@ impl Binder<'_> {
         let base = self.scope().width;
         self.scope_for_target(&table, &visible_as);
         let width = self.scope().width - base;
-        relations.push(Relation::new(base, width, Source::Table(Arc::clone(&table)), visible_as));
+        let source = match &table.partitioned {
+            Some(_) => Source::Tree(self.tree(&table)?),
+            None => Source::Table(Arc::clone(&table)),
+        };
+        let mut source = source;
+        if whole::is_only(factor) {
+            self.without_leaves(&mut source)?;
+        }
+        relations.push(Relation::new(base, width, source, visible_as));
         Ok((table, logical::From::Relation(relations.len() - 1)))
     }
 
@@ -1016,7 +1038,8 @@ impl Binder<'_> {
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
         let view = self.target_view.take();
-        Ok(BoundUpdate { table, relations, from, filter, assignments, returning, view })
+        let tree = self.written_tree(&table)?;
+        Ok(BoundUpdate { table, relations, from, filter, assignments, returning, tree, view })
     }
 
     fn beside(
@@ -1071,7 +1094,8 @@ impl Binder<'_> {
         let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
-        Ok(BoundDelete { table, relations, from, filter, returning })
+        let tree = self.written_tree(&table)?;
+        Ok(BoundDelete { table, relations, from, filter, returning, tree })
     }
 }
 

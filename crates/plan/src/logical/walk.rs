@@ -134,7 +134,7 @@ impl Source {
         match self {
             Self::Query(query) | Self::Lateral { query, .. } | Self::Keyed { query, .. } => Some(query),
             Self::Shared { query, .. } => Some(query),
-            Self::Table(_) | Self::Functions { .. } | Self::Working { .. } => None,
+            Self::Table(_) | Self::Tree(_) | Self::Functions { .. } | Self::Working { .. } => None,
             Self::Part { .. } | Self::System { .. } => None,
         }
     }

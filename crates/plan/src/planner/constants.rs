@@ -198,7 +198,7 @@ impl Planner<'_> {
                 }
                 Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| self.simplify(expr)),
                 Source::Keyed { keys, .. } => keys.iter_mut().for_each(|key| self.simplify(&mut key.value)),
-                Source::Table(_) | Source::Query(_) | Source::Shared { .. } => {}
+                Source::Table(_) | Source::Tree(_) | Source::Query(_) | Source::Shared { .. } => {}
                 Source::Working { .. } | Source::Part { .. } | Source::System { .. } => {}
             }
         }

@@ -108,6 +108,7 @@ pub(super) fn is_never_null(value: &Expr, relations: &[Relation], from: &From, f
         let column = place.checked_sub(relation.base).filter(|&column| column < relation.width);
         let is_not_null = |column: usize| match &relation.source {
             Source::Table(table) => table.columns.get(column).is_some_and(|column| column.not_null),
+            Source::Tree(tree) => tree.root.columns.get(column).is_some_and(|column| column.not_null),
             _ => false,
         };
         column.is_some_and(is_not_null) && from.keeps(at)
@@ -124,7 +125,7 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
     let mut inner = query.select_of_all_rows()?.clone();
     pull_up(&mut inner);
     let ([relation], Some(From::Relation(0))) = (&inner.relations[..], &inner.from) else { return None };
-    if !matches!(relation.source, Source::Table(_)) {
+    if !matches!(relation.source, Source::Table(_) | Source::Tree(_)) {
         return None;
     }
     let mut on: Vec<Expr> = inner.filter.iter().cloned().flat_map(rewrite::conjuncts).collect();

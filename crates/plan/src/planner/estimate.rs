@@ -100,6 +100,7 @@ impl Planner<'_> {
                 let path = self.cheapest(&wanted, &Order::ANY, None).path;
                 return (path.rows * self.left_of(&wanted, &path)).max(1.0);
             }
+            Source::Tree(tree) => return self.rows_of_tree((tree, relation.base), &conditions),
             _ => self.all_rows_of(relation),
         };
         (rows * super::judge::left_by(conditions.len())).max(1.0)
@@ -109,6 +110,7 @@ impl Planner<'_> {
     pub(super) fn all_rows_of(&self, relation: &Relation) -> f64 {
         match &relation.source {
             Source::Table(table) => self.sizes.rows(table).max(1.0),
+            Source::Tree(tree) => self.all_rows_of_tree(tree),
             Source::Query(query) => self.rows_of_query(query),
             // WITH queries that read each other more than once are not followed.
             Source::Shared { query, .. } if self.estimated.get() == 0 => self.rows_of_query(query),

@@ -505,6 +505,7 @@ impl Planner<'_> {
                 let path = self.cheapest(&wanted, &Order::ANY, None).path;
                 (path.rows * self.left_of(&wanted, &path)).max(1.0)
             }
+            Source::Tree(tree) => self.rows_of_tree((tree, relation.base), &item.conditions),
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
             Source::Lateral { .. } | Source::Working { .. } | Source::Keyed { .. } => 10.0,
@@ -588,6 +589,19 @@ impl Planner<'_> {
                 }
             }
         }
+        if let From::Relation(index) = item.from
+            && let Source::Tree(tree) = &tables.relations[*index].source
+            && item.keys.is_empty()
+        {
+            let mut conditions = item.conditions.clone();
+            conditions.extend(across.iter().filter(usable).cloned());
+            let of_tree = (&**tree, tables.relations[*index].base);
+            let (each, helps) = self.tree_lookup_cost(of_tree, &tables.needed[*index], &conditions, columns);
+            let cost = rows * (SEEK_COST + each * seen);
+            if helps && cost < best.0 {
+                best = (cost, Method::Index);
+            }
+        }
         best
     }
 
@@ -622,7 +636,7 @@ impl Planner<'_> {
         tables: &Tables<'_>,
     ) -> Result<Planned> {
         if let (Method::Index, From::Relation(index)) = (method, inner.from)
-            && let Source::Table(_) = &tables.relations[*index].source
+            && let Source::Table(_) | Source::Tree(_) = &tables.relations[*index].source
         {
             return self.index_join(kind, outer, columns, *index, inner.conditions.clone(), on, tables);
         }
@@ -721,9 +735,6 @@ impl Planner<'_> {
         tables: &Tables<'_>,
     ) -> Result<Planned> {
         let relation = &tables.relations[inner];
-        let Source::Table(table) = &relation.source else {
-            return Err(Error::internal("an index join needs a table"));
-        };
         // All conditions go to the inner scan: a row that fails them is no partner, for outer joins
         // too.
         let inner_columns = Columns::of(relation);
@@ -736,23 +747,33 @@ impl Planner<'_> {
                 late.push(condition);
             }
         }
-        let wanted = Wanted {
-            table,
-            base: relation.base,
-            columns: &tables.needed[inner],
-            conditions: &conditions,
-            known: &|column| columns.has(column),
-            expressions: self.sizes.expressions(table),
-        };
-        let path = wanted
-            .paths(self.sizes)
-            .into_iter()
-            .min_by(|a, b| a.cost.total_cmp(&b.cost))
-            .ok_or_else(|| Error::internal("a table has no path"))?;
         let first_slot = self.slots;
-        let found = path.rows * self.left_of(&wanted, &path);
         let values = OuterValues::new(columns, &outer.layout, first_slot);
-        let scanned = self.scan(&wanted, path, Direction::Forward, &|expr| values.in_slots(expr));
+        let (found, scanned) = match &relation.source {
+            Source::Table(table) => {
+                let wanted = Wanted {
+                    table,
+                    base: relation.base,
+                    columns: &tables.needed[inner],
+                    conditions: &conditions,
+                    known: &|column| columns.has(column),
+                    expressions: self.sizes.expressions(table),
+                };
+                let path = wanted
+                    .paths(self.sizes)
+                    .into_iter()
+                    .min_by(|a, b| a.cost.total_cmp(&b.cost))
+                    .ok_or_else(|| Error::internal("a table has no path"))?;
+                let found = path.rows * self.left_of(&wanted, &path);
+                (found, self.scan(&wanted, path, Direction::Forward, &|expr| values.in_slots(expr)))
+            }
+            Source::Tree(tree) => {
+                let asked = (&**tree, relation.base);
+                let scanned = self.tree_lookup(asked, &tables.needed[inner], &conditions, (columns, &values));
+                (scanned.rows, scanned)
+            }
+            _ => return Err(Error::internal("an index join needs a table")),
+        };
         let args = values.into_args();
         self.slots += args.len();
         let layout = outer.layout.joined(&scanned.layout);

@@ -40,6 +40,8 @@ mod relation;
 mod rules;
 mod set_ops;
 mod sorted_first;
+mod trees;
+mod trees_of;
 mod values_first;
 mod windows;
 mod write;

@@ -39,7 +39,7 @@ pub(super) fn prune_columns(planner: &mut Planner<'_>, select: &mut Select, aske
                     forget_unused(std::sync::Arc::make_mut(query), used);
                 }
             }
-            Source::Table(_) | Source::Shared { .. } | Source::Functions { .. } => {}
+            Source::Table(_) | Source::Tree(_) | Source::Shared { .. } | Source::Functions { .. } => {}
             Source::Keyed { .. } | Source::Working { .. } | Source::Part { .. } | Source::System { .. } => {}
         }
     }

@@ -401,7 +401,7 @@ pub(super) fn push_into(source: &mut Source, base: usize, condition: &Expr) -> b
             *uses_args |= is_pushed && uses_slots(&own);
             is_pushed
         }
-        Source::Table(_) | Source::Shared { .. } | Source::Functions { .. } => false,
+        Source::Table(_) | Source::Tree(_) | Source::Shared { .. } | Source::Functions { .. } => false,
         Source::Keyed { .. } | Source::Working { .. } | Source::Part { .. } | Source::System { .. } => false,
     }
 }

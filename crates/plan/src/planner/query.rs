@@ -15,6 +15,7 @@ use crate::bind::CursorRows;
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, Source};
+use crate::plan::partitions::Tree;
 use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SortKey};
 
 /// What planning a query takes, in units of the pulse.
@@ -39,9 +40,45 @@ fn lock_columns(query: &Query, select: &Select) -> Vec<Vec<usize>> {
                 [] => vec![relation.base + table.columns.len()],
                 key => key.iter().map(|column| relation.base + column).collect(),
             },
+            Source::Tree(tree) if locked(relation) => {
+                key_of_tree(tree).into_iter().map(|column| relation.base + column).collect()
+            }
             _ => Vec::new(),
         })
         .collect()
+}
+
+/// The columns of a tree's rows that its leaves' keys consist of: the number and the leaf, then
+/// columns of primary keys.
+fn key_of_tree(tree: &Tree) -> Vec<usize> {
+    let mut columns = vec![tree.root.columns.len(), tree.leaf_column()];
+    for leaf in &tree.leaves {
+        for &key in leaf.table.key_columns() {
+            let place = leaf.columns.iter().position(|own| *own == Some(key));
+            columns.extend(place.filter(|place| !columns.contains(place)));
+        }
+    }
+    columns
+}
+
+/// The rows of a tree's leaves that are to be locked, whose keys' columns are from a place on.
+fn targets_of_tree(tree: &Tree, place: usize) -> impl Iterator<Item = LockTarget> {
+    let columns = key_of_tree(tree);
+    tree.leaves.iter().filter_map(move |leaf| {
+        let at = |key: &usize| {
+            let of_root = leaf.columns.iter().position(|own| *own == Some(*key))?;
+            columns.iter().position(|column| *column == of_root).map(|at| place + at)
+        };
+        let key = match leaf.table.key_columns() {
+            [] => Some(vec![place]),
+            key => key.iter().map(at).collect(),
+        };
+        Some(LockTarget {
+            table: std::sync::Arc::clone(&leaf.table),
+            key: key?,
+            only: Some((place + 1, leaf.table.id)),
+        })
+    })
 }
 
 /// Whether a query locks the rows of a relation.
@@ -204,11 +241,14 @@ impl Planner<'_> {
             let mut place = select.output.len();
             let mut targets = Vec::new();
             for (relation, key) in select.relations.iter().zip(&columns) {
-                if let Source::Table(table) = &relation.source
-                    && (lock.of.is_empty() || lock.of.contains(&relation.name))
-                {
-                    let key = (place..place + key.len()).collect();
-                    targets.push(LockTarget { table: std::sync::Arc::clone(table), key });
+                let is_meant = lock.of.is_empty() || lock.of.contains(&relation.name);
+                match &relation.source {
+                    Source::Table(table) if is_meant => {
+                        let key = (place..place + key.len()).collect();
+                        targets.push(LockTarget { table: std::sync::Arc::clone(table), key, only: None });
+                    }
+                    Source::Tree(tree) if is_meant => targets.extend(targets_of_tree(tree, place)),
+                    _ => {}
                 }
                 place += key.len();
             }

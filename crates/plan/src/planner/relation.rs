@@ -74,6 +74,10 @@ impl Planner<'_> {
                 };
                 return Ok(gated(planned, constant));
             }
+            Source::Tree(tree) => {
+                let planned = self.tree((tree, index), &conditions, tables);
+                return Ok(gated(planned, constant));
+            }
             Source::Query(query) => (self.query(query)?, self.rows_of_query(query)),
             Source::Shared { id, query, uses_args, .. } if relation.source.is_read_once() => {
                 let node = self.query(query)?;

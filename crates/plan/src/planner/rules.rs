@@ -12,7 +12,7 @@ use super::constants::simplified;
 use super::write::reference_access;
 use crate::bind::{Binder, unique_on};
 use crate::expr::Expr;
-use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
+use crate::plan::{Arbiter, ForeignKeyRule, ReferenceRule, ReferredTree, TableRules};
 
 /// What working out one rule of a foreign key takes, in units of [`pulse`]: the best way to the
 /// other rows is looked for.
@@ -79,18 +79,26 @@ impl Binder<'_> {
         for key in &table.foreign_keys {
             foreign_keys.push(self.foreign_key_rule(table, key)?);
         }
-        let referring: Vec<Arc<Table>> = self.catalog.referring_to(table.id).cloned().collect();
+        // Those that refer to a partitioned table refer to its partitions.
+        let mut targets = self.catalog.partition_ancestors(table);
+        targets.push(table.id);
+        let referring = targets.iter().flat_map(|&id| self.catalog.referring_to(id));
+        let mut referring: Vec<Arc<Table>> = referring.filter(|source| source.partitioned.is_none()).cloned().collect();
+        referring.sort_unstable_by_key(|source| source.id);
+        referring.dedup_by_key(|source| source.id);
         let keys = referring.iter().flat_map(|source| source.foreign_keys.iter().map(move |key| (source, key)));
-        let mut keys: Vec<_> = keys.filter(|(_, key)| key.target == table.id).collect();
+        let mut keys: Vec<_> = keys.filter(|(_, key)| targets.contains(&key.target)).collect();
         // In the order in which they were made, which is the order in which they act.
         keys.sort_unstable_by_key(|(_, key)| key.id);
         let mut referenced_by = Vec::with_capacity(keys.len());
         for (source, key) in keys {
-            referenced_by.push(self.reference_rule(source, key)?);
+            referenced_by.push(self.reference_rule(source, key, table)?);
         }
         let domains = self.domains_of(table)?;
+        let partition = self.partition_levels(table)?;
         Ok(TableRules {
             of_views: checks.len(),
+            partition,
             checks,
             domains,
             expressions,
@@ -144,15 +152,11 @@ impl Binder<'_> {
             .into_iter()
             .next()
             .ok_or_else(|| Error::internal("a foreign key refers to columns that are not unique"))?;
-        let ordered: Vec<usize> = match &target_key {
-            crate::plan::Arbiter::Key => target.key_columns().to_vec(),
-            crate::plan::Arbiter::Index(index) => index.columns.iter().map(|column| column.column).collect(),
+        let key_order = key_order(&target, &target_key, &key.target_columns)?;
+        let tree = match &target.partitioned {
+            Some(_) => Some(self.referred_tree(&target, &key.target_columns)?),
+            None => None,
         };
-        let key_order = ordered
-            .iter()
-            .map(|column| key.target_columns.iter().position(|target| target == column))
-            .collect::<Option<Vec<usize>>>()
-            .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))?;
         Ok(ForeignKeyRule {
             match_full: key.match_full,
             id: key.id,
@@ -162,12 +166,34 @@ impl Binder<'_> {
             target,
             target_key,
             key_order,
+            tree,
         })
     }
 
-    fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
+    /// Where the columns of a partitioned table that a foreign key refers to are unique.
+    fn referred_tree(&mut self, target: &Arc<Table>, columns: &[usize]) -> Result<ReferredTree> {
+        let tree = self.tree(target)?;
+        let mut keys = Vec::with_capacity(tree.leaves.len());
+        for leaf in &tree.leaves {
+            let own: Option<Vec<usize>> =
+                columns.iter().map(|&column| leaf.columns.get(column).copied().flatten()).collect();
+            let own = own.ok_or_else(|| Error::internal("a partition lacks a column of its table"))?;
+            let unique = unique_on(&leaf.table, &own).into_iter().next();
+            let unique = unique.ok_or_else(|| Error::internal("a partition lacks a key of its table"))?;
+            let order = key_order(&leaf.table, &unique, &own)?;
+            keys.push((unique, order));
+        }
+        Ok(ReferredTree { tree, keys })
+    }
+
+    /// `target` is the table that the key refers to, or a partition of it.
+    fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey, target: &Table) -> Result<ReferenceRule> {
         pulse::work(UNITS_PER_REFERENCE)?;
         self.used.push(source.id);
+        let columns = match self.catalog.table(key.target) {
+            Some(root) if root.id != target.id => own_columns(root, target, &key.target_columns)?,
+            _ => key.target_columns.clone(),
+        };
         let (lookup, filter) = reference_access(source, &key.columns, self.sizes, self.env);
         let sets_default = [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault);
         let mut defaults = Vec::new();
@@ -180,7 +206,7 @@ impl Binder<'_> {
             id: key.id,
             timing: key.timing,
             name: key.name.clone(),
-            columns: key.target_columns.clone(),
+            columns,
             source: Arc::clone(source),
             source_columns: key.columns.clone(),
             lookup,
@@ -192,6 +218,28 @@ impl Binder<'_> {
             source_rules: OnceLock::new(),
         })
     }
+}
+
+/// For each column of a unique key, which of some columns of its table it is.
+fn key_order(table: &Table, key: &Arbiter, columns: &[usize]) -> Result<Vec<usize>> {
+    let ordered: Vec<usize> = match key {
+        Arbiter::Key => table.key_columns().to_vec(),
+        Arbiter::Index(index) => index.columns.iter().map(|column| column.column).collect(),
+    };
+    ordered
+        .iter()
+        .map(|column| columns.iter().position(|target| target == column))
+        .collect::<Option<Vec<usize>>>()
+        .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))
+}
+
+/// Columns of a partitioned table as those of a partition.
+fn own_columns(root: &Table, partition: &Table, columns: &[usize]) -> Result<Vec<usize>> {
+    let own = |&column: &usize| {
+        let place = partition.column(&root.columns[column].name);
+        place.ok_or_else(|| Error::internal("a partition lacks a column of its table"))
+    };
+    columns.iter().map(own).collect()
 }
 
 /// The CHECKs of a table in the order in which a row is held against them, which decides about

@@ -173,7 +173,7 @@ impl Planner<'_> {
     fn is_independent(&self, item: &Item<'_>, tables: &Tables<'_>) -> bool {
         let From::Relation(index) = item.from else { return false };
         let is_free = match &tables.relations[*index].source {
-            Source::Table(_) => true,
+            Source::Table(_) | Source::Tree(_) => true,
             Source::Query(query) => !rewrite::query_uses_args(query),
             _ => false,
         };

@@ -9,7 +9,7 @@ use super::access::Wanted;
 use super::joins::{Tables, add_needed};
 use super::order::Order;
 use super::pull_up::pull_up;
-use super::{Asked, Planner, Rewrites, Sizes};
+use super::{Asked, Planner, Rewrites, Sizes, trees_of};
 use crate::bind::{
     BoundAction, BoundChange, BoundDelete, BoundInsert, BoundMerge, BoundUpdate, BoundValue, BoundWhat, Part, rewrite,
 };
@@ -122,7 +122,10 @@ impl Planner<'_> {
         };
         let source = Node::Project { input: Box::new(input), exprs: bound.values.into() };
         let (returning, columns) = bound.returning.unzip();
-        let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
+        let tree =
+            bound.tree.map(|written| trees_of::inserts(written, bound.on_conflict.as_ref(), returning.as_deref()));
+        let tree = tree.transpose()?;
+        let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules, tree };
         Ok((Node::Insert(Arc::new(insert)), columns))
     }
 }
@@ -147,6 +150,12 @@ fn reads_while_it_writes(node: &Node) -> bool {
             }
         }));
     }
+    let tree = match node {
+        Node::Insert(insert) => insert.tree.as_ref().map(|change| &change.tree),
+        Node::Update(update) => update.tree.as_ref().map(|change| &change.tree),
+        Node::Delete(delete) => delete.tree.as_ref().map(|change| &change.tree),
+        _ => None,
+    };
     let mut reads = false;
     for expr in exprs {
         for_each_subquery(expr, &mut |query| {
@@ -158,7 +167,8 @@ fn reads_while_it_writes(node: &Node) -> bool {
                     Node::GroupScan(scan) => scan.table.id,
                     _ => return,
                 };
-                reads |= read == table.id;
+                let is_leaf = |leaf: &crate::plan::partitions::Leaf| leaf.table.id == read;
+                reads |= read == table.id || tree.is_some_and(|tree| tree.leaves.iter().any(is_leaf));
             });
         });
     }
@@ -272,7 +282,10 @@ impl Planner<'_> {
         let mut assignments = Vec::with_capacity(bound.assignments.len());
         for (index, (column, value)) in bound.assignments.iter().enumerate() {
             let value = match addition(&table, *column, &value.expr) {
-                Some((amount, function)) if !reads(*column, Some(index)) => AssignedValue::Add { amount, function },
+                // What a partition has of its own may look at the column.
+                Some((amount, function)) if bound.tree.is_none() && !reads(*column, Some(index)) => {
+                    AssignedValue::Add { amount, function }
+                }
                 _ => AssignedValue::Expr(value.expr.clone()),
             };
             assignments.push(Assignment { column: *column, value });
@@ -284,7 +297,9 @@ impl Planner<'_> {
                 rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
             };
             touched.iter().for_each(|&column| need(&Expr::Column(column)));
-            if table.primary_key.is_none() {
+            if let Some(written) = &bound.tree {
+                trees_of::for_each_column(&written.tree, &mut |column| need(&Expr::Column(column)));
+            } else if table.primary_key.is_none() {
                 need(&Expr::Column(table.columns.len()));
             }
             for assignment in &assignments {
@@ -300,7 +315,8 @@ impl Planner<'_> {
         }
         let source = source(self, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
         let source = ahead_of_update(source, width, &mut assignments, returning.as_mut());
-        let update = Update { table, source, assignments, returning, rules };
+        let tree = bound.tree.map(|written| trees_of::updates(written, &assignments, returning.as_deref()));
+        let update = Update { table, source, assignments, returning, rules, tree };
         Ok((Node::Update(Arc::new(update)), columns))
     }
 }
@@ -400,7 +416,9 @@ impl Planner<'_> {
                 rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
             };
             table.key_columns().iter().for_each(|&column| need(&Expr::Column(column)));
-            if table.primary_key.is_none() {
+            if let Some(written) = &bound.tree {
+                trees_of::for_each_column(&written.tree, &mut |column| need(&Expr::Column(column)));
+            } else if table.primary_key.is_none() {
                 need(&Expr::Column(table.columns.len()));
             }
             for index in &table.indexes {
@@ -419,7 +437,8 @@ impl Planner<'_> {
             Some(returning) => ahead(source, width, returning.iter_mut().filter(|expr| has_query(expr))),
             None => source,
         };
-        let delete = Delete { table, source, returning, rules };
+        let tree = bound.tree.map(|written| trees_of::deletes(written, returning.as_deref()));
+        let delete = Delete { table, source, returning, rules, tree };
         Ok((Node::Delete(Arc::new(delete)), columns))
     }
 }

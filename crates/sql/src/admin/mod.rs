@@ -125,6 +125,8 @@ impl Session {
             }
             Admin::CreateDomain { name, data_type, options } => self.create_domain(name, data_type, options),
             Admin::Refresh { name, concurrently, with_data } => self.refresh(name, *concurrently, *with_data),
+            Admin::ChangePartitions { table, if_exists, change } => self.change_partitions(table, *if_exists, change),
+            Admin::AttachIndex { index, partition } => self.attach_index(index, partition),
             Admin::AlterDomain { name, change } => self.alter_domain(name, change),
             Admin::CreateExtension { name, if_not_exists, schema, version, cascade: _ } => {
                 self.create_extension(name, *if_not_exists, schema.as_ref(), version.as_ref())

@@ -111,7 +111,9 @@ impl Session {
                 self.expect_not_in_use(&table, "ALTER TABLE")?;
             }
             let (space, generations) = *written.get_or_insert((table.space, table.generations.len()));
+            self.expect_alterable_partition(&table, operation, alter.only)?;
             self.alter_one(&table, operation)?;
+            self.alter_partitions(&table, operation, alter.only)?;
             let changed = self.current(table.id)?;
             if changed.space != space {
                 written = Some((changed.space, changed.generations.len()));
@@ -223,7 +225,7 @@ impl Session {
         self.change(vec![Change::PutTable(changed)])
     }
 
-    fn alter_one(&mut self, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
+    pub(super) fn alter_one(&mut self, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
         self.expect_alterable(table, operation)?;
         let mut draft = self.draft(table);
         match operation {
@@ -408,7 +410,7 @@ impl Session {
         Ok(Work::None)
     }
 
-    fn current(&self, id: u32) -> Result<Arc<Table>> {
+    pub(super) fn current(&self, id: u32) -> Result<Arc<Table>> {
         self.catalog().table(id).cloned().ok_or_else(|| Error::internal("a table vanished while it was changed"))
     }
 
@@ -474,7 +476,7 @@ impl Session {
 
     /// Checks a new constraint against the existing rows, and puts the table with it into the
     /// catalogue.
-    fn finish_constraint(&mut self, table: &Arc<Table>, draft: Draft) -> Result<()> {
+    pub(super) fn finish_constraint(&mut self, table: &Arc<Table>, draft: Draft) -> Result<()> {
         let mut new = draft.table;
         if new.primary_key.is_some() && table.primary_key.is_none() {
             for &column in new.key_columns().to_vec().iter() {
@@ -498,13 +500,13 @@ impl Session {
         self.change(vec![Change::PutTable(new)])
     }
 
-    fn check_rows(&mut self, table: &Arc<Table>, check: &Check) -> Result<()> {
+    pub(super) fn check_rows(&mut self, table: &Arc<Table>, check: &Check) -> Result<()> {
         let condition = self.with_binder("", |binder| binder.check_expr(&check.condition, table))?;
         self.with_context(|txn, cx| validate::validate_check(txn, cx, table, &check.name, &condition))
     }
 
     /// Holds the rows of a table against a foreign key that the table as it will be has.
-    fn check_references(&mut self, table: &Arc<Table>, new: &Arc<Table>, key: &ForeignKey) -> Result<()> {
+    pub(super) fn check_references(&mut self, table: &Arc<Table>, new: &Arc<Table>, key: &ForeignKey) -> Result<()> {
         let rule = self.with_binder("", |binder| binder.foreign_key_rule(new, key))?;
         self.with_context(|txn, cx| validate::validate_foreign_key(txn, cx, table, &rule))
     }

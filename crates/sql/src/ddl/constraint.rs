@@ -11,6 +11,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
 use super::create::Draft;
+use super::partitions::expect_whole_key;
 use super::{Session, whole};
 use crate::bind::{self, fold, unique_on};
 
@@ -73,6 +74,7 @@ impl Session {
                     return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
                 }
                 let columns = self.key_columns(&draft.table, &key.columns)?;
+                expect_whole_key(&draft.table, &columns, "PRIMARY KEY")?;
                 let table_name = draft.table.name.clone();
                 let name = self.constraint_name(draft, key.name.as_ref(), &[&table_name], "pkey")?;
                 self.expect_free(&draft.table.schema, &name)?;
@@ -81,12 +83,13 @@ impl Session {
                 }
                 let id = self.new_id_in(&draft.table.schema)?;
                 draft.names.push(name.clone());
-                draft.table.primary_key = Some(PrimaryKey { id, name, columns });
+                draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: None });
             }
             TableConstraint::Unique(unique) => {
                 whole::unique(unique)?;
                 self.check_included(&draft.table, &unique.include)?;
                 let columns = self.key_columns(&draft.table, &unique.columns)?;
+                expect_whole_key(&draft.table, &columns, "UNIQUE")?;
                 let mut parts = vec![draft.table.name.to_string()];
                 parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -110,6 +113,11 @@ impl Session {
             }
             TableConstraint::Check(check) => {
                 whole::check(check)?;
+                if check.no_inherit && draft.table.partitioned.is_some() {
+                    let message =
+                        format!("cannot add NO INHERIT constraint to partitioned table \"{}\"", draft.table.name);
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                }
                 let text = self.stored_text(&check.expr)?;
                 let columns = self.with_binder("", |binder| {
                     let bound = binder.check_expr(&text, &draft.table)?;
@@ -136,6 +144,7 @@ impl Session {
                     condition: text,
                     no_inherit: check.no_inherit,
                     not_valid: false,
+                    inherited: false,
                 });
             }
             TableConstraint::ForeignKey(key) => self.add_foreign_key(draft, key)?,
@@ -254,6 +263,7 @@ impl Session {
             not_valid: false,
             timing: whole::timing(key.characteristics.as_ref())?,
             match_full: key.match_kind == Some(ast::ConstraintReferenceMatchKind::Full),
+            parent: None,
         });
         Ok(())
     }

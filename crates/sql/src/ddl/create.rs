@@ -24,7 +24,7 @@ pub(super) struct Draft {
     /// Names of indexes and constraints given so far.
     pub(super) names: Vec<CompactString>,
     /// Defaults that name what is not there yet, with the places of their columns.
-    put_off: Vec<(usize, ast::Expr)>,
+    pub(super) put_off: Vec<(usize, ast::Expr)>,
 }
 
 impl Session {
@@ -36,6 +36,9 @@ impl Session {
         }
         let (schema, name) = self.new_name_of(&create.name, create.temporary)?;
         let on_commit = Self::on_commit(create, &schema)?;
+        if (create.partition_by.is_some() || create.partition_of.is_some()) && schema.starts_with("pg_temp") {
+            return Err(Error::unsupported("a temporary partitioned table"));
+        }
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             self.notice_existing("relation", &name);
             let tag = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
@@ -44,6 +47,9 @@ impl Session {
         self.expect_free(&schema, &name)?;
         self.expect_no_type(&schema, &name)?;
         if let Some(query) = &create.query {
+            if create.partition_by.is_some() {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"AS\""));
+            }
             return self.create_table_as(create, (schema, name, on_commit), query);
         }
         let table = Table { on_commit, ..self.new_table(schema, name.clone(), Vec::new())? };
@@ -54,8 +60,15 @@ impl Session {
         {
             is_like = Some(self.columns_like(&mut draft, like)?);
         }
+        let parent = match &create.partition_of {
+            Some(parent) => Some(self.columns_of_parent(&mut draft, parent)?),
+            None => None,
+        };
         for column in &create.columns {
-            self.add_column_to(&mut draft, column)?;
+            match &parent {
+                Some(_) => self.refine_column(&mut draft, column)?,
+                None => self.add_column_to(&mut draft, column)?,
+            }
         }
         self.check_put_off(&mut draft)?;
         self.check_generated(&draft.table)?;
@@ -72,6 +85,12 @@ impl Session {
         if let Some(like) = &is_like {
             rest.extend(self.constraints_like(&mut draft, like)?);
         }
+        if let Some(by) = &create.partition_by {
+            self.partition_by(&mut draft, by)?;
+        }
+        if let (Some(parent), Some(bound)) = (&parent, &create.for_values) {
+            self.become_partition(&mut draft, parent, bound)?;
+        }
         rest.sort_by_key(|constraint| match constraint {
             TableConstraint::PrimaryKey(_) => 0,
             TableConstraint::Unique(_) => 1,
@@ -81,6 +100,9 @@ impl Session {
         draft.table.renew_generation();
         for constraint in &rest {
             self.add_constraint_to(&mut draft, constraint)?;
+        }
+        if let Some(parent) = &parent {
+            self.inherit_keys(&mut draft, parent)?;
         }
         draft.table.generations.clear();
         draft.table.renew_generation();
@@ -94,6 +116,9 @@ impl Session {
         }
         let id = table.id;
         self.put_sequences(sequences, vec![Change::PutTable(table)])?;
+        if let Some(parent) = &parent {
+            self.add_to_parent(parent.id, id)?;
+        }
         if let Some(like) = &is_like {
             self.indexes_and_comments_like(id, like)?;
         }
@@ -191,6 +216,8 @@ impl Session {
             domains_changed: 0,
             on_commit: None,
             triggers: Vec::new(),
+            partitioned: None,
+            partition_of: None,
             layout: None,
         })
     }

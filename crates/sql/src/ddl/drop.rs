@@ -348,10 +348,10 @@ impl Session {
         // Objects dropped together may depend on each other.
         let together: Vec<u32> = found
             .iter()
-            .filter_map(|relation| match relation {
-                Relation::Table(table) => Some(table.id),
-                Relation::View(view) => Some(view.id),
-                _ => None,
+            .flat_map(|relation| match relation {
+                Relation::Table(table) => self.catalog().partition_tree(table.id),
+                Relation::View(view) => vec![view.id],
+                _ => Vec::new(),
             })
             .collect();
         self.expect_independent(&found, &together, cascade)?;
@@ -374,11 +374,13 @@ impl Session {
                     if index.constraint {
                         return Err(self.required_by_constraint(&table, &index.name));
                     }
+                    self.expect_no_parent_index(&index)?;
                     let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
                     let others = crate::bind::unique_on(&table, &columns).len() > 1;
                     if index.unique && !others {
                         self.release_references(&table, &columns, &index.name, cascade)?;
                     }
+                    self.drop_index_parts(table.id, index.id)?;
                     self.drop_index_of(table.id, &index.name)?;
                 }
                 Relation::PrimaryKey(table) => {
@@ -443,8 +445,15 @@ impl Session {
     pub(super) fn drop_table(&mut self, id: u32, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
         let Some(table) = self.catalog().table(id).cloned() else { return Ok(()) };
         self.lock_table(&table)?;
+        // Partitions go with their table.
+        let with_it: Vec<u32> = together.iter().copied().chain([id]).collect();
+        for partition in table.partitioned.iter().flat_map(|partitioned| partitioned.partitions.clone()) {
+            self.drop_table(partition, cascade, &with_it)?;
+        }
+        let table = self.current(id)?;
         let relation = [Relation::Table(Arc::clone(&table))];
         self.expect_independent(&relation, together, cascade.allowed)?;
+        self.release_partition(&table, cascade, together)?;
         cascade.along.extend(self.dependents(&relation[0], together)?.into_iter().map(|(what, _)| what));
         let owned = self.owned_by(id);
         let sources: Vec<Arc<Table>> =
@@ -460,6 +469,7 @@ impl Session {
         self.drop_views(&readers.iter().rev().map(|reader| Arc::clone(&reader.view)).collect::<Vec<_>>())?;
         let what = if table.materialized.is_some() { "DROP MATERIALIZED VIEW" } else { "DROP TABLE" };
         self.expect_not_in_use(&table, what)?;
+        self.leave_parent(&table)?;
         {
             let (_, txn) = self.catalog_and_txn()?;
             txn.drop_space(SpaceId(table.space)).in_sql()?;
@@ -477,6 +487,37 @@ impl Session {
             changes.push(Change::DropSequence(sequence.id));
         }
         self.change(changes)
+    }
+
+    /// Foreign keys that refer to the table that a partition belongs to go with the partition, unless
+    /// that goes as well.
+    fn release_partition(&mut self, table: &Arc<Table>, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
+        let ancestors = self.catalog().partition_ancestors(table);
+        if ancestors.iter().any(|id| together.contains(id)) {
+            return Ok(());
+        }
+        let sources = ancestors.iter().flat_map(|&id| self.catalog().referring_to(id));
+        let sources: Vec<Arc<Table>> = sources.filter(|source| !together.contains(&source.id)).cloned().collect();
+        let own = self.catalog().partition_tree(ancestors.last().copied().unwrap_or(table.id));
+        for source in sources {
+            let is_meant = |key: &&colibri_catalog::ForeignKey| ancestors.contains(&key.target);
+            if own.contains(&source.id) || !source.foreign_keys.iter().any(|key| is_meant(&key)) {
+                continue;
+            }
+            let names = source.foreign_keys.iter().filter(is_meant);
+            let described: Vec<String> = names.map(|key| self.described_constraint(&key.name, &source)).collect();
+            if !cascade.allowed {
+                let on = self.described_table(table);
+                let details: Vec<String> = described.iter().map(|what| format!("{what} depends on {on}")).collect();
+                return Err(depended_on(&on, &details));
+            }
+            cascade.along.extend(described);
+            self.lock_table(&source)?;
+            let mut changed = (*self.current(source.id)?).clone();
+            changed.foreign_keys.retain(|key| !ancestors.contains(&key.target));
+            self.change(vec![Change::PutTable(changed)])?;
+        }
+        Ok(())
     }
 
     /// Removes the defaults that use a sequence, except those of columns that are dropped anyway.
@@ -639,15 +680,30 @@ impl Session {
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", table.name)));
             }
             self.expect_may_truncate(&table)?;
-            if tables.iter().all(|known| known.id != table.id) {
-                tables.push(table);
+            if target.only && table.partitioned.is_some() {
+                let message = "cannot truncate only a partitioned table";
+                let hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.";
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
+            }
+            for id in self.catalog().partition_tree(table.id) {
+                let part = self.current(id)?;
+                if part.id != table.id {
+                    self.lock_table(&part)?;
+                    self.expect_not_in_use(&part, "TRUNCATE")?;
+                }
+                if tables.iter().all(|known| known.id != part.id) {
+                    tables.push(part);
+                }
             }
         }
         let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
         let mut next = 0;
         while let Some(table) = tables.get(next).cloned() {
             next += 1;
-            let sources: Vec<Arc<Table>> = self.catalog().referring_to(table.id).cloned().collect();
+            let mut targets = self.catalog().partition_ancestors(&table);
+            targets.push(table.id);
+            let sources = targets.iter().flat_map(|&id| self.catalog().referring_to(id));
+            let sources: Vec<Arc<Table>> = sources.cloned().collect();
             for source in sources {
                 if tables.iter().any(|known| known.id == source.id) {
                     continue;

@@ -11,6 +11,7 @@ use sqlparser::ast;
 
 use super::Session;
 use super::constraint::{KEY_COLUMNS_MAX, refuse_unindexable};
+use super::partitions::expect_whole_key;
 use crate::bind::{self, fold};
 use crate::exec::constraints::validate;
 use crate::session::TransactionState;
@@ -32,6 +33,10 @@ impl Session {
         }
         let table = self.find_table(&create.table_name)?;
         self.expect_not_in_use(&table, "CREATE INDEX")?;
+        if create.concurrently && table.partitioned.is_some() {
+            let message = format!("cannot create index on partitioned table \"{}\" concurrently", table.name);
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let mut columns = Vec::with_capacity(create.columns.len());
         let mut names = Vec::new();
         let mut tokens = Vec::new();
@@ -54,6 +59,9 @@ impl Session {
         let places: Vec<usize> = columns.iter().map(|part: &IndexColumn| part.column).collect();
         if inverted.is_none() {
             refuse_unindexable(&changed, &places)?;
+        }
+        if create.unique {
+            expect_whole_key(&changed, &places, "UNIQUE")?;
         }
         if columns.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
@@ -90,7 +98,9 @@ impl Session {
         self.build_index(&changed, &index)?;
         let mut changed = (*changed).clone();
         changed.indexes.push(Arc::new(index));
-        self.change(vec![Change::PutTable(changed)])
+        self.change(vec![Change::PutTable(changed)])?;
+        // With ONLY, the partitions' parts come by ALTER INDEX … ATTACH PARTITION.
+        if create.r#async { Ok(()) } else { self.index_partitions(table.id, id) }
     }
 
     /// The column of a table that a part of an index is on, and what it is called in the index'

@@ -116,7 +116,7 @@ impl Session {
         if including.constraints {
             for check in &source.checks {
                 let id = self.new_id_in(&draft.table.schema)?;
-                draft.table.checks.push(Check { id, not_valid: false, ..check.clone() });
+                draft.table.checks.push(Check { id, not_valid: false, inherited: false, ..check.clone() });
             }
         }
         if !including.indexes {
@@ -159,8 +159,7 @@ impl Session {
             let on = object_name(&[table.schema.clone(), table.name.clone()]).to_string();
             for index in table_indexes(source).into_iter().filter(|index| !index.constraint) {
                 let before = current(self)?.part_numbers();
-                let mut statement =
-                    crate::statement::parse_relational(&describe::index_definition(source, &index, &on))?;
+                let mut statement = crate::statement::parse_relational(&describe::index_like(source, &index, &on))?;
                 if let ast::Statement::CreateIndex(create) = &mut statement {
                     create.name = None;
                 }

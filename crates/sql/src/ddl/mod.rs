@@ -8,6 +8,7 @@
 //! dropping an object drops only those others that CASCADE or ownership name.
 
 mod alter;
+mod alter_partitions;
 mod constraint;
 mod create;
 mod domains;
@@ -17,6 +18,7 @@ mod identity;
 mod index;
 mod like;
 mod materialized;
+mod partitions;
 mod renamed;
 mod routines;
 mod sequence;
@@ -158,6 +160,11 @@ impl Session {
         Ok(())
     }
 
+    /// A new number for an object of the database.
+    fn new_id(&mut self) -> Result<u32> {
+        self.new_id_in("")
+    }
+
     /// A new number for an object of a schema, or for a space of one.
     fn new_id_in(&mut self, schema: &str) -> Result<u32> {
         self.new_ids_in(schema, 1)
@@ -254,7 +261,7 @@ impl Session {
         Ok(table)
     }
 
-    pub(super) fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
+    pub(crate) fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
         let (schema, relation) = in_database(self.engine().name(), name)?;
         let path = self.search_path();
         let found = match &schema {

@@ -76,6 +76,11 @@ impl Session {
     pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let owner = self.trigger_owner(&create.table)?;
+        if let Owner::Table(table) = &owner
+            && (table.partitioned.is_some() || table.partition_of.is_some())
+        {
+            return Err(Error::unsupported("a trigger of a partitioned table or of a partition"));
+        }
         let shown = owner.name().clone();
         if let Owner::Table(table) = &owner {
             let may = self.authority().may(Privileges::TRIGGER, ObjectKind::Table, table.owner, table.acl.as_ref());

@@ -58,12 +58,13 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         on_cluster,
         primary_key,
         order_by,
-        partition_by,
+        // What it is divided by, and whose partition it is, and which one: see `partitions`.
+        partition_by: _,
         cluster_by,
         clustered_by,
         inherits,
-        partition_of,
-        for_values,
+        partition_of: _,
+        for_values: _,
         strict,
         copy_grants,
         enable_schema_evolution,
@@ -94,10 +95,7 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         fallback,
         with_data: _,
     } = create;
-    refuse(&[(
-        partition_of.is_some() || partition_by.is_some() || inherits.is_some(),
-        "a partitioned or inherited table",
-    )])?;
+    refuse(&[(inherits.is_some(), "an inherited table")])?;
     let of_others = [
         *or_replace,
         *external,
@@ -119,7 +117,6 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         order_by.is_some(),
         cluster_by.is_some(),
         clustered_by.is_some(),
-        for_values.is_some(),
         *strict,
         *copy_grants,
         enable_schema_evolution.is_some(),
@@ -163,7 +160,8 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
         columns: _,
         unique: _,
         concurrently: _,
-        r#async: is_async,
+        // Stands for ONLY.
+        r#async: _,
         if_not_exists: _,
         include: _,
         nulls_distinct: _,
@@ -172,10 +170,7 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
         index_options,
         alter_options,
     } = create;
-    foreign(&[
-        (*is_async, "CREATE INDEX ASYNC"),
-        (!index_options.is_empty() || !alter_options.is_empty(), "such option of an index"),
-    ])?;
+    foreign(&[(!index_options.is_empty() || !alter_options.is_empty(), "such option of an index")])?;
     let method = using.as_ref().map(|using| using.to_string().to_ascii_lowercase());
     storage::check_index_options(with, method.as_deref())
 }
@@ -227,7 +222,7 @@ pub(super) fn alter_table(alter: &ast::AlterTable) -> Result<()> {
     let ast::AlterTable {
         name: _,
         if_exists: _,
-        // There is no inheritance, so ONLY changes nothing.
+        // Whether partitions are left as they are.
         only: _,
         operations: _,
         location,

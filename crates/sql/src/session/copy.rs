@@ -25,7 +25,7 @@ use sqlparser::ast;
 use super::drive::{fetch_now, sleep_now, wait_now};
 use super::plans::several_statements;
 use super::{Completion, Prepared, Progress, Rows, Running, Session, TransactionState};
-use crate::bind::Binder;
+use crate::bind::{Binder, WrittenTree};
 use crate::copy::{CopyColumn, CopyFormat, CopyIn, CopyOptions, CopyOut};
 use crate::expr::Expr;
 use crate::plan::TableRules;
@@ -228,7 +228,7 @@ impl Session {
         }
         let condition = request.condition.as_ref();
         let bound = self.with_binder(text, |binder| bind_copy_from(binder, name, columns, condition))?;
-        let BoundCopy { table, rules, places, defaults, condition, used } = bound;
+        let BoundCopy { table, rules, tree, places, defaults, condition, used } = bound;
         if !is_temporary(table.id) {
             if begin.read_only {
                 return Err(self.own.refusal("cannot execute COPY FROM in a read-only transaction".to_owned()));
@@ -241,8 +241,11 @@ impl Session {
             Ok(places.iter().position(|&copied| copied == place))
         })?;
         let binary = options.format == CopyFormat::Binary;
-        let copy = CopyIn::new(&table, &rules, places, defaults, condition, options);
+        let copy = CopyIn::new(&table, (&rules, tree.as_ref()), places, defaults, condition, options);
         self.depend_on(&used, table.id)?;
+        for leaf in tree.iter().flat_map(|written| &written.tree.leaves) {
+            self.depend_on(&[], leaf.table.id)?;
+        }
         Ok(Copy::From(CopyFrom { copy, file: request.file.clone(), implicit, is_over: false, columns: count, binary }))
     }
 
@@ -645,6 +648,7 @@ fn no_such_column(name: &str, table: &str) -> Error {
 struct BoundCopy {
     table: Arc<Table>,
     rules: Arc<TableRules>,
+    tree: Option<WrittenTree>,
     places: Vec<usize>,
     defaults: Vec<(usize, Expr)>,
     condition: Option<Expr>,
@@ -694,5 +698,6 @@ fn bind_copy_from(
     }
     let condition = condition.map(|condition| binder.copy_condition(condition, &table)).transpose()?;
     let rules = binder.rules(&table)?;
-    Ok(BoundCopy { table, rules, places, defaults, condition, used: binder.used.clone() })
+    let tree = binder.written_tree(&table)?;
+    Ok(BoundCopy { table, rules, tree, places, defaults, condition, used: binder.used.clone() })
 }

@@ -1112,15 +1112,22 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> 
     let mut targets = Vec::new();
     if let Main::Change(change, _) = &main {
         targets.push(change.table().id);
+        targets.extend(leaves_of(change));
     }
     let mut parts = Vec::new();
     for part in std::mem::take(&mut binder.parts) {
         targets.push(part.change.table().id);
+        targets.extend(leaves_of(&part.change));
         let rules = binder.rules_by_views(part.change.table(), part.change.view_checks())?;
         parts.push((part, rules));
     }
     let fragment = planner::plan_statement(main, parts, binder.sizes, binder.env)?;
     Ok(Planned { fragment, kind, targets })
+}
+
+/// The tables that have the rows of a partitioned table that is written to.
+fn leaves_of(change: &crate::bind::BoundChange) -> impl Iterator<Item = u32> + '_ {
+    change.tree().into_iter().flat_map(|written| written.tree.leaves.iter().map(|leaf| leaf.table.id))
 }
 
 fn plan_query(binder: &mut Binder<'_>, mut bound: crate::bind::Query) -> Result<Planned> {

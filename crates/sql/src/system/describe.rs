@@ -51,11 +51,22 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
 
 /// `CREATE INDEX …`, the table being called `on`.
 pub(crate) fn index_definition(table: &Table, index: &AnyIndex, on: &str) -> String {
+    definition(table, index, on, false)
+}
+
+/// The same for another table, which need not be partitioned.
+pub(crate) fn index_like(table: &Table, index: &AnyIndex, on: &str) -> String {
+    definition(table, index, on, true)
+}
+
+fn definition(table: &Table, index: &AnyIndex, on: &str, is_like: bool) -> String {
     let columns: Vec<String> = (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
     format!(
-        "CREATE {}INDEX {} ON {on} USING {} ({}){}{}",
+        "CREATE {}INDEX {} ON {}{on} USING {} ({}){}{}",
         if index.unique { "UNIQUE " } else { "" },
         quoted(&index.name),
+        // The partitions' parts have definitions of their own.
+        if table.partitioned.is_some() && !is_like { "ONLY " } else { "" },
         index.method.as_deref().unwrap_or("btree"),
         columns.join(", "),
         if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" },

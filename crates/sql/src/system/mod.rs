@@ -18,6 +18,7 @@
 //! | `standard` | `information_schema` |
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
 //! | `extensions` | extensions |
+//! | `partitions` | partitioned tables and partitions |
 //! | `names` | object numbers as names and back: `regclass` and its kin |
 //!
 //! Invariants: an object has the number that it has in the catalogue; system tables have
@@ -31,6 +32,7 @@ pub(crate) mod extensions;
 pub(crate) mod functions;
 pub(crate) mod names;
 mod operators;
+pub(crate) mod partitions;
 pub(crate) mod procedures;
 pub(crate) mod relations;
 mod roles;
@@ -50,7 +52,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 11] = [
+const ALL_FILLS: [&[(&str, Fill)]; 12] = [
     routines::FILLS,
     relations::FILLS,
     types::FILLS,
@@ -62,6 +64,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 11] = [
     zones::FILLS,
     extensions::FILLS,
     search::FILLS,
+    partitions::FILLS,
 ];
 
 /// All system tables.

@@ -111,6 +111,11 @@ struct Class<'a> {
     has_rules: bool,
     populated: bool,
     options: Datum,
+    /// It has partitions.
+    has_children: bool,
+    is_partition: bool,
+    /// Of a partition: which rows it takes.
+    bound: Datum,
 }
 
 impl Class<'_> {
@@ -120,7 +125,7 @@ impl Class<'_> {
             oid(self.id),
             text(self.name),
             oid(self.namespace),
-            oid(if matches!(self.kind, "r" | "m" | "v") { row_type(self.id) } else { 0 }),
+            oid(if matches!(self.kind, "r" | "p" | "m" | "v") { row_type(self.id) } else { 0 }),
             oid(0),
             oid(self.owner),
             oid(self.access_method),
@@ -138,18 +143,18 @@ impl Class<'_> {
             int(self.checks as i64),
             flag(self.has_rules),
             flag(self.has_triggers),
-            flag(false),
+            flag(self.has_children),
             flag(false),
             flag(false),
             flag(self.populated),
-            text(if matches!(self.kind, "r" | "m") { "d" } else { "n" }),
-            flag(false),
+            text(if matches!(self.kind, "r" | "p" | "m") { "d" } else { "n" }),
+            flag(self.is_partition),
             oid(0),
             oid(0),
             oid(0),
             acl(self.acl, names),
             self.options.clone(),
-            NULL,
+            self.bound.clone(),
         ])
     }
 }
@@ -211,11 +216,14 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: table.is_view,
             populated: true,
             options: NULL,
+            has_children: false,
+            is_partition: false,
+            bound: NULL,
         }
         .push(names, rows)?;
     }
     for table in sorted_tables(names) {
-        table_classes(names, &table, rows)?;
+        table_classes(env, &table, rows)?;
     }
     for view in sorted_views(names) {
         Class {
@@ -235,6 +243,9 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: true,
             populated: true,
             options: view_options(&view),
+            has_children: false,
+            is_partition: false,
+            bound: NULL,
         }
         .push(names, rows)?;
     }
@@ -256,6 +267,9 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: false,
             populated: true,
             options: NULL,
+            has_children: false,
+            is_partition: false,
+            bound: NULL,
         }
         .push(names, rows)?;
     }
@@ -263,7 +277,10 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 /// A table, and its indexes.
-fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result<()> {
+fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let is_partitioned = table.partitioned.is_some();
+    let has_children = table.partitioned.as_ref().is_some_and(|partitioned| !partitioned.partitions.is_empty());
     let namespace = namespace_of(names, &table.schema);
     let (entries, bytes) = figures(names, table.space)?;
     let refers = !table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some();
@@ -271,12 +288,16 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         id: table.id,
         name: &table.name,
         namespace,
-        kind: if table.materialized.is_some() { "m" } else { "r" },
-        access_method: HEAP,
+        kind: match table.materialized {
+            Some(_) => "m",
+            None if is_partitioned => "p",
+            None => "r",
+        },
+        access_method: if is_partitioned { 0 } else { HEAP },
         owner: table.owner,
         acl: table.acl.as_ref(),
-        entries,
-        bytes,
+        entries: if is_partitioned { 0 } else { entries },
+        bytes: if is_partitioned { 0 } else { bytes },
         columns: table.columns.iter().filter(|column| column.expression.is_none()).count(),
         checks: table.checks.len(),
         has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
@@ -284,12 +305,15 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         has_rules: table.materialized.is_some(),
         populated: table.materialized.is_none_or(|view| view.populated),
         options: NULL,
+        has_children,
+        is_partition: table.partition_of.is_some(),
+        bound: super::partitions::bound_value(names, table, env),
     };
     class.push(names, rows)?;
-    let of_index = |id, name, columns, bytes| Class {
+    let of_index = |id, name, columns, bytes, parent: Option<u32>| Class {
         id,
         name,
-        kind: "i",
+        kind: if is_partitioned { "I" } else { "i" },
         access_method: BTREE,
         acl: None,
         bytes,
@@ -300,15 +324,18 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         has_rules: false,
         populated: true,
         options: NULL,
+        has_children,
+        is_partition: parent.is_some(),
+        bound: NULL,
         ..class
     };
     if let Some(key) = &table.primary_key {
         // The table itself is in the key's order.
-        of_index(key.id, &key.name, key.columns.len(), 0).push(names, rows)?;
+        of_index(key.id, &key.name, key.columns.len(), 0, key.parent).push(names, rows)?;
     }
     for index in &table.indexes {
         let (_, bytes) = figures(names, index.space)?;
-        let class = of_index(index.id, &index.name, index.columns.len(), bytes);
+        let class = of_index(index.id, &index.name, index.columns.len(), bytes, index.parent);
         let access_method = index.method.as_deref().map_or(BTREE, method_number);
         Class { access_method, ..class }.push(names, rows)?;
     }
@@ -360,12 +387,26 @@ struct Attribute<'a> {
     dropped: bool,
     collation: Option<&'a str>,
     generated: bool,
+    /// It comes from the table that this one is a partition of.
+    inherited: bool,
 }
 
 impl<'a> Attribute<'a> {
     fn plain(relation: u32, name: &'a str, ty: ColumnType, number: i64) -> Self {
         let (not_null, has_default, identity, dropped, collation) = (false, false, "", false, None);
-        Self { relation, name, ty, number, not_null, has_default, identity, dropped, collation, generated: false }
+        Self {
+            relation,
+            name,
+            ty,
+            number,
+            not_null,
+            has_default,
+            identity,
+            dropped,
+            collation,
+            generated: false,
+            inherited: false,
+        }
     }
 
     fn push(&self, rows: &mut Rows) -> Result<()> {
@@ -391,8 +432,8 @@ impl<'a> Attribute<'a> {
             text(self.identity),
             text(if self.generated { "s" } else { "" }),
             flag(self.dropped),
-            flag(true),
-            int(0),
+            flag(!self.inherited),
+            int(i64::from(self.inherited)),
             oid(self.collation.map_or(collation_of(ty), super::types::collation_number)),
             NULL,
             NULL,
@@ -436,6 +477,7 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 identity: identity_letter(column),
                 dropped: column.dropped,
                 collation: column.collation.as_deref(),
+                inherited: table.partition_of.is_some() && !column.dropped,
                 ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
             }
             .push(rows)?;
@@ -507,6 +549,8 @@ pub(crate) struct AnyIndex {
     pub(crate) method: Option<CompactString>,
     /// Of an inverted one: the classes of its columns.
     pub(crate) tokens: Vec<Tokenized>,
+    /// The index that it is a part of.
+    pub(crate) parent: Option<u32>,
 }
 
 impl AnyIndex {
@@ -524,6 +568,7 @@ impl AnyIndex {
             predicate: None,
             method: None,
             tokens: Vec::new(),
+            parent: key.parent,
         }
     }
 
@@ -539,6 +584,7 @@ impl AnyIndex {
             predicate: table.predicate_of(index).map(str::to_owned),
             method: index.method.clone(),
             tokens: index.tokens.clone(),
+            parent: index.parent,
         }
     }
 }
@@ -630,6 +676,10 @@ struct Constraint<'a> {
     no_inherit: bool,
     /// NOT VALID.
     not_valid: bool,
+    /// The constraint of the partitioned table that it is a part of.
+    parent: Option<u32>,
+    /// It comes from the table that this one is a partition of.
+    inherited: bool,
 }
 
 impl Constraint<'_> {
@@ -647,13 +697,13 @@ impl Constraint<'_> {
             oid(table.id),
             oid(0),
             oid(self.index),
-            oid(0),
+            oid(self.parent.unwrap_or_default()),
             oid(self.foreign.map_or(0, |key| key.target)),
             action(self.foreign.map(|key| key.on_update)),
             action(self.foreign.map(|key| key.on_delete)),
             text(self.foreign.map_or(" ", |key| if key.match_full { "f" } else { "s" })),
-            flag(true),
-            int(0),
+            flag(!self.inherited),
+            int(i64::from(self.inherited)),
             flag(self.no_inherit),
             numbers(&self.columns),
             self.foreign.map_or(NULL, |key| numbers(&key.target_columns)),
@@ -717,8 +767,10 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 columns: index.columns.iter().map(|part| part.column).collect(),
                 foreign: None,
                 condition: None,
-                no_inherit: true,
+                no_inherit: index.parent.is_none() && table.partitioned.is_none(),
                 not_valid: false,
+                parent: index.parent,
+                inherited: index.parent.is_some(),
             }
             .push(names, &table, rows)?;
         }
@@ -733,6 +785,8 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 condition: Some(format!("({})", check.condition)),
                 no_inherit: check.no_inherit,
                 not_valid: check.not_valid,
+                parent: None,
+                inherited: check.inherited,
             }
             .push(names, &table, rows)?;
         }
@@ -745,8 +799,10 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 columns: key.columns.clone(),
                 foreign: Some(key),
                 condition: None,
-                no_inherit: true,
+                no_inherit: key.parent.is_none() && table.partitioned.is_none(),
                 not_valid: key.not_valid,
+                parent: key.parent,
+                inherited: key.parent.is_some(),
             }
             .push(names, &table, rows)?;
         }

@@ -55,6 +55,9 @@ impl Parser<'_> {
         if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
             return Ok(change);
         }
+        if self.eat_all(&[K::Attach, K::Partition]) {
+            return Ok(Admin::AttachIndex { index: object.name, partition: self.qualified()? });
+        }
         let Kind::Key(_) = self.kind() else { return Err(self.wrong()) };
         let what = format!("ALTER INDEX {}", self.token_text(self.peek()).to_ascii_uppercase());
         Err(self.refuse_statement(token, &what))
@@ -145,6 +148,10 @@ impl Parser<'_> {
         if let Some((which, state)) = self.enable_trigger()? {
             let table = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
             return Ok(Admin::from(Routines::EnableTrigger { table, if_exists, which, state }).into());
+        }
+        if let Some(change) = self.partition_change()? {
+            let parts = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
+            return Ok(Admin::ChangePartitions { table: parts, if_exists, change }.into());
         }
         let operations = match self.kind() {
             Kind::Key(K::Rename) => vec![self.rename()?],

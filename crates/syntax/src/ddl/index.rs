@@ -18,6 +18,7 @@ impl Parser<'_> {
             _ => Some(self.object_name()?),
         };
         self.expect(K::On)?;
+        let only = self.is_next(K::Only);
         let table_name = self.relation_name()?;
         let using = if self.eat(K::Using) { Some(self.index_type()?) } else { None };
         let columns = self.in_parens(Self::index_column)?;
@@ -35,7 +36,8 @@ impl Parser<'_> {
             columns,
             unique,
             concurrently,
-            r#async: false,
+            // The tree has no place for ONLY.
+            r#async: only,
             if_not_exists,
             include,
             nulls_distinct,

@@ -33,7 +33,11 @@ impl Parser<'_> {
             }
             self.not_supported(token, "a table of a type");
         } else if self.eat_all(&[K::Partition, K::Of]) {
-            return Err(self.refuse_statement(token, "a partitioned or inherited table"));
+            table.partition_of = Some(self.object_name()?);
+            if self.kind() == Kind::LeftParen {
+                self.partition_elements(&mut table)?;
+            }
+            table.for_values = Some(self.partition_bound()?);
         } else if self.are_names_next() {
             let names = self.column_names()?;
             table.columns = names.into_iter().map(Self::untyped_column).collect();
@@ -41,8 +45,10 @@ impl Parser<'_> {
             self.table_elements(&mut table)?;
         }
         self.table_options(&mut table)?;
-        if self.eat(K::As) {
+        if table.partition_of.is_none() && self.eat(K::As) {
             self.source_of_table(&mut table)?;
+        } else if table.partition_of.is_some() {
+            // The columns are those of another table.
         } else if !has_elements || table.columns.iter().any(Self::is_untyped) {
             return Err(self.wrong());
         }
@@ -153,11 +159,8 @@ impl Parser<'_> {
             self.in_parens(Self::object_name)?;
             self.not_supported(token, "a partitioned or inherited table");
         }
-        let token = self.peek();
         if self.eat_all(&[K::Partition, K::By]) {
-            self.label()?;
-            self.skip_parens()?;
-            self.not_supported(token, "a partitioned or inherited table");
+            table.partition_by = Some(Box::new(self.partition_key()?));
         }
         let token = self.peek();
         if self.eat(K::Using) {

@@ -2,6 +2,7 @@
 
 use colibri_types::Result;
 use sqlparser::ast::{self, Ident, Join, JoinConstraint, JoinOperator, Query, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::tokenizer::Span;
 
 use crate::ROWS_FROM;
 use crate::keyword::Keyword as K;
@@ -169,12 +170,21 @@ impl Parser<'_> {
 
     /// `[ONLY] t [*]`, with an alias or without.
     pub(crate) fn relation(&mut self) -> Result<TableFactor> {
+        let only = self.is_next(K::Only);
         let name = self.relation_name()?;
         let alias = self.table_alias(false)?;
-        Ok(Self::table_of(name, alias))
+        Ok(Self::with_only(Self::table_of(name, alias), only))
     }
 
-    /// `[ONLY] t [*]`: no table has others that inherit from it.
+    /// A table of which partitions do not count, if it is written so.
+    pub(crate) fn with_only(mut table: TableFactor, only: bool) -> TableFactor {
+        if let (TableFactor::Table { partitions, .. }, true) = (&mut table, only) {
+            partitions.push(Self::mark(crate::ONLY_MARK, Span::empty()));
+        }
+        table
+    }
+
+    /// `[ONLY] t [*]`
     pub(crate) fn relation_name(&mut self) -> Result<ast::ObjectName> {
         if self.eat(K::Only) {
             if self.eat_kind(Kind::LeftParen) {

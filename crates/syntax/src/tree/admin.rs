@@ -65,6 +65,10 @@ pub enum Admin {
     CreateDomain { name: QualifiedName, data_type: Box<ast::DataType>, options: Vec<ast::ColumnOptionDef> },
     /// `REFRESH MATERIALIZED VIEW name`
     Refresh { name: QualifiedName, concurrently: bool, with_data: bool },
+    /// `ALTER TABLE name {ATTACH | DETACH} PARTITION …`
+    ChangePartitions { table: QualifiedName, if_exists: bool, change: PartitionChange },
+    /// `ALTER INDEX name ATTACH PARTITION name`
+    AttachIndex { index: QualifiedName, partition: QualifiedName },
     /// `ALTER DOMAIN name …`
     AlterDomain { name: QualifiedName, change: DomainChange },
     /// `CREATE EXTENSION name …`
@@ -325,6 +329,8 @@ impl Admin {
             Self::DropTypes { .. } => "DROP DOMAIN",
             Self::CreateDomain { .. } => "CREATE DOMAIN",
             Self::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
+            Self::ChangePartitions { .. } => "ALTER TABLE",
+            Self::AttachIndex { .. } => "ALTER INDEX",
             Self::AlterDomain { .. } => "ALTER DOMAIN",
             Self::CreateExtension { .. } => "CREATE EXTENSION",
             Self::AlterExtension { .. } => "ALTER EXTENSION",
@@ -346,4 +352,25 @@ impl Upkeep {
             Self::Unlisten => "UNLISTEN",
         }
     }
+}
+
+/// What is changed of a table's partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionChange {
+    /// `ATTACH PARTITION name FOR VALUES …`
+    Attach {
+        /// The table that becomes a partition.
+        partition: QualifiedName,
+        /// Which rows it takes.
+        bound: ast::ForValues,
+    },
+    /// `DETACH PARTITION name`
+    Detach {
+        /// The partition.
+        partition: QualifiedName,
+        /// With CONCURRENTLY.
+        concurrently: bool,
+        /// With FINALIZE.
+        finalize: bool,
+    },
 }

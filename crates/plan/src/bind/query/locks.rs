@@ -59,7 +59,7 @@ impl Binder<'_> {
                 continue;
             }
             self.lock_relation(relation, &lock)?;
-            let reads_rows = matches!(relation.source, Source::Table(_) | Source::Query(_));
+            let reads_rows = matches!(relation.source, Source::Table(_) | Source::Tree(_) | Source::Query(_));
             if reads_rows && from.as_ref().is_some_and(|from| may_be_missing(from, place) == Some(true)) {
                 return Err(refuse(mode, "cannot be applied to the nullable side of an outer join"));
             }
@@ -78,6 +78,11 @@ impl Binder<'_> {
                     return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
                 }
                 let (id, schema) = (table.id, table.schema.clone());
+                self.need(id, &schema, Privileges::UPDATE);
+                Ok(())
+            }
+            Source::Tree(tree) => {
+                let (id, schema) = (tree.root.id, tree.root.schema.clone());
                 self.need(id, &schema, Privileges::UPDATE);
                 Ok(())
             }

@@ -50,7 +50,11 @@ impl Binder<'_> {
     /// which changes no group.
     fn add_dependent_keys(&self, keys: &mut Vec<Expr>, relations: &[Relation], exprs: &[&Expr]) {
         for relation in relations {
-            let Source::Table(table) = &relation.source else { continue };
+            let table = match &relation.source {
+                Source::Table(table) => table,
+                Source::Tree(tree) => &tree.root,
+                _ => continue,
+            };
             let is_key = |keys: &[Expr], place: usize| {
                 keys.iter().any(|key| matches!(key, Expr::Column(other) if *other == place))
             };

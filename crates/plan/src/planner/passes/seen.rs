@@ -55,6 +55,7 @@ fn names(relations: &[Relation]) -> Vec<String> {
         for place in 0..relation.width {
             let name = match &relation.source {
                 Source::Table(table) => table.columns.get(place).map(|column| column.name.to_string()),
+                Source::Tree(tree) => tree.root.columns.get(place).map(|column| column.name.to_string()),
                 source => source.query().and_then(|query| query.columns.get(place)).map(|one| one.name.to_string()),
             };
             let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("{}", place + 1));
@@ -139,6 +140,7 @@ fn from_text(from: &From, select: &Select, names: &[String]) -> String {
             let what = match &relation.source {
                 Source::Table(table) if table.name == relation.name => return format!("{}{filter}", table.name),
                 Source::Table(table) => table.name.to_string(),
+                Source::Tree(tree) => tree.root.name.to_string(),
                 Source::Query(_) => "(query)".to_owned(),
                 Source::Lateral { .. } => "lateral (query)".to_owned(),
                 Source::Keyed { keys, .. } => {

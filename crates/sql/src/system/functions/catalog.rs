@@ -19,7 +19,7 @@ use colibri_types::{
 use crate::bind::Writing;
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
-use crate::system::{activity, describe, procedures, routines, types};
+use crate::system::{activity, describe, partitions, procedures, routines, types};
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
@@ -278,6 +278,27 @@ fn column_updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
     is_user_table(args, env)
 }
 
+fn numbers(all: Vec<ObjectId>) -> Datum {
+    let values = all.into_iter().map(|id| Datum::Int(id.into())).collect();
+    Datum::Array(Array::new(Type::Oid, values).into())
+}
+
+/// A column of the rows of `pg_partition_tree`: the relations, what they are partitions of (0 of what
+/// is none), whether they have no partitions, their levels.
+fn partition_tree(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let column = int(args[1])?;
+    let tree = partitions::tree_of(env.names(), number(args[0])?).into_iter();
+    Ok(numbers(
+        tree.map(|(id, parent, is_leaf, level)| match column {
+            0 => id,
+            1 => parent.unwrap_or_default(),
+            2 => is_leaf.into(),
+            _ => level as ObjectId,
+        })
+        .collect(),
+    ))
+}
+
 pub(super) const TABLE: &[Function] = &[
     f("pg_get_userbyid", &[Oid], Name, |a, env| Ok(Datum::Text(env.names().roles().name_of(number(a[0])?)))).stable(),
     f("pg_table_is_visible", &[Oid], Bool, relation_is_visible).stable(),
@@ -308,7 +329,12 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_triggerdef", &[Oid, Bool], Text, trigger_definition).stable(),
     f("pg_get_ruledef", &[Oid], Text, NOTHING).stable(),
     f("pg_get_ruledef", &[Oid, Bool], Text, NOTHING).stable(),
-    f("pg_get_partkeydef", &[Oid], Text, NOTHING).stable(),
+    f("pg_get_partition_constraintdef", &[Oid], Text, |a, env| {
+        text_or_null(partitions::constraint_text(env.names(), number(a[0])?, env))
+    })
+    .stable(),
+    f("pg_get_partkeydef", &[Oid], Text, |a, env| text_or_null(partitions::key_text(env.names(), number(a[0])?)))
+        .stable(),
     f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
     f("pg_get_function_result", &[Oid], Text, function_result).stable(),
     f("pg_get_function_arguments", &[Oid], Text, |a, env| function_arguments(a, env, true)).stable(),
@@ -335,7 +361,15 @@ pub(super) const TABLE: &[Function] = &[
     f("to_regoper", &[Text], RegOper, |a, env| find(RegOper, a, env)).stable(),
     f("to_regoperator", &[Text], RegOperator, |a, env| find(RegOperator, a, env)).stable(),
     f("pg_get_functiondef", &[Oid], Text, function_definition).stable(),
-    f("pg_partition_root", &[RegClass], RegClass, NOTHING).stable(),
+    f("_pg_partition_ancestors", &[RegClass], Type::Oid.array_of(), |a, env| {
+        Ok(numbers(partitions::with_ancestors(env.names(), number(a[0])?)))
+    })
+    .stable(),
+    f("_pg_partition_tree", &[RegClass, Int4], Type::Oid.array_of(), partition_tree).stable(),
+    f("pg_partition_root", &[RegClass], RegClass, |a, env| {
+        Ok(partitions::root_of(env.names(), number(a[0])?).map_or(Datum::Null, |root| Datum::Int(root.into())))
+    })
+    .stable(),
     f("pg_trigger_depth", &[], Int4, |_, _| Ok(Datum::Int(0))).stable(),
     f("pg_jit_available", &[], Bool, NO).volatile(),
     f("pg_encoding_max_length", &[Int4], Int4, |a, _| Ok(if int(a[0])? == 6 { Datum::Int(4) } else { Datum::Null })),
