@@ -29,8 +29,8 @@ pub use catalog::{
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use extensions::Extension;
 pub use objects::{
-    Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId, PUBLIC,
-    PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, Tokenized,
-    View,
+    Check, Column, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId,
+    PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing,
+    Tokenized, View,
 };
-pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};
+pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, RowLayout, Space, SpaceId};
-use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, Type, text_io};
+use colibri_types::composites::{CompositeContent, CompositeField, CompositeType};
+use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, Type, row, text_io};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,20 @@ pub struct Index {
     /// [`crate::inverted`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<Tokenized>,
+    /// Of an exclusion constraint: how the values of two rows are compared, as it was declared. The
+    /// index has columns that are compared as equal in front, and ranges that must not overlap behind
+    /// them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclusion: Vec<Excluded>,
+}
+
+/// A column of an exclusion constraint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excluded {
+    /// The table's column.
+    pub column: usize,
+    /// What compares its values: `=` or `&&`.
+    pub operator: CompactString,
 }
 
 impl Index {
@@ -152,6 +167,7 @@ impl Index {
             nulls_not_distinct: false,
             method: None,
             tokens: Vec::new(),
+            exclusion: Vec::new(),
         }
     }
 
@@ -159,6 +175,12 @@ impl Index {
     #[must_use]
     pub fn is_inverted(&self) -> bool {
         !self.tokens.is_empty()
+    }
+
+    /// Whether it is that of an exclusion constraint.
+    #[must_use]
+    pub fn is_exclusion(&self) -> bool {
+        !self.exclusion.is_empty()
     }
 
     /// Its space.
@@ -507,6 +529,22 @@ impl Table {
     /// Columns that were not dropped, with their places.
     pub fn live_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+
+    /// The type of its rows.
+    #[must_use]
+    pub fn row_type(&self) -> CompositeType {
+        let field = |(place, column): (usize, &Column)| CompositeField {
+            number: place as u16 + 1,
+            name: column.name.clone(),
+            ty: column.ty,
+        };
+        CompositeType::of(CompositeContent {
+            oid: row::row_type(self.id),
+            array_oid: row::ROW_ARRAYS + self.id,
+            name: self.name.as_str().into(),
+            fields: self.live_columns().map(field).collect(),
+        })
     }
 
     /// The columns of the key; empty if rows have a hidden number instead.

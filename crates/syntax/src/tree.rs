@@ -38,7 +38,7 @@ pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySourc
 pub use cursors::{Declare, Fetch, Goal};
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
-pub use user_types::{DomainChange, ExtensionChange, LabelPlace, TypeChange};
+pub use user_types::{AttributeChange, DomainChange, ExtensionChange, LabelPlace, TypeChange, TypeField};
 
 /// A name as the catalogue has it.
 pub type Name = CompactString;

@@ -113,6 +113,7 @@ impl Session {
             Admin::AlterSequence { name, if_exists, options } => self.alter_sequence(name, *if_exists, options),
             Admin::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
             Admin::CreateEnum { name, labels } => self.create_enum(name, labels),
+            Admin::CreateComposite { name, fields } => self.create_composite(name, fields),
             Admin::AlterType { name, change } => self.alter_user_type(name, change),
             Admin::DropTypes { names, if_exists, cascade, domains } => {
                 self.drop_types(names, *if_exists, *cascade, *domains)

@@ -8,10 +8,12 @@
 //! dropping an object drops only those others that CASCADE or ownership name.
 
 mod alter;
+mod composites;
 mod constraint;
 mod create;
 mod domains;
 mod drop;
+mod exclusion;
 mod extensions;
 mod identity;
 mod index;

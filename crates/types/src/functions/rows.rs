@@ -45,6 +45,20 @@ pub static FIELD: Function = f("field", &[Record, Int4], AnyElement, |a, _| matc
     other => Err(Error::internal(format_args!("a row is {other:?}"))),
 });
 
+/// A row of a type, or NULL, with another value at a place, counted from 0.
+pub static WITH_FIELD: Function = f("with_field", &[Record, Record, Int4, AnyElement], Record, |a, _| {
+    let ty = type_of(a[0])?;
+    let mut values = match a[1] {
+        Datum::Row(row) => row.values().to_vec(),
+        _ => vec![Datum::Null; ty.fields.len()],
+    };
+    if let Some(value) = values.get_mut(int(a[2])? as usize) {
+        *value = a[3].clone();
+    }
+    Ok(Datum::Row(Arc::new(Row::new(Arc::clone(ty), values))))
+})
+.called_on_null();
+
 fn each(value: &Datum, is: fn(&Datum) -> bool) -> bool {
     match value {
         Datum::Row(row) => row.values().iter().all(is),
