@@ -9,7 +9,7 @@
 //! a catalogue is immutable, and statements that change it make a new one that becomes the
 //! session's own until the transaction ends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
@@ -268,18 +268,34 @@ impl Catalog {
 
     /// Gives types that are made of a type its newest state, and those that are made of them.
     fn renew_types_over(&mut self, changed: ObjectId) {
+        let mut affected = BTreeSet::new();
         let mut next = vec![changed];
         while let Some(changed) = next.pop() {
-            let over: Vec<Arc<UserType>> = self.types.values().filter(|ty| is_over(ty, changed)).cloned().collect();
-            for ty in over {
-                let mut renewed = (*ty).clone();
-                for part in renewed.parts_mut() {
-                    self.resolve(part);
+            for ty in self.types.values().filter(|ty| is_over(ty, changed)) {
+                if affected.insert(ty.id) {
+                    // Types may be made of it, or of arrays of it.
+                    next.extend([ty.id, ty.array].into_iter().filter(|&number| number != 0));
                 }
-                renewed.renew_handle();
-                // Types may be made of it, or of arrays of it.
-                next.extend([renewed.id, renewed.array].into_iter().filter(|&number| number != 0));
-                self.types.insert(renewed.id, Arc::new(renewed));
+            }
+        }
+        // Once more for those that have come before what they are made of.
+        loop {
+            let mut is_done = true;
+            for id in &affected {
+                let Some(ty) = self.types.get(id) else { continue };
+                let mut renewed = (**ty).clone();
+                let mut is_changed = false;
+                for part in renewed.parts_mut() {
+                    is_changed |= self.resolve(part);
+                }
+                if is_changed {
+                    renewed.renew_handle();
+                    self.types.insert(renewed.id, Arc::new(renewed));
+                    is_done = false;
+                }
+            }
+            if is_done {
+                return;
             }
         }
     }

@@ -73,6 +73,9 @@ struct Known {
     array_sql_name: Box<str>,
     array_name: Box<str>,
     row_type: Arc<RowType>,
+    /// Whether values of all fields, and of those within them, have an order in keys. It is kept, as
+    /// types within types may be many.
+    is_ordered: bool,
 }
 
 /// A composite type: a handle that is copied like any other type.
@@ -115,6 +118,11 @@ impl CompositeType {
             number: all.by_number.len() as u32,
             array_sql_name: format!("{sql_name}[]").into(),
             array_name: array_name(&content.name).into(),
+            is_ordered: content.fields.iter().all(|field| match field.ty.ty {
+                Type::Composite(inner) => inner.is_ordered(),
+                Type::Json | Type::JsonPath => false,
+                ty => !ty.is_array(),
+            }),
             row_type: Arc::new(RowType { oid: content.oid, name: content.name.as_ref().into(), fields }),
             sql_name: sql_name.into(),
             content,
@@ -164,6 +172,12 @@ impl CompositeType {
     #[must_use]
     pub fn fields(self) -> &'static [CompositeField] {
         &self.0.content.fields
+    }
+
+    /// Whether keys may have values of it.
+    #[must_use]
+    pub fn is_ordered(self) -> bool {
+        self.0.is_ordered
     }
 
     /// What its values are rows of.

@@ -99,7 +99,7 @@ pub fn is_exact(ty: Type) -> bool {
 #[must_use]
 pub fn is_indexable(ty: Type) -> bool {
     if let Type::Composite(of) = ty {
-        return of.fields().iter().all(|field| is_indexable(field.ty.ty));
+        return of.is_ordered();
     }
     !ty.is_array() && !matches!(ty, Type::Json | Type::JsonPath)
 }

@@ -6,7 +6,7 @@
 
 use colibri_catalog::Table;
 use colibri_types::cast::CastContext;
-use colibri_types::functions::{FIELD, WITH_FIELD, WITH_SLICE, WITH_VALUE};
+use colibri_types::functions::{WITH_FIELD, WITH_SLICE, WITH_VALUE};
 use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type};
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
@@ -192,16 +192,8 @@ fn places_of(ty: Type, fields: &[&ast::Ident]) -> Vec<(usize, ColumnType)> {
 
 /// A row with a field of it written, which may be within a row that is a field itself.
 fn with_field(whole: Expr, ty: Type, fields: &[&ast::Ident], value: Expr) -> Expr {
-    let (Type::Composite(row), Some((at, of))) = (ty, places_of(ty, &fields[..fields.len().min(1)]).pop()) else {
-        return value;
-    };
-    let place = || Expr::Const(Datum::Int(at as i64));
-    let value = match &fields[1..] {
-        [] => value,
-        further => {
-            let inner = Expr::Call { function: &FIELD, args: vec![whole.clone(), place()] };
-            with_field(inner, of.ty, further, value)
-        }
-    };
-    Expr::Call { function: &WITH_FIELD, args: vec![template(row.row_type()), whole, place(), value] }
+    let Type::Composite(row) = ty else { return value };
+    let mut args = vec![template(row.row_type()), whole, value];
+    args.extend(places_of(ty, fields).into_iter().map(|(at, _)| Expr::Const(Datum::Int(at as i64))));
+    Expr::Call { function: &WITH_FIELD, args }
 }

@@ -7,6 +7,7 @@
 //! Invariants: a type is made of itself neither at once nor by way of others; what a composite type
 //! is made of is there.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use colibri_catalog::{Catalog, Change, Composite, Field, UserType, UserTypeKind};
@@ -89,7 +90,7 @@ impl Session {
 
     /// Whether a type is another one, or made of it at any depth.
     fn is_made_of(&self, ty: ColumnType, of: &UserType) -> bool {
-        let mut open = vec![ty];
+        let (mut open, mut seen) = (vec![ty], HashSet::new());
         while let Some(ty) = open.pop() {
             pulse::look();
             let element = match ty.domain {
@@ -102,7 +103,7 @@ impl Session {
             if element == of.id {
                 return true;
             }
-            if let Some(found) = self.catalog().user_type(element) {
+            if let Some(found) = self.catalog().user_type(element).filter(|_| seen.insert(element)) {
                 open.extend(found.parts());
             }
         }
