@@ -9,11 +9,12 @@
 //! a catalogue is immutable, and statements that change it make a new one that becomes the
 //! session's own until the transaction ends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_txn::{ColumnSet, FIRST_TEMPORARY, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
+use colibri_types::row::{ROW_ARRAYS, ROW_TYPES};
 use colibri_types::{ColumnType, Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::routines::{Routine, RoutineType};
 use crate::store_error::{InSql as _, in_sql};
-use crate::user_types::{UserType, UserTypeKind};
+use crate::user_types::UserType;
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
@@ -182,9 +183,9 @@ impl Entry {
     }
 }
 
-/// Whether a type is a domain over another, or over arrays of it.
+/// Whether a type is made of another: a domain over it, or a composite type with a field of it.
 fn is_over(ty: &UserType, other: ObjectId) -> bool {
-    ty.domain().is_some_and(|domain| domain.base.oid() == other)
+    ty.parts().any(|part| part.oid() == other)
 }
 
 fn comment_key(id: ObjectId, column: i32) -> Key {
@@ -353,7 +354,7 @@ impl Catalog {
     fn resolve(&self, ty: &mut ColumnType) -> bool {
         let current = match ty.domain {
             Some(domain) => self.column_type_numbered(domain.oid()),
-            None => ty.ty.enum_within().and_then(|_| self.column_type_numbered(ty.ty.oid())),
+            None => ty.ty.of_user().and_then(|_| self.column_type_numbered(ty.ty.oid())),
         };
         let Some(current) = current else { return false };
         let same_domain = match (current.domain, ty.domain) {
@@ -365,19 +366,36 @@ impl Catalog {
         changed
     }
 
-    /// Gives domains that are over a type its newest state, and those that are over them.
-    fn renew_domains_over(&mut self, changed: ObjectId) {
+    /// Gives types that are made of a type its newest state, and those that are made of them.
+    fn renew_types_over(&mut self, changed: ObjectId) {
+        let mut affected = BTreeSet::new();
         let mut next = vec![changed];
         while let Some(changed) = next.pop() {
-            let over: Vec<Arc<UserType>> = self.types.values().filter(|ty| is_over(ty, changed)).cloned().collect();
-            for ty in over {
-                let mut renewed = (*ty).clone();
-                if let UserTypeKind::Domain(domain) = &mut renewed.kind {
-                    self.resolve(&mut domain.base);
+            for ty in self.types.values().filter(|ty| is_over(ty, changed)) {
+                if affected.insert(ty.id) {
+                    // Types may be made of it, or of arrays of it.
+                    next.extend([ty.id, ty.array].into_iter().filter(|&number| number != 0));
                 }
-                // Domains may be over it, or over arrays of it.
-                next.extend([renewed.id, renewed.array].into_iter().filter(|&number| number != 0));
-                self.types.insert(renewed.id, Arc::new(renewed));
+            }
+        }
+        // Once more for those that have come before what they are made of.
+        loop {
+            let mut is_done = true;
+            for id in &affected {
+                let Some(ty) = self.types.get(id) else { continue };
+                let mut renewed = (**ty).clone();
+                let mut is_changed = false;
+                for part in renewed.parts_mut() {
+                    is_changed |= self.resolve(part);
+                }
+                if is_changed {
+                    renewed.renew_handle();
+                    self.types.insert(renewed.id, Arc::new(renewed));
+                    is_done = false;
+                }
+            }
+            if is_done {
+                return;
             }
         }
     }
@@ -577,14 +595,14 @@ impl Catalog {
                 }
             }
             Change::PutType(mut ty) => {
-                if let UserTypeKind::Domain(domain) = &mut ty.kind {
-                    self.resolve(&mut domain.base);
+                for part in ty.parts_mut() {
+                    self.resolve(part);
                 }
                 ty.renew_handle();
                 let (number, arrays) = (ty.id, ty.array);
                 self.types.insert(number, Arc::new(ty));
-                self.renew_domains_over(number);
-                self.renew_domains_over(arrays);
+                self.renew_types_over(number);
+                self.renew_types_over(arrays);
                 let tables: Vec<Arc<Table>> = self.tables.values().cloned().collect();
                 for table in tables {
                     let mut renewed = (*table).clone();
@@ -736,6 +754,12 @@ impl Catalog {
     pub fn column_type_numbered(&self, number: ObjectId) -> Option<ColumnType> {
         if let Some(ty) = self.types.get(&number) {
             return Some(ty.column_type());
+        }
+        if number >= ROW_TYPES {
+            let (relation, is_array) =
+                if number < ROW_ARRAYS { (number - ROW_TYPES, false) } else { (number - ROW_ARRAYS, true) };
+            let ty = Type::Composite(self.tables.get(&relation)?.row_type());
+            return Some(if is_array { ty.array()?.into() } else { ty.into() });
         }
         self.types.values().find(|ty| ty.array == number && number != 0).and_then(|ty| ty.array_column_type())
     }

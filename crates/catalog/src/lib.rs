@@ -34,13 +34,13 @@ pub use catalog::{
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use extensions::Extension;
 pub use objects::{
-    Check, CheckOption, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId,
-    OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout,
-    Timing, Tokenized, View,
+    Check, CheckOption, Column, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized,
+    ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table,
+    TableLayout, Timing, Tokenized, View,
 };
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
 pub use routines::{
     Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody, Trigger,
     TriggerTime,
 };
-pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};
+pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

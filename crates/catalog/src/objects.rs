@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, RowLayout, Space, SpaceId};
-use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, Type, text_io};
+use colibri_types::composites::{CompositeContent, CompositeField, CompositeType};
+use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, Type, row, text_io};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +141,20 @@ pub struct Index {
     /// Of a partition: the index of the partitioned table that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ObjectId>,
+    /// Of an exclusion constraint: how the values of two rows are compared, as it was declared. The
+    /// index has columns that are compared as equal in front, and ranges that must not overlap behind
+    /// them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclusion: Vec<Excluded>,
+}
+
+/// A column of an exclusion constraint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excluded {
+    /// The table's column.
+    pub column: usize,
+    /// What compares its values: `=` or `&&`.
+    pub operator: CompactString,
 }
 
 impl Index {
@@ -158,6 +173,7 @@ impl Index {
             method: None,
             tokens: Vec::new(),
             parent: None,
+            exclusion: Vec::new(),
         }
     }
 
@@ -165,6 +181,12 @@ impl Index {
     #[must_use]
     pub fn is_inverted(&self) -> bool {
         !self.tokens.is_empty()
+    }
+
+    /// Whether it is that of an exclusion constraint.
+    #[must_use]
+    pub fn is_exclusion(&self) -> bool {
+        !self.exclusion.is_empty()
     }
 
     /// Its space.
@@ -570,6 +592,22 @@ impl Table {
     /// Columns that were not dropped, with their places.
     pub fn live_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+
+    /// The type of its rows.
+    #[must_use]
+    pub fn row_type(&self) -> CompositeType {
+        let field = |(place, column): (usize, &Column)| CompositeField {
+            number: place as u16 + 1,
+            name: column.name.clone(),
+            ty: column.ty,
+        };
+        CompositeType::of(CompositeContent {
+            oid: row::row_type(self.id),
+            array_oid: row::ROW_ARRAYS + self.id,
+            name: self.name.as_str().into(),
+            fields: self.live_columns().map(field).collect(),
+        })
     }
 
     /// The columns of the key; empty if rows have a hidden number instead.

@@ -549,7 +549,8 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
         | Type::Unknown
         | Type::Bytea
         | Type::Jsonb
-        | Type::TsQuery => {
+        | Type::TsQuery
+        | Type::Composite(_) => {
             let end = if descending { u8::MAX } else { 0 };
             let text = input.iter().position(|&byte| byte == end);
             text.ok_or_else(|| damaged("a key's text has no end"))? + 1

@@ -15,13 +15,14 @@
 //!   integer without leading zero bytes. Instead of the scale, 7F says that the stored form of a
 //!   large one follows, see `numeric::bytes`.
 //! - an array: PostgreSQL's binary format of it, see `array`; of enums, that of bigints.
-//! - jsonb: as it is in memory, see `jsonb`.
+//! - jsonb and ranges: as they are in memory, see `jsonb` and `ranges`.
+//! - a row of a composite type: see `composite_values`; arrays of such hold the same for each value.
 //!
 //! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK:
 //! none of this may change; a new layout is a new kind of generation.
 
 use colibri_types::{
-    Array, Datum, EnumType, Error, Interval, Numeric, Result, SqlState, Type,
+    Array, CompositeType, Datum, Error, Interval, Numeric, Result, SqlState, Type, composite_values,
     datetime::TimeTz,
     interval::DAY_US,
     numeric::{LARGE_SCALE, SMALL_SCALE_MAX},
@@ -50,10 +51,12 @@ enum Form {
     Text,
     Bytes,
     Numeric,
-    /// If of an enum, of which one.
-    Array(Option<EnumType>),
+    /// If of a type that a user has defined, of which one.
+    Array(Option<Type>),
+    Row(CompositeType),
     Jsonb,
     Query,
+    Range,
 }
 
 impl Form {
@@ -76,7 +79,9 @@ impl Form {
             Type::Numeric => Self::Numeric,
             Type::Jsonb => Self::Jsonb,
             Type::TsQuery => Self::Query,
-            ty if ty.is_array() => Self::Array(ty.enum_within()),
+            ty if ty.bounds().is_some() => Self::Range,
+            Type::Composite(of) => Self::Row(of),
+            ty if ty.is_array() => Self::Array(ty.of_user()),
             _ => Self::Text,
         }
     }
@@ -90,7 +95,14 @@ impl Form {
             Self::Int8 | Self::Float8 | Self::Time | Self::Timestamp => Some(8),
             Self::TimeTz => Some(12),
             Self::Interval | Self::Uuid => Some(16),
-            Self::Text | Self::Bytes | Self::Numeric | Self::Array(_) | Self::Jsonb | Self::Query => None,
+            Self::Text
+            | Self::Bytes
+            | Self::Numeric
+            | Self::Array(_)
+            | Self::Jsonb
+            | Self::Query
+            | Self::Range
+            | Self::Row(_) => None,
         }
     }
 }
@@ -329,7 +341,14 @@ impl RowFormat {
             Form::Uuid => Peeked::Bytes(row.get(at..at + 16).ok_or_else(|| malformed("too short"))?),
             Form::Bool => Peeked::Bool(fixed::<1>(row, at)?[0] != 0),
             Form::Numeric => Peeked::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
-            Form::Float4 | Form::Float8 | Form::Interval | Form::Array(_) | Form::Jsonb | Form::Query => Peeked::Other,
+            Form::Float4
+            | Form::Float8
+            | Form::Interval
+            | Form::Array(_)
+            | Form::Jsonb
+            | Form::Query
+            | Form::Range
+            | Form::Row(_) => Peeked::Other,
         })
     }
 
@@ -396,6 +415,8 @@ impl RowFormat {
             Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
             Form::Jsonb => Datum::Jsonb(self.varying_bytes(parts, at)?.into()),
             Form::Query => Datum::Query(self.varying_bytes(parts, at)?.into()),
+            Form::Row(of) => composite_values::read_stored(of, self.varying_bytes(parts, at)?)?,
+            Form::Range => Datum::Range(self.varying_bytes(parts, at)?.into()),
             Form::Array(of) => {
                 Datum::Array(std::sync::Arc::new(Array::read_stored(self.varying_bytes(parts, at)?, of)?))
             }
@@ -539,8 +560,11 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
         }
         (Form::Uuid, Datum::Uuid(value)) => out.extend_from_slice(value),
         (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
-        (Form::Bytes, Datum::Bytes(value)) | (Form::Query, Datum::Query(value)) => out.extend_from_slice(value),
+        (Form::Bytes, Datum::Bytes(value))
+        | (Form::Query, Datum::Query(value))
+        | (Form::Range, Datum::Range(value)) => out.extend_from_slice(value),
         (Form::Array(_), Datum::Array(array)) => array.write_stored(out),
+        (Form::Row(of), Datum::Row(row)) => composite_values::write_stored(of, row, out),
         (Form::Jsonb, Datum::Jsonb(value)) => out.extend_from_slice(value),
         (Form::Numeric, Datum::Numeric(value)) => {
             let Some((mantissa, scale)) = value.small() else {

@@ -1,4 +1,4 @@
-//! The types that users define: enums and domains.
+//! The types that users define: enums, domains and composite types.
 //!
 //! A label of an enum has a number, by which the catalogue's tables know it, and a place, which is
 //! what rows and keys hold: see [`colibri_types::enums`]. Columns have the number of their type.
@@ -6,8 +6,12 @@
 //! A domain has the type that it is over, and what it demands of values. Columns of it have both
 //! types: what rows hold is a value of the type that it is over.
 //!
-//! Invariants: labels are in the order of their places; ON DISK: a label's place never changes.
+//! A field of a composite type has a number, by which rows hold it: see [`colibri_types::composites`].
+//!
+//! Invariants: labels are in the order of their places; ON DISK: a label's place and a
+//! field's number never change.
 
+use colibri_types::composites::{CompositeContent, CompositeField, CompositeType};
 use colibri_types::domains::DomainContent;
 use colibri_types::enums::{EnumContent, EnumLabel, EnumType};
 use colibri_types::{ColumnType, DomainType, Type};
@@ -45,6 +49,34 @@ pub enum UserTypeKind {
     Enum(Vec<Label>),
     /// A domain.
     Domain(Domain),
+    /// A composite type.
+    Composite(Composite),
+}
+
+/// A composite type: what its rows consist of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Composite {
+    /// The number by which the catalogue's tables know it as a relation.
+    pub relation: ObjectId,
+    /// Its fields, in their order.
+    pub fields: Vec<Field>,
+    /// The number of the last field that was made.
+    pub last_number: u16,
+}
+
+/// A field of a composite type.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Field {
+    /// What rows hold it by.
+    pub number: u16,
+    /// Its name.
+    pub name: CompactString,
+    /// Its type.
+    #[serde(with = "column_type")]
+    pub ty: ColumnType,
+    /// The collation that it was declared with, if not the database's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<CompactString>,
 }
 
 /// A domain: a type with conditions on its values.
@@ -74,6 +106,8 @@ pub enum TypeHandle {
     Enum(EnumType),
     /// Of a domain.
     Domain(DomainType),
+    /// Of a composite type.
+    Composite(CompositeType),
 }
 
 /// A label of an enum.
@@ -101,6 +135,16 @@ impl UserType {
                     labels: labels.iter().map(label).collect(),
                 }))
             }
+            UserTypeKind::Composite(composite) => {
+                let field =
+                    |field: &Field| CompositeField { number: field.number, name: field.name.clone(), ty: field.ty };
+                TypeHandle::Composite(CompositeType::of(CompositeContent {
+                    oid: self.id,
+                    array_oid: self.array,
+                    name: self.name.as_str().into(),
+                    fields: composite.fields.iter().map(field).collect(),
+                }))
+            }
             UserTypeKind::Domain(_) => TypeHandle::Domain(DomainType::of(DomainContent {
                 oid: self.id,
                 array_oid: self.array,
@@ -114,7 +158,8 @@ impl UserType {
         match (self.handle.expect("a type of a catalogue has its handle"), &self.kind) {
             (TypeHandle::Domain(domain), UserTypeKind::Domain(of)) => ColumnType { domain: Some(domain), ..of.base },
             (TypeHandle::Enum(of), _) => Type::Enum(of).into(),
-            (TypeHandle::Domain(_), UserTypeKind::Enum(_)) => unreachable!("a handle is made of the kind"),
+            (TypeHandle::Composite(of), _) => Type::Composite(of).into(),
+            (TypeHandle::Domain(_), _) => unreachable!("a handle is made of the kind"),
         }
     }
 
@@ -141,8 +186,14 @@ impl UserType {
     pub fn labels(&self) -> &[Label] {
         match &self.kind {
             UserTypeKind::Enum(labels) => labels,
-            UserTypeKind::Domain(_) => &[],
+            UserTypeKind::Domain(_) | UserTypeKind::Composite(_) => &[],
         }
+    }
+
+    /// Whether it is an enum.
+    #[must_use]
+    pub fn is_enum(&self) -> bool {
+        matches!(self.kind, UserTypeKind::Enum(_))
     }
 
     /// What a domain is; `None` of other types.
@@ -150,7 +201,31 @@ impl UserType {
     pub fn domain(&self) -> Option<&Domain> {
         match &self.kind {
             UserTypeKind::Domain(domain) => Some(domain),
-            UserTypeKind::Enum(_) => None,
+            UserTypeKind::Enum(_) | UserTypeKind::Composite(_) => None,
+        }
+    }
+
+    /// What a composite type is; `None` of other types.
+    #[must_use]
+    pub fn composite(&self) -> Option<&Composite> {
+        match &self.kind {
+            UserTypeKind::Composite(composite) => Some(composite),
+            UserTypeKind::Enum(_) | UserTypeKind::Domain(_) => None,
+        }
+    }
+
+    /// The types that it is made of: a domain's, those of a composite type's fields.
+    pub fn parts(&self) -> impl Iterator<Item = ColumnType> {
+        let domain = self.domain().map(|domain| domain.base);
+        domain.into_iter().chain(self.composite().into_iter().flat_map(|of| of.fields.iter().map(|field| field.ty)))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut ColumnType> {
+        match &mut self.kind {
+            UserTypeKind::Enum(_) => Vec::new(),
+            UserTypeKind::Domain(domain) => vec![&mut domain.base],
+            UserTypeKind::Composite(composite) => composite.fields.iter_mut().map(|field| &mut field.ty).collect(),
         }
     }
 

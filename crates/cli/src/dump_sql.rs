@@ -4,7 +4,7 @@
 //! depend on come first, constraints that check rows afterwards:
 //!
 //! ```text
-//! (roles) ─ schemas ─ extensions ─ enums and domains ─ functions ─ sequences ─ tables with their keys ─ functions
+//! (roles) ─ schemas ─ extensions ─ enums, composite types and domains ─ functions ─ sequences ─ tables with their keys ─ functions
 //! of their rows ─ rows ─ values of sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ indexes and rows of
 //! materialized ones ─ (owners, grants) ─ triggers ─ settings that a server keeps
 //! ```
@@ -134,6 +134,7 @@ impl Dump<'_> {
         self.values(&sequences)?;
         for table in &tables {
             self.constraints(table, "u")?;
+            self.constraints(table, "x")?;
             self.constraints(table, "c")?;
             self.indexes(table)?;
         }
@@ -167,15 +168,34 @@ impl Dump<'_> {
              array_to_string(ARRAY(SELECT quote_literal(e.enumlabel::text) FROM pg_enum e \
              WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder), ', '), \
              t.typtype::text, t.oid::text FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
-             WHERE t.typtype IN ('e', 'd') AND n.nspname <> 'information_schema' ORDER BY t.oid",
+             WHERE (t.typtype IN ('e', 'd') OR t.typtype = 'c' AND EXISTS (SELECT 1 FROM pg_class k \
+             WHERE k.oid = t.typrelid AND k.relkind = 'c')) \
+             AND n.nspname <> 'information_schema' ORDER BY t.oid",
         )?;
         for row in &rows {
             let (name, labels) = (self.text(row, 0)?, self.text(row, 1)?);
             match self.text(row, 2)?.as_str() {
                 "d" => self.domain(&name, &self.text(row, 3)?)?,
+                "c" => self.composite(&name, &self.text(row, 3)?)?,
                 _ => writeln!(self.out, "CREATE TYPE {name} AS ENUM ({labels});")?,
             }
         }
+        Ok(())
+    }
+
+    fn composite(&mut self, name: &str, number: &str) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), quote_ident(c.collname::text) \
+             FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid JOIN pg_type b ON b.oid = a.atttypid \
+             LEFT JOIN pg_collation c ON c.oid = a.attcollation AND c.oid <> b.typcollation \
+             WHERE t.oid = {number}::oid AND NOT a.attisdropped ORDER BY a.attnum"
+        ))?;
+        let mut fields = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let collation = self.maybe(row, 2)?.map_or_else(String::new, |name| format!(" COLLATE {name}"));
+            fields.push(format!("{} {}{collation}", self.text(row, 0)?, self.text(row, 1)?));
+        }
+        writeln!(self.out, "CREATE TYPE {name} AS ({});", fields.join(", "))?;
         Ok(())
     }
 
@@ -492,7 +512,7 @@ impl Dump<'_> {
     fn indexes(&mut self, table: &Relation) -> Result<()> {
         let rows = self.query(&format!(
             "SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i WHERE i.indrelid = {}::oid \
-             AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.contype::text IN ('p', 'u')) \
+             AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.contype::text IN ('p', 'u', 'x')) \
              ORDER BY i.indexrelid",
             table.oid
         ))?;

@@ -176,22 +176,26 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // An array is a value made of values: what is read, written, cast or compared may hold
             // the like of itself. A path into JSON is read as a value, and has regular expressions,
             // which go through texts in pieces. Strings of bits are read from texts, and a cast cuts
-            // them.
+            // them. A range holds its bounds as keys do.
             &[
                 "array",
                 "binary_io",
                 "bits",
                 "cast",
+                "composite_values",
                 "jsonpath",
+                "key",
                 "operators",
                 "pieces",
+                "ranges",
                 "regular",
                 "row",
                 "text_io",
                 "value",
             ],
-            // Times are read in a session's zone, and intervals are added to them.
-            &["datetime", "env", "interval", "types"],
+            // Times are read in a session's zone, and intervals are added to them. A composite type has
+            // fields with types.
+            &["composites", "datetime", "env", "interval", "types"],
         ],
     ),
     ("syntax", &[]),

@@ -11,6 +11,7 @@
 
 mod actions;
 pub mod deferred;
+pub(super) mod exclusion;
 pub mod expressions;
 pub mod references;
 #[cfg(test)]

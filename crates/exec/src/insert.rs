@@ -15,6 +15,7 @@ use colibri_catalog::{Index, Table, Trigger, record, record::RowReader, store_er
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
+use super::constraints::exclusion;
 use super::constraints::expressions::{Expressions, fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, put_entry};
 use super::constraints::{
@@ -437,6 +438,11 @@ impl Conflict {
             if !record::has_entry(index, &row) || record::has_null(index, &row) {
                 return Ok(None);
             }
+            if index.is_exclusion() {
+                let entry = exclusion::conflicting(ex, table, index, &row, false)?;
+                let key = |entry: Key| record::split_index_entry(table, index, &entry).map(Key::from_slice);
+                return entry.map(key).transpose();
+            }
             let values = record::index_values(table, index, &row)?;
             if self.plan.is_some() {
                 ex.txn.lock(&index.space(), &values, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
@@ -461,7 +467,7 @@ impl Conflict {
             if let Some(found) = by_key(ex)? {
                 return Ok(Some(found));
             }
-            for index in table.indexes.iter().filter(|index| index.unique) {
+            for index in table.indexes.iter().filter(|index| index.unique || index.is_exclusion()) {
                 if let Some(found) = by_index(ex, index)? {
                     return Ok(Some(found));
                 }

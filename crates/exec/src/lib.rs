@@ -408,7 +408,7 @@ fn canceled() -> Error {
 pub fn datum_bytes(value: &Datum) -> usize {
     let heap = match value {
         Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
-        Datum::Bytes(bytes) | Datum::Query(bytes) => bytes.len(),
+        Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes) => bytes.len(),
         Datum::Array(array) => 64 + row_bytes(array.values()),
         Datum::Row(row) => 64 + row_bytes(row.values()),
         Datum::Jsonb(bytes) => 16 + bytes.len(),

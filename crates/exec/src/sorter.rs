@@ -17,7 +17,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use colibri_types::{Datum, Error, Result, operators, pulse};
+use colibri_types::{Datum, Error, Result, operators, pulse, ranges};
 
 use super::memory::SessionMemory;
 use super::merge_sort;
@@ -81,6 +81,7 @@ impl KeyOrder {
             }
             Datum::Text(value) => head_of_bytes(value.as_bytes()),
             Datum::Bytes(value) | Datum::Query(value) => head_of_bytes(value),
+            Datum::Range(value) => head_of_bytes(ranges::compared(value)),
             Datum::Uuid(value) => head_of_bytes(value),
             Datum::Bool(value) => u64::from(*value) << 32,
             Datum::Numeric(_) | Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) | Datum::Jsonb(_) => 1 << 63,

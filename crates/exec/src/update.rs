@@ -128,7 +128,9 @@ impl ChangePlan {
 }
 
 pub(super) fn is_unique(table: &Table, column: usize) -> bool {
-    let in_index = |index: &Arc<Index>| index.unique && index.columns.iter().any(|part| part.column == column);
+    let in_index = |index: &Arc<Index>| {
+        (index.unique || index.is_exclusion()) && index.columns.iter().any(|part| part.column == column)
+    };
     table.key_columns().contains(&column) || table.indexes.iter().any(in_index)
 }
 
@@ -283,7 +285,7 @@ fn change_entries(
             ex.txn.delete(&space, &before).in_sql()?;
         }
         match after {
-            Some(_) if index.unique && !record::has_null(index, &new) => waiting.push(number),
+            Some(_) if (index.unique || index.is_exclusion()) && !record::has_null(index, &new) => waiting.push(number),
             Some(after) => ex.txn.put(&space, &after, &[]).in_sql()?,
             None => {}
         }

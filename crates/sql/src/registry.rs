@@ -98,6 +98,7 @@ mod tests {
                         | (Datum::Array(_), Type::Array(_) | Type::AnyArray)
                         | (Datum::Row(_), Type::Record)
                         | (Datum::Query(_), Type::TsQuery)
+                        | (Datum::Range(_), _)
                         | (_, Type::AnyElement)
                         | (
                             Datum::Int(_),

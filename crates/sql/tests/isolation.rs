@@ -9,6 +9,7 @@ use clients::{BOTH, Client, READ_COMMITTED, Reply, SERIALIZABLE, TestDatabase};
 
 const CONFLICT: &str = "40001";
 const DUPLICATE: &str = "23505";
+const EXCLUDED: &str = "23P01";
 const NO_PARENT: &str = "23503";
 const LOCKED: &str = "55P03";
 
@@ -547,6 +548,60 @@ fn a_statement_on_its_way_sees_keys_that_have_been_taken_meanwhile() {
             "{begin}: {slow}: {reply:?}"
         );
         assert_eq!(db.now("SELECT a, b FROM t GROUP BY a, b HAVING count(*) > 1"), [""; 0]);
+    }
+}
+
+const STAYS: &str = "CREATE EXTENSION btree_gist; CREATE TABLE stays (id int PRIMARY KEY, room int, during int4range, \
+                     EXCLUDE USING gist (room WITH =, during WITH &&)); INSERT INTO stays VALUES (1, 1, '[0,10)')";
+const OVERLAPS: &str =
+    "SELECT a.id FROM stays a JOIN stays b ON a.room = b.room AND a.id < b.id AND a.during && b.during";
+
+#[test]
+fn of_two_who_take_overlapping_ranges_one_fails() {
+    for begin in BOTH {
+        for (first, second) in [
+            ("INSERT INTO stays VALUES (2, 1, '[10,20)')", "INSERT INTO stays VALUES (3, 1, '[15,16)')"),
+            ("INSERT INTO stays VALUES (2, 1, '[15,16)')", "INSERT INTO stays VALUES (3, 1, '[10,20)')"),
+            ("INSERT INTO stays VALUES (2, 2, '(,)')", "INSERT INTO stays VALUES (3, 2, '[5,6)')"),
+            ("UPDATE stays SET during = '[0,20)' WHERE id = 1", "INSERT INTO stays VALUES (3, 1, '[15,16)')"),
+            ("INSERT INTO stays VALUES (3, 2, '[5,6)')", "UPDATE stays SET room = 2 WHERE id = 1"),
+        ] {
+            let db = TestDatabase::new(STAYS);
+            let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+            t1.ok(first);
+            t2.waits(second);
+            t1.ok("COMMIT");
+            assert_eq!(t2.then_fails(), EXCLUDED, "{begin}: {first}; {second}");
+            assert_eq!(db.now(OVERLAPS), [""; 0]);
+            // And if the first is taken back, the second comes through.
+            let db = TestDatabase::new(STAYS);
+            let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+            t1.ok(first);
+            t2.waits(second);
+            t1.ok("ROLLBACK");
+            t2.then_ok();
+            t2.ok("COMMIT");
+        }
+        // Other rooms do not wait for each other.
+        let db = TestDatabase::new(STAYS);
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("INSERT INTO stays VALUES (2, 1, '[10,20)')");
+        t2.ok("INSERT INTO stays VALUES (3, 2, '[10,20)')");
+        t1.ok("COMMIT");
+        t2.ok("COMMIT");
+    }
+}
+
+#[test]
+fn a_statement_on_its_way_sees_ranges_that_have_been_taken_meanwhile() {
+    for begin in BOTH {
+        let slow = "INSERT INTO stays SELECT g, 1, int4range(g * 10, g * 10 + 5) FROM generate_series(2, 2000) AS g";
+        for other in ["'[19990,19991)'", "'[19900,30000)'", "'[15001,15003)'"] {
+            let other = format!("INSERT INTO stays VALUES (5000, 1, {other})");
+            let (db, reply) = while_a_statement_runs(begin, STAYS, slow, &other);
+            assert!(matches!(reply, Reply::Failed(CONFLICT | EXCLUDED, _)), "{begin}: {other}: {reply:?}");
+            assert_eq!(db.now(OVERLAPS), [""; 0]);
+        }
     }
 }
 

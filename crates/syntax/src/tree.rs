@@ -44,7 +44,7 @@ pub use routines::{
 };
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
-pub use user_types::{DomainChange, ExtensionChange, LabelPlace, TypeChange, ViewChange};
+pub use user_types::{AttributeChange, DomainChange, ExtensionChange, LabelPlace, TypeChange, TypeField, ViewChange};
 
 /// A name as the catalogue has it.
 pub type Name = CompactString;

@@ -1,7 +1,11 @@
-//! CREATE, ALTER and DROP TYPE: enums.
+//! CREATE, ALTER and DROP TYPE: enums and composite types.
 //!
 //! ```text
 //! CREATE TYPE name AS ENUM ([text, …])
+//! CREATE TYPE name AS ([name type [COLLATE name], …])
+//! ALTER TYPE name {ADD ATTRIBUTE name type [COLLATE name] | DROP ATTRIBUTE [IF EXISTS] name |
+//!     ALTER ATTRIBUTE name [SET DATA] TYPE type [COLLATE name]} [CASCADE | RESTRICT], …
+//! ALTER TYPE name RENAME ATTRIBUTE name TO name [CASCADE | RESTRICT]
 //! ALTER TYPE name ADD VALUE [IF NOT EXISTS] text [{BEFORE | AFTER} text]
 //! ALTER TYPE name RENAME VALUE text TO text
 //! ALTER TYPE name {RENAME TO name | SET SCHEMA name | OWNER TO role}
@@ -9,19 +13,30 @@
 //! ```
 
 use colibri_types::Result;
+use sqlparser::ast;
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::{Admin, LabelPlace, TypeChange};
+use crate::tree::{Admin, AttributeChange, LabelPlace, TypeChange, TypeField};
 
 impl Parser<'_> {
     /// Behind CREATE, which is `token`.
     pub(crate) fn create_type(&mut self, token: Token) -> Result<Admin> {
         self.expect(K::Type)?;
         let name = self.qualified()?;
+        if self.is_next(K::As) && self.kind_behind(1) == Kind::LeftParen {
+            self.next();
+            let is_empty = self.kind_behind(1) == Kind::RightParen;
+            let fields = if is_empty { Vec::new() } else { self.in_parens(Self::type_field)? };
+            if is_empty {
+                self.next();
+                self.next();
+            }
+            return Ok(Admin::CreateComposite { name, fields });
+        }
         if !self.are_next(&[K::As, K::Enum]) {
-            return Err(self.refuse_statement(token, "CREATE TYPE of another kind than ENUM"));
+            return Err(self.refuse_statement(token, "CREATE TYPE of another kind than ENUM and composite"));
         }
         self.next();
         self.next();
@@ -52,6 +67,20 @@ impl Parser<'_> {
             let from = self.string()?;
             self.expect(K::To)?;
             TypeChange::RenameValue { from, to: self.string()? }
+        } else if let Some(change) = self.attribute_change()? {
+            let mut changes = vec![change];
+            while self.eat_kind(Kind::Comma) {
+                changes.push(self.attribute_change()?.ok_or_else(|| self.wrong())?);
+            }
+            TypeChange::Attributes(changes)
+        } else if self.is_next(K::Rename) && self.is_attribute_behind() {
+            self.next();
+            self.next();
+            let from = self.folded()?;
+            self.expect(K::To)?;
+            let to = self.folded()?;
+            self.cascade();
+            TypeChange::RenameAttribute { from, to }
         } else if self.eat_all(&[K::Rename, K::To]) {
             TypeChange::Rename(self.folded()?)
         } else if self.eat_all(&[K::Set, K::Schema]) {
@@ -65,6 +94,48 @@ impl Parser<'_> {
             return Err(self.wrong());
         };
         Ok(Admin::AlterType { name, change })
+    }
+
+    /// Whether the word ATTRIBUTE comes behind the next one.
+    fn is_attribute_behind(&self) -> bool {
+        self.kind_behind(1) == Kind::Key(K::Attribute)
+    }
+
+    fn type_field(&mut self) -> Result<TypeField> {
+        let name = self.folded()?;
+        let data_type = self.data_type()?;
+        Ok(TypeField { name, data_type, collation: self.field_collation()? })
+    }
+
+    fn field_collation(&mut self) -> Result<Option<ast::ObjectName>> {
+        if self.eat(K::Collate) { self.object_name().map(Some) } else { Ok(None) }
+    }
+
+    fn attribute_change(&mut self) -> Result<Option<AttributeChange>> {
+        let Kind::Key(word @ (K::Add | K::Drop | K::Alter)) = self.kind() else { return Ok(None) };
+        if !self.is_attribute_behind() {
+            return Ok(None);
+        }
+        self.next();
+        self.next();
+        let change = match word {
+            K::Add => AttributeChange::Add(self.type_field()?),
+            K::Drop => {
+                let if_exists = self.if_exists()?;
+                AttributeChange::Drop { name: self.folded()?, if_exists }
+            }
+            _ => {
+                let name = self.folded()?;
+                if self.eat(K::Set) {
+                    self.expect(K::Data)?;
+                }
+                self.expect(K::Type)?;
+                let data_type = self.data_type()?;
+                AttributeChange::Type(TypeField { name, data_type, collation: self.field_collation()? })
+            }
+        };
+        self.cascade();
+        Ok(Some(change))
     }
 
     /// Behind DROP.

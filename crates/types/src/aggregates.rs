@@ -22,6 +22,7 @@ use crate::jsonb::Item;
 use crate::numeric::Numeric;
 use crate::operators::compare;
 use crate::pieces::{self, Pace};
+use crate::ranges::{self, Span};
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -105,6 +106,10 @@ pub enum State {
     Hypothetical(Box<ordered::Hypothetical>),
     /// `regr_slope`, `corr` and their kin.
     Pairs(Figure, Box<pairs::Sums>),
+    /// `range_agg`: the multirange that it gives, and the values.
+    Ranges(Type, Type, Option<Vec<Span>>),
+    /// `range_intersect_agg`
+    Common(Type, Option<Vec<Span>>),
     /// `json_agg`, `json_object_agg`
     Json(JsonForm, Option<String>),
     /// `jsonb_agg`, `jsonb_object_agg`: the values, and the keys in front of them.
@@ -308,6 +313,16 @@ impl State {
                 *count += 1;
             }
             (Self::Mode(mode), value) => mode.add(value),
+            (Self::Ranges(ty, _, spans), Datum::Range(bytes)) => {
+                spans.get_or_insert_default().extend(ranges::spans(*ty, bytes)?);
+            }
+            (Self::Common(ty, common), Datum::Range(bytes)) => {
+                let spans = ranges::spans(*ty, bytes)?;
+                *common = Some(match common.take() {
+                    Some(common) => ranges::intersection(&common, &spans),
+                    None => spans,
+                });
+            }
             (Self::Bits(operation, name, bits), Datum::Bytes(value)) => {
                 *bits = match bits.take() {
                     None => Some(value.clone()),
@@ -372,6 +387,11 @@ impl State {
             Self::Percentile(is_continuous, percentile) => percentile.finish(*is_continuous)?,
             Self::Mode(mode) => mode.finish(),
             Self::Hypothetical(row) => row.finish(),
+            Self::Ranges(_, to, spans) => match spans.take() {
+                Some(spans) => ranges::value(*to, &ranges::normalized(spans)),
+                None => Datum::Null,
+            },
+            Self::Common(ty, spans) => spans.take().map_or(Datum::Null, |spans| ranges::value(*ty, &spans)),
             Self::Pairs(figure, sums) => sums.finish(*figure),
             Self::SumReal(sum) => sum.map_or(Datum::Null, |sum| Datum::Float(f64::from(sum))),
             Self::Floats(spread, moments) => moments.finish(*spread),
@@ -424,13 +444,14 @@ impl State {
                 values.capacity() * size_of::<(Option<String>, Datum)>() + values.iter().map(bytes).sum::<usize>()
             }
             Self::Array(Some(values)) => values.capacity() * size_of::<Datum>(),
+            Self::Ranges(_, _, Some(spans)) | Self::Common(_, Some(spans)) => spans.capacity() * size_of::<Span>(),
             Self::Percentile(_, percentile) => percentile.heap_bytes(),
             Self::Mode(_) => size_of::<ordered::Mode>(),
             Self::Hypothetical(_) => size_of::<ordered::Hypothetical>(),
             Self::Pairs(..) => size_of::<pairs::Sums>(),
             Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
                 Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
-                Datum::Bytes(bytes) | Datum::Query(bytes) => bytes.len(),
+                Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes) => bytes.len(),
                 Datum::Numeric(value) => value.heap_bytes(),
                 _ => 0,
             },
@@ -589,6 +610,18 @@ macro_rules! of_ints {
     };
 }
 
+macro_rules! of_ranges {
+    ($variant:ident: $($range:ident $multirange:ident),*) => {
+        const { &[$(of_ranges!($variant $range $multirange), of_ranges!($variant $multirange $multirange)),*] }
+    };
+    (Ranges $from:ident $multirange:ident) => {
+        a("range_agg", &[Type::$from], Type::$multirange, || State::Ranges(Type::$from, Type::$multirange, None))
+    };
+    (Common $from:ident $multirange:ident) => {
+        a("range_intersect_agg", &[Type::$from], Type::$from, || State::Common(Type::$from, None))
+    };
+}
+
 /// The names of all aggregates.
 pub const NAMES: &[&str] = &[
     "array_agg",
@@ -609,6 +642,8 @@ pub const NAMES: &[&str] = &[
     "jsonb_object_agg",
     "max",
     "min",
+    "range_agg",
+    "range_intersect_agg",
     "regr_avgx",
     "regr_avgy",
     "regr_count",
@@ -711,6 +746,12 @@ pub fn named(name: &str) -> &'static [Aggregate] {
         "stddev_pop" => const { spread!("stddev_pop", PopulationDeviation) },
         "stddev_samp" => const { spread!("stddev_samp", SampleDeviation) },
         "stddev" => const { spread!("stddev", SampleDeviation) },
+        "range_agg" => {
+            of_ranges!(Ranges: Int4Range Int4Multirange, Int8Range Int8Multirange, NumRange NumMultirange, DateRange DateMultirange, TsRange TsMultirange, TsTzRange TsTzMultirange)
+        }
+        "range_intersect_agg" => {
+            of_ranges!(Common: Int4Range Int4Multirange, Int8Range Int8Multirange, NumRange NumMultirange, DateRange DateMultirange, TsRange TsMultirange, TsTzRange TsTzMultirange)
+        }
         "corr" => of_pairs!("corr", Float8, Correlation),
         "covar_pop" => of_pairs!("covar_pop", Float8, PopulationCovariance),
         "covar_samp" => of_pairs!("covar_samp", Float8, SampleCovariance),

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::binary_io;
 use crate::cast::{self, CastContext};
-use crate::enums::EnumType;
+use crate::composite_values;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::letters::{is_blank_char, trim, trim_end, trim_start};
@@ -379,16 +379,25 @@ impl Array {
 
     /// Appends it in the binary format.
     pub fn write_binary(&self, out: &mut Vec<u8>) {
-        self.write_binary_of(self.element, out);
+        self.write_binary_of(self.element, binary_io::write_binary, out);
     }
 
     /// Appends it in the form that rows have: the binary format, but that of enums it has numbers,
     /// which stay when labels get other texts.
     pub fn write_stored(&self, out: &mut Vec<u8>) {
-        self.write_binary_of(if self.element.is_enum() { Type::Int8 } else { self.element }, out);
+        match self.element {
+            Type::Enum(_) => self.write_binary_of(Type::Int8, binary_io::write_binary, out),
+            // Which type it is, the column says.
+            of @ Type::Composite(_) => {
+                let write =
+                    |_, _, value: &Datum, out: &mut Vec<u8>| composite_values::write_stored_value(of, value, out);
+                self.write_binary_of(Type::Record, write, out);
+            }
+            element => self.write_binary_of(element, binary_io::write_binary, out),
+        }
     }
 
-    fn write_binary_of(&self, element: Type, out: &mut Vec<u8>) {
+    fn write_binary_of(&self, element: Type, write: impl Fn(Type, Modifier, &Datum, &mut Vec<u8>), out: &mut Vec<u8>) {
         let has_null = self.values.iter().any(Datum::is_null);
         out.extend_from_slice(&(self.dimensions.len() as i32).to_be_bytes());
         out.extend_from_slice(&i32::from(has_null).to_be_bytes());
@@ -402,25 +411,27 @@ impl Array {
             let length_at = out.len();
             out.extend_from_slice(&(-1i32).to_be_bytes());
             if !value.is_null() {
-                binary_io::write_binary(element, Modifier::NONE, value, out);
+                write(element, Modifier::NONE, value, out);
                 let length = (out.len() - length_at - 4) as i32;
                 out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
             }
         }
     }
 
-    /// Reads it from the form that rows have. If it is of an enum, that has to be told.
+    /// Reads it from the form that rows have. If it is of a type that a user has defined, that has to
+    /// be told.
     ///
     /// # Errors
     /// As [`Array::read`].
-    pub fn read_stored(bytes: &[u8], of: Option<EnumType>) -> Result<Self> {
-        let mut array = Self::read(bytes)?;
-        if let Some(of) = of {
-            if array.element != Type::Int8 {
-                return Err(bad_binary());
-            }
-            array.element = Type::Enum(of);
+    pub fn read_stored(bytes: &[u8], of: Option<Type>) -> Result<Self> {
+        let Some(of) = of else { return Self::read(bytes) };
+        let stored_as = if of.is_enum() { Type::Int8 } else { Type::Record };
+        let read = |_, bytes: &[u8]| composite_values::read_stored_value(of, bytes);
+        let mut array = Self::read_of(bytes, None, read)?;
+        if array.element != stored_as {
+            return Err(bad_binary());
         }
+        array.element = of;
         Ok(array)
     }
 
@@ -429,17 +440,17 @@ impl Array {
     /// # Errors
     /// 08P01 if there are too few bytes, 22P03 if they are of no array.
     pub fn read(bytes: &[u8]) -> Result<Self> {
-        Self::read_of(bytes, None)
+        Self::read_of(bytes, None, binary_io::parse_binary)
     }
 
-    fn read_of(mut bytes: &[u8], of: Option<EnumType>) -> Result<Self> {
+    fn read_of(mut bytes: &[u8], of: Option<Type>, read: impl Fn(Type, &[u8]) -> Result<Datum>) -> Result<Self> {
         let bytes = &mut bytes;
         let dimension_count = usize::try_from(take_i32(bytes)?).ok().filter(|&count| count <= DIMENSIONS_MAX);
         let dimension_count = dimension_count.ok_or_else(bad_binary)?;
         take_i32(bytes)?;
         let number = take_i32(bytes)? as u32;
         let element = match of.filter(|of| of.oid() == number) {
-            Some(of) => Some(Type::Enum(of)),
+            Some(of) => Some(of),
             None => Type::from_oid(number).filter(|ty| ty.array().is_some()),
         };
         let element = element.ok_or_else(bad_binary)?;
@@ -463,7 +474,7 @@ impl Array {
                 Ok(length) if length <= bytes.len() => {
                     let (value, rest) = bytes.split_at(length);
                     *bytes = rest;
-                    binary_io::parse_binary(element, value)?
+                    read(element, value)?
                 }
                 Err(_) if length == -1 => Datum::Null,
                 _ => return Err(bad_binary()),
@@ -522,7 +533,7 @@ fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
 
 /// Reads an array of a type from the binary format.
 pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
-    let array = Array::read_of(bytes, ty.enum_within())?;
+    let array = Array::read_of(bytes, ty.of_user(), binary_io::parse_binary)?;
     match ty.element() {
         Some(element) if element != array.element => {
             let message = format!("wrong element type in an array: {} instead of {element}", array.element);

@@ -58,6 +58,9 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         check_text(label)?;
         return of.place_of(label).map(Datum::Int);
     }
+    if let Type::Composite(of) = ty {
+        return crate::composite_values::parse_binary(of, bytes);
+    }
     Ok(match ty.base() {
         Type::Bool => Datum::Bool(exactly::<1>(bytes)?[0] != 0),
         Type::Int2 => Datum::Int(i64::from(i16::from_be_bytes(exactly(bytes)?))),
@@ -97,6 +100,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
             _ => bytes.into(),
         }),
         Type::TsQuery => Datum::Query(text_search::receive_query(bytes)?),
+        ty if ty.bounds().is_some() => return crate::ranges::parse_binary(ty, bytes),
         Type::Date => match i32::from_be_bytes(exactly(bytes)?) {
             infinity @ (i32::MIN | i32::MAX) => Datum::Date(infinity),
             date => Datum::Date(datetime::checked_date(i64::from(date))?),
@@ -172,6 +176,7 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
             _ => out.extend_from_slice(bytes),
         },
         Datum::Query(bytes) => text_search::Query::from_bytes(bytes).write_binary(out),
+        Datum::Range(bytes) => crate::ranges::write_binary(ty, bytes, out),
         Datum::Date(date) => out.extend_from_slice(&date.to_be_bytes()),
         Datum::Time(us) | Datum::Timestamp(us) => out.extend_from_slice(&us.to_be_bytes()),
         Datum::TimeTz(time) => {

@@ -92,6 +92,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         }
         (Type::Array(from), Type::Array(to)) => return cast_context(from.ty(), to.ty()),
         (Unknown, Type::Record) => Implicit,
+        (Type::Composite(_), Type::Record) | (Type::Record, Type::Composite(_)) => Implicit,
         (_, Type::AnyArray | Type::Record) | (Type::AnyElement, _) => return None,
         (Type::RegProc, Type::RegProcedure) | (Type::RegProcedure, Type::RegProc) => Implicit,
         (Type::RegOper, Type::RegOperator) | (Type::RegOperator, Type::RegOper) => Implicit,
@@ -127,6 +128,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (TimestampTz, Type::TimeTz) | (Type::TimeTz, Time) => Assignment,
         (Int4 | Int8 | Numeric, Type::Money) | (Type::Money, Numeric) => Assignment,
         (Type::Xid8, Type::Xid) => Explicit,
+        (from, to) if from.multirange() == Some(to) => Explicit,
         (_, to) if to.category() == Category::String => Assignment,
         (from, _) if from.category() == Category::String => Explicit,
         _ => return None,
@@ -150,6 +152,7 @@ pub fn is_noop(from: Type, to: Type, modifier: Modifier) -> bool {
                 | (Char | Varchar | Text | Name, Text | Varchar)
                 | (Unknown, Text | Varchar)
                 | (Type::Cidr, Type::Inet)
+                | (Type::Composite(_), Type::Record)
         )
 }
 
@@ -227,6 +230,7 @@ pub fn keeps_values(from: Type, to: Type, modifier: Modifier) -> bool {
         Type::Int2 => matches!(to, Type::Int4 | Type::Int8),
         Type::Int4 => to == Type::Int8,
         Type::Cidr => to == Type::Inet,
+        Type::Composite(_) => to == Type::Record,
         _ => false,
     };
     modifier == Modifier::NONE && (from == to || between)
@@ -236,6 +240,10 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
     Ok(match (value, to) {
         // What takes `any` says so by the type void.
         (_, Type::Void | Type::AnyArray | Type::AnyElement) => value.clone(),
+        (Datum::Row(row), Type::Composite(of)) => {
+            return crate::composite_values::of_row(of, row, CastContext::Explicit, env);
+        }
+        (Datum::Row(_), Type::Record) => value.clone(),
         (Datum::Array(array), to) if to.is_array() => return array.cast(from, to, env),
         (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_named_number() => {
             Datum::Text(text_io::written(from, value, env)?)
@@ -317,6 +325,9 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
                     return Err(Error::new(SqlState::BAD_PARAMETER, message));
                 }
             }
+        }
+        (Datum::Range(bytes), to) if from.multirange() == Some(to) => {
+            crate::ranges::value(to, &crate::ranges::spans(from, bytes)?)
         }
         (Datum::Bytes(bytes), _) if is_packed(from) => {
             return convert_packed(bytes, from, to, env);

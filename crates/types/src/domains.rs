@@ -35,6 +35,9 @@ struct Known {
     array_name: Box<str>,
 }
 
+/// What tells a handle from others.
+pub(crate) type Identity = (usize, bool);
+
 /// A domain, or arrays of one: a handle that is copied like a type.
 #[derive(Clone, Copy)]
 pub struct DomainType {
@@ -115,6 +118,12 @@ impl DomainType {
     #[must_use]
     pub fn sql_name(self) -> &'static str {
         if self.is_array { &self.known.array_sql_name } else { &self.known.sql_name }
+    }
+
+    /// What tells it from all other handles, also of domains with the same number.
+    #[must_use]
+    pub(crate) fn identity(self) -> Identity {
+        (std::ptr::from_ref(self.known).addr(), self.is_array)
     }
 
     /// Whether two handles know the same names, too.

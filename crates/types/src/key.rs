@@ -26,6 +26,9 @@
 //! money, xid8, pg_lsn, tid := as a bigint: see `money` and `positions`
 //! tsvector, tsquery, inet, cidr, macaddr, macaddr8
 //!               := bytes 00, as text has them; which bytes, is in `text_search` and `network`
+//! composites    := bytes 00, as text has them: the columns of a key, one for each field, ascending,
+//!                  NULLs last, with markers
+//! ranges        := bytes 00, as text has them; which bytes, is in `ranges`
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!
@@ -40,6 +43,7 @@ use smallvec::SmallVec;
 use crate::datetime::TimeTz;
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::{KeyDigits, KeyForm, Numeric};
+use crate::ranges;
 use crate::text_search::Query;
 use crate::types::Type;
 use crate::value::Datum;
@@ -78,13 +82,25 @@ fn malformed(what: &str) -> Error {
 pub fn is_exact(ty: Type) -> bool {
     !matches!(
         ty,
-        Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void | Type::Jsonb | Type::TsQuery
+        Type::Composite(_)
+            | Type::NumRange
+            | Type::NumMultirange
+            | Type::Numeric
+            | Type::Float4
+            | Type::Float8
+            | Type::Interval
+            | Type::Void
+            | Type::Jsonb
+            | Type::TsQuery
     ) && is_indexable(ty)
 }
 
-/// Whether keys may have columns of the type: not yet of arrays.
+/// Whether keys may have columns of the type: not yet of arrays, nor of rows with arrays.
 #[must_use]
 pub fn is_indexable(ty: Type) -> bool {
+    if let Type::Composite(of) = ty {
+        return of.is_ordered();
+    }
     !ty.is_array() && !matches!(ty, Type::Json | Type::JsonPath)
 }
 
@@ -128,6 +144,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
         Datum::Text(value) => encode_bytes(value.as_bytes(), out),
         Datum::Bytes(value) => encode_bytes(value, out),
         Datum::Query(value) => encode_bytes(Query::compared(value), out),
+        Datum::Range(value) => encode_bytes(ranges::compared(value), out),
         Datum::Bool(value) => out.push(u8::from(*value)),
         Datum::Uuid(value) => out.extend_from_slice(value),
         Datum::Float(value) => {
@@ -155,7 +172,14 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
             crate::jsonb::encode_key(value, encode_numeric, &mut bytes);
             encode_bytes(&bytes, out);
         }
-        Datum::Array(_) | Datum::Row(_) => debug_assert!(false, "no key has an array or a row"),
+        Datum::Row(row) => {
+            let mut bytes = Key::new();
+            for (_, ty, value) in row.fields() {
+                encode(ty.ty, value, false, false, false, &mut bytes);
+            }
+            encode_bytes(&bytes, out);
+        }
+        Datum::Array(_) => debug_assert!(false, "no key has an array"),
         Datum::Null => debug_assert!(false, "NULL has been dealt with"),
     }
 }
@@ -291,6 +315,7 @@ pub fn decode(
         }
         Type::Bytea => Datum::Bytes(decode_bytes(input, flip)?.into_vec().into_boxed_slice()),
         Type::Numeric => Datum::Numeric(decode_numeric(input, flip)?),
+        ty if ty.bounds().is_some() => ranges::of_key(&decode_bytes(input, flip)?),
         _ => return Err(Error::internal(format!("the type {ty} cannot be read from a key"))),
     })
 }
@@ -406,7 +431,10 @@ mod tests {
     use crate::operators::compare;
     use crate::value::random::random_datum;
 
-    const TYPES: [Type; 27] = [
+    const TYPES: [Type; 30] = [
+        Type::Int4Range,
+        Type::NumRange,
+        Type::DateMultirange,
         Type::TimeTz,
         Type::Money,
         Type::Xid8,

@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`types`], [`enums`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`], [`bits`], [`money`], [`positions`] | types and values |
+//! | [`types`], [`enums`], [`composites`], [`composite_values`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`], [`bits`], [`money`], [`positions`], [`ranges`] | types and values |
 //! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
@@ -21,6 +21,8 @@ pub mod array;
 pub mod binary_io;
 pub mod bits;
 pub mod cast;
+pub mod composite_values;
+pub mod composites;
 pub mod datetime;
 pub mod domains;
 pub mod enums;
@@ -45,6 +47,8 @@ pub mod pieces;
 pub mod positions;
 pub mod prefix;
 pub mod pulse;
+mod quoted;
+pub mod ranges;
 mod regular;
 pub mod resolve;
 pub mod row;
@@ -57,6 +61,7 @@ pub mod wire;
 
 pub use array::{Array, Dimension};
 pub use compact_str::CompactString;
+pub use composites::CompositeType;
 pub use domains::DomainType;
 pub use enums::EnumType;
 pub use env::{Env, clock_us};

@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::jsonb;
 use crate::pulse;
+use crate::ranges;
 use crate::text_search::Query;
 use crate::value::Datum;
 
@@ -37,6 +38,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Row(a), Datum::Row(b)) => a.compare(b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => jsonb::compare(a, b),
         (Datum::Query(a), Datum::Query(b)) => compare_bytes(Query::compared(a), Query::compared(b)),
+        (Datum::Range(a), Datum::Range(b)) => compare_bytes(ranges::compared(a), ranges::compared(b)),
         _ => variant(a).cmp(&variant(b)),
     }
 }
@@ -111,6 +113,7 @@ pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Row(row) => row.values().iter().for_each(|value| hash_datum(value, hasher)),
         Datum::Jsonb(bytes) => jsonb::hash(bytes, hasher),
         Datum::Query(bytes) => Query::compared(bytes).hash(hasher),
+        Datum::Range(bytes) => ranges::compared(bytes).hash(hasher),
     }
 }
 
@@ -133,6 +136,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::Jsonb(_) => 14,
         Datum::TimeTz(_) => 15,
         Datum::Query(_) => 16,
+        Datum::Range(_) => 17,
     }
 }
 

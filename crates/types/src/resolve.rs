@@ -295,6 +295,10 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
     Some(match (left, right) {
         (Void, _) | (_, Void) => return None,
         (Type::Record, Type::Record | Unknown) | (Unknown, Type::Record) => Type::Record,
+        (Type::Composite(one), Type::Composite(other)) if one == other => Type::Composite(one),
+        // A literal is no row, as rows of all types are compared by one operator.
+        (Type::Composite(_) | Type::Record, Type::Composite(_) | Type::Record | Unknown)
+        | (Unknown, Type::Composite(_)) => Type::Record,
         // These are not compared.
         (Type::Json | Type::JsonPath | Type::Record, _) | (_, Type::Json | Type::JsonPath | Type::Record) => {
             return None;

@@ -11,10 +11,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use compact_str::CompactString;
-
 use crate::binary_io;
 use crate::cast;
+pub use crate::composites::RowType;
 use crate::env::Env;
 use crate::operators;
 use crate::pulse;
@@ -25,19 +24,11 @@ use crate::value::Datum;
 /// What reading, writing or comparing a value takes at the least, in units of work.
 const UNITS_PER_VALUE: usize = 8;
 
-/// What a row is of.
-#[derive(Debug, PartialEq)]
-pub struct RowType {
-    /// Its number in the catalogue: that of a relation's rows, or of `record`.
-    pub oid: u32,
-    /// Its name: the relation's, or `record`.
-    pub name: CompactString,
-    /// Names and types of the values.
-    pub fields: Vec<(CompactString, ColumnType)>,
-}
-
 /// The numbers of the types of relations' rows begin here: PostgreSQL has none so large.
 pub const ROW_TYPES: u32 = 1 << 29;
+
+/// The numbers of the types of arrays of such rows begin here.
+pub const ROW_ARRAYS: u32 = 2 * ROW_TYPES;
 
 /// The number of the type of a relation's rows; 0 for what has none.
 #[must_use]
@@ -50,28 +41,6 @@ pub fn row_type(relation: u32) -> u32 {
 pub struct Row {
     ty: Arc<RowType>,
     values: Box<[Datum]>,
-}
-
-impl RowType {
-    /// What `ROW (…)` makes: values without names.
-    #[must_use]
-    pub fn of_values(types: impl Iterator<Item = ColumnType>) -> Self {
-        let fields = types.enumerate().map(|(at, ty)| (compact_str::format_compact!("f{}", at + 1), ty));
-        Self { oid: Type::Record.oid(), name: "record".into(), fields: fields.collect() }
-    }
-
-    /// What `_pg_expandarray` gives: a value of an array, and its place.
-    #[must_use]
-    pub fn expanded(element: Type) -> Self {
-        let fields = vec![("x".into(), element.into()), ("n".into(), Type::Int4.into())];
-        Self { oid: Type::Record.oid(), name: "record".into(), fields }
-    }
-
-    /// The place of a field.
-    #[must_use]
-    pub fn field(&self, name: &str) -> Option<usize> {
-        self.fields.iter().position(|(known, _)| known == name)
-    }
 }
 
 impl Row {
@@ -144,7 +113,7 @@ impl Row {
             pulse::note(UNITS_PER_VALUE);
             let oid = match (ty.ty, value) {
                 (Type::Record, Datum::Row(row)) => row.ty.oid,
-                _ => ty.ty.oid(),
+                _ => ty.oid(),
             };
             out.extend_from_slice(&oid.to_be_bytes());
             if value.is_null() {

@@ -37,6 +37,9 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
     if let Type::Enum(of) = ty {
         return of.place_of(text).map(Datum::Int);
     }
+    if let Type::Composite(of) = ty {
+        return crate::composite_values::parse(of, text, env);
+    }
     let value = match ty.base() {
         Type::Oid if ty.is_reg() => Datum::Int(env.object_number(ty, text)?.into()),
         Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
@@ -81,6 +84,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             check_text(text)?;
             Datum::Query(text_search::read_query(text)?.to_bytes()?)
         }
+        ty if ty.bounds().is_some() => return crate::ranges::parse(ty, text, env),
         Type::Date => Datum::Date(datetime::parse_date(text, env)?),
         Type::Time => Datum::Time(datetime::parse_time(text, env)?),
         Type::TimeTz => Datum::TimeTz(datetime::parse_time_tz(text, env)?),
@@ -346,7 +350,7 @@ pub fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
 pub fn is_long(value: &Datum) -> bool {
     match value {
         Datum::Text(text) => text.len() >= LONG_BYTES,
-        Datum::Bytes(bytes) | Datum::Query(bytes) => bytes.len() >= LONG_BYTES,
+        Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes) => bytes.len() >= LONG_BYTES,
         Datum::Array(array) => !array.values().is_empty(),
         Datum::Row(row) => !row.values().is_empty(),
         Datum::Jsonb(bytes) => bytes.len() >= LONG_BYTES,
@@ -388,6 +392,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         }
         // What was cancelled ends early: the next poll says so.
         Datum::Query(bytes) => drop(text_search::Query::from_bytes(bytes).write(out)),
+        Datum::Range(bytes) => crate::ranges::write(ty, bytes, env, out),
         Datum::Date(date) => env.dates.write_date(*date, out),
         Datum::Time(time) => datetime::write_time(*time, out),
         Datum::TimeTz(time) => time.write(out),

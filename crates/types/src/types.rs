@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::composites::CompositeType;
 use crate::domains::DomainType;
 use crate::enums::EnumType;
 use crate::interval::IntervalFields;
@@ -21,6 +22,8 @@ macro_rules! types {
             $($(#[$doc])* $name,)*
             /// An enum that a user has defined.
             Enum(EnumType),
+            /// A composite type that a user has defined.
+            Composite(CompositeType),
             /// An array of any other type.
             Array(Scalar),
         }
@@ -32,17 +35,19 @@ macro_rules! types {
             $($(#[$doc])* $name,)*
             /// An enum.
             Enum(EnumType),
+            /// A composite type.
+            Composite(CompositeType),
         }
 
         impl Scalar {
             /// As a type.
             #[must_use]
             pub const fn ty(self) -> Type {
-                match self { $(Self::$name => Type::$name,)* Self::Enum(of) => Type::Enum(of) }
+                match self { $(Self::$name => Type::$name,)* Self::Enum(of) => Type::Enum(of), Self::Composite(of) => Type::Composite(of) }
             }
 
             const fn array_oid(self) -> u32 {
-                match self { $(Self::$name => $array,)* Self::Enum(of) => of.array_oid() }
+                match self { $(Self::$name => $array,)* Self::Enum(of) => of.array_oid(), Self::Composite(of) => of.array_oid() }
             }
         }
 
@@ -53,7 +58,12 @@ macro_rules! types {
             /// PostgreSQL's number of the type.
             #[must_use]
             pub const fn oid(self) -> u32 {
-                match self { $(Self::$name => $oid,)* Self::Enum(of) => of.oid(), Self::Array(element) => element.array_oid() }
+                match self {
+                    $(Self::$name => $oid,)*
+                    Self::Enum(of) => of.oid(),
+                    Self::Composite(of) => of.oid(),
+                    Self::Array(element) => element.array_oid(),
+                }
             }
 
             /// Its name in SQL, as error messages and `format_type` give it.
@@ -62,9 +72,11 @@ macro_rules! types {
                 match self {
                     $(Self::$name => $sql,)*
                     Self::Enum(of) => of.sql_name(),
+                    Self::Composite(of) => of.sql_name(),
                     Self::Array(element) => match element {
                         $(Scalar::$name => concat!($sql, "[]"),)*
                         Scalar::Enum(of) => of.array_sql_name(),
+                        Scalar::Composite(of) => of.array_sql_name(),
                     },
                 }
             }
@@ -75,9 +87,11 @@ macro_rules! types {
                 match self {
                     $(Self::$name => $inner,)*
                     Self::Enum(of) => of.name(),
+                    Self::Composite(of) => of.name(),
                     Self::Array(element) => match element {
                         $(Scalar::$name => concat!("_", $inner),)*
                         Scalar::Enum(of) => of.array_name(),
+                        Scalar::Composite(of) => of.array_name(),
                     },
                 }
             }
@@ -88,6 +102,7 @@ macro_rules! types {
                 match self {
                     $(Self::$name => Category::$category,)*
                     Self::Enum(_) => Category::Enum,
+                    Self::Composite(_) => Category::Composite,
                     Self::Array(_) => Category::Array,
                 }
             }
@@ -95,7 +110,7 @@ macro_rules! types {
             /// `pg_type.typlen`: bytes of a value in PostgreSQL's memory, -1 if they vary.
             #[must_use]
             pub const fn length(self) -> i16 {
-                match self { $(Self::$name => $length,)* Self::Enum(_) => 4, Self::Array(_) => -1 }
+                match self { $(Self::$name => $length,)* Self::Enum(_) => 4, Self::Composite(_) | Self::Array(_) => -1 }
             }
 
             /// The type of arrays of it; `None` for arrays, and for what is in no array.
@@ -104,6 +119,7 @@ macro_rules! types {
                 match self {
                     $(Self::$name => if $array == 0 { None } else { Some(Self::Array(Scalar::$name)) },)*
                     Self::Enum(of) => Some(Self::Array(Scalar::Enum(of))),
+                    Self::Composite(of) => Some(Self::Array(Scalar::Composite(of))),
                     Self::Array(_) => None,
                 }
             }
@@ -218,6 +234,30 @@ types! {
     Bit 1560 1561 "bit" "bit" BitString -1;
     /// `bit varying(n)`: strings of at most so many bits
     VarBit 1562 1563 "bit varying" "varbit" BitString -1;
+    /// `int4range`, ranges of integers: see [`crate::ranges`]
+    Int4Range 3904 3905 "int4range" "int4range" Range -1;
+    /// `numrange`
+    NumRange 3906 3907 "numrange" "numrange" Range -1;
+    /// `tsrange`, of timestamps
+    TsRange 3908 3909 "tsrange" "tsrange" Range -1;
+    /// `tstzrange`
+    TsTzRange 3910 3911 "tstzrange" "tstzrange" Range -1;
+    /// `daterange`
+    DateRange 3912 3913 "daterange" "daterange" Range -1;
+    /// `int8range`
+    Int8Range 3926 3927 "int8range" "int8range" Range -1;
+    /// `int4multirange`, ordered lists of ranges
+    Int4Multirange 4451 6150 "int4multirange" "int4multirange" Range -1;
+    /// `nummultirange`
+    NumMultirange 4532 6151 "nummultirange" "nummultirange" Range -1;
+    /// `tsmultirange`
+    TsMultirange 4533 6152 "tsmultirange" "tsmultirange" Range -1;
+    /// `tstzmultirange`
+    TsTzMultirange 4534 6153 "tstzmultirange" "tstzmultirange" Range -1;
+    /// `datemultirange`
+    DateMultirange 4535 6155 "datemultirange" "datemultirange" Range -1;
+    /// `int8multirange`
+    Int8Multirange 4536 6157 "int8multirange" "int8multirange" Range -1;
     /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the
     /// number of that type in the catalogue; other modifiers are the binder's.
     Record 2249 2287 "record" "record" Pseudo -1;
@@ -246,10 +286,14 @@ pub enum Category {
     Array,
     /// Enums.
     Enum,
+    /// Composite types.
+    Composite,
     /// Network addresses.
     Network,
     /// Strings of bits.
     BitString,
+    /// Ranges and multiranges.
+    Range,
     /// What is no type of values.
     Pseudo,
     /// Everything else.
@@ -295,6 +339,35 @@ impl Type {
     #[must_use]
     pub const fn is_enum(self) -> bool {
         matches!(self, Self::Enum(_))
+    }
+
+    /// Whether it is a type that a user has defined, but no array.
+    #[must_use]
+    pub const fn is_of_user(self) -> bool {
+        matches!(self, Self::Enum(_) | Self::Composite(_))
+    }
+
+    /// The type that a user has defined which values are of, or values in arrays.
+    #[must_use]
+    pub const fn of_user(self) -> Option<Self> {
+        match self {
+            Self::Enum(_) | Self::Composite(_) => Some(self),
+            Self::Array(Scalar::Enum(of)) => Some(Self::Enum(of)),
+            Self::Array(Scalar::Composite(of)) => Some(Self::Composite(of)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a composite type.
+    #[must_use]
+    pub const fn is_composite(self) -> bool {
+        matches!(self, Self::Composite(_))
+    }
+
+    /// Whether values are [`crate::Datum::Row`].
+    #[must_use]
+    pub const fn is_row(self) -> bool {
+        matches!(self, Self::Record | Self::Composite(_))
     }
 
     /// The enum that values are of, or that values in arrays are of.
@@ -389,6 +462,8 @@ impl Type {
         match self {
             Self::Enum(of) => of.code(false),
             Self::Array(Scalar::Enum(of)) => of.code(true),
+            Self::Composite(of) => of.code(false),
+            Self::Array(Scalar::Composite(of)) => of.code(true),
             other => other.oid(),
         }
     }
@@ -399,7 +474,11 @@ impl Type {
         match EnumType::from_code(code) {
             Some((of, false)) => Some(Self::Enum(of)),
             Some((of, true)) => Some(Self::Array(Scalar::Enum(of))),
-            None => Self::from_oid(code),
+            None => match CompositeType::from_code(code) {
+                Some((of, false)) => Some(Self::Composite(of)),
+                Some((of, true)) => Some(Self::Array(Scalar::Composite(of))),
+                None => Self::from_oid(code),
+            },
         }
     }
 

@@ -63,6 +63,8 @@ pub enum Datum {
     Jsonb(Arc<[u8]>),
     /// `tsquery`, as [`crate::text_search::Query`] has it
     Query(Box<[u8]>),
+    /// A range or a multirange, as [`crate::ranges`] has it
+    Range(Box<[u8]>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);
@@ -97,7 +99,7 @@ impl Datum {
                     && fields.all(|(a, b)| a.0 == b.0 && a.1 == b.1 && a.2.is_identical(b.2))
             }
             (Self::Jsonb(a), Self::Jsonb(b)) => a == b,
-            (Self::Query(a), Self::Query(b)) => a == b,
+            (Self::Query(a), Self::Query(b)) | (Self::Range(a), Self::Range(b)) => a == b,
             _ => self == other,
         }
     }

@@ -318,7 +318,8 @@ fn index_line(table: &Table, index: &Index) -> String {
         })
         .collect();
     let kind = match (index.constraint, index.unique) {
-        (true, _) => " UNIQUE CONSTRAINT,",
+        (true, false) => " EXCLUDE CONSTRAINT,",
+        (true, true) => " UNIQUE CONSTRAINT,",
         (false, true) => " UNIQUE,",
         (false, false) => "",
     };

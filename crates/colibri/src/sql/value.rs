@@ -100,7 +100,7 @@ impl<'a> Value<'a> {
             Datum::Interval(value) => Self::Interval(*value),
             Datum::Uuid(bytes) => Self::Uuid(*bytes),
             Datum::Array(array) => Self::of_array(array.dimensions(), array.values(), array.element()),
-            Datum::Jsonb(_) | Datum::Query(_) => text_of(datum, ty),
+            Datum::Jsonb(_) | Datum::Query(_) | Datum::Range(_) => text_of(datum, ty),
             Datum::Row(row) => Self::Array(row.fields().map(|(_, ty, value)| Self::of(value, ty.ty)).collect()),
         }
     }

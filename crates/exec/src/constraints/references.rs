@@ -34,6 +34,7 @@ use smallvec::SmallVec;
 
 use super::actions::{Event, Round};
 use super::deferred::{Deferred, is_deferred};
+use super::exclusion;
 use super::expressions::row_for;
 use super::{claim_index_values, claim_key, find_entry, find_leaf, key_text};
 use crate::memory::Reservation;
@@ -421,6 +422,9 @@ pub(crate) fn put_entry(
     let mut entry = record::index_values(table, index, &row)?;
     if index.unique && !record::has_null(index, &row) {
         claim_index_values(ex, table, index, &entry, &row)?;
+    }
+    if index.is_exclusion() && !record::has_null(index, &row) {
+        exclusion::claim(ex, table, index, &row)?;
     }
     record::finish_entry(index, &mut entry, key)?;
     ex.txn.put(&index.space(), &entry, &[]).in_sql()?;

@@ -18,6 +18,7 @@ use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 use smallvec::SmallVec;
 
 use super::duplicate_in_old_rows;
+use super::exclusion;
 use super::expressions::{Expressions, row_for};
 use super::references::{Nulls, target_exists};
 use crate::eval::Evaluate as _;
@@ -138,6 +139,9 @@ fn load_index(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, mut entries: 
             }
             previous = Some(values);
         }
+    }
+    if index.is_exclusion() {
+        exclusion::check_entries(table, index, &entries, ex.cx.env)?;
     }
     let space = index.space();
     ex.txn.create_space(space.id).in_sql()?;

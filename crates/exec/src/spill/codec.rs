@@ -38,6 +38,7 @@ const JSONB: u8 = 18;
 const NUMERIC_LARGE: u8 = 19;
 const TIME_TZ: u8 = 20;
 const QUERY: u8 = 21;
+const RANGE: u8 = 22;
 
 /// Bytes that are copied in a unit of work.
 const COPIED_PER_UNIT: usize = 64;
@@ -106,6 +107,7 @@ pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
         Datum::Row(value) => write_row(value, out),
         Datum::Jsonb(value) => put_bytes(JSONB, value, out),
         Datum::Query(value) => put_bytes(QUERY, value, out),
+        Datum::Range(value) => put_bytes(RANGE, value, out),
     }
 }
 
@@ -219,6 +221,7 @@ impl<'b> Bytes<'b> {
             ROW => self.row()?,
             JSONB => Datum::Jsonb(self.slice()?.into()),
             QUERY => Datum::Query(self.slice()?.into()),
+            RANGE => Datum::Range(self.slice()?.into()),
             _ => return Err(damaged()),
         })
     }

@@ -417,7 +417,7 @@ impl Binder<'_> {
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
         // `text('x')`, `float8(1)`: a cast written as a call.
         if let ([from], Some(to)) = (&types[..], self.type_of_call(name))
-            && self.builtin.functions.function(name, &types).is_err()
+            && (*from == Type::Unknown || self.builtin.functions.function(name, &types).is_err())
             && (to.domain.is_some() && *from == to.ty || colibri_types::cast::cast_context(*from, to.ty).is_some())
         {
             let arg = args.into_iter().next().expect("there is one argument");

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use colibri_types::cast::CastContext;
 use colibri_types::functions::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
 use colibri_types::row::row_type;
 use colibri_types::{ColumnType, Datum, Error, Modifier, Result, Row, RowType, SqlState, Type};
@@ -34,6 +35,9 @@ impl Binder<'_> {
 
     /// What rows of a type are made of, if that is known.
     pub(super) fn row_type_of(&self, ty: ColumnType) -> Option<Arc<RowType>> {
+        if let Type::Composite(of) = ty.ty {
+            return Some(Arc::clone(of.row_type()));
+        }
         if ty.ty != Type::Record {
             return None;
         }
@@ -71,7 +75,7 @@ impl Binder<'_> {
             let bound = match bound.ty.ty {
                 Type::Unknown => {
                     let to = Type::Text.into();
-                    Bound::new(self.coerce(bound, to, colibri_types::cast::CastContext::Implicit, part.span())?, to)
+                    Bound::new(self.coerce(bound, to, CastContext::Implicit, part.span())?, to)
                 }
                 _ => bound,
             };
@@ -150,7 +154,7 @@ impl Binder<'_> {
     /// A field of a row.
     pub(super) fn field(&mut self, row: Bound, field: &ast::Ident, span: Span) -> Result<Bound> {
         let name = fold(field);
-        if row.ty.ty != Type::Record {
+        if !row.ty.ty.is_row() {
             let message =
                 format!("column notation .{name} applied to type {}, which is not a composite type", row.ty.ty);
             return Err(self.place(span, Error::new(SqlState::WRONG_OBJECT_TYPE, message)));
@@ -179,6 +183,73 @@ impl Binder<'_> {
             (name.clone(), field_at(row.expr.clone(), at, *ty))
         };
         Ok(ty.fields.iter().enumerate().map(field).collect())
+    }
+
+    /// A row that is made where it stands, as one of a composite type: each value becomes what its
+    /// field is of. `args`: behind one that says the type, the values.
+    pub(super) fn row_as(
+        &mut self,
+        args: Vec<Expr>,
+        from: ColumnType,
+        to: Type,
+        context: CastContext,
+        span: Span,
+    ) -> Result<Expr> {
+        let types =
+            self.row_type_of(from).map_or_else(Vec::new, |row| row.fields.iter().map(|field| field.1).collect());
+        let bound = |(value, ty): (Expr, &ColumnType)| match (&value, ty.ty) {
+            // A literal without a type of its own.
+            (Expr::Const(Datum::Text(_) | Datum::Null), Type::Text) => Bound::new(value, Type::Unknown),
+            _ => Bound::new(value, *ty),
+        };
+        let values = args.into_iter().skip(1).zip(&types).map(bound).map(|bound| (bound, span)).collect();
+        self.row_of_values(values, to, context, span)
+    }
+
+    /// `ROW (a, b)` as a value of a composite type; `None` for what is no such row, or lists all
+    /// columns of a table.
+    pub(super) fn row_in(&mut self, row: &ast::Expr, to: ColumnType) -> Result<Option<Expr>> {
+        let Some(parts) = super::expr::as_tuple(row) else { return Ok(None) };
+        if parts.iter().any(|part| matches!(part, ast::Expr::QualifiedWildcard(..))) {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(parts.len());
+        for part in parts.iter() {
+            values.push((self.expr(part)?, part.span()));
+        }
+        self.row_of_values(values, to.ty, CastContext::Explicit, row.span()).map(Some)
+    }
+
+    fn row_of_values(
+        &mut self,
+        values: Vec<(Bound, Span)>,
+        to: Type,
+        context: CastContext,
+        span: Span,
+    ) -> Result<Expr> {
+        let Type::Composite(of) = to else { return Err(Error::internal("a row of no type")) };
+        let wrong = |detail: String| {
+            let message = format!("cannot cast type record to {}", of.sql_name());
+            Error::new(SqlState::CANNOT_COERCE, message).detail(detail)
+        };
+        match values.len().cmp(&of.fields().len()) {
+            std::cmp::Ordering::Less => return Err(self.place(span, wrong("Input has too few columns.".into()))),
+            std::cmp::Ordering::Greater => return Err(self.place(span, wrong("Input has too many columns.".into()))),
+            std::cmp::Ordering::Equal => {}
+        }
+        let mut args = vec![template(of.row_type())];
+        for (at, ((value, span), field)) in values.into_iter().zip(of.fields()).enumerate() {
+            let from = value.ty.sql_name();
+            let typed = self.coerce(value, field.ty, context, span);
+            args.push(typed.map_err(|error| match error.state() {
+                SqlState::CANNOT_COERCE => self.place(
+                    span,
+                    wrong(format!("Cannot cast type {from} to {} in column {}.", field.ty.sql_name(), at + 1)),
+                ),
+                _ => error,
+            })?);
+        }
+        Ok(Expr::Call { function: &ROW, args })
     }
 
     /// `row IS NULL` and `row IS NOT NULL`, which ask each of its values.

@@ -1,6 +1,6 @@
 //! Functions in FROM, and calls that give rows.
 
-use colibri_types::functions::SearchRows;
+use colibri_types::functions::{SearchRows, ranges_as_array};
 use colibri_types::{
     ColumnType, Error, Result, SqlState, Type,
     cast::{CastContext, cast_context},
@@ -57,6 +57,13 @@ impl Binder<'_> {
             return Ok(from);
         }
         if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
+            return Ok(from);
+        }
+        // `unnest` without its rows taken apart.
+        let plain = ast::ObjectName::from(vec![ast::Ident::new("unnest")]);
+        let is_inner = function.strip_prefix(json::INNER) == Some("unnest");
+        let (name, function) = if is_inner { (&plain, "unnest".into()) } else { (name, function) };
+        if !is_inner && let Some(from) = self.rows_unnested(&function, args, alias, numbered, relations)? {
             return Ok(from);
         }
         if let Some(from) = self.search_in_from(&function, args, alias, numbered, relations)? {
@@ -129,6 +136,27 @@ impl Binder<'_> {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "ROWS FROM needs a function")));
         }
         self.add(visible_as, None, columns, &[], Source::Functions { calls: list, numbered }, alias, relations)
+    }
+
+    /// `unnest` of an array of rows: the fields are columns. `None` for anything else.
+    fn rows_unnested(
+        &mut self,
+        function: &str,
+        args: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        numbered: bool,
+        relations: &mut Vec<Relation>,
+    ) -> Result<Option<From>> {
+        let ("unnest", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array))]) = (function, args) else {
+            return Ok(None);
+        };
+        let no_calls = std::mem::replace(&mut self.scope().no_calls, "functions in FROM");
+        let bound = self.expr(array);
+        self.scope().no_calls = no_calls;
+        let Some(Type::Composite(of)) = bound?.ty.ty.element() else { return Ok(None) };
+        let fields: Vec<CompactString> = of.fields().iter().map(|field| field.name.clone()).collect();
+        let query = json::rows_query(function, &fields, args.to_vec(), numbered)?;
+        self.lateral(&query, &json::visible_as(function, alias), relations).map(Some)
     }
 
     fn calls_in_from(
@@ -271,7 +299,11 @@ impl Binder<'_> {
         span: Span,
     ) -> Result<(Series, Vec<Expr>, Type)> {
         let mut bounds = bounds.into_iter();
-        let Some((array, _)) = bounds.next() else { return Err(self.place(span, wrong_call(function))) };
+        let Some((mut array, _)) = bounds.next() else { return Err(self.place(span, wrong_call(function))) };
+        if let ("unnest", Some(listed)) = (function, ranges_as_array(array.ty.ty)) {
+            let call = Expr::Call { function: listed, args: vec![array.expr] };
+            array = Bound::new(call, listed.result);
+        }
         let Some(element) = array.ty.ty.element() else {
             let message = format!("function {function}({}) does not exist", array.ty.ty);
             return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Catalog, UserType};
+use colibri_catalog::{Catalog, Relation, UserType};
 use colibri_types::bits::LENGTH_MAX;
-use colibri_types::{ColumnType, Error, Modifier, Result, SqlState, Type, interval::IntervalFields};
+use colibri_types::{ColumnType, CompositeType, Error, Modifier, Result, SqlState, Type, interval::IntervalFields};
 use compact_str::CompactString;
 use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
 
@@ -234,8 +234,23 @@ impl TypeNames<'_> {
         bind_type(&within)
     }
 
+    /// The type of the rows of a table.
+    fn row_type(&self, schema: Option<&str>, name: &str) -> Option<CompositeType> {
+        let found = match schema {
+            Some(schema) => self.catalog.relation(schema, name),
+            None => self.search_path.iter().find_map(|schema| self.catalog.relation(schema, name)),
+        };
+        match found? {
+            Relation::Table(table) => Some(table.row_type()),
+            _ => None,
+        }
+    }
+
     fn user_type(&self, schema: Option<&str>, name: &str, is_array: bool) -> Option<ColumnType> {
-        let (found, of_arrays) = find_user_type(self.catalog, schema, name, self.search_path)?;
+        let Some((found, of_arrays)) = find_user_type(self.catalog, schema, name, self.search_path) else {
+            let ty = Type::Composite(self.row_type(schema, name)?);
+            return if is_array { Some(ty.array()?.into()) } else { Some(ty.into()) };
+        };
         if is_array || of_arrays { found.array_column_type() } else { Some(found.column_type()) }
     }
 }
@@ -266,7 +281,7 @@ pub(super) fn find_user_type<'c>(
 /// # Errors
 /// 42704 if there is none.
 pub fn current_type(catalog: &Catalog, ty: Type) -> Result<Type> {
-    match ty.enum_within() {
+    match ty.of_user() {
         None => Ok(ty),
         Some(_) => catalog
             .type_numbered(ty.oid())
@@ -368,6 +383,19 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("cidr", []) => Type::Cidr,
         ("macaddr", []) => Type::MacAddr,
         ("macaddr8", []) => Type::MacAddr8,
+        ("int4range", []) => Type::Int4Range,
+        ("numrange", []) => Type::NumRange,
+        ("tsrange", []) => Type::TsRange,
+        ("tstzrange", []) => Type::TsTzRange,
+        ("daterange", []) => Type::DateRange,
+        ("int8range", []) => Type::Int8Range,
+        ("int4multirange", []) => Type::Int4Multirange,
+        ("nummultirange", []) => Type::NumMultirange,
+        ("tsmultirange", []) => Type::TsMultirange,
+        ("tstzmultirange", []) => Type::TsTzMultirange,
+        ("datemultirange", []) => Type::DateMultirange,
+        ("int8multirange", []) => Type::Int8Multirange,
+        ("record", []) => Type::Record,
         ("int2vector", []) => Type::Int2Vector,
         ("oidvector", []) => Type::OidVector,
         ("aclitem", []) => Type::AclItem,

@@ -715,7 +715,14 @@ impl Binder<'_> {
             Some(ast::ConflictTarget::OnConstraint(name)) => {
                 let name = fold(name_parts(name)?.last().expect("a name has parts"));
                 let key = table.primary_key.as_ref().filter(|key| key.name == name).map(|_| Arbiter::Key);
-                let index = || table.indexes.iter().find(|index| index.name == name && index.unique);
+                let is_meant = |index: &&Arc<Index>| index.name == name && (index.unique || index.is_exclusion());
+                let index = || table.indexes.iter().find(is_meant);
+                if let (ast::OnConflictAction::DoUpdate(_), Some(true)) =
+                    (&clause.action, index().map(|index| index.is_exclusion()))
+                {
+                    let message = "ON CONFLICT DO UPDATE not supported with exclusion constraints";
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
                 match key.or_else(|| index().map(|index| Arbiter::Index(Arc::clone(index)))) {
                     Some(arbiter) => vec![arbiter],
                     None => {

@@ -157,6 +157,7 @@ fn subquery_text(subquery: &Subquery, names: Names<'_>) -> String {
 fn constant_of(ty: Type, value: &Datum) -> String {
     let is_told = match value {
         Datum::Bytes(_) => ty == Type::Bytea || ty.base() != Type::Bytea,
+        Datum::Range(_) => ty.bounds().is_none(),
         _ => !matches!(ty, Type::RegConfig | Type::RegDictionary),
     };
     if is_told {
@@ -198,6 +199,7 @@ fn constant(value: &Datum) -> String {
         Datum::Row(_) => Type::Record,
         Datum::Jsonb(_) => Type::Jsonb,
         Datum::Query(_) => Type::TsQuery,
+        Datum::Range(_) => Type::Record,
     };
     let mut text = String::new();
     text_io::write(ty, value, &Env::default(), &mut text);

@@ -454,7 +454,7 @@ impl Planner<'_> {
 fn is_short(expr: &Expr) -> bool {
     match expr {
         Expr::Const(Datum::Text(text)) => text.len() <= TEXT_BYTES_MAX,
-        Expr::Const(Datum::Bytes(bytes) | Datum::Query(bytes)) => bytes.len() <= TEXT_BYTES_MAX,
+        Expr::Const(Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes)) => bytes.len() <= TEXT_BYTES_MAX,
         Expr::Const(Datum::Array(array)) => array.values().len() <= TEXT_BYTES_MAX,
         _ => true,
     }

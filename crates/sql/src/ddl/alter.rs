@@ -61,7 +61,9 @@ fn rank(operation: &AlterTableOperation) -> u8 {
         },
         AlterTableOperation::AddColumn { .. } => 2,
         AlterTableOperation::AddConstraint { constraint, .. } => match constraint {
-            ast::TableConstraint::PrimaryKey(_) | ast::TableConstraint::Unique(_) => 4,
+            ast::TableConstraint::PrimaryKey(_)
+            | ast::TableConstraint::Unique(_)
+            | ast::TableConstraint::Exclude(_) => 4,
             _ => 5,
         },
         _ => 6,
@@ -487,6 +489,14 @@ impl Session {
         }
         let added: Vec<_> = new.indexes.iter().skip(table.indexes.len()).cloned().collect();
         for index in &added {
+            if index.is_exclusion() {
+                // Its expressions are columns of the new table.
+                let mut with_expressions = (**table).clone();
+                with_expressions.columns = new.columns.clone();
+                with_expressions.renew_layout();
+                self.build_index(&Arc::new(with_expressions), index)?;
+                continue;
+            }
             self.build_index(table, index)?;
         }
         for check in new.checks[table.checks.len()..].iter().filter(|check| !check.not_valid) {
@@ -745,11 +755,13 @@ impl Session {
         let column = &mut changed.columns[place];
         column.dropped = true;
         column.ty = column.ty.base();
-        if column.ty.ty.enum_within().is_some() {
-            // Rows keep what they have of it, also when the enum is gone.
-            let is_array = column.ty.ty.is_array();
-            column.ty.ty = if is_array { Type::Int8.array_of() } else { Type::Int8 };
-        }
+        // Rows keep what they have of it, also when the type is gone.
+        column.ty.ty = match (column.ty.ty, column.ty.ty.of_user()) {
+            (ty, None) => ty,
+            (_, Some(Type::Composite(_))) => Type::Bytea,
+            (Type::Array(_), Some(_)) => Type::Int8.array_of(),
+            (_, Some(_)) => Type::Int8,
+        };
         column.name = compact_str::CompactString::default();
         column.not_null = false;
         column.default = None;

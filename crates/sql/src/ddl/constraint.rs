@@ -43,7 +43,7 @@ impl Session {
         Ok(places)
     }
 
-    fn constraint_name(
+    pub(super) fn constraint_name(
         &self,
         draft: &Draft,
         given: Option<&ast::Ident>,
@@ -148,6 +148,7 @@ impl Session {
                 });
             }
             TableConstraint::ForeignKey(key) => self.add_foreign_key(draft, key)?,
+            TableConstraint::Exclude(exclude) => self.add_exclusion(draft, exclude)?,
             other => return Err(Error::unsupported(format_args!("the constraint {other}"))),
         }
         Ok(())

@@ -10,6 +10,7 @@ use colibri_types::{ColumnType, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
+use super::composites::expect_no_row_type;
 use super::constraint::column_constraint;
 use super::{Session, identity};
 use crate::bind::collation::Collation;
@@ -93,7 +94,7 @@ impl Session {
         }
         rest.sort_by_key(|constraint| match constraint {
             TableConstraint::PrimaryKey(_) => 0,
-            TableConstraint::Unique(_) => 1,
+            TableConstraint::Unique(_) | TableConstraint::Exclude(_) => 1,
             TableConstraint::Check(_) => 2,
             _ => 3,
         });
@@ -160,6 +161,7 @@ impl Session {
                 let message = format!("column \"{name}\" has pseudo-type {ty}");
                 return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
             }
+            expect_no_row_type(ty)?;
             let collation = collations.get(index).cloned().unwrap_or_default();
             if collation.is_open() {
                 let message = format!("no collation was derived for column \"{name}\" with collatable type {}", ty.ty);
@@ -242,6 +244,7 @@ impl Session {
             let message = format!("column \"{name}\" has pseudo-type {ty}");
             return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
         }
+        expect_no_row_type(ty)?;
         let mut column = new_column(name, ty);
         let place = draft.table.columns.len();
         if let Some(ty) = serial {

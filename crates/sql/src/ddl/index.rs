@@ -40,8 +40,12 @@ impl Session {
         let mut columns = Vec::with_capacity(create.columns.len());
         let mut names = Vec::new();
         let mut tokens = Vec::new();
-        let inverted = method.as_deref().filter(|method| matches!(*method, "gin" | "gist"));
         let mut changed = (*table).clone();
+        let inverted = method.as_deref().filter(|method| matches!(*method, "gin" | "gist"));
+        // What GiST does with ranges, and with other values that have an order, a tree by their order
+        // does.
+        let is_ordered = inverted == Some("gist") && self.is_gist_of_ordered(&mut changed.clone(), create)?;
+        let inverted = inverted.filter(|_| !is_ordered);
         for column in &create.columns {
             let (place, name) = self.index_part(&mut changed, &column.column.expr)?;
             let ty = changed.columns[place].ty.ty;
@@ -103,9 +107,28 @@ impl Session {
         if create.r#async { Ok(()) } else { self.index_partitions(table.id, id) }
     }
 
+    /// Whether a GiST index has columns of ranges only, and of types that `btree_gist` brings.
+    fn is_gist_of_ordered(&self, table: &mut Table, create: &ast::CreateIndex) -> Result<bool> {
+        for column in &create.columns {
+            let (place, _) = self.index_part(table, &column.column.expr)?;
+            let ty = table.columns[place].ty.ty;
+            let is_taken = ty.bounds().is_some() || tokens::default_class("gist", ty).is_none();
+            if !is_taken || column.operator_class.is_some() || !self.has_gist_class(ty) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether GiST has an operator class for a type that its order serves.
+    pub(super) fn has_gist_class(&self, ty: Type) -> bool {
+        let has_btree_gist = || self.catalog().extensions().any(|known| known.name == "btree_gist");
+        ty.bounds().is_some() || colibri_types::key::is_indexable(ty) && has_btree_gist()
+    }
+
     /// The column of a table that a part of an index is on, and what it is called in the index'
     /// name. A new column stands for an expression.
-    fn index_part(&self, table: &mut Table, expr: &ast::Expr) -> Result<(usize, CompactString)> {
+    pub(super) fn index_part(&self, table: &mut Table, expr: &ast::Expr) -> Result<(usize, CompactString)> {
         if let ast::Expr::Identifier(ident) = expr {
             let name = fold(ident);
             let place = table
@@ -157,7 +180,7 @@ impl Session {
         Ok(Tokenized(class))
     }
 
-    fn index_predicate(&self, table: &mut Table, condition: &ast::Expr) -> Result<usize> {
+    pub(super) fn index_predicate(&self, table: &mut Table, condition: &ast::Expr) -> Result<usize> {
         let text = self.stored_text(bare(condition))?;
         self.with_binder("", |binder| binder.index_predicate(&text, table))?;
         Ok(stands_for(table, text, Type::Bool.into(), ""))
@@ -299,6 +322,8 @@ fn own_class(ty: Type) -> &'static str {
         Type::Xid8 => "xid8_ops",
         Type::PgLsn => "pg_lsn_ops",
         Type::Tid => "tid_ops",
+        ty if ty.is_range() => "range_ops",
+        ty if ty.is_multirange() => "multirange_ops",
         _ => "",
     }
 }

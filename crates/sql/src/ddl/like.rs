@@ -126,7 +126,12 @@ impl Session {
         for index in table_indexes(source).into_iter().filter(|index| index.constraint) {
             let columns: Vec<ast::IndexColumn> =
                 index.columns.iter().map(|part| index_column(&source.columns[part.column].name)).collect();
-            let text = if index.primary { "PRIMARY KEY (a)" } else { "UNIQUE (a)" };
+            let of_exclusion = crate::system::describe::exclusion(source, &index);
+            let text = match (index.primary, index.exclusion.is_empty()) {
+                (true, _) => "PRIMARY KEY (a)",
+                (false, true) => "UNIQUE (a)",
+                (false, false) => &of_exclusion,
+            };
             let statement = crate::statement::parse_relational(&format!("CREATE TABLE t (a int, {text})"))?;
             let ast::Statement::CreateTable(create) = statement else { continue };
             keys.extend(create.constraints.into_iter().next().map(|constraint| match constraint {

@@ -9,10 +9,12 @@
 
 mod alter;
 mod alter_partitions;
+mod composites;
 mod constraint;
 mod create;
 mod domains;
 mod drop;
+mod exclusion;
 mod extensions;
 mod identity;
 mod index;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use colibri_catalog::{
     Catalog, Change, Domain, Index, Relation, Routine, Sequence, Table, UserType, UserTypeKind, View,
 };
+use colibri_syntax::tree::AttributeChange;
 use colibri_types::{ColumnType, Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
@@ -37,6 +38,11 @@ enum Dependent {
     },
     View(Arc<View>),
     Routine(Arc<Routine>),
+    /// A field of a composite type.
+    Field {
+        of: Arc<UserType>,
+        name: CompactString,
+    },
     /// A domain over it, or with a default that names it.
     Domain(Arc<UserType>),
     /// A condition of a domain.
@@ -87,6 +93,11 @@ impl Session {
             found.push(Dependent::Routine(Arc::clone(routine)));
         }
         for other in self.catalog().types().filter(|other| other.id != ty.id) {
+            for field in other.composite().iter().flat_map(|composite| &composite.fields) {
+                if is_of(field.ty, ty) {
+                    found.push(Dependent::Field { of: Arc::clone(other), name: field.name.clone() });
+                }
+            }
             let Some(domain) = other.domain() else { continue };
             if is_of(domain.base, ty) {
                 found.push(Dependent::Domain(Arc::clone(other)));
@@ -137,6 +148,9 @@ impl Session {
             Dependent::Index { table, index } => self.described(&Relation::Index(table.id, Arc::clone(index))),
             Dependent::View(view) => self.described(&Relation::View(Arc::clone(view))),
             Dependent::Routine(routine) => format!("{} {}", routine.kind(), self.routine_text(routine)),
+            Dependent::Field { of, name } => {
+                format!("column {} of composite {}", quoted(name), self.described_type(of))
+            }
             Dependent::Domain(domain) => self.described_type(domain),
             Dependent::DomainConstraint { name, .. } => format!("constraint {name}"),
         }
@@ -388,6 +402,11 @@ impl Session {
                     self.drop_view(&view, cascade, &[])?;
                 }
             }
+            Dependent::Field { of, name } => {
+                let Some(current) = self.catalog().user_type(of.id).cloned() else { return Ok(()) };
+                cascade.takes(described);
+                self.change_fields(&current, &[AttributeChange::Drop { name, if_exists: true }])?;
+            }
             Dependent::Domain(domain) => {
                 if self.catalog().user_type(domain.id).is_some() {
                     cascade.takes(described);
@@ -419,6 +438,6 @@ impl Session {
 fn is_of(column: ColumnType, ty: &UserType) -> bool {
     match column.domain {
         Some(domain) => domain.element().oid() == ty.id,
-        None => column.ty.enum_within().is_some_and(|of| of.oid() == ty.id),
+        None => column.ty.of_user().is_some_and(|of| of.oid() == ty.id),
     }
 }

@@ -117,8 +117,8 @@ impl Session {
                 _ if found.domain.is_some_and(|domain| !domain.is_array()) => {
                     Ok(catalog.user_type(found.oid()).cloned())
                 }
-                Type::Enum(of) => Ok(catalog.user_type(of.oid()).cloned()),
-                Type::Array(_) if found.ty.enum_within().is_some() || found.domain.is_some() => {
+                Type::Enum(_) | Type::Composite(_) => Ok(catalog.user_type(found.oid()).cloned()),
+                Type::Array(_) if found.ty.of_user().is_some() || found.domain.is_some() => {
                     let shown = found.sql_name();
                     let element = found.domain.map_or_else(
                         || found.ty.element().map_or("", Type::sql_name),
@@ -167,19 +167,30 @@ impl Session {
 
     pub(crate) fn alter_user_type(&mut self, name: &[CompactString], change: &TypeChange) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
+        let of_fields = matches!(change, TypeChange::Attributes(_) | TypeChange::RenameAttribute { .. });
         let old = self.expect_user_type(name).map_err(|error| match error.state() {
             SqlState::DEPENDENT_OBJECTS => {
                 Error::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", name.join(".")))
             }
+            SqlState::NO_SUCH_OBJECT if of_fields => {
+                let message = format!("relation \"{}\" does not exist", name.join("."));
+                Error::new(SqlState::NO_SUCH_TABLE, message)
+            }
             _ => error,
         })?;
         let of_labels = matches!(change, TypeChange::AddValue { .. } | TypeChange::RenameValue { .. });
-        if of_labels && old.domain().is_some() {
+        if of_labels && !old.is_enum() {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not an enum", name.join("."))));
+        }
+        if of_fields && old.composite().is_none() {
+            let message = format!("relation \"{}\" does not exist", name.join("."));
+            return Err(Error::new(SqlState::NO_SUCH_TABLE, message));
         }
         match change {
             TypeChange::AddValue { text, if_not_exists, place } => self.add_label(&old, text, *if_not_exists, place),
             TypeChange::RenameValue { from, to } => self.rename_label(&old, from, to),
+            TypeChange::Attributes(changes) => self.change_fields(&old, changes),
+            TypeChange::RenameAttribute { from, to } => self.rename_field(&old, from, to),
             TypeChange::Rename(to) => {
                 self.expect_free_type(&old.schema, to)?;
                 self.rename_type(&old, &old.schema, to)

@@ -762,7 +762,7 @@ impl Session {
     /// As [`Session::columns_now`], for columns that are known.
     #[must_use]
     pub fn renewed_columns<'p>(&self, columns: &'p [ResultColumn]) -> Cow<'p, [ResultColumn]> {
-        if columns.iter().all(|column| column.ty.ty.enum_within().is_none()) {
+        if columns.iter().all(|column| column.ty.ty.of_user().is_none()) {
             return Cow::Borrowed(columns);
         }
         let mut columns = columns.to_vec();
@@ -783,7 +783,7 @@ impl Session {
     /// # Errors
     /// 42704 if a type is gone.
     pub fn current_types<'t>(&mut self, types: &'t [Type]) -> Result<Cow<'t, [Type]>> {
-        let has_enums = types.iter().any(|ty| ty.enum_within().is_some());
+        let has_enums = types.iter().any(|ty| ty.of_user().is_some());
         if !has_enums || self.state == TransactionState::Failed {
             return Ok(Cow::Borrowed(types));
         }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{ForeignKey, Index, ReferenceAction, Table, Timing, View};
+use colibri_catalog::{Excluded, ForeignKey, Index, ReferenceAction, Table, Timing, View};
 use colibri_types::{Category, ColumnType, Env, Type, pulse};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -140,6 +140,19 @@ fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<
     ))
 }
 
+/// `EXCLUDE USING gist (room WITH =, during WITH &&)`
+pub(crate) fn exclusion(table: &Table, index: &AnyIndex) -> String {
+    let part = |part: &Excluded| {
+        let column = &table.columns[part.column];
+        let shown = column.expression.as_deref().map_or_else(|| quoted(&column.name), in_index);
+        format!("{shown} WITH {}", part.operator)
+    };
+    let parts: Vec<String> = index.exclusion.iter().map(part).collect();
+    let condition = index.predicate.as_ref().map(|condition| format!(" WHERE (({condition}))")).unwrap_or_default();
+    let method = index.method.as_deref().unwrap_or("btree");
+    format!("EXCLUDE USING {method} ({}){condition}", parts.join(", "))
+}
+
 /// `pg_get_constraintdef`. `pretty` leaves out parentheses.
 pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) -> Option<String> {
     let of_domains = names.catalog.types().filter_map(|ty| ty.domain()).flat_map(|domain| &domain.checks);
@@ -153,6 +166,9 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
     }
     names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
         let of_index = |index: &AnyIndex| {
+            if !index.exclusion.is_empty() {
+                return exclusion(table, index);
+            }
             let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
             let kind = match (index.primary, index.nulls_not_distinct) {
                 (true, _) => "PRIMARY KEY",
@@ -204,7 +220,7 @@ pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> St
     let plain = match ty.ty {
         Type::Char => CompactString::const_new("bpchar"),
         other => match env.names().type_name(other.oid()) {
-            Some(name) if other.enum_within().is_some() => name.into(),
+            Some(name) if other.of_user().is_some() => name.into(),
             _ => other.sql_name().into(),
         },
     };

@@ -24,11 +24,18 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 7] = [
+const AVAILABLE: [Available; 8] = [
     Available {
         name: "btree_gin",
         version: "1.3",
         comment: "support for indexing common datatypes in GIN",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
+        name: "btree_gist",
+        version: "1.7",
+        comment: "support for indexing common datatypes in GiST",
         relocatable: true,
         trusted: true,
     },

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
 use colibri_types::{Category, Env, Result, Type};
 
-use super::{Fill, PG_CATALOG, Rows, flag, int, oid, text};
+use super::{Fill, PG_CATALOG, Rows, flag, int, oid, procedures, text};
 use crate::registry::FUNCTIONS;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
@@ -51,6 +51,15 @@ fn is_there(name: &str, left: u32, right: u32) -> bool {
     if matches!(name, "=" | "<>" | "<" | "<=" | ">" | ">=") {
         return true;
     }
+    // Ranges of all types have the same operators.
+    let stands_for = |ty: u32| match ty {
+        procedures::ANY_RANGE => Type::Int4Range.oid(),
+        procedures::ANY_MULTIRANGE => Type::Int4Multirange.oid(),
+        ty if ty == Type::AnyElement.oid() => Type::Int4.oid(),
+        ty => ty,
+    };
+    let is_of_ranges = [left, right].iter().any(|ty| matches!(*ty, procedures::ANY_RANGE | procedures::ANY_MULTIRANGE));
+    let (left, right) = if is_of_ranges { (stands_for(left), stands_for(right)) } else { (left, right) };
     let wanted: Vec<u32> = [left, right].into_iter().filter(|&ty| ty != 0).collect();
     let category = |ty: u32| Type::from_oid(ty).map_or(Category::Pseudo, Type::category);
     let takes = |args: &[Type]| {

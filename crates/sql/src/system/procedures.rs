@@ -32,7 +32,7 @@ const FIRST_FUNCTION: u32 = 8_200;
 const ANY: u32 = 2276;
 
 /// Types that only functions have, by number and name.
-const PSEUDO_TYPES: [(u32, &str); 16] = [
+const PSEUDO_TYPES: [(u32, &str); 17] = [
     (ANY, "\"any\""),
     (2275, "cstring"),
     (2281, "internal"),
@@ -47,10 +47,15 @@ const PSEUDO_TYPES: [(u32, &str); 16] = [
     (3115, "fdw_handler"),
     (3310, "tsm_handler"),
     (3500, "anyenum"),
-    (3831, "anyrange"),
+    (ANY_RANGE, "anyrange"),
     (3838, "event_trigger"),
+    (ANY_MULTIRANGE, "anymultirange"),
     (5079, "anycompatiblenonarray"),
 ];
+
+/// Any range, and any multirange.
+pub(super) const ANY_RANGE: u32 = 3831;
+pub(super) const ANY_MULTIRANGE: u32 = 4537;
 
 /// A type that the values and the array of a call agree on.
 const COMPATIBLE: u32 = 5077;
@@ -187,14 +192,37 @@ fn named_only(line: &'static str) -> Option<Procedure> {
     Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None })
 }
 
+/// Whether a function is one of those that all range types have: such a function is listed once,
+/// over any range. `None` if it is listed for another range type already.
+fn is_of_any_range(name: &str, args: &[Type], result: Type) -> Option<bool> {
+    let is_maker = result.inner_name() == name;
+    let mut of_ranges = args.iter().filter(|ty| ty.bounds().is_some()).peekable();
+    if is_maker || of_ranges.peek().is_none() {
+        return Some(false);
+    }
+    of_ranges.all(|ty| matches!(ty, Type::Int4Range | Type::Int4Multirange)).then_some(true)
+}
+
+/// What stands for a type in the declaration of a function of any range.
+fn of_any_range(ty: Type) -> u32 {
+    match ty {
+        Type::Int4Range => ANY_RANGE,
+        Type::Int4Multirange => ANY_MULTIRANGE,
+        Type::Int4 => Type::AnyElement.oid(),
+        other => argument(other),
+    }
+}
+
 /// The type of an argument. A type that no column can have stands for `"any"`.
 fn argument(ty: Type) -> u32 {
     if ty == Type::Void { ANY } else { ty.oid() }
 }
 
-fn callable(function: &Function) -> Procedure {
+fn callable(function: &Function) -> Option<Procedure> {
+    let is_of_any_range = is_of_any_range(function.name, function.args, function.result)?;
     let is_compatible = COMPATIBLE_FUNCTIONS.contains(&function.name);
     let declared = |ty: Type| match ty {
+        ty if is_of_any_range => of_any_range(ty),
         Type::AnyArray if is_compatible => COMPATIBLE_ARRAY,
         Type::AnyElement if is_compatible => COMPATIBLE,
         other => argument(other),
@@ -212,7 +240,7 @@ fn callable(function: &Function) -> Procedure {
         }
         args.push(all);
     }
-    Procedure {
+    Some(Procedure {
         number: 0,
         name: function.name,
         kind: "f",
@@ -225,21 +253,25 @@ fn callable(function: &Function) -> Procedure {
             Volatility::Volatile => "v",
         },
         variadic,
-    }
+    })
 }
 
 static PROCEDURES: LazyLock<Procedures> = LazyLock::new(|| {
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let functions = FUNCTIONS.all().iter().filter(|function| is_name(function.name)).map(callable);
-    let aggregates = aggregates::NAMES.iter().flat_map(|name| aggregates::named(name)).map(|aggregate| Procedure {
-        number: 0,
-        name: aggregate.name,
-        kind: "a",
-        args: aggregate.args.iter().map(|&ty| argument(ty)).collect(),
-        result: aggregate.result.oid(),
-        strict: false,
-        volatility: "i",
-        variadic: None,
+    let functions = FUNCTIONS.all().iter().filter(|function| is_name(function.name)).filter_map(callable);
+    let aggregates = aggregates::NAMES.iter().flat_map(|name| aggregates::named(name)).filter_map(|aggregate| {
+        let is_of_any_range = is_of_any_range(aggregate.name, aggregate.args, aggregate.result)?;
+        let declared = |ty: Type| if is_of_any_range { of_any_range(ty) } else { argument(ty) };
+        Some(Procedure {
+            number: 0,
+            name: aggregate.name,
+            kind: "a",
+            args: aggregate.args.iter().map(|&ty| declared(ty)).collect(),
+            result: if is_of_any_range { declared(aggregate.result) } else { aggregate.result.oid() },
+            strict: false,
+            volatility: "i",
+            variadic: None,
+        })
     });
     let mut all: Vec<Procedure> = functions.chain(aggregates).collect();
     let mut named: Vec<Procedure> = include_str!("functions.txt").lines().filter_map(named_only).collect();

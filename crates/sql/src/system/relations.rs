@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::Tokenized;
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     CONSTRAINT_COMMENT, CheckOption, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction,
     Schema, Sequence, Table, Timing, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
+use colibri_catalog::{Excluded, Tokenized};
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type};
 use compact_str::CompactString;
 
@@ -120,12 +120,18 @@ struct Class<'a> {
 
 impl Class<'_> {
     fn push(&self, names: &Surroundings, rows: &mut Rows) -> Result<()> {
+        let has_rows = matches!(self.kind, "r" | "p" | "m" | "v");
+        self.push_of(if has_rows { row_type(self.id) } else { 0 }, names, rows)
+    }
+
+    /// One whose rows have this type.
+    fn push_of(&self, row_type: u32, names: &Surroundings, rows: &mut Rows) -> Result<()> {
         let is_stored = matches!(self.kind, "r" | "m" | "i");
         rows.push([
             oid(self.id),
             text(self.name),
             oid(self.namespace),
-            oid(if matches!(self.kind, "r" | "p" | "m" | "v") { row_type(self.id) } else { 0 }),
+            oid(row_type),
             oid(0),
             oid(self.owner),
             oid(self.access_method),
@@ -272,6 +278,31 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             bound: NULL,
         }
         .push(names, rows)?;
+    }
+    for ty in names.catalog.types() {
+        let Some(composite) = ty.composite() else { continue };
+        Class {
+            id: composite.relation,
+            name: &ty.name,
+            namespace: namespace_of(names, &ty.schema),
+            kind: "c",
+            access_method: 0,
+            owner: ty.owner,
+            acl: None,
+            entries: 0,
+            bytes: 0,
+            columns: usize::from(composite.last_number),
+            checks: 0,
+            has_index: false,
+            has_triggers: false,
+            has_rules: false,
+            populated: true,
+            options: NULL,
+            has_children: false,
+            is_partition: false,
+            bound: NULL,
+        }
+        .push_of(ty.id, names, rows)?;
     }
     Ok(())
 }
@@ -501,6 +532,13 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
             Attribute { not_null: true, ..Attribute::plain(sequence.id, name, ty.into(), at as i64 + 1) }.push(rows)?;
         }
     }
+    for composite in names.catalog.types().filter_map(|ty| ty.composite()) {
+        for field in &composite.fields {
+            let collation = field.collation.as_deref();
+            let plain = Attribute::plain(composite.relation, &field.name, field.ty, i64::from(field.number));
+            Attribute { collation, ..plain }.push(rows)?;
+        }
+    }
     Ok(())
 }
 
@@ -551,6 +589,8 @@ pub(crate) struct AnyIndex {
     pub(crate) tokens: Vec<Tokenized>,
     /// The index that it is a part of.
     pub(crate) parent: Option<u32>,
+    /// Of an exclusion constraint: how values are compared.
+    pub(crate) exclusion: Vec<Excluded>,
 }
 
 impl AnyIndex {
@@ -569,6 +609,7 @@ impl AnyIndex {
             method: None,
             tokens: Vec::new(),
             parent: key.parent,
+            exclusion: Vec::new(),
         }
     }
 
@@ -585,6 +626,7 @@ impl AnyIndex {
             method: index.method.clone(),
             tokens: index.tokens.clone(),
             parent: index.parent,
+            exclusion: index.exclusion.clone(),
         }
     }
 }
@@ -612,7 +654,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 flag(index.unique),
                 flag(index.nulls_not_distinct),
                 flag(index.primary),
-                flag(false),
+                flag(!index.exclusion.is_empty()),
                 flag(true),
                 flag(false),
                 flag(true),
@@ -762,7 +804,11 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
             Constraint {
                 id: index.id,
                 name: &index.name,
-                kind: if index.primary { "p" } else { "u" },
+                kind: match (index.primary, index.exclusion.is_empty()) {
+                    (true, _) => "p",
+                    (false, true) => "u",
+                    (false, false) => "x",
+                },
                 index: index.id,
                 columns: index.columns.iter().map(|part| part.column).collect(),
                 foreign: None,

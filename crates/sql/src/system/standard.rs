@@ -123,7 +123,7 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
 
 /// The schema of a type that a user has defined.
 fn schema_of_type(env: &Env, ty: Type) -> Option<CompactString> {
-    let found = env.names().catalog.user_type(ty.enum_within()?.oid())?;
+    let found = env.names().catalog.user_type(ty.of_user()?.oid())?;
     Some(found.schema.clone())
 }
 
@@ -144,7 +144,7 @@ const USER_DEFINED: &str = "USER-DEFINED";
 fn data_type(ty: Type) -> &'static str {
     match ty {
         Type::Array(_) | Type::Int2Vector | Type::OidVector => "ARRAY",
-        Type::Enum(_) => USER_DEFINED,
+        Type::Enum(_) | Type::Composite(_) => USER_DEFINED,
         other => other.sql_name(),
     }
 }
@@ -431,7 +431,7 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
 // ---- constraints ----
 
 fn constraint_indexes(table: &Table) -> impl Iterator<Item = AnyIndex> {
-    table_indexes(table).into_iter().filter(|index| index.constraint)
+    table_indexes(table).into_iter().filter(|index| index.constraint && index.exclusion.is_empty())
 }
 
 fn table_constraints(env: &Env, rows: &mut Rows) -> Result<()> {

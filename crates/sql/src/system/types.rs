@@ -16,6 +16,7 @@ use crate::surroundings::Names as _;
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_type", types),
     ("pg_enum", enum_labels),
+    ("pg_range", ranges),
     ("pg_proc", procedures::procedures),
     ("pg_aggregate", procedures::aggregates),
     ("pg_collation", collations),
@@ -39,7 +40,7 @@ pub(super) fn method_number(name: &str) -> u32 {
 /// The types of rows are numbered from here, each its relation's number further on, and the types
 /// of arrays of them from there: no counter of objects gets so far, and clients that keep such
 /// numbers with a sign can.
-const ROW_ARRAYS: u32 = 2 * ROW_TYPES;
+const ROW_ARRAYS: u32 = colibri_types::row::ROW_ARRAYS;
 const ROW_TYPES_END: u32 = 3 * ROW_TYPES;
 
 fn category_letter(ty: Type) -> &'static str {
@@ -53,10 +54,12 @@ fn category_letter(ty: Type) -> &'static str {
         Category::TimeSpan => "T",
         Category::Array => "A",
         Category::Enum => "E",
+        Category::Composite => "C",
         Category::Network => "I",
         Category::User => "U",
         Category::BitString => "V",
         Category::Pseudo => "P",
+        Category::Range => "R",
     }
 }
 
@@ -149,7 +152,12 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
             owner: BOOTSTRAP_ROLE,
             length: ty.length(),
             by_value,
-            kind: if matches!(category_letter(element), "P" | "X") { "p" } else { "b" },
+            kind: match category_letter(element) {
+                "P" | "X" => "p",
+                _ if ty.is_range() => "r",
+                _ if ty.is_multirange() => "m",
+                _ => "b",
+            },
             category: if ty == Type::Record.array_of() { "P" } else { category_letter(ty) },
             is_preferred: ty.is_preferred(),
             relation: 0,
@@ -172,27 +180,40 @@ fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
             domain_type(env, ty, domain, rows)?;
             continue;
         }
+        let composite = ty.composite();
+        let functions = if composite.is_some() { &procedures::RECORD } else { &procedures::ENUM };
         let row = TypeRow {
             number: ty.id,
             name: &ty.name,
             namespace: names.schema_number(&ty.schema).unwrap_or_default(),
             owner: ty.owner,
-            length: 4,
-            by_value: true,
-            kind: "e",
-            category: "E",
+            length: if composite.is_some() { -1 } else { 4 },
+            by_value: composite.is_none(),
+            kind: if composite.is_some() { "c" } else { "e" },
+            category: if composite.is_some() { "C" } else { "E" },
             is_preferred: false,
-            relation: 0,
+            relation: composite.map_or(0, |composite| composite.relation),
             array: ty.array,
             collation: 0,
-            has: &procedures::ENUM,
+            has: functions,
             domain: None,
         };
         row.push(rows)?;
-        let (name, has) = (ty.array_name(), procedures::array_of(&procedures::ENUM, ty.id));
+        let (name, has) = (ty.array_name(), procedures::array_of(functions, ty.id));
         let (number, kind, category) = (ty.array, "b", "A");
-        TypeRow { number, name: &name, kind, category, length: -1, by_value: false, array: 0, has: &has, ..row }
-            .push(rows)?;
+        TypeRow {
+            number,
+            name: &name,
+            kind,
+            category,
+            length: -1,
+            by_value: false,
+            relation: 0,
+            array: 0,
+            has: &has,
+            ..row
+        }
+        .push(rows)?;
     }
     Ok(())
 }
@@ -208,6 +229,10 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
     let base = domain.base.ty;
     let of_base = match base {
         Type::Enum(_) => procedures::ENUM,
+        Type::Composite(_) => procedures::RECORD,
+        Type::Array(element) if matches!(element.ty(), Type::Composite(_)) => {
+            procedures::array_of(&procedures::RECORD, element.ty().oid())
+        }
         Type::Array(element) if element.ty().is_enum() => procedures::array_of(&procedures::ENUM, element.ty().oid()),
         other => procedures::of_type(other).ok_or_else(|| Error::internal(format_args!("{other} has no functions")))?,
     };
@@ -383,6 +408,10 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (10_067, "pg_lsn_ops", 3253, Type::PgLsn),
 ];
 
+/// The operator classes of all ranges and multiranges.
+const RANGE_OPS: u32 = 10_076;
+const MULTIRANGE_OPS: u32 = 10_080;
+
 /// The operator class of all enums.
 const ENUM_OPS: u32 = 10_069;
 
@@ -390,6 +419,9 @@ const ENUM_OPS: u32 = 10_069;
 pub(super) fn operator_class(ty: Type) -> u32 {
     if ty.is_enum() {
         return ENUM_OPS;
+    }
+    if ty.bounds().is_some() {
+        return if ty.is_range() { RANGE_OPS } else { MULTIRANGE_OPS };
     }
     let ty = match ty {
         Type::Varchar => Type::Text,
@@ -408,6 +440,14 @@ fn token_classes(env: &Env) -> impl Iterator<Item = &'static TokenClass> {
         class.numbers[0] != 0 && class.extension.is_none_or(has)
     };
     CLASSES.iter().filter(is_there)
+}
+
+fn ranges(_: &Env, rows: &mut Rows) -> Result<()> {
+    for [range, subtype, multirange, class, canonical, difference] in colibri_types::ranges::catalogued() {
+        let collation = oid(0);
+        rows.push([oid(range), oid(subtype), oid(multirange), collation, oid(class), oid(canonical), oid(difference)])?;
+    }
+    Ok(())
 }
 
 fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
@@ -450,6 +490,22 @@ fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
         flag(false),
         oid(0),
     ])?;
+    for (class, name, family, ty) in [
+        (RANGE_OPS, "range_ops", 3901, procedures::ANY_RANGE),
+        (MULTIRANGE_OPS, "multirange_ops", 4199, procedures::ANY_MULTIRANGE),
+    ] {
+        rows.push([
+            oid(class),
+            oid(BTREE),
+            text(name),
+            oid(PG_CATALOG),
+            oid(BOOTSTRAP_ROLE),
+            oid(family),
+            oid(ty),
+            flag(true),
+            oid(0),
+        ])?;
+    }
     // Of the type `anyenum`.
     rows.push([
         oid(ENUM_OPS),

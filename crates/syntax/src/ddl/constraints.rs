@@ -34,18 +34,7 @@ impl Parser<'_> {
             }
             Kind::Key(K::Exclude) => {
                 self.next();
-                if self.eat(K::Using) {
-                    self.name()?;
-                }
-                self.skip_parens()?;
-                if self.eat(K::Include) {
-                    self.skip_parens()?;
-                }
-                if self.eat(K::Where) {
-                    self.skip_parens()?;
-                }
-                self.not_supported(token, "an exclusion constraint");
-                TableConstraint::Unique(unique_of(name, Vec::new()))
+                TableConstraint::Exclude(self.exclusion_constraint(name)?)
             }
             _ => return Err(self.wrong()),
         };
@@ -56,6 +45,7 @@ impl Parser<'_> {
                 let kind = match &constraint {
                     TableConstraint::Check(_) | TableConstraint::ForeignKey(_) => None,
                     TableConstraint::PrimaryKey(_) | TableConstraint::PrimaryKeyUsingIndex(_) => Some("PRIMARY KEY"),
+                    TableConstraint::Exclude(_) => Some("EXCLUDE"),
                     _ => Some("UNIQUE"),
                 };
                 if let Some(kind) = kind {
@@ -81,6 +71,7 @@ impl Parser<'_> {
             TableConstraint::Unique(unique) => unique.characteristics = found,
             TableConstraint::PrimaryKey(key) => key.characteristics = found,
             TableConstraint::ForeignKey(key) => key.characteristics = found,
+            TableConstraint::Exclude(exclude) => exclude.characteristics = found,
             TableConstraint::PrimaryKeyUsingIndex(key) | TableConstraint::UniqueUsingIndex(key) => {
                 key.characteristics = found;
             }
@@ -109,6 +100,27 @@ impl Parser<'_> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Behind EXCLUDE.
+    fn exclusion_constraint(&mut self, name: Option<Ident>) -> Result<ast::ExcludeConstraint> {
+        let index_method = if self.eat(K::Using) { Some(self.name()?) } else { None };
+        let elements = self.in_parens(|parser| {
+            let column = parser.index_column()?;
+            parser.expect(K::With)?;
+            let operator = ast::ExcludeConstraintOperator::Token(parser.operator_symbol()?);
+            Ok(ast::ExcludeConstraintElement { column, operator })
+        })?;
+        let include = if self.eat(K::Include) { self.in_parens(Self::name)? } else { Vec::new() };
+        let where_clause = if self.eat(K::Where) {
+            self.expect_kind(Kind::LeftParen)?;
+            let condition = self.expr()?;
+            self.expect_kind(Kind::RightParen)?;
+            Some(Box::new(condition))
+        } else {
+            None
+        };
+        Ok(ast::ExcludeConstraint { name, index_method, elements, include, where_clause, characteristics: None })
     }
 
     /// `CHECK (…)`

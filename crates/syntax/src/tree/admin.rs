@@ -2,7 +2,9 @@
 
 use sqlparser::ast;
 
-use super::{DomainChange, ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange, ViewChange};
+use super::{
+    DomainChange, ExtensionChange, Name, QualifiedName, SequenceOption, To, TypeChange, TypeField, ViewChange,
+};
 
 /// A statement about the cluster, about who may do what, or about upkeep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub enum Admin {
     RenameRelation { object: Object, if_exists: bool, to: Name },
     /// `CREATE TYPE name AS ENUM (…)`
     CreateEnum { name: QualifiedName, labels: Vec<String> },
+    /// CREATE TYPE … AS (…)
+    CreateComposite { name: QualifiedName, fields: Vec<TypeField> },
     /// `ALTER TYPE name …`
     AlterType { name: QualifiedName, change: TypeChange },
     /// `DROP TYPE name, …`, `DROP DOMAIN name, …`
@@ -323,7 +327,7 @@ impl Admin {
             Self::AlterView { .. } => "ALTER VIEW",
             Self::CreateSequence { .. } => "CREATE SEQUENCE",
             Self::AlterSequence { .. } => "ALTER SEQUENCE",
-            Self::CreateEnum { .. } => "CREATE TYPE",
+            Self::CreateEnum { .. } | Self::CreateComposite { .. } => "CREATE TYPE",
             Self::AlterType { .. } => "ALTER TYPE",
             Self::DropTypes { domains: false, .. } => "DROP TYPE",
             Self::DropTypes { .. } => "DROP DOMAIN",

@@ -18,6 +18,33 @@ pub enum TypeChange {
     SetSchema(Name),
     /// `OWNER TO role`
     Owner(RoleName),
+    /// `ADD`, `DROP` and `ALTER ATTRIBUTE`
+    Attributes(Vec<AttributeChange>),
+    /// `RENAME ATTRIBUTE name TO name`
+    RenameAttribute { from: Name, to: Name },
+}
+
+/// A field of a composite type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeField {
+    /// Its name.
+    pub name: Name,
+    /// Its type.
+    pub data_type: ast::DataType,
+    /// The collation that is named.
+    pub collation: Option<ast::ObjectName>,
+}
+
+/// A change of the fields of a composite type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields have the names that they have in the statements")]
+pub enum AttributeChange {
+    /// `ADD ATTRIBUTE name type`
+    Add(TypeField),
+    /// `DROP ATTRIBUTE [IF EXISTS] name`
+    Drop { name: Name, if_exists: bool },
+    /// `ALTER ATTRIBUTE name TYPE type`
+    Type(TypeField),
 }
 
 /// What ALTER VIEW does.

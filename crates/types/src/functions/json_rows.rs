@@ -204,6 +204,9 @@ fn value_of(ty: ColumnType, source: Source<'_>, key: &str, env: &Env) -> Result<
     if let (Type::Array(_), false) = (ty.ty, kind == Kind::String) {
         return array(ty, source, key, env);
     }
+    if let (Type::Composite(of), false) = (ty.ty, kind == Kind::String) {
+        return record(of.row_type(), &Datum::Null, source, env);
+    }
     if let (Type::Jsonb, Source::Binary(value)) = (ty.ty, source) {
         return part(Some(value));
     }

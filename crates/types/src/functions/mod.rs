@@ -37,6 +37,7 @@ mod jsonb_path;
 mod math;
 mod network;
 mod number_picture;
+mod ranges;
 mod regular;
 mod rows;
 mod session;
@@ -49,8 +50,9 @@ pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
+pub use ranges::ranges_as_array;
 pub use regular::{all_matches, split};
-pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
+pub use rows::{FIELD, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY, WITH_FIELD};
 pub use text_search::{SearchRows, SearchRun};
 pub use trigrams::is_trigram_operator;
 
@@ -176,6 +178,12 @@ pub const TABLES: &[&[Function]] = &[
     jsonb_path::TABLE,
     math::TABLE,
     network::TABLE,
+    ranges::DATE,
+    ranges::INT4,
+    ranges::INT8,
+    ranges::NUMERIC,
+    ranges::TIMESTAMP,
+    ranges::TIMESTAMP_TZ,
     regular::TABLE,
     session::TABLE,
     spellings::TABLE,

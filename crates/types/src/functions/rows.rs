@@ -6,7 +6,7 @@ use super::{Function, f, int};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::row::{Row, RowType};
-use crate::types::Type::{AnyElement, Bool, Int4, Record, Void};
+use crate::types::Type::{self, AnyElement, Bool, Int4, Record, Void};
 use crate::value::Datum;
 
 fn type_of(template: &Datum) -> Result<&Arc<RowType>> {
@@ -44,6 +44,30 @@ pub static FIELD: Function = f("field", &[Record, Int4], AnyElement, |a, _| matc
     Datum::Row(row) => Ok(row.values().get(int(a[1])? as usize).cloned().unwrap_or_default()),
     other => Err(Error::internal(format_args!("a row is {other:?}"))),
 });
+
+/// A row of the type of a template, or NULL, with another value at a place. Behind the row come the
+/// value and the place, counted from 0; further places are those within a row that is there.
+pub static WITH_FIELD: Function = f("with_field", &[Record, Record, AnyElement, Int4], Record, |a, _| {
+    let places = a[3..].iter().map(|place| int(place)).collect::<Result<Vec<i64>>>()?;
+    with_value(type_of(a[0])?, a[1], &places, a[2])
+})
+.variadic()
+.called_on_null();
+
+fn with_value(ty: &Arc<RowType>, row: &Datum, places: &[i64], value: &Datum) -> Result<Datum> {
+    let Some((&place, further)) = places.split_first() else { return Ok(value.clone()) };
+    let mut values = match row {
+        Datum::Row(row) => row.values().to_vec(),
+        _ => vec![Datum::Null; ty.fields.len()],
+    };
+    if let (Some(field), Some((_, of))) = (values.get_mut(place as usize), ty.fields.get(place as usize)) {
+        *field = match of.ty {
+            Type::Composite(inner) if !further.is_empty() => with_value(inner.row_type(), field, further, value)?,
+            _ => value.clone(),
+        };
+    }
+    Ok(Datum::Row(Arc::new(Row::new(Arc::clone(ty), values))))
+}
 
 fn each(value: &Datum, is: fn(&Datum) -> bool) -> bool {
     match value {

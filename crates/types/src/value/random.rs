@@ -9,6 +9,7 @@ use crate::array::Array;
 use crate::datetime::TimeTz;
 use crate::interval::Interval;
 use crate::numeric::Numeric;
+use crate::ranges;
 use crate::row::{Row, RowType};
 use crate::types::Type;
 
@@ -151,6 +152,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             let _ = out.extend((0..random.usize(..20)).map(|_| random.u8(..3) == 0));
             out.finish()
         }
+        ty if ty.bounds().is_some() => random_ranges(ty, random),
         Type::TsQuery => random_packed(ty, random),
         Type::Bytea if ty != Type::Bytea => random_packed(ty, random),
         Type::Bytea => Datum::Bytes(bytes(random).into()),
@@ -177,6 +179,22 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             Datum::Uuid(uuid)
         }
     }
+}
+
+fn random_ranges(ty: Type, random: &mut fastrand::Rng) -> Datum {
+    let subtype = ty.bounds().unwrap();
+    let mut spans = Vec::new();
+    for _ in 0..if ty.is_range() { random.usize(..2) } else { random.usize(..4) } {
+        let mut bound = || {
+            let value = (random.u8(..5) > 0).then(|| random_datum(subtype, random));
+            ranges::Bound { value, inclusive: random.bool() }
+        };
+        spans.extend(ranges::span(subtype, bound(), bound()).ok().flatten());
+    }
+    let span_max = if ty.is_range() { 1 } else { usize::MAX };
+    let mut spans = ranges::normalized(spans);
+    spans.truncate(span_max);
+    ranges::value(ty, &spans)
 }
 
 /// A value whose bytes are a form of its own.

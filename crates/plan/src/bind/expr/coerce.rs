@@ -1,6 +1,7 @@
 //! Types of expressions: casts, the common type of several, queries whose columns are to have
 //! others.
 
+use colibri_types::functions::ROW;
 use colibri_types::{
     Category, ColumnType, Datum, Error, Modifier, Result, SqlState, Type, cast, cast::CastContext, resolve, text_io,
 };
@@ -37,6 +38,8 @@ fn depends_on_session(text: &str, ty: Type) -> bool {
         Type::Interval => text.contains('-'),
         Type::Bit | Type::VarBit | Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid => false,
         Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
+        Type::Int4Range | Type::Int8Range | Type::NumRange => false,
+        Type::Int4Multirange | Type::Int8Multirange | Type::NumMultirange => false,
         Type::TsVector | Type::TsQuery | Type::Inet | Type::Cidr | Type::MacAddr | Type::MacAddr8 => false,
         // Every database has the same ones.
         Type::RegConfig | Type::RegDictionary => false,
@@ -87,6 +90,11 @@ impl Binder<'_> {
         if let (ast::Expr::Array(array), Type::Array(element)) = (input, to.ty) {
             let element = element.ty();
             return self.array_as(&array.elem, to, element);
+        }
+        if to.ty.is_composite()
+            && let Some(row) = self.row_in(input, to)?
+        {
+            return Ok(Bound::new(row, to));
         }
         let mut bound = self.expr(input)?;
         if to.ty == Type::Bytea && cast::cast_context(bound.ty.ty, to.ty).is_some() {
@@ -187,6 +195,9 @@ impl Binder<'_> {
                 let error = Error::new(SqlState::INDETERMINATE_TYPE, message)
                     .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[].");
                 Err(self.place(span, error))
+            }
+            (Type::Record, Expr::Call { function, args }) if to.ty.is_composite() && std::ptr::eq(function, &ROW) => {
+                self.row_as(args, bound.ty, to.ty, context, span)
             }
             (_, expr) if from == to.ty => {
                 if to.modifier == Modifier::NONE || to.modifier == bound.ty.modifier {

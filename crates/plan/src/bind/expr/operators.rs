@@ -100,10 +100,10 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 47] = [
+    const CALLS: [&str; 50] = [
         "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#",
         "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%", "%>", "<<%",
-        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@",
+        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
@@ -306,7 +306,7 @@ impl Binder<'_> {
             return Err(self.place_between(symbol, left_span, right_span, error));
         };
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
-        if ty == Type::Record {
+        if ty.is_row() {
             self.expect_similar_rows(left.ty, right.ty, left_span)?;
         }
         let left = self.coerce(left, ty.into(), CastContext::Implicit, left_span)?;
@@ -337,7 +337,7 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::And(all)));
         }
         let input = self.expr(input)?;
-        if input.ty.ty == Type::Record {
+        if input.ty.ty.is_row() {
             return Ok(self.row_is_null(input.expr, negated));
         }
         if let (Type::Unknown, &Expr::Param(index)) = (input.ty.ty, &input.expr) {

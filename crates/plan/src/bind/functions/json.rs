@@ -28,7 +28,7 @@ use crate::plan::Series;
 pub(super) const AGGREGATES: [&str; 4] = ["json_agg", "json_object_agg", "jsonb_agg", "jsonb_object_agg"];
 
 /// What stands before the name of a call inside the query that a function in FROM is.
-pub(super) const INNER: char = '.';
+pub(in crate::bind) const INNER: char = '.';
 
 /// A function that gives rows.
 struct Rows {
@@ -106,7 +106,7 @@ impl Binder<'_> {
             ty,
             Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Date | Timestamp | TimestampTz | Json | Jsonb
         );
-        if has_own_form || ty == Type::Record || ty.element().is_some() {
+        if has_own_form || ty.is_row() || ty.element().is_some() {
             return Ok(self.call(name, vec![bound], span)?.expr);
         }
         let bound = super::with_blanks(bound);
@@ -416,7 +416,7 @@ impl Binder<'_> {
 }
 
 /// A function of several columns, as the query that takes its rows apart.
-pub(super) fn rows_query(
+pub(in crate::bind) fn rows_query(
     function: &str,
     fields: &[CompactString],
     args: Vec<ast::FunctionArg>,
@@ -442,7 +442,7 @@ pub(super) fn rows_query(
 }
 
 /// What the rows of a function are called.
-pub(super) fn visible_as(function: &str, alias: Option<&ast::TableAlias>) -> ast::TableAlias {
+pub(in crate::bind) fn visible_as(function: &str, alias: Option<&ast::TableAlias>) -> ast::TableAlias {
     let mut visible = alias.cloned().unwrap_or_else(|| ast::TableAlias {
         explicit: false,
         name: ast::Ident::new(function),
