@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `support` | starting servers; a client that sends given messages, byte by byte |
 //! | `statements` | simple and extended queries, portals, COPY |
+//! | `copy_files` | COPY from and to files of the server's machine |
 //! | `pipelines` | what leaves the server when; portals, texts of several statements, databases that are dropped, advisory locks |
 //! | `portals` | portals by name: changing the row that one is on, failed blocks, effects and warnings |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
@@ -24,6 +25,7 @@
 
 mod activation;
 mod clients;
+mod copy_files;
 mod crash;
 mod databases;
 mod disturbance;
