@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, table_name};
 use crate::queue::{Answer, Request};
+use crate::recent::NOTED_MAX;
 use crate::store::Patch;
 use crate::validate::validate;
 use crate::writes::{Base, SpaceWrites, Write};
@@ -144,8 +145,9 @@ fn apply(
 ) -> std::result::Result<(), StorageError> {
     let mut rows = rows.into_iter();
     let number = txn.txn();
+    let is_noted = request.work.writes.mark() <= NOTED_MAX;
     for space in request.work.writes.spaces() {
-        if !matches!(space.base, Base::Stored) {
+        if !matches!(space.base, Base::Stored) || !is_noted {
             shared.recent.forget(number);
         }
         let table = match &space.base {
@@ -167,7 +169,9 @@ fn apply(
         };
         let mut deleted: SmallVec<[&[u8]; 4]> = SmallVec::new();
         for (key, write) in space.changes.iter() {
-            shared.recent.note(shared.locks.name(space.id, key), number);
+            if is_noted {
+                shared.recent.note(shared.locks.name(space.id, key), number);
+            }
             if !deleted.is_empty() && (!matches!(write, Write::Delete) || deleted.len() == DELETED_AT_ONCE) {
                 txn.delete_sorted(&table, &deleted)?;
                 deleted.clear();

@@ -38,6 +38,10 @@ use crate::sync::AtomicU64;
 /// first commit on. Models are to see rows that share a group.
 const GROUPS: usize = if cfg!(feature = "shuttle") { 4 } else { 1 << 15 };
 
+/// The most writes of a transaction that are noted. With more of them most groups would say that
+/// they were written to, and noting takes time.
+pub(crate) const NOTED_MAX: usize = GROUPS / 2;
+
 /// What the queue of commits has written, by groups of rows.
 #[derive(Default)]
 pub(crate) struct RecentWrites {
@@ -75,8 +79,8 @@ impl RecentWrites {
         }
     }
 
-    /// The transaction is about to do more than write to rows: nothing is known of states before
-    /// it.
+    /// The transaction is about to do more than write to rows, or to write to very many: nothing is
+    /// known of states before it.
     pub(crate) fn forget(&self, txn: TxnId) {
         self.reach.from.store(txn.0, Ordering::Relaxed);
     }

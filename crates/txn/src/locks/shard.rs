@@ -2,16 +2,18 @@
 //!
 //! The cost of a lock is mostly that of the memory it lies in: fetching a cache line that another
 //! CPU has changed takes as long as some hundred instructions. So a shard is one cache line. Nearly
-//! all locks have one owner and nobody waits for them; these lie in that line.
+//! all locks have one owner and nobody waits for them; these lie in that line, or, if there are
+//! more of them, in a map of small entries. A statement that changes many rows takes as many.
 //!
 //! Invariants:
-//! - A lock is in one place: among `alone`, while one owner holds it and nobody waits, or in
-//!   `more`.
-//! - A lock in `more` is held or waited for.
+//! - A lock is in one place: among `alone` of the line or of `more`, while one owner holds it and
+//!   nobody waits, or among `shared`.
+//! - A lock in `shared` is held or waited for.
 //! - The first of a queue does not go with some holder (other than itself).
 //!
 //! Not here: which shard a name belongs to, deadlocks, and waking the owners that got a lock.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -71,20 +73,33 @@ struct Lock {
     queue: VecDeque<Arc<Waiter>>,
 }
 
+/// The owner of a lock that nobody else holds or waits for.
+#[derive(Clone, Copy)]
+struct Owned {
+    owner: OwnerId,
+    space: SpaceId,
+    mode: LockMode,
+}
+
 /// A lock that one owner holds, and nobody waits for.
 #[derive(Clone, Copy)]
 struct Alone {
     name: LockName,
-    owner: OwnerId,
-    space: SpaceId,
-    mode: LockMode,
+    owned: Owned,
+}
+
+/// The locks that have no room in a shard's line.
+#[derive(Default)]
+struct More {
+    alone: ByName<Owned>,
+    shared: ByName<Lock>,
 }
 
 /// The locks of some names.
 #[derive(Default)]
 pub(super) struct Shard {
     alone: [Option<Alone>; ALONE],
-    more: Option<Box<ByName<Lock>>>,
+    more: Option<Box<More>>,
 }
 
 impl Lock {
@@ -158,23 +173,30 @@ impl Shard {
     /// Gives the lock if nobody has to be waited for.
     pub(super) fn try_hold(&mut self, wanted: &Wanted) -> bool {
         let Wanted { name, space, owner, mode, .. } = *wanted;
-        if let Some(alone) = self.alone.iter_mut().flatten().find(|alone| alone.name == name) {
-            if alone.owner == owner {
-                alone.mode = join(alone.mode, mode);
+        if let Some(owned) = self.owned(name) {
+            if owned.owner == owner {
+                owned.mode = join(owned.mode, mode);
                 return true;
             }
-            return goes_with(alone.mode, mode) && self.shared(name, space).try_hold(wanted);
+            return goes_with(owned.mode, mode) && self.shared(name, space).try_hold(wanted);
         }
-        if let Some(lock) = self.more.as_mut().and_then(|more| more.get_mut(&name)) {
+        if let Some(lock) = self.more.as_mut().and_then(|more| more.shared.get_mut(&name)) {
             return lock.try_hold(wanted);
         }
+        let owned = Owned { owner, space, mode };
         match self.alone.iter_mut().find(|place| place.is_none()) {
-            Some(place) => {
-                *place = Some(Alone { name, owner, space, mode });
-                true
-            }
-            None => self.shared(name, space).try_hold(wanted),
+            Some(place) => *place = Some(Alone { name, owned }),
+            None => _ = self.more.get_or_insert_default().alone.insert(name, owned),
         }
+        true
+    }
+
+    /// A lock that one owner holds, and nobody waits for.
+    fn owned(&mut self, name: LockName) -> Option<&mut Owned> {
+        if let Some(alone) = self.alone.iter_mut().flatten().find(|alone| alone.name == name) {
+            return Some(&mut alone.owned);
+        }
+        self.more.as_mut()?.alone.get_mut(&name)
     }
 
     /// Gives the lock, or a place in its queue: behind the holders that want more already for one
@@ -198,11 +220,15 @@ impl Shard {
 
     /// The lock where it has room for others.
     fn shared(&mut self, name: LockName, space: SpaceId) -> &mut Lock {
-        let lock = self.more.get_or_insert_default().entry(name).or_insert_with(|| Lock::free(space));
+        let more = self.more.get_or_insert_default();
+        let lock = more.shared.entry(name).or_insert_with(|| Lock::free(space));
         for place in &mut self.alone {
             if let Some(alone) = place.take_if(|alone| alone.name == name) {
-                lock.hold(alone.owner, alone.mode);
+                lock.hold(alone.owned.owner, alone.owned.mode);
             }
+        }
+        if let Some(owned) = more.alone.remove(&name) {
+            lock.hold(owned.owner, owned.mode);
         }
         lock
     }
@@ -210,7 +236,16 @@ impl Shard {
     /// An owner releases the lock.
     pub(super) fn release(&mut self, owner: OwnerId, name: LockName, woken: &mut Woken) {
         if let Some(place) = self.alone.iter_mut().find(|place| place.is_some_and(|alone| alone.name == name)) {
-            place.take_if(|alone| alone.owner == owner);
+            place.take_if(|alone| alone.owned.owner == owner);
+            return;
+        }
+        if let Some(more) = &mut self.more
+            && let Entry::Occupied(alone) = more.alone.entry(name)
+        {
+            if alone.get().owner == owner {
+                alone.remove();
+                self.give_memory_back();
+            }
             return;
         }
         self.change(name, woken, |lock| {
@@ -219,11 +254,23 @@ impl Shard {
         });
     }
 
+    /// Keeps no memory for many locks when there are none.
+    fn give_memory_back(&mut self) {
+        if self.more.as_ref().is_some_and(|more| {
+            more.alone.is_empty()
+                && more.shared.is_empty()
+                && more.alone.capacity() + more.shared.capacity() > MORE_KEPT
+        }) {
+            self.more = None;
+        }
+    }
+
     /// An owner changes the lock to a weaker mode.
     pub(super) fn weaken(&mut self, owner: OwnerId, name: LockName, mode: LockMode, woken: &mut Woken) {
-        let holds = |alone: &&mut Alone| alone.name == name && alone.owner == owner;
-        if let Some(alone) = self.alone.iter_mut().flatten().find(holds) {
-            alone.mode = mode;
+        if let Some(owned) = self.owned(name) {
+            if owned.owner == owner {
+                owned.mode = mode;
+            }
             return;
         }
         self.change(name, woken, |lock| {
@@ -247,23 +294,21 @@ impl Shard {
     /// remove. Others may get the lock then.
     fn change(&mut self, name: LockName, woken: &mut Woken, change: impl FnOnce(&mut Lock) -> bool) {
         let Some(more) = &mut self.more else { return };
-        let Some(lock) = more.get_mut(&name) else { return };
+        let Some(lock) = more.shared.get_mut(&name) else { return };
         if !change(lock) {
             return;
         }
         lock.promote(woken);
         if lock.is_free() {
-            more.remove(&name);
-            if more.is_empty() && more.capacity() > MORE_KEPT {
-                self.more = None;
-            }
+            more.shared.remove(&name);
+            self.give_memory_back();
         }
     }
 
     /// Those for whom an owner waits at this lock; none if it does not.
     pub(super) fn blockers(&self, name: LockName, owner: OwnerId) -> Blockers {
         let mut blockers = Blockers::default();
-        if let Some(lock) = self.more.as_ref().and_then(|more| more.get(&name)) {
+        if let Some(lock) = self.more.as_ref().and_then(|more| more.shared.get(&name)) {
             lock.blockers(owner, &mut blockers);
         }
         blockers
@@ -271,11 +316,13 @@ impl Shard {
 
     /// All of its locks, those who hold one before those who wait for it.
     pub(super) fn list(&self, infos: &mut Vec<LockInfo>) {
-        infos.extend(self.alone.iter().flatten().map(|alone| {
-            let Alone { name, owner, space, mode } = *alone;
+        let in_line = self.alone.iter().flatten().map(|alone| (alone.name, alone.owned));
+        let in_map = self.more.iter().flat_map(|more| more.alone.iter().map(|(&name, &owned)| (name, owned)));
+        infos.extend(in_line.chain(in_map).map(|(name, owned)| {
+            let Owned { owner, space, mode } = owned;
             LockInfo { space, name, owner, mode, granted: true }
         }));
-        for (&name, lock) in self.more.iter().flat_map(|more| more.iter()) {
+        for (&name, lock) in self.more.iter().flat_map(|more| more.shared.iter()) {
             let info = |owner, mode, granted| LockInfo { space: lock.space, name, owner, mode, granted };
             infos.extend(lock.holders.iter().map(|holder| info(holder.owner, holder.mode, true)));
             infos.extend(lock.queue.iter().map(|waiter| info(waiter.owner, waiter.mode, false)));
