@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! (roles) ─ schemas ─ extensions ─ enums, composite types and domains ─ functions ─ sequences ─ tables with their keys ─ functions
-//! of their rows ─ rows ─ values of sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ indexes and rows of
+//! of their rows ─ what is a partition of what ─ rows ─ values of sequences ─ UNIQUE, CHECK that is NOT VALID, indexes ─ foreign keys ─ views ─ indexes and rows of
 //! materialized ones ─ (owners, grants) ─ triggers ─ settings that a server keeps
 //! ```
 
@@ -119,14 +119,18 @@ impl Dump<'_> {
         let sequences = self.sequences()?;
         let later = std::mem::take(&mut self.later);
         self.statements(later)?;
-        let tables = self.relations("r")?;
+        let plain = self.relations("r")?;
+        let partitioned = self.relations("p")?;
+        let mut tables: Vec<&Relation> = plain.iter().chain(&partitioned).collect();
+        tables.sort_by_key(|table| table.oid);
         for table in &tables {
             self.table(table)?;
         }
         if self.tables.is_empty() {
             self.routines(true)?;
         }
-        for table in &tables {
+        self.partitions(&tables)?;
+        for table in &plain {
             self.rows(table)?;
         }
         let last = std::mem::take(&mut self.last);
@@ -138,6 +142,7 @@ impl Dump<'_> {
             self.constraints(table, "c")?;
             self.indexes(table)?;
         }
+        self.parts_of_indexes(&tables)?;
         for table in &tables {
             self.constraints(table, "f")?;
         }
@@ -272,6 +277,7 @@ impl Dump<'_> {
     /// Checks that all named tables exist before anything is written.
     fn ensure_wanted(&mut self) -> Result<()> {
         let (tables, mut views) = (self.relations("r")?, self.relations("v")?);
+        views.extend(self.relations("p")?);
         views.extend(self.relations("m")?);
         let has = |wanted: &&String| {
             tables.iter().chain(&views).any(|relation| **wanted == relation.plain || **wanted == relation.name)
@@ -436,7 +442,8 @@ impl Dump<'_> {
     fn constraints_of(&mut self, table: &Relation, kinds: &str) -> Result<Vec<(String, String)>> {
         let rows = self.query(&format!(
             "SELECT quote_ident(conname::text), pg_get_constraintdef(oid, true) FROM pg_constraint \
-             WHERE conrelid = {}::oid AND contype::text IN ({kinds}) ORDER BY oid",
+             WHERE conrelid = {}::oid AND contype::text IN ({kinds}) AND NOT (contype = 'f' AND conparentid <> 0) \
+             ORDER BY oid",
             table.oid
         ))?;
         rows.iter().map(|row| Ok((self.text(row, 0)?, self.text(row, 1)?))).collect()
@@ -451,7 +458,52 @@ impl Dump<'_> {
                 parts.push(format!("CONSTRAINT {name} {definition}"));
             }
         }
-        writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n);", table.name, parts.join(",\n    "))?;
+        let rows = self.query(&format!("SELECT pg_get_partkeydef({}::oid)", table.oid))?;
+        let key = rows.first().map(|row| self.maybe(row, 0)).transpose()?.flatten();
+        let key = key.map(|key| format!(" PARTITION BY {key}")).unwrap_or_default();
+        writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n){key};", table.name, parts.join(",\n    "))?;
+        Ok(())
+    }
+
+    /// Makes tables the partitions that they are, if the table above is written as well.
+    fn partitions(&mut self, tables: &[&Relation]) -> Result<()> {
+        let rows = self.query(
+            "SELECT i.inhparent::int8, i.inhrelid::int8, pg_get_expr(c.relpartbound, c.oid) \
+             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
+             WHERE c.relispartition AND c.relkind IN ('r', 'p') ORDER BY i.inhrelid",
+        )?;
+        for row in &rows {
+            let parent: i64 = row.get(0).map_err(|source| self.failed(source))?;
+            let partition: i64 = row.get(1).map_err(|source| self.failed(source))?;
+            let bound = self.text(row, 2)?;
+            let named = |oid: i64| tables.iter().find(|table| table.oid == oid).map(|table| table.name.as_str());
+            if let (Some(parent), Some(partition)) = (named(parent), named(partition)) {
+                writeln!(self.out, "ALTER TABLE {parent} ATTACH PARTITION {partition} {bound};")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes indexes of partitions the parts that they are of those of their tables. Primary keys
+    /// became parts with their tables.
+    fn parts_of_indexes(&mut self, tables: &[&Relation]) -> Result<()> {
+        let rows = self.query(
+            "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(p.relname::text), \
+             quote_ident(m.nspname::text) || '.' || quote_ident(c.relname::text), x.indrelid::int8, y.indrelid::int8 \
+             FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent JOIN pg_class c ON c.oid = i.inhrelid \
+             JOIN pg_namespace n ON n.oid = p.relnamespace JOIN pg_namespace m ON m.oid = c.relnamespace \
+             JOIN pg_index x ON x.indexrelid = p.oid JOIN pg_index y ON y.indexrelid = c.oid \
+             WHERE NOT x.indisprimary ORDER BY y.indrelid, c.relname",
+        )?;
+        for row in &rows {
+            let (parent, part) = (self.text(row, 0)?, self.text(row, 1)?);
+            let above: i64 = row.get(2).map_err(|source| self.failed(source))?;
+            let table: i64 = row.get(3).map_err(|source| self.failed(source))?;
+            let is_written = |oid: i64| tables.iter().any(|table| table.oid == oid);
+            if is_written(above) && is_written(table) {
+                writeln!(self.out, "ALTER INDEX {parent} ATTACH PARTITION {part};")?;
+            }
+        }
         Ok(())
     }
 
@@ -503,7 +555,9 @@ impl Dump<'_> {
             if kind == "c" && !definition.ends_with(NOT_VALID) {
                 continue;
             }
-            writeln!(self.out, "ALTER TABLE {} ADD CONSTRAINT {name} {definition};", table.name)?;
+            // A partition's own part is written by itself, and follows as one.
+            let only = if kind == "u" { "ONLY " } else { "" };
+            writeln!(self.out, "ALTER TABLE {only}{} ADD CONSTRAINT {name} {definition};", table.name)?;
         }
         Ok(())
     }

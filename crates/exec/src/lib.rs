@@ -24,6 +24,7 @@
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
 //! | `insert`, `update`, `delete`, `merge`, `writing`, `row_patch` | statements that write |
+//! | `trees` | those that write to partitioned tables |
 //! | `parts` | statements of which several parts write |
 //! | `constraints` and its folder | what rows have to obey; foreign keys' actions; whole tables checked |
 //! | `group`, `row_table`, `row_store`, `key_set`, `seen_keys`, `disk_rows`, `sorter`, `merge_sort` | what operators keep rows in |

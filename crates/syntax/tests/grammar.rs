@@ -129,7 +129,7 @@ fn errors_are_postgresqls() {
 fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
     for text in [
         "SELECT xmlelement(name a)",
-        "CREATE TABLE t (a int) PARTITION BY RANGE (a)",
+        "CREATE TABLE t (a int) INHERITS (b)",
         "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "SELECT * FROM t TABLESAMPLE system (10)",
         "SELECT * FROM a JOIN b USING (x) AS j",
@@ -359,6 +359,38 @@ fn domains_are_made_changed_and_dropped() {
     wrong("CREATE DOMAIN d", "syntax error at end of input", 16);
     wrong("ALTER DOMAIN d ADD", "syntax error at end of input", 19);
     wrong("ALTER DOMAIN d ENABLE", "syntax error at or near \"ENABLE\"", 16);
+}
+
+#[test]
+fn partitions_are_made_attached_and_detached() {
+    use colibri_syntax::tree::PartitionChange;
+    for text in [
+        "CREATE TABLE t (a int, b text) PARTITION BY RANGE (a, lower(b), (a + 1))",
+        "CREATE TABLE p PARTITION OF t FOR VALUES FROM (1, MINVALUE) TO (2, MAXVALUE)",
+        "CREATE TABLE p PARTITION OF t (a NOT NULL, b WITH OPTIONS DEFAULT 'x', CHECK (a > 0)) DEFAULT",
+        "CREATE TABLE p PARTITION OF s.t FOR VALUES IN (1, NULL) PARTITION BY HASH (b)",
+        "CREATE TABLE p PARTITION OF t FOR VALUES WITH (remainder 1, MODULUS 4)",
+    ] {
+        let read = parse(text).unwrap_or_else(|error| panic!("{text}: {:?}", error.report()));
+        assert!(matches!(&read[..], [Statement::Relational(_)]), "{text}");
+    }
+    let admin = |text: &str| match read(text) {
+        Statement::Admin(admin) => *admin,
+        other => panic!("{other:?}"),
+    };
+    let change = |text: &str| match admin(text) {
+        Admin::ChangePartitions { change, .. } => change,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(change("ALTER TABLE t ATTACH PARTITION p DEFAULT"), PartitionChange::Attach { .. }));
+    let concurrently = change("ALTER TABLE IF EXISTS t DETACH PARTITION s.p CONCURRENTLY");
+    assert!(matches!(concurrently, PartitionChange::Detach { concurrently: true, finalize: false, .. }));
+    let finalize = change("ALTER TABLE t DETACH PARTITION p FINALIZE");
+    assert!(matches!(finalize, PartitionChange::Detach { concurrently: false, finalize: true, .. }));
+    assert!(matches!(admin("ALTER INDEX i ATTACH PARTITION s.j"), Admin::AttachIndex { .. }));
+    wrong("CREATE TABLE p PARTITION OF t", "syntax error at end of input", 30);
+    wrong("CREATE TABLE p PARTITION OF t FOR VALUES WITH (modulus 4)", "syntax error at or near \")\"", 57);
+    wrong("CREATE TABLE p PARTITION OF t (a int) DEFAULT", "syntax error at or near \"int\"", 34);
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Binder<'_> {
                 if whole::is_only(factor)
                     && let Some(relation) = relations.last_mut()
                 {
-                    self.without_leaves(&mut relation.source)?;
+                    Self::without_leaves(&mut relation.source);
                 }
                 Ok(from)
             }

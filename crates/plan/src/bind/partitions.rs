@@ -147,15 +147,11 @@ impl Binder<'_> {
     }
 
     /// ONLY: a partitioned table has no rows of its own.
-    pub(super) fn without_leaves(&self, source: &mut Source) -> Result<()> {
+    pub(super) fn without_leaves(source: &mut Source) {
         if let Source::Tree(tree) = source {
-            if self.meanings.is_some() {
-                return Err(Error::unsupported("ONLY of a partitioned table in a stored query"));
-            }
             let root = Arc::clone(&tree.root);
             *source = Source::Tree(Arc::new(Tree { root, routers: Vec::new(), leaves: Vec::new() }));
         }
-        Ok(())
     }
 
     /// The tree of a table that is written to; `None` of a table that has its rows itself.

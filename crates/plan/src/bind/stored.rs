@@ -272,11 +272,8 @@ impl Writer {
     }
 
     fn write_factor(&self, factor: &mut ast::TableFactor) {
-        match factor {
-            ast::TableFactor::NestedJoin { table_with_joins, .. } => self.write_joins(table_with_joins),
-            // ONLY, which says nothing of the tables that a stored query may name with it.
-            ast::TableFactor::Table { partitions, .. } => partitions.clear(),
-            _ => {}
+        if let ast::TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            self.write_joins(table_with_joins);
         }
     }
 }

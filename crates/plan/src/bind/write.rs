@@ -999,7 +999,7 @@ impl Binder<'_> {
         };
         let mut source = source;
         if whole::is_only(factor) {
-            self.without_leaves(&mut source)?;
+            Self::without_leaves(&mut source);
         }
         relations.push(Relation::new(base, width, source, visible_as));
         Ok((table, logical::From::Relation(relations.len() - 1)))

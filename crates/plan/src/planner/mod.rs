@@ -1,7 +1,7 @@
 //! Choosing operators for bound queries.
 //!
 //! Each query goes through the `passes` first, of which the last one orders joins (`join_order`).
-//! Then it is planned from FROM upwards: the way to each table's rows (`access`, `relation`), the
+//! Then it is planned from FROM upwards: the way to each table's rows (`access`, `relation`, `trees`), the
 //! kind of joins (`joins`), then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what
 //! statements that write put on top (`write`) and what they have to obey (`rules`). Conditions are
 //! put in the order of what they `cost`. Costs are counted in rows looked at; the sizes of tables

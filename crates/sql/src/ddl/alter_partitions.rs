@@ -10,7 +10,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, ColumnOpti
 
 use super::Session;
 use super::drop::Cascade;
-use crate::bind::{fold, rewrite};
+use crate::bind::{self, fold, rewrite};
 
 fn wrong_table(message: impl Into<String>) -> Error {
     Error::new(SqlState::BAD_TABLE_DEFINITION, message.into())
@@ -59,7 +59,8 @@ impl Session {
                     return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, "cannot add column to a partition"));
                 }
                 AlterTableOperation::DropColumn { column_names, .. } => {
-                    for name in column_names.iter().map(fold).filter(|name| table.column(name).is_some()) {
+                    let own = column_names.iter().map(fold).find(|name| table.column(name).is_some());
+                    if let Some(name) = own {
                         return Err(wrong_table(format!("cannot drop inherited column \"{name}\"")));
                     }
                 }
@@ -124,14 +125,16 @@ impl Session {
             AlterTableOperation::AddConstraint { constraint: ast::TableConstraint::Check(_), .. } if is_alone => {
                 return Err(wrong_table("constraint must be added to child tables too"));
             }
-            AlterTableOperation::AddConstraint { constraint: ast::TableConstraint::ForeignKey(_), not_valid } => {
-                if *not_valid {
-                    let message = format!(
-                        "cannot add NOT VALID foreign key on partitioned table \"{}\" referencing relation",
-                        table.name
-                    );
-                    return Err(Error::unsupported(message));
-                }
+            AlterTableOperation::AddConstraint {
+                constraint: ast::TableConstraint::ForeignKey(key),
+                not_valid: true,
+            } => {
+                let (of, (_, target)) = (&table.name, bind::qualified(&key.foreign_table)?);
+                let message = format!(
+                    "cannot add NOT VALID foreign key on partitioned table \"{of}\" referencing relation \"{target}\""
+                );
+                let detail = "This feature is not yet supported on partitioned tables.";
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).detail(detail));
             }
             AlterTableOperation::DropConstraint { .. } if is_alone => {
                 let message = "cannot remove constraint from only the partitioned table when partitions exist";

@@ -20,6 +20,7 @@ mod identity;
 mod index;
 mod like;
 mod materialized;
+mod partition_indexes;
 mod partitions;
 mod renamed;
 mod routines;

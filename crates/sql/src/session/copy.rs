@@ -491,6 +491,9 @@ impl Session {
         };
         match self.relation_named(name)? {
             Some(Relation::View(view)) => return refuse("view", &view.name),
+            Some(Relation::Table(table)) if table.partitioned.is_some() => {
+                return refuse("partitioned table", &table.name);
+            }
             Some(Relation::Sequence(sequence)) => {
                 let message = format!("cannot copy from sequence \"{}\"", sequence.name);
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));

@@ -172,6 +172,8 @@ impl Parser<'_> {
     pub(crate) fn relation(&mut self) -> Result<TableFactor> {
         let only = self.is_next(K::Only);
         let name = self.relation_name()?;
+        // As the tree writes it.
+        let only = only || self.is_kept && self.eat(K::Partition) && !self.in_parens(Self::name)?.is_empty();
         let alias = self.table_alias(false)?;
         Ok(Self::with_only(Self::table_of(name, alias), only))
     }
