@@ -3,9 +3,9 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
+//! | `objects`, `catalog` | tables, indexes, constraints, triggers, sequences, schemas, views; all of them, and how they change |
 //! | `user_types`, `extensions` | enums and domains; extensions |
-//! | `routines` | functions, procedures, triggers |
+//! | `routines` | functions, procedures |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
@@ -33,10 +33,7 @@ pub use extensions::Extension;
 pub use objects::{
     Check, Column, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized, ObjectId, PUBLIC,
     PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, Timing, Tokenized,
-    View,
+    Trigger, TriggerTime, View,
 };
-pub use routines::{
-    Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody, Trigger,
-    TriggerTime,
-};
+pub use routines::{Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody};
 pub use user_types::{Domain, Label, TypeHandle, UserType, UserTypeKind};

@@ -221,7 +221,10 @@ impl Activation<'_> {
             match targets {
                 [target] => self.assign(target, value, from.into())?,
                 _ => {
-                    return Err(Error::new(SqlState::TYPE_MISMATCH, "FOREACH loop variable must not be of type record"));
+                    return Err(Error::new(
+                        SqlState::TYPE_MISMATCH,
+                        "FOREACH loop variable must not be of type record",
+                    ));
                 }
             }
             if let Some(flow) = self.round(label, body)? {
