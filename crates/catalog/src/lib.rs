@@ -3,10 +3,10 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
+//! | `objects`, `catalog` | tables, indexes, constraints, triggers, sequences, schemas, views; all of them, and how they change |
 //! | [`temporary`] | the objects of a catalogue that belong to one session |
 //! | `user_types`, `extensions` | enums and domains; extensions |
-//! | `routines` | functions, procedures, triggers |
+//! | `routines` | functions, procedures |
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
@@ -36,11 +36,8 @@ pub use extensions::Extension;
 pub use objects::{
     Check, CheckOption, Column, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized,
     ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table,
-    TableLayout, Timing, Tokenized, View,
+    TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
 };
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
-pub use routines::{
-    Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody, Trigger,
-    TriggerTime,
-};
+pub use routines::{Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody};
 pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

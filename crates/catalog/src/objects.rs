@@ -1,5 +1,5 @@
 //! The objects of a catalogue: schemas, tables with their columns, indexes and constraints,
-//! sequences, views.
+//! sequences, views, triggers.
 //!
 //! Each is JSON in its entry, field by field: a field that came later has a default for entries
 //! that do not have it.
@@ -351,7 +351,7 @@ pub struct Table {
     pub on_commit: Option<OnCommit>,
     /// Its triggers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub triggers: Vec<Arc<crate::routines::Trigger>>,
+    pub triggers: Vec<Arc<Trigger>>,
     /// It is partitioned: it has no rows of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitioned: Option<Partitioned>,
@@ -370,6 +370,73 @@ pub enum OnCommit {
     DeleteRows,
     /// It is dropped.
     Drop,
+}
+
+/// A trigger of a table or view.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// Its function.
+    pub function: ObjectId,
+    /// When it fires.
+    pub timing: TriggerTime,
+    /// For each row, not once a statement.
+    pub row: bool,
+    /// What it fires for: see [`Trigger::INSERT`] and its neighbours.
+    pub events: u8,
+    /// The columns of UPDATE OF.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<usize>,
+    /// The condition of WHEN, as SQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// The name of the rows before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_table: Option<CompactString>,
+    /// The name of the rows after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_table: Option<CompactString>,
+    /// What the function finds in `TG_ARGV`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// `O`: unless the session replicates; `D`: never; `R`: only then; `A`: always.
+    #[serde(default = "enabled")]
+    pub enabled: char,
+    /// It is a constraint trigger.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_constraint: bool,
+    /// When a constraint trigger fires.
+    #[serde(default, skip_serializing_if = "Timing::is_fixed")]
+    pub deferral: Timing,
+    /// The other table that a constraint trigger is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ObjectId>,
+}
+
+/// When a trigger fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TriggerTime {
+    /// BEFORE
+    Before,
+    /// AFTER
+    After,
+    /// INSTEAD OF
+    InsteadOf,
+}
+
+impl Trigger {
+    // ON DISK: never renumber.
+    /// The bit of INSERT.
+    pub const INSERT: u8 = 1;
+    /// The bit of DELETE.
+    pub const DELETE: u8 = 2;
+    /// The bit of UPDATE.
+    pub const UPDATE: u8 = 4;
+    /// The bit of TRUNCATE.
+    pub const TRUNCATE: u8 = 8;
 }
 
 /// What a materialized view is besides a table.
@@ -451,7 +518,7 @@ pub struct View {
     pub reads: Vec<ObjectId>,
     /// Its triggers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub triggers: Vec<Arc<crate::routines::Trigger>>,
+    pub triggers: Vec<Arc<Trigger>>,
     /// It is the query of a materialized view, which is the table of the same number: nobody finds
     /// it by its name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -750,6 +817,10 @@ pub(crate) mod column_type {
         };
         Ok(ColumnType { domain: domain.map(DomainType::unresolved), ..ColumnType::new(ty, Modifier(modifier)) })
     }
+}
+
+fn enabled() -> char {
+    'O'
 }
 
 fn bootstrap() -> RoleId {

@@ -1,4 +1,4 @@
-//! Functions and procedures that users define, and triggers.
+//! Functions and procedures that users define.
 //!
 //! A body is kept as it was written, as PostgreSQL keeps it, and is read when it is first called.
 //! What a function depends on follows from what its definition names: types, and relations whose
@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, RoleId};
-use crate::objects::{ObjectId, Timing, column_type};
+use crate::objects::{ObjectId, column_type};
 
 /// A function or procedure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -143,73 +143,6 @@ pub enum RoutineType {
     Nothing,
 }
 
-/// A trigger of a table or view.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trigger {
-    /// Its number.
-    pub id: ObjectId,
-    /// Its name.
-    pub name: CompactString,
-    /// Its function.
-    pub function: ObjectId,
-    /// When it fires.
-    pub timing: TriggerTime,
-    /// For each row, not once a statement.
-    pub row: bool,
-    /// What it fires for: see [`Trigger::INSERT`] and its neighbours.
-    pub events: u8,
-    /// The columns of UPDATE OF.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub columns: Vec<usize>,
-    /// The condition of WHEN, as SQL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<String>,
-    /// The name of the rows before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub old_table: Option<CompactString>,
-    /// The name of the rows after.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub new_table: Option<CompactString>,
-    /// What the function finds in `TG_ARGV`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    /// `O`: unless the session replicates; `D`: never; `R`: only then; `A`: always.
-    #[serde(default = "enabled")]
-    pub enabled: char,
-    /// It is a constraint trigger.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_constraint: bool,
-    /// When a constraint trigger fires.
-    #[serde(default, skip_serializing_if = "Timing::is_fixed")]
-    pub deferral: Timing,
-    /// The other table that a constraint trigger is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<ObjectId>,
-}
-
-/// When a trigger fires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TriggerTime {
-    /// BEFORE
-    Before,
-    /// AFTER
-    After,
-    /// INSTEAD OF
-    InsteadOf,
-}
-
-impl Trigger {
-    // ON DISK: never renumber.
-    /// The bit of INSERT.
-    pub const INSERT: u8 = 1;
-    /// The bit of DELETE.
-    pub const DELETE: u8 = 2;
-    /// The bit of UPDATE.
-    pub const UPDATE: u8 = 4;
-    /// The bit of TRUNCATE.
-    pub const TRUNCATE: u8 = 8;
-}
-
 impl Argument {
     /// Whether a call gives it.
     #[must_use]
@@ -295,8 +228,4 @@ fn bootstrap() -> RoleId {
 
 fn unsafe_in_parallel() -> char {
     'u'
-}
-
-fn enabled() -> char {
-    'O'
 }

@@ -26,6 +26,7 @@
 //! | `insert`, `update`, `delete`, `merge`, `writing`, `row_patch` | statements that write |
 //! | `trees` | those that write to partitioned tables |
 //! | `parts` | statements of which several parts write |
+//! | `triggers` | triggers of a table, fired by statements that write |
 //! | `constraints` and its folder | what rows have to obey; foreign keys' actions; whole tables checked |
 //! | `group`, `row_table`, `row_store`, `key_set`, `seen_keys`, `disk_rows`, `sorter`, `merge_sort` | what operators keep rows in |
 //! | `memory`, `spill`, `scratch` | reservations; temporary files, and where they come from |
@@ -141,7 +142,7 @@ pub use constraints::validate::{check_table, with_exec};
 pub use eval::{Evaluate, Scope, value_of};
 pub use insert::RowWriter;
 pub use inverted::rows_of_tokens;
-pub use memory::{EngineMemory, MemoryLimits, SessionMemory};
+pub use memory::{EngineMemory, MemoryLimits, RowsHeld, SessionMemory};
 pub use memory::{MemoryTotal, TempFileCounts};
 pub use needs::expressions_deep;
 pub use ranges::{Ranges, key_ranges};

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use colibri_types::{Error, Result, SqlState};
+use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::scratch::{DirectoryScratch, Scratch};
 
@@ -317,6 +317,21 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+/// Memory of rows that are kept outside of operators, and cannot be spilled.
+#[derive(Default)]
+pub struct RowsHeld(Reservation);
+
+impl RowsHeld {
+    /// Counts a row that is kept from here on.
+    ///
+    /// # Errors
+    /// 53200 if all sessions together keep more than there is.
+    pub fn add(&mut self, memory: &Arc<SessionMemory>, row: &[Datum]) -> Result<()> {
+        let bytes = row.iter().map(super::datum_bytes).sum();
+        self.0.add(memory, bytes)
     }
 }
 

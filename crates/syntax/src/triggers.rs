@@ -59,27 +59,24 @@ impl Parser<'_> {
         let table = self.qualified()?;
         let from = if is_constraint && self.eat(K::From) { Some(self.qualified()?) } else { None };
         let (mut deferrable, mut initially_deferred) = (false, false);
-        while is_constraint {
-            if self.eat_all(&[K::Not, K::Deferrable]) {
-            } else if self.eat(K::Deferrable) {
-                deferrable = true;
-            } else if self.eat(K::Initially) {
-                initially_deferred = match self.eat_any(&[K::Deferred, K::Immediate]) {
-                    Some(which) => which == 0,
-                    None => return Err(self.wrong()),
-                };
-                deferrable |= initially_deferred;
-            } else {
-                break;
+        let words: &[K] = if is_constraint { &[K::Not, K::Deferrable, K::Initially] } else { &[] };
+        while let Some(word) = self.eat_any(words) {
+            match word {
+                0 => _ = self.expect(K::Deferrable)?,
+                1 => deferrable = true,
+                _ => {
+                    initially_deferred = match self.eat_any(&[K::Deferred, K::Immediate]) {
+                        Some(which) => which == 0,
+                        None => return Err(self.wrong()),
+                    };
+                    deferrable |= initially_deferred;
+                }
             }
         }
         let (mut old_table, mut new_table) = (None, None);
         if self.eat(K::Referencing) {
-            loop {
-                let is_old = match self.eat_any(&[K::Old, K::New]) {
-                    Some(which) => which == 0,
-                    None => break,
-                };
+            while let Some(which) = self.eat_any(&[K::Old, K::New]) {
+                let is_old = which == 0;
                 let is_table = self.eat(K::Table);
                 if !is_table {
                     self.eat(K::Row);

@@ -126,19 +126,48 @@ fn errors_are_postgresqls() {
 }
 
 #[test]
+fn bodies_of_functions_are_read_to_their_end() {
+    use colibri_syntax::plpgsql::{self, StmtKind};
+    let body = plpgsql::parse(
+        "<<b>> DECLARE x CONSTANT int := 1; c CURSOR (a int) FOR SELECT a; \
+         BEGIN SELECT 1, 2 INTO STRICT x, r.y FROM t; INSERT INTO t VALUES (1) RETURNING a INTO x; \
+         FOR i IN REVERSE 1..10 BY 2 LOOP EXIT b WHEN i = 1; END LOOP; x[1] := 2; \
+         EXCEPTION WHEN unique_violation OR SQLSTATE '22012' THEN RAISE; END b;",
+    )
+    .unwrap();
+    assert_eq!(body.block.declared.len(), 2);
+    let kinds: Vec<&str> = body.block.body.iter().map(|statement| statement.kind.word()).collect();
+    assert_eq!(kinds, ["SQL statement", "SQL statement", "FOR with integer loop variable", "assignment"]);
+    let StmtKind::Sql { text, into: Some(into) } = &body.block.body[0].kind else { panic!("no statement of SQL") };
+    assert_eq!(text.text, "SELECT 1, 2   FROM t");
+    assert!(into.strict && into.targets[1].parts == ["r", "y"]);
+    for (text, state) in [
+        ("BEGIN IF a THEN END", "42601"),
+        ("BEGIN RAISE 'a %'; END", "42601"),
+        ("BEGIN x := ; END", "42601"),
+        ("BEGIN SELECT 1 +; END", "42601"),
+        ("<<a>> BEGIN NULL; END b", "42601"),
+        ("DECLARE x int NOT NULL; BEGIN END", "22004"),
+        ("BEGIN LOOP NULL; END", "42601"),
+    ] {
+        assert_eq!(plpgsql::parse(text).expect_err(text).state().0, state, "{text}");
+    }
+}
+
+#[test]
 fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
     for text in [
         "SELECT xmlelement(name a)",
         "CREATE TABLE t (a int) INHERITS (b)",
-        "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE AGGREGATE a (int) (sfunc = f, stype = int)",
         "SELECT * FROM t TABLESAMPLE system (10)",
         "SELECT * FROM a JOIN b USING (x) AS j",
-        "ALTER TABLE t DISABLE TRIGGER ALL",
+        "ALTER TABLE t DISABLE RULE r",
     ] {
         assert_eq!(parse(text).expect_err(text).state().0, "0A000", "{text}");
         let worse = format!("{text}; SELECT 1 +");
         let state = parse(&worse).expect_err(&worse).state();
-        assert!(state.0 == "42601" || text.starts_with("CREATE FUNCTION"), "{worse}");
+        assert!(state.0 == "42601" || text.starts_with("CREATE AGGREGATE"), "{worse}");
     }
 }
 

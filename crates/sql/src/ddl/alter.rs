@@ -697,6 +697,10 @@ impl Session {
             let on = other.map_or_else(|| on.clone(), |(other, _)| self.described_view(other));
             details.push(format!("{} depends on {on}", self.described_view(view)));
         }
+        let triggers = self.triggers_on_column(&table, place)?;
+        for trigger in &triggers {
+            details.push(format!("trigger {trigger} on {} depends on {on}", self.described_table(&table)));
+        }
         for generated in generated {
             details.push(format!("column {generated} of {} depends on {on}", self.described_table(&table)));
         }
@@ -715,6 +719,14 @@ impl Session {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         defaults.into_iter().for_each(|default| cascade.takes(default));
+        if !triggers.is_empty() {
+            let mut changed = (*table).clone();
+            changed.triggers.retain(|trigger| !triggers.contains(&trigger.name));
+            self.change(vec![Change::PutTable(changed)])?;
+            for trigger in triggers {
+                cascade.takes(format!("trigger {trigger} on {}", self.described_table(&table)));
+            }
+        }
         for sequence in &owned {
             self.forget_defaults(sequence, |user, column| (user, column) == (table.id, place))?;
         }
@@ -804,6 +816,12 @@ impl Session {
         changed.columns[place].name = to.into();
         for check in &mut changed.checks {
             check.condition = rename_in(&check.condition, from, to)?;
+        }
+        for trigger in &mut changed.triggers {
+            if let Some(when) = &trigger.when {
+                let when = rename_in(when, from, to)?;
+                Arc::make_mut(trigger).when = Some(when);
+            }
         }
         for column in &mut changed.columns {
             for text in [&mut column.expression, &mut column.generated].into_iter().flatten() {

@@ -172,14 +172,16 @@ impl Session {
                 ArgMode::Variadic => ArgumentMode::Variadic,
                 ArgMode::Table => ArgumentMode::Table,
             };
-            let what = if create.is_procedure { "procedures" } else { "functions" };
+            let refused = |ty: &str| match language_of(create) {
+                Some("plpgsql") => {
+                    let message = format!("PL/pgSQL functions cannot accept type {ty}");
+                    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                }
+                _ => bad_definition(format!("SQL functions cannot have arguments of type {ty}")),
+            };
             match ty {
-                RoutineType::Trigger => {
-                    return Err(bad_definition(format!("{} cannot accept type trigger", capital(what))));
-                }
-                RoutineType::Value(ty) if ty.ty == Type::Void => {
-                    return Err(bad_definition(format!("{} cannot accept type void", capital(what))));
-                }
+                RoutineType::Trigger => return Err(refused("trigger")),
+                RoutineType::Value(ty) if ty.ty == Type::Void => return Err(refused("void")),
                 RoutineType::Value(ty)
                     if ty.ty == Type::Record
                         && create.body.is_none()
@@ -233,15 +235,6 @@ impl Session {
     fn argument_default(&mut self, text: &str, ty: &RoutineType) -> Result<String> {
         let expr = crate::statement::parse_expr(text)?;
         let to = ty.value().unwrap_or(Type::Text.into());
-        let uses_columns = {
-            let mut found = false;
-            _ = ast::visit_expressions(&expr, |expr| {
-                found |= matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_some());
-                ControlFlow::<()>::Continue(())
-            });
-            found
-        };
-        let _ = uses_columns;
         self.with_binder("", |binder| {
             let bound = binder.body_expression(&expr)?;
             if matches!(to.ty, Type::AnyElement | Type::AnyArray | Type::Record) {
@@ -249,7 +242,12 @@ impl Session {
             }
             binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map(drop)
         })?;
-        self.stored_text(&expr)
+        let is_text =
+            matches!(&expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)));
+        match is_text && !matches!(to.ty, Type::AnyElement | Type::AnyArray | Type::Record) && to.domain.is_none() {
+            true => Ok(format!("{expr}::{}", to.sql_name())),
+            false => self.stored_text(&expr),
+        }
     }
 
     fn result_of(&mut self, create: &CreateRoutine, args: &[Argument]) -> Result<(RoutineType, bool)> {
@@ -817,10 +815,6 @@ fn language_of(create: &CreateRoutine) -> Option<&str> {
         RoutineOption::Language(name) => Some(name.as_str()),
         _ => None,
     })
-}
-
-fn capital(word: &str) -> &str {
-    if word == "procedures" { "procedures" } else { "functions" }
 }
 
 /// Refuses to replace a routine by one that callers would take for another.

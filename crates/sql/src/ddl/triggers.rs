@@ -53,6 +53,22 @@ fn bad(message: impl Into<String>) -> Error {
 }
 
 impl Session {
+    /// The triggers that name a column of their table, in UPDATE OF or in WHEN.
+    pub(super) fn triggers_on_column(&self, table: &Arc<Table>, place: usize) -> Result<Vec<CompactString>> {
+        let mut found = Vec::new();
+        for trigger in &table.triggers {
+            let mut is_named = trigger.columns.contains(&place);
+            if let Some(when) = self.with_binder("", |binder| binder.trigger_condition(table, trigger))? {
+                let places = [place, table.columns.len() + place];
+                crate::bind::rewrite::for_each_column(&when, &mut |column| is_named |= places.contains(&column));
+            }
+            if is_named {
+                found.push(trigger.name.clone());
+            }
+        }
+        Ok(found)
+    }
+
     fn trigger_owner(&mut self, name: &[CompactString]) -> Result<Owner> {
         match self.relation_named(name)?.cloned() {
             Some(Relation::Table(table)) => {

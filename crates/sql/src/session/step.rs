@@ -749,8 +749,10 @@ impl Session {
                 let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
                 let capabilities = self.own.capabilities;
                 let mut execution = Execution::new(fragment);
-                let may_run_again =
-                    prepared.locks || txn.has_writes() || capabilities.fetches && execution.may_fetch_anew();
+                let may_run_again = prepared.locks
+                    || prepared.calls_routines
+                    || txn.has_writes()
+                    || capabilities.fetches && execution.may_fetch_anew();
                 running.keeps = prepared.writes || may_run_again;
                 // What it has read of a row must not have changed when it adds to the row.
                 if prepared.calls_routines && prepared.has_side_effects {

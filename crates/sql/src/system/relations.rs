@@ -44,6 +44,8 @@ pub(super) const PG_CLASS: u32 = 1259;
 pub(super) const PG_NAMESPACE: u32 = 2615;
 const PG_TYPE: u32 = 1247;
 const PG_EXTENSION: u32 = 3079;
+const PG_PROC: u32 = 1255;
+const PG_TRIGGER: u32 = 2620;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
 
@@ -332,7 +334,7 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         columns: table.columns.iter().filter(|column| column.expression.is_none()).count(),
         checks: table.checks.len(),
         has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
-        has_triggers: refers,
+        has_triggers: refers || !table.triggers.is_empty(),
         has_rules: table.materialized.is_some(),
         populated: table.materialized.is_none_or(|view| view.populated),
         options: NULL,
@@ -989,12 +991,22 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_TYPE
     } else if names.catalog.extensions().any(|extension| extension.id == object) {
         PG_EXTENSION
+    } else if names.catalog.routine(object).is_some() {
+        PG_PROC
+    } else if names.relation(object).is_none() && is_trigger(names, object) {
+        PG_TRIGGER
     } else if names.relation(object).is_none() {
         // A comment that was made before constraints had a number within their table.
         PG_CONSTRAINT
     } else {
         PG_CLASS
     }
+}
+
+fn is_trigger(names: &Surroundings, object: u32) -> bool {
+    let of_tables = names.catalog.tables().flat_map(|table| &table.triggers);
+    let mut triggers = of_tables.chain(names.catalog.views().flat_map(|view| &view.triggers));
+    triggers.any(|trigger| trigger.id == object)
 }
 
 fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {

@@ -28,7 +28,7 @@ pub(crate) fn type_text(catalog: &Catalog, ty: &RoutineType) -> String {
                 .table(*relation)
                 .map(|table| table.name.clone())
                 .or_else(|| catalog.view(*relation).map(|view| view.name.clone()));
-            name.map_or_else(|| "record".to_owned(), |name| quote_identifier(&name).into())
+            name.map_or_else(|| "record".to_owned(), |name| quote_identifier(&name))
         }
         RoutineType::Trigger => "trigger".to_owned(),
         RoutineType::Nothing => "void".to_owned(),
@@ -205,7 +205,7 @@ pub(super) fn name(names: &Surroundings, number: u32) -> Option<String> {
         .is_some_and(|path| *path == routine.schema);
     let name = quote_identifier(&routine.name);
     Some(match is_first {
-        true => name.into(),
+        true => name,
         false => format!("{}.{name}", quote_identifier(&routine.schema)),
     })
 }
@@ -369,7 +369,7 @@ pub(crate) fn trigger_definition(names: &Surroundings, number: u32) -> Option<St
         let columns: Vec<String> = trigger
             .columns
             .iter()
-            .filter_map(|&column| Some(quote_identifier(&table?.columns.get(column)?.name).into()))
+            .filter_map(|&column| Some(quote_identifier(&table?.columns.get(column)?.name)))
             .collect();
         match event {
             Trigger::UPDATE if !columns.is_empty() => events.push(format!("UPDATE OF {}", columns.join(", "))),

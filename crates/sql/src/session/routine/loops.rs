@@ -206,8 +206,7 @@ impl Activation<'_> {
             return Err(Error::new(SqlState("2202E"), message));
         }
         let (mut found, mut ended) = (false, Flow::Next);
-        let count: usize =
-            array.dimensions().iter().rev().take(slice).map(|dimension| dimension.length as usize).product();
+        let count: usize = array.dimensions().iter().rev().take(slice).map(|dimension| dimension.length).product();
         for values in array.values().chunks(if slice == 0 { 1 } else { count.max(1) }) {
             found = true;
             let (value, from) = if slice == 0 {

@@ -272,6 +272,11 @@ impl Session {
         self.own.calls.programs.insert(routine.id, (Arc::clone(routine), Arc::clone(program)));
     }
 
+    /// What statements of the session reserve memory from.
+    fn memory_of_statements(&self) -> &Arc<crate::exec::SessionMemory> {
+        &self.memory
+    }
+
     /// The state of a transaction to which bodies go back on errors.
     pub(super) fn is_within_plan(&self) -> bool {
         self.own.calls.within_plans > 0

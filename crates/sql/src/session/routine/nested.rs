@@ -12,13 +12,15 @@ use super::super::block::NamedSavepoint;
 use super::super::plans::Command;
 use super::super::{Prepared, ResultColumn, Rows, Session};
 use crate::bind::routines::Variables;
-use crate::exec::{Batch, Context, Execution, Outcome};
+use crate::exec::{Batch, Context, Execution, Outcome, RowsHeld};
 
 /// What a statement of a body came to.
 #[derive(Default)]
 pub(in super::super) struct Ran {
     /// Its rows, as many as were asked for.
     pub(in super::super) rows: Rows,
+    /// The memory of its rows.
+    held: RowsHeld,
     /// How many rows it gave or changed.
     pub(in super::super) count: u64,
     /// Whether it gives rows.
@@ -85,9 +87,12 @@ impl Session {
                 } else if prepared.calls_routines && prepared.has_side_effects {
                     execution.sees_nothing_of_calls();
                 }
-                self.run_plan(prepared, &mut execution, &params, rows_max, &mut ran)?;
+                let is_done = self.run_plan(prepared, &mut execution, &params, rows_max, &mut ran)?;
                 if let Some(affected) = execution.affected() {
                     ran.count = affected;
+                }
+                if is_done {
+                    execution.retire();
                 }
                 self.note_read_back();
                 if self.own.settings_changed {
@@ -177,6 +182,7 @@ impl Session {
                     for index in 0..batch.rows() {
                         let row = batch.row_mut(index);
                         let width = width.min(row.len());
+                        ran.held.add(&self.memory, &row[..width])?;
                         ran.rows.push_exchanged(&mut row[..width]);
                     }
                     ran.count += batch.rows() as u64;

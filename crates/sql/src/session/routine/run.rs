@@ -14,6 +14,7 @@ use super::super::Session;
 use super::compile::Program;
 use super::conditions;
 use super::values::{DeclaredCursor, Frame, Record, Value, no_field};
+use crate::exec::RowsHeld;
 use crate::expr::RoutineCall;
 
 /// What a statement takes at the least, in units of work.
@@ -48,6 +49,8 @@ pub(super) struct Activation<'s> {
     pub(super) returned: Option<Datum>,
     /// What RETURN NEXT and RETURN QUERY have given.
     pub(super) rows: Vec<Datum>,
+    /// The memory of these rows.
+    pub(super) held: RowsHeld,
     /// The slots of arguments that are part of the result, in their order.
     pub(super) results: Vec<usize>,
     /// Rows of the last statement.
@@ -93,6 +96,7 @@ impl<'s> Activation<'s> {
             returns,
             returned: None,
             rows: Vec::new(),
+            held: RowsHeld::default(),
             results: Vec::new(),
             row_count: 0,
             handled: Vec::new(),

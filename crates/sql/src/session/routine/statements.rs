@@ -203,6 +203,7 @@ impl Activation<'_> {
     /// Keeps a row of the result.
     fn keep_row(&mut self, value: Datum) -> Result<()> {
         colibri_types::pulse::work(4)?;
+        self.held.add(self.session.memory_of_statements(), std::slice::from_ref(&value))?;
         self.rows.push(value);
         Ok(())
     }
@@ -304,14 +305,11 @@ impl Session {
         &mut self,
         text: &str,
         types: &[Option<Type>],
-        mut values: Vec<Datum>,
+        values: Vec<Datum>,
         rows_max: usize,
     ) -> Result<Ran> {
         let ran = (|| {
             let statements = crate::statement::parse(text)?;
-            if let [colibri_syntax::Statement::Relational(statement)] = &statements[..]
-                && let colibri_syntax::ast::Statement::CreateTable(_) = &**statement
-            {}
             if statements.len() > 1 {
                 // Several statements are run one after the other.
                 let parts = crate::statement::scan(text)?.parse_parts()?;
@@ -331,7 +329,6 @@ impl Session {
                 let message = format!("there is no parameter ${}", values.len() + 1);
                 return Err(Error::new(SqlState::NO_SUCH_PARAMETER, message));
             }
-            values.truncate(prepared.params.len().max(values.len()));
             self.run_nested(&prepared, values, rows_max)
         })();
         ran.map_err(|error| in_statement(error, text))
