@@ -239,7 +239,6 @@ impl Binder<'_> {
 
     /// Binds a view's columns and conditions over what is below it: with the conditions of the view
     /// alone. `None` if it is no table and no view.
-    #[expect(clippy::type_complexity, reason = "the parts of a SELECT are handed on as they were found")]
     fn over_target(
         &mut self,
         view: &Arc<View>,
