@@ -419,7 +419,6 @@ mod tests {
     use colibri_storage::{Database, Durability, Options};
 
     use super::*;
-    use crate::store::Store as _;
 
     const ROWS: Space = Space { id: SpaceId(7), layout: None, locks_are_of_keys: true };
     const OWN: Space = Space { id: SpaceId(FIRST_TEMPORARY + 1), layout: None, locks_are_of_keys: true };
