@@ -134,3 +134,36 @@ fn rows_are_copied_into_a_temporary_table_in_a_transaction_that_only_reads() {
     session.run("ROLLBACK").unwrap();
     assert_eq!(ints(&mut session, "SELECT count(*) FROM t"), [0]);
 }
+
+#[test]
+fn what_another_session_takes_away_under_a_temporary_object_is_an_error_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let (mut one, mut other) = (Session::new(&engine, "u"), Session::new(&engine, "u"));
+    other.run("CREATE TYPE mood AS ENUM ('low', 'high'); CREATE DOMAIN d AS int CHECK (VALUE > 0)").unwrap();
+    other.run("CREATE TABLE p (a int); CREATE SEQUENCE s").unwrap();
+    one.run("CREATE TEMP TABLE t (a int, m mood, d d, n int DEFAULT nextval('s'))").unwrap();
+    one.run("INSERT INTO t VALUES (1, 'high', 2); CREATE TEMP VIEW v AS SELECT a FROM p").unwrap();
+    other.run("DROP TYPE mood; DROP DOMAIN d; DROP TABLE p; DROP SEQUENCE s").unwrap();
+    assert_eq!(ints(&mut one, "SELECT a FROM t"), [1]);
+    assert_eq!(state(&mut one, "SELECT * FROM v"), "42P01");
+    // Whatever these come to, they come to an end.
+    for text in [
+        "SELECT * FROM t",
+        "SELECT m FROM t ORDER BY m",
+        "SELECT m = 'low' FROM t",
+        "SELECT d + 1 FROM t",
+        "INSERT INTO t VALUES (2, 'low', 3)",
+        "INSERT INTO t (a) VALUES (3)",
+        "UPDATE t SET m = 'low', d = 4",
+        "SELECT * FROM information_schema.columns WHERE table_name = 't'",
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass",
+        "ALTER TABLE t DROP COLUMN m",
+        "CREATE INDEX ON t (d)",
+    ] {
+        _ = one.run(text);
+    }
+    assert_eq!(ints(&mut one, "SELECT count(*) FROM t WHERE a = 1"), [1]);
+    one.run("DISCARD ALL").unwrap();
+    assert_eq!(state(&mut one, "SELECT * FROM t"), "42P01");
+}

@@ -24,6 +24,7 @@ use crate::parser::Parser;
 use crate::token::Kind;
 
 mod calls;
+mod named_arguments;
 mod names;
 mod primary;
 mod special;

@@ -160,7 +160,7 @@ fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
         "SELECT xmlelement(name a)",
         "CREATE TABLE t (a int) INHERITS (b)",
         "CREATE AGGREGATE a (int) (sfunc = f, stype = int)",
-        "SELECT * FROM t TABLESAMPLE system (10)",
+        "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (a + 1)",
         "SELECT * FROM a JOIN b USING (x) AS j",
         "ALTER TABLE t DISABLE RULE r",
     ] {
@@ -302,7 +302,8 @@ fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_c
         "NOTIFY x",
         "CREATE ROLE a LOGIN NOLOGIN",
         "VACUUM t (a)",
-        "CREATE TEMP SEQUENCE s",
+        "CREATE TEMP SEQUENCE",
+        "ALTER VIEW v ALTER COLUMN a SET",
         "ALTER TABLE t OWNER TO",
     ] {
         assert!(parse(text).is_err(), "{text}");

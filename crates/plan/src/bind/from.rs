@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use colibri_catalog::{Relation as Object, Table, View, cluster::Privileges, system_tables::SystemTable};
-use colibri_types::{Error, Result, SqlState, Type};
+use colibri_types::{Error, Result, SqlState, Type, functions::TABLESAMPLE};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
 use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
-use super::{Binder, Levels, Part, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole};
+use super::{
+    Binder, Levels, Part, Scope, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole,
+};
+use crate::expr::Expr;
 
 /// Views inside each other at most. They are bound, planned and run on the stack of the thread at
 /// hand, whatever the depth of the statement itself.
@@ -62,8 +65,10 @@ impl Binder<'_> {
             super::check_name(self.text, &alias.name)?;
         }
         match factor {
-            ast::TableFactor::Table { name, sample: Some(_), .. } => {
-                Err(self.place(name_span(name), Error::unsupported("TABLESAMPLE")))
+            ast::TableFactor::Table { name, alias, sample: Some(sample), .. } => {
+                let (ast::TableSampleKind::BeforeTableAlias(sample) | ast::TableSampleKind::AfterTableAlias(sample)) =
+                    sample;
+                self.sample(name, sample, alias.as_ref(), relations)
             }
             ast::TableFactor::Table { name, alias, args: None, .. } => {
                 let from = self.named(name, alias.as_ref(), relations)?;
@@ -138,6 +143,75 @@ impl Binder<'_> {
         let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut query, &types)?;
         Ok(query)
+    }
+
+    /// A table of which some rows are taken: a query with a condition on each row's key.
+    fn sample(
+        &mut self,
+        name: &ast::ObjectName,
+        sample: &ast::TableSample,
+        alias: Option<&ast::TableAlias>,
+        relations: &mut Vec<Relation>,
+    ) -> Result<From> {
+        let Some(Object::Table(table)) = self.relation(name)?.cloned() else {
+            let error = match self.relation(name)? {
+                None if self.system_table(name)?.is_none() => no_such_relation(name),
+                _ => {
+                    let message = "TABLESAMPLE clause can only be applied to tables and materialized views";
+                    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                }
+            };
+            return Err(self.place(name_span(name), error));
+        };
+        self.note_schema(name, &table.schema);
+        self.used.push(table.id);
+        self.need(table.id, &table.schema, Privileges::SELECT);
+        let quantity = sample.quantity.as_ref().ok_or_else(|| Error::internal("a sample has no percentage"))?;
+        let seed = match &sample.seed {
+            Some(seed) => ast::Expr::Value(seed.value.clone()),
+            // Another one for each statement.
+            None => colibri_syntax::parse_expr("pg_catalog.statement_timestamp()")?,
+        };
+        let beside = std::mem::replace(&mut self.frame().scopes, vec![Scope { no_calls: "FROM", ..Scope::default() }]);
+        let bound = self.sample_arguments(&quantity.value, &seed);
+        self.frame().scopes = beside;
+        let mut args = bound?;
+        let (mut columns, hidden) = table_columns(&table);
+        let key: Vec<usize> = match &table.primary_key {
+            Some(key) => key.columns.clone(),
+            None => vec![table.columns.len()],
+        };
+        args.extend(key.into_iter().map(Expr::Column));
+        let output: Vec<usize> = (0..columns.len()).filter(|&column| !hidden[column]).collect();
+        let width = columns.len();
+        let visible_as = alias.map_or(table.name.clone(), |alias| fold(&alias.name));
+        let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
+        columns = output.iter().map(|&column| columns[column].clone()).collect();
+        let select = super::logical::Select {
+            relations: vec![Relation::new(0, width, Source::Table(Arc::clone(&table)), visible_as.clone())],
+            from: Some(From::Relation(0)),
+            filter: vec![Expr::Call { function: &TABLESAMPLE, args }],
+            group: None,
+            grouped_rows: Vec::new(),
+            extras: Vec::new(),
+            output: output.into_iter().map(Expr::Column).collect(),
+            distinct: super::logical::Distinct::No,
+        };
+        let query = Query::plain(super::logical::Body::Select(Box::new(select)), columns.clone());
+        self.add(visible_as, schema, columns, &[], Source::Query(Box::new(query)), alias, relations)
+    }
+
+    /// The percentage and the seed of a sample.
+    fn sample_arguments(&mut self, percentage: &ast::Expr, seed: &ast::Expr) -> Result<Vec<Expr>> {
+        let context = colibri_types::cast::CastContext::Assignment;
+        let bound = self.expr(percentage)?;
+        let percentage = self.coerce(bound, Type::Float8.into(), context, percentage.span())?;
+        let bound = self.expr(seed)?;
+        let seed = match bound.ty.ty {
+            Type::TimestampTz => bound.expr,
+            _ => self.coerce(bound, Type::Float8.into(), context, seed.span())?,
+        };
+        Ok(vec![percentage, seed])
     }
 
     fn named(

@@ -239,7 +239,6 @@ impl Binder<'_> {
 
     /// Binds a view's columns and conditions over what is below it: with the conditions of the view
     /// alone. `None` if it is no table and no view.
-    #[expect(clippy::type_complexity, reason = "the parts of a SELECT are handed on as they were found")]
     fn over_target(
         &mut self,
         view: &Arc<View>,
@@ -276,7 +275,12 @@ impl Binder<'_> {
             };
             for expr in found {
                 let Some(Column { name, ty, collation, .. }) = columns_bound.get(columns.len()).cloned() else { break };
-                let default = view.defaults.get(&columns.len()).cloned();
+                let of_below = || {
+                    let place = expr_place(&expr)?;
+                    let columns = below.iter().flat_map(|below| &below.columns);
+                    columns.into_iter().find(|column| expr_place(&column.expr) == Some(place))?.default.clone()
+                };
+                let default = view.defaults.get(&columns.len()).cloned().or_else(of_below);
                 columns.push(ViewColumn { name, ty, collation, expr, default });
             }
         }
@@ -343,6 +347,11 @@ impl Binder<'_> {
         };
         target.place(at).ok_or_else(|| target.not_of_base(name))
     }
+}
+
+/// The place of the column that an expression is.
+fn expr_place(expr: &Expr) -> Option<usize> {
+    if let Expr::Column(place) = expr { Some(*place) } else { None }
 }
 
 /// A condition that is violated unless it is true.

@@ -25,7 +25,12 @@ impl Parser<'_> {
     /// A call of a function whose name is read.
     pub(crate) fn function(&mut self, name: ObjectName) -> Result<Function> {
         let is_windowless = std::mem::take(&mut self.is_windowless);
-        let list = self.nested(Self::arguments)?;
+        let token = self.peek();
+        let mut list = self.nested(Self::arguments)?;
+        list.args = match super::named_arguments::in_their_places(&name, list.args) {
+            Ok(args) => args,
+            Err(error) => return Err(self.error_at(token, error)),
+        };
         let mut function = function_of(name, FunctionArguments::List(list));
         if is_windowless {
             return Ok(function);

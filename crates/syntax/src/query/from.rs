@@ -1,7 +1,9 @@
 //! FROM: tables, functions, queries in parentheses, joins.
 
-use colibri_types::Result;
-use sqlparser::ast::{self, Ident, Join, JoinConstraint, JoinOperator, Query, TableAlias, TableFactor, TableWithJoins};
+use colibri_types::{Error, Result, SqlState};
+use sqlparser::ast::{
+    self, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, TableAlias, TableFactor, TableWithJoins,
+};
 use sqlparser::tokenizer::Span;
 
 use crate::ROWS_FROM;
@@ -201,15 +203,49 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    fn sampled(&mut self, relation: TableFactor) -> Result<TableFactor> {
+    fn sampled(&mut self, mut relation: TableFactor) -> Result<TableFactor> {
+        if !self.eat(K::Tablesample) {
+            return Ok(relation);
+        }
         let token = self.peek();
-        if self.eat(K::Tablesample) {
-            self.not_supported(token, "TABLESAMPLE");
-            self.object_name()?;
-            self.in_parens(Self::expr)?;
-            if self.eat(K::Repeatable) {
-                self.in_parens(Self::expr)?;
+        let method = self.object_name()?;
+        let name = match method.0.last().and_then(|part| part.as_ident()).map(crate::tree::fold).as_deref() {
+            Some("bernoulli") => ast::TableSampleMethod::Bernoulli,
+            Some("system") => ast::TableSampleMethod::System,
+            other => {
+                let message = format!("tablesample method {} does not exist", other.unwrap_or_default());
+                return Err(self.error_at(token, Error::new(SqlState::NO_SUCH_OBJECT, message)));
             }
+        };
+        let token = self.peek();
+        let mut values = self.in_parens(Self::expr)?;
+        let (1, Some(value)) = (values.len(), values.pop()) else {
+            let message = format!("tablesample method {name} requires 1 argument, not {}", values.len() + 1);
+            let message = message.replace("BERNOULLI", "bernoulli").replace("SYSTEM", "system");
+            return Err(self.error_at(token, Error::new(SqlState("2202H"), message)));
+        };
+        let mut seed = None;
+        if self.eat(K::Repeatable) {
+            let token = self.peek();
+            match self.in_parens(Self::expr)?.pop() {
+                Some(Expr::Value(value)) => {
+                    let modifier = ast::TableSampleSeedModifier::Repeatable;
+                    seed = Some(ast::TableSampleSeed { modifier, value });
+                }
+                _ => self.not_supported(token, "REPEATABLE with an expression"),
+            }
+        }
+        let quantity = Some(ast::TableSampleQuantity { parenthesized: true, value, unit: None });
+        let made = ast::TableSample {
+            modifier: ast::TableSampleModifier::TableSample,
+            name: Some(name),
+            quantity,
+            seed,
+            bucket: None,
+            offset: None,
+        };
+        if let TableFactor::Table { sample, .. } = &mut relation {
+            *sample = Some(ast::TableSampleKind::AfterTableAlias(Box::new(made)));
         }
         Ok(relation)
     }

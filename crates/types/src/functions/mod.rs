@@ -40,6 +40,7 @@ mod number_picture;
 mod ranges;
 mod regular;
 mod rows;
+mod sample;
 mod session;
 mod spellings;
 mod strings;
@@ -93,6 +94,8 @@ pub type Eval = fn(&[&Datum], &Env) -> Result<Datum>;
 pub const fn f(name: &'static str, args: &'static [Type], result: Type, eval: Eval) -> Function {
     Function { name, args, variadic: false, result, strict: true, volatility: Volatility::Immutable, eval }
 }
+
+pub use sample::TABLESAMPLE;
 
 /// What `GROUPING (…)` is until the keys of the groups are known. It is never called.
 pub static GROUPING: Function =
