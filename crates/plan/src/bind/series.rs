@@ -59,9 +59,10 @@ impl Binder<'_> {
         if let Some(from) = self.json_in_from(name, &function, args, alias, numbered, relations)? {
             return Ok(from);
         }
-        // `unnest` without its rows taken apart.
+        // `unnest` without its rows taken apart. (With one mark in front it is that of `tsvector`.)
         let plain = ast::ObjectName::from(vec![ast::Ident::new("unnest")]);
-        let is_inner = function.strip_prefix(json::INNER) == Some("unnest");
+        let unmarked = function.strip_prefix(json::INNER).and_then(|name| name.strip_prefix(json::INNER));
+        let is_inner = unmarked == Some("unnest");
         let (name, function) = if is_inner { (&plain, "unnest".into()) } else { (name, function) };
         if !is_inner && let Some(from) = self.rows_unnested(&function, args, alias, numbered, relations)? {
             return Ok(from);
@@ -155,7 +156,7 @@ impl Binder<'_> {
         self.scope().no_calls = no_calls;
         let Some(Type::Composite(of)) = bound?.ty.ty.element() else { return Ok(None) };
         let fields: Vec<CompactString> = of.fields().iter().map(|field| field.name.clone()).collect();
-        let query = json::rows_query(function, &fields, args.to_vec(), numbered)?;
+        let query = json::rows_query(&format!("{}{function}", json::INNER), &fields, args.to_vec(), numbered)?;
         self.lateral(&query, &json::visible_as(function, alias), relations).map(Some)
     }
 

@@ -250,6 +250,8 @@ impl Session {
                     open.push((described, self.dependents_of_type(&domain).into_iter()));
                 }
                 Some(Dependent::Domain(_)) => {}
+                // The type that has the field goes with it.
+                Some(Dependent::Field { of, .. }) if known.contains(&of.id) => {}
                 Some(other) => told.push((self.described_dependent(&other), on.clone())),
                 None => _ = open.pop(),
             }
@@ -312,6 +314,7 @@ impl Session {
     pub(super) fn drop_type(&mut self, ty: &UserType, together: &[u32], cascade: &mut Cascade) -> Result<()> {
         let is_kept = |dependent: &Dependent| match dependent {
             Dependent::Domain(domain) => !together.contains(&domain.id),
+            Dependent::Field { of, .. } => !together.contains(&of.id),
             _ => true,
         };
         let mut dependents = self.dependents_of_type(ty);
