@@ -743,6 +743,23 @@ impl Catalog {
         self.types.get(&id)
     }
 
+    /// The composite type that the catalogue's tables know as this relation.
+    #[must_use]
+    pub fn composite_of_relation(&self, relation: ObjectId) -> Option<&Arc<UserType>> {
+        self.types.values().find(|ty| ty.composite().is_some_and(|composite| composite.relation == relation))
+    }
+
+    /// The relation whose rows are of a composite type: a table, or what a type made by CREATE TYPE
+    /// is in the catalogue's tables.
+    #[must_use]
+    pub fn relation_of_rows(&self, ty: Type) -> Option<ObjectId> {
+        match ty {
+            Type::Composite(of) if of.oid() >= ROW_TYPES => Some(of.oid() - ROW_TYPES),
+            Type::Composite(of) => self.types.get(&of.oid())?.composite().map(|composite| composite.relation),
+            _ => None,
+        }
+    }
+
     /// The type of values of one that a user has defined, by the number of it or of its arrays.
     #[must_use]
     pub fn type_numbered(&self, number: ObjectId) -> Option<Type> {

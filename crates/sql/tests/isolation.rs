@@ -595,9 +595,10 @@ fn of_two_who_take_overlapping_ranges_one_fails() {
 #[test]
 fn a_statement_on_its_way_sees_ranges_that_have_been_taken_meanwhile() {
     for begin in BOTH {
-        let slow = "INSERT INTO stays SELECT g, 1, int4range(g * 10, g * 10 + 5) FROM generate_series(2, 2000) AS g";
-        for other in ["'[19990,19991)'", "'[19900,30000)'", "'[15001,15003)'"] {
-            let other = format!("INSERT INTO stays VALUES (5000, 1, {other})");
+        // In a room of its own each: whoever takes a room that the statement has taken waits for it.
+        let slow = "INSERT INTO stays SELECT g, g, int4range(g * 10, g * 10 + 5) FROM generate_series(2, 2000) AS g";
+        for other in ["'[20000,20001)'", "'[19900,30000)'", "'[20001,20003)'"] {
+            let other = format!("INSERT INTO stays VALUES (5000, 2000, {other})");
             let (db, reply) = while_a_statement_runs(begin, STAYS, slow, &other);
             assert!(matches!(reply, Reply::Failed(CONFLICT | EXCLUDED, _)), "{begin}: {other}: {reply:?}");
             assert_eq!(db.now(OVERLAPS), [""; 0]);

@@ -31,7 +31,7 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use crate::store::KeyRange;
-use crate::writes::Write;
+use crate::write::Write;
 
 /// No change.
 const NONE: u32 = u32::MAX;

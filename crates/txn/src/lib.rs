@@ -13,6 +13,7 @@
 //! | `merge` | scans over stored entries and own writes |
 //! | `reads`, `validate` | what a transaction has read, and whether it still holds |
 //! | `recent` | which rows were written lately, so that others need not be compared |
+//! | `write`, `changes` | a change of a key; the changes of a space, with indexes that are made when they are needed |
 //! | `writes` | what it is going to write, and how that is undone |
 //! | `locks` | row locks in the order of arrival, and deadlocks |
 //! | `queue` | the queue of commits: a leader commits for all who wait, with or without a thread |
@@ -61,6 +62,7 @@ mod temporary;
 mod ticket;
 mod transaction;
 mod validate;
+mod write;
 mod writes;
 
 pub use colibri_storage::TxnId;

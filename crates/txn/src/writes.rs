@@ -15,91 +15,14 @@
 //!    that was changed since. Going back to a savepoint leaves it as it is: what it says stays true.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use colibri_storage::TxnId;
 use smallvec::SmallVec;
 
 use crate::changes::Changes;
-use crate::columns::ColumnSet;
 use crate::error::Result;
-use crate::store::{Key, KeyRange, Patch, SpaceId};
-
-/// A change of one key.
-#[derive(Clone)]
-pub(crate) enum Write {
-    Put(Vec<u8>),
-    Delete,
-    /// In a box, for most changes are no patches, and there may be very many.
-    Patch(Box<Patched>),
-}
-
-/// Changes that are applied to the row as it will be at commit.
-#[derive(Clone)]
-pub(crate) struct Patched {
-    pub(crate) patches: SmallVec<[Arc<dyn Patch>; 1]>,
-    /// Columns that are added to without having been read.
-    pub(crate) adds: ColumnSet,
-    /// The row as the transaction sees it. `None` if its snapshot no longer has the row.
-    pub(crate) image: Option<Vec<u8>>,
-    /// The stored row that the image was made of.
-    pub(crate) made_of: Option<StoredAt>,
-}
-
-impl Patched {
-    /// The image, if it was made from a row of this state.
-    pub(crate) fn image_at(&self, state: TxnId) -> Option<&[u8]> {
-        self.image.as_deref().filter(|_| self.made_of.is_some_and(|made_of| made_of.state == state))
-    }
-
-    /// The image, if it was made from this row: the patches would make the same again. The caller
-    /// has to hold a snapshot of this state.
-    pub(crate) fn image_of(&self, state: TxnId, row: &[u8]) -> Option<&[u8]> {
-        self.image.as_deref().filter(|_| self.made_of == Some(StoredAt::new(state, row)))
-    }
-}
-
-/// Where a row lies in the map, in the state after a transaction of the storage. While a snapshot
-/// of that state is held, newer states have nothing else in this place.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StoredAt {
-    state: TxnId,
-    start: usize,
-    bytes: usize,
-}
-
-/// What patches have made of a row, and of which row.
-pub(crate) type Image = (Vec<u8>, StoredAt);
-
-impl StoredAt {
-    pub(crate) fn new(state: TxnId, row: &[u8]) -> Self {
-        Self { state, start: row.as_ptr().addr(), bytes: row.len() }
-    }
-}
-
-/// About what a change takes beside its key and value, in the log and in what finds it.
-const WRITE_BYTES: usize = 96;
-
-impl Write {
-    fn bytes(&self, key: &[u8]) -> usize {
-        WRITE_BYTES
-            + key.len()
-            + match self {
-                Self::Put(value) => value.len(),
-                Self::Delete => 0,
-                Self::Patch(patched) => 64 * patched.patches.len() + patched.image.as_ref().map_or(0, Vec::len),
-            }
-    }
-
-    /// The value that the transaction sees.
-    pub(crate) fn value(&self) -> Option<&[u8]> {
-        match self {
-            Self::Put(value) => Some(value),
-            Self::Delete => None,
-            Self::Patch(patched) => patched.image.as_deref(),
-        }
-    }
-}
+use crate::store::{Key, KeyRange, SpaceId};
+use crate::write::WRITE_BYTES;
+pub(crate) use crate::write::{Image, Patched, StoredAt, Write};
 
 /// What the changes of a space are made to.
 pub(crate) enum Base {

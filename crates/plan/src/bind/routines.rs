@@ -404,6 +404,11 @@ impl Binder<'_> {
             let fields = names.zip(bound.columns.iter().map(|column| column.ty)).collect();
             return Ok(Arc::new(RowType { oid: row_type(relation), name: view.name.clone(), fields }));
         }
+        if let Some(ty) = self.catalog.composite_of_relation(relation)
+            && let Some(Type::Composite(of)) = self.catalog.type_numbered(ty.id)
+        {
+            return Ok(Arc::clone(of.row_type()));
+        }
         Err(Error::new(SqlState::NO_SUCH_TABLE, format!("relation with OID {relation} does not exist")))
     }
 

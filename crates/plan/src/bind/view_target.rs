@@ -265,6 +265,15 @@ impl Binder<'_> {
             Some(below) => self.scope_for_view(below, &shown),
             None => self.scope_for_table(&table, &shown, false),
         }
+        if let Some(alias) = alias {
+            // A column that was renamed is called here as it was when the view was made.
+            let scope = self.scope();
+            let columns = scope.tables.iter_mut().flat_map(|table| table.columns.iter_mut().zip(&table.hidden));
+            let shown = columns.filter(|(_, hidden)| !**hidden).map(|(column, _)| column);
+            for (column, renamed) in shown.zip(&alias.columns) {
+                column.name = fold(&renamed.name);
+            }
+        }
         let mut columns: Vec<ViewColumn> = Vec::with_capacity(view.columns.len());
         for item in &select.projection {
             let found: Vec<Expr> = match item {

@@ -169,7 +169,7 @@ impl Session {
     }
 
     /// The columns that have a type, or values of it within theirs: tables and places.
-    fn columns_made_of(&self, ty: &UserType) -> Vec<(Arc<colibri_catalog::Table>, usize)> {
+    pub(super) fn columns_made_of(&self, ty: &UserType) -> Vec<(Arc<colibri_catalog::Table>, usize)> {
         let mut found = Vec::new();
         for table in self.catalog().tables() {
             for (place, column) in table.columns.iter().enumerate() {
@@ -200,7 +200,8 @@ impl Session {
             let in_index = |index: &Arc<colibri_catalog::Index>| {
                 !index.is_inverted() && index.columns.iter().any(|part| part.column == place)
             };
-            if table.key_columns().contains(&place) || table.indexes.iter().any(in_index) {
+            let divides = table.partitioned.as_ref().is_some_and(|partitioned| partitioned.keys.contains(&place));
+            if divides || table.key_columns().contains(&place) || table.indexes.iter().any(in_index) {
                 let message = format!(
                     "changing the fields of type \"{}\" while an index of table \"{}\" has values of it",
                     ty.name, table.name

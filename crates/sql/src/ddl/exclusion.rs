@@ -16,6 +16,10 @@ use super::create::Draft;
 
 impl Session {
     pub(super) fn add_exclusion(&mut self, draft: &mut Draft, exclude: &ast::ExcludeConstraint) -> Result<()> {
+        if draft.table.partitioned.is_some() {
+            let message = "exclusion constraints are not supported on partitioned tables";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         let ast::ExcludeConstraint { name, index_method, elements, include, where_clause, characteristics } = exclude;
         let method =
             index_method.as_ref().map_or_else(|| "btree".to_owned(), |method| method.value.to_ascii_lowercase());

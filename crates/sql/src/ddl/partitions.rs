@@ -264,6 +264,7 @@ impl Session {
                 return Err(wrong_table(message));
             }
             let columns = own_columns(parent, &draft.table, &key.columns)?;
+            expect_whole_key(&draft.table, &columns, "PRIMARY KEY")?;
             columns.iter().for_each(|&column| draft.table.columns[column].not_null = true);
             let name = self.free_name(&draft.table.schema, &[&draft.table.name], "pkey", &draft.names);
             let id = self.new_id()?;
@@ -300,6 +301,10 @@ impl Session {
         let mut columns = Vec::with_capacity(index.columns.len());
         for part in &index.columns {
             columns.push(IndexColumn { column: own_place(parent, table, part.column)?, ..*part });
+        }
+        if index.unique {
+            let places: Vec<usize> = columns.iter().map(|part| part.column).collect();
+            expect_whole_key(table, &places, "UNIQUE")?;
         }
         let predicate = index.predicate.map(|column| own_place(parent, table, column)).transpose()?;
         let named = columns.iter().map(|part| table.columns[part.column].name.to_string());
@@ -698,6 +703,7 @@ impl Session {
     pub(super) fn take_primary_key(&mut self, parent: &Table, key: &PrimaryKey, table: u32) -> Result<()> {
         let table = self.current(table)?;
         let columns = own_columns(parent, &table, &key.columns)?;
+        expect_whole_key(&table, &columns, "PRIMARY KEY")?;
         if let Some(own) = &table.primary_key {
             if own.columns != columns {
                 let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);

@@ -31,6 +31,11 @@ fn bad_definition(message: impl Into<String>) -> Error {
 
 impl Session {
     pub(crate) fn about_routines(&mut self, statement: &Routines) -> Result<()> {
+        let has_body = matches!(statement, Routines::Create(_) | Routines::Do { .. } | Routines::CreateTrigger(_));
+        if has_body && self.store_fetches() {
+            // A statement of a body that has to fetch would run again without the effects of those before.
+            return Err(Error::unsupported("a function, a trigger or DO on a store that fetches its rows"));
+        }
         match statement {
             Routines::Create(create) => self.create_routine(create),
             Routines::Drop { kind, names, if_exists, cascade } => {
@@ -89,7 +94,10 @@ impl Session {
             }
         }
         match self.type_named(named) {
-            Ok(ty) => Ok(RoutineType::Value(ColumnType { modifier: colibri_types::Modifier::NONE, ..ty })),
+            Ok(ty) => Ok(match self.catalog().relation_of_rows(ty.ty).filter(|_| ty.domain.is_none()) {
+                Some(relation) => RoutineType::RowOf(relation),
+                None => RoutineType::Value(ColumnType { modifier: colibri_types::Modifier::NONE, ..ty }),
+            }),
             Err(error) => {
                 let Some(parts) = parts else { return Err(error) };
                 let relation = self.relation_named(&parts)?.cloned();

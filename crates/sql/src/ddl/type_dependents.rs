@@ -87,9 +87,11 @@ impl Session {
                 found.push(Dependent::View(Arc::clone(view)));
             }
         }
-        for routine in
-            self.catalog().routines().filter(|one| one.uses_type(ty.id) || ty.array != 0 && one.uses_type(ty.array))
-        {
+        for routine in self.catalog().routines().filter(|one| {
+            one.uses_type(ty.id)
+                || ty.array != 0 && one.uses_type(ty.array)
+                || ty.composite().is_some_and(|composite| one.uses_type(composite.relation))
+        }) {
             found.push(Dependent::Routine(Arc::clone(routine)));
         }
         for other in self.catalog().types().filter(|other| other.id != ty.id) {

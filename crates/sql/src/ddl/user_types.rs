@@ -253,6 +253,16 @@ impl Session {
         if labels.iter().any(|label| label.text == *to) {
             return Err(Error::new(SqlState::DUPLICATE_OBJECT, duplicate_label(to)));
         }
+        for (table, place) in self.columns_made_of(old) {
+            // The values of its partitions are kept as texts.
+            if table.partitioned.as_ref().is_some_and(|partitioned| partitioned.keys.contains(&place)) {
+                let what = format!(
+                    "renaming a label of type \"{}\", by which table \"{}\" is partitioned",
+                    old.name, table.name
+                );
+                return Err(Error::unsupported(what));
+            }
+        }
         labels[at].text = to.into();
         let mut renamed = UserType { kind: UserTypeKind::Enum(labels.clone()), ..old.clone() };
         renamed.renew_handle();

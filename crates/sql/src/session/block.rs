@@ -224,6 +224,7 @@ impl Session {
     /// Commits, or continues a commit that had to wait. After an error the transaction is rolled
     /// back.
     pub(super) fn commit_step(&mut self) -> Result<CommitStep> {
+        self.own.calls.close_cursors();
         let commit = match (self.committing.take(), self.txn.take()) {
             (Some(queued), _) => queued.go_on(),
             (None, Some(txn)) => {
@@ -289,6 +290,7 @@ impl Session {
     /// durable.
     pub(super) fn abort_txn(&mut self) -> Option<CommitTicket> {
         self.committing = None;
+        self.own.calls.close_cursors();
         self.own.advisory.end_transaction();
         let txn = self.txn.take()?;
         self.own.engine.activity().roll_back();
@@ -307,6 +309,8 @@ impl Session {
         if std::mem::take(&mut self.block.catalog_changed) || temporary_changed {
             // Another transaction will use the number of this version.
             self.own.catalog = Arc::default();
+            // What bodies have prepared may be of objects that are gone.
+            self.own.calls.serial += 1;
         }
     }
 

@@ -302,6 +302,7 @@ impl Session {
         self.drop_cursors_after(serial);
         self.own.advisory.set_transaction_counts(&advisory);
         self.own.catalog = catalog;
+        self.own.calls.serial += 1;
         self.own.deferral.go_back_to(deferral);
         self.own.take_back_sequences(own_sequences)?;
         (self.block.catalog_changed, self.block.temporary_changed) = changed;

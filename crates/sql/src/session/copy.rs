@@ -435,7 +435,11 @@ impl Session {
                 let written = |parts: &[CompactString], between: &str| {
                     parts.iter().map(|part| quote_identifier(part)).collect::<Vec<_>>().join(between)
                 };
-                let list = if columns.is_empty() { "*".to_owned() } else { written(columns, ", ") };
+                let list = match self.copied_columns(name)? {
+                    Some(copied) if columns.is_empty() => written(&copied, ", "),
+                    _ if columns.is_empty() => "*".to_owned(),
+                    _ => written(columns, ", "),
+                };
                 let query = format!("SELECT {list} FROM {}", written(name, "."));
                 // Positions would be those of a text that nobody has written.
                 let prepared = self.prepare(&query, &[]).map_err(Error::without_position);
@@ -483,7 +487,17 @@ impl Session {
         }))
     }
 
-    /// Refuses to copy into anything but a table, and to copy a column twice.
+    /// The columns that COPY TO writes of a table, if these are not all: it leaves out what is
+    /// generated of others, as COPY FROM does.
+    fn copied_columns(&self, name: &[CompactString]) -> Result<Option<Vec<CompactString>>> {
+        let Some(Relation::Table(table)) = self.relation_named(name)? else { return Ok(None) };
+        let has_generated = table.live_columns().any(|(_, column)| column.generated.is_some());
+        let copied = table.live_columns().filter(|(_, column)| column.generated.is_none());
+        Ok(has_generated.then(|| copied.map(|(_, column)| column.name.clone()).collect()))
+    }
+
+    /// Refuses to copy into anything but a table, to copy a column twice, and to copy what is
+    /// generated.
     fn check_copied(&self, name: &[CompactString], columns: &[CompactString]) -> Result<()> {
         let refuse = |kind: &str, name: &str| {
             Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot copy from {kind} \"{name}\""))
@@ -504,6 +518,11 @@ impl Session {
             if columns[..at].contains(column) {
                 let message = format!("column \"{column}\" specified more than once");
                 return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            if let Some(Relation::Table(table)) = self.relation_named(name)?
+                && table.column(column).is_some_and(|place| table.columns[place].generated.is_some())
+            {
+                return Err(generated_in_copy(column));
             }
         }
         Ok(())
@@ -658,6 +677,12 @@ struct BoundCopy {
     used: Vec<u32>,
 }
 
+#[cold]
+fn generated_in_copy(column: &str) -> Error {
+    Error::new(SqlState::BAD_COLUMN_REFERENCE, format!("column \"{column}\" is a generated column"))
+        .detail("Generated columns cannot be used in COPY.")
+}
+
 fn bind_copy_from(
     binder: &mut Binder<'_>,
     name: &[CompactString],
@@ -676,10 +701,7 @@ fn bind_copy_from(
     for name in columns {
         let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;
         if table.columns[place].generated.is_some() {
-            let message = format!("column \"{name}\" is a generated column");
-            return Err(
-                Error::new(SqlState::BAD_COLUMN_REFERENCE, message).detail("Generated columns cannot be used in COPY.")
-            );
+            return Err(generated_in_copy(name));
         }
         if places.contains(&place) {
             let message = format!("column \"{name}\" specified more than once");

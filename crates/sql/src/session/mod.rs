@@ -390,6 +390,11 @@ impl Session {
         }
     }
 
+    /// Whether the store has to fetch what is read.
+    pub(crate) fn store_fetches(&self) -> bool {
+        self.own.capabilities.fetches
+    }
+
     /// The transaction has changed the database's catalogue, or the session's temporary objects.
     pub(crate) fn catalog_changed(&mut self, of_database: bool, of_session: bool) {
         self.own.calls.serial += 1;

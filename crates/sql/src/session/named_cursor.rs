@@ -206,12 +206,14 @@ impl Session {
     /// Closes those whose serial number is above a given one.
     pub(super) fn drop_cursors_after(&mut self, serial: u64) {
         self.cursors.retain(|_, cursor| cursor.outlives(serial));
+        self.own.calls.close_cursors_after(serial);
         self.list_cursors();
     }
 
     /// Closes all of them.
     pub(super) fn forget_all_cursors(&mut self) {
         self.cursors.clear();
+        self.own.calls.close_cursors();
         self.listed.cursors.lock().clear();
     }
 

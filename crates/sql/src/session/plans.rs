@@ -433,8 +433,11 @@ impl Session {
             }
         }
         // What constants fail with is known before anything runs.
+        // The key of a cursor's row comes behind the literals, when the statement begins.
         let mut scope = Scope::pure(&self.env, &values, &[]);
-        if prepared.fixed_parts().iter().any(|part| part.eval_owned(&mut scope, &[]).is_err()) {
+        if prepared.current_of.is_none()
+            && prepared.fixed_parts().iter().any(|part| part.eval_owned(&mut scope, &[]).is_err())
+        {
             return None;
         }
         Some((prepared, values))

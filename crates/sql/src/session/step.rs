@@ -89,7 +89,7 @@ pub struct Running {
     pub(super) slept_before: Duration,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking
     /// back a statement that may change it.
-    pub(super) catalog_before: Option<(Arc<Catalog>, (bool, bool), OwnSequences)>,
+    pub(super) catalog_before: Option<(Arc<Catalog>, (bool, bool), OwnSequences, u64)>,
     /// How many notices there were before it: those of a run that is taken back are not told.
     notices: usize,
 }
@@ -618,8 +618,12 @@ impl Session {
 
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
         self.own.advisory.take_statement_back();
-        if let Some((catalog, changed, own_sequences)) = &running.catalog_before {
-            self.own.catalog = Arc::clone(catalog);
+        if let Some((catalog, changed, own_sequences, cursor_serial)) = &running.catalog_before {
+            if !Arc::ptr_eq(&self.own.catalog, catalog) {
+                self.own.calls.serial += 1;
+                self.own.catalog = Arc::clone(catalog);
+            }
+            self.own.calls.close_cursors_after(*cursor_serial);
             self.own.take_back_sequences(own_sequences.clone())?;
             (self.block.catalog_changed, self.block.temporary_changed) = *changed;
         }
@@ -697,7 +701,7 @@ impl Session {
         if !matches!(prepared.command, Command::Plan { .. }) || prepared.calls_routines {
             let own_sequences = self.own.own_sequences.clone();
             let changed = (self.block.catalog_changed, self.block.temporary_changed);
-            running.catalog_before = Some((Arc::clone(&self.own.catalog), changed, own_sequences));
+            running.catalog_before = Some((Arc::clone(&self.own.catalog), changed, own_sequences, self.cursor_serial));
         }
         self.begin_again(running, savepoint)
     }

@@ -27,7 +27,8 @@ pub(crate) fn type_text(catalog: &Catalog, ty: &RoutineType) -> String {
             let name = catalog
                 .table(*relation)
                 .map(|table| table.name.clone())
-                .or_else(|| catalog.view(*relation).map(|view| view.name.clone()));
+                .or_else(|| catalog.view(*relation).map(|view| view.name.clone()))
+                .or_else(|| catalog.composite_of_relation(*relation).map(|ty| ty.name.clone()));
             name.map_or_else(|| "record".to_owned(), |name| quote_identifier(&name))
         }
         RoutineType::Trigger => "trigger".to_owned(),
@@ -35,11 +36,17 @@ pub(crate) fn type_text(catalog: &Catalog, ty: &RoutineType) -> String {
     }
 }
 
+/// The number of a type of a function.
+fn number_of(catalog: &Catalog, ty: &RoutineType) -> u32 {
+    let composite = if let RoutineType::RowOf(relation) = ty { catalog.composite_of_relation(*relation) } else { None };
+    composite.map_or_else(|| ty.oid(), |ty| ty.id)
+}
+
 /// The same, with the schema where the name alone would not find the type.
 fn shown_type(names: &Surroundings, ty: &RoutineType) -> String {
     match ty {
         RoutineType::Trigger | RoutineType::Nothing => type_text(&names.catalog, ty),
-        _ => super::names::format_type(names, ty.oid(), None).to_string(),
+        _ => super::names::format_type(names, number_of(&names.catalog, ty), None).to_string(),
     }
 }
 
@@ -227,7 +234,10 @@ pub(super) fn named(names: &Surroundings, schema: Option<&str>, name: &str) -> V
     let mut found: Vec<_> =
         names.catalog.routines_named(name).filter_map(|routine| Some((place(routine)?, routine))).collect();
     found.sort_by_key(|(place, routine)| (*place, routine.id));
-    found.into_iter().map(|(_, routine)| (routine.id, routine.given().map(|arg| arg.ty.oid()).collect())).collect()
+    found
+        .into_iter()
+        .map(|(_, routine)| (routine.id, routine.given().map(|arg| number_of(&names.catalog, &arg.ty)).collect()))
+        .collect()
 }
 
 /// Rows of `pg_proc`.
@@ -274,9 +284,13 @@ pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
             text(&routine.parallel.to_string()),
             int(given.len() as i64),
             int(defaults.len() as i64),
-            oid(routine.result.oid()),
-            vector(Type::Oid, given.iter().map(|arg| oid(arg.ty.oid()))),
-            if has_modes { array(Type::Oid, routine.args.iter().map(|arg| oid(arg.ty.oid()))) } else { NULL },
+            oid(number_of(&names.catalog, &routine.result)),
+            vector(Type::Oid, given.iter().map(|arg| oid(number_of(&names.catalog, &arg.ty)))),
+            if has_modes {
+                array(Type::Oid, routine.args.iter().map(|arg| oid(number_of(&names.catalog, &arg.ty))))
+            } else {
+                NULL
+            },
             if has_modes { array(Type::InternalChar, routine.args.iter().map(|arg| letter(arg.mode))) } else { NULL },
             if has_names { array(Type::Text, routine.args.iter().map(|arg| text(&arg.name))) } else { NULL },
             if defaults.is_empty() { NULL } else { text(&defaults.join(", ")) },

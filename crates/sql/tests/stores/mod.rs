@@ -32,6 +32,11 @@ pub fn is_local() -> bool {
     options().is_none()
 }
 
+/// Whether the store has to fetch what it is asked for.
+pub fn fetches() -> bool {
+    options().is_some_and(|options| options.fetches_percent > 0)
+}
+
 /// What is random about the store: `COLIBRI_SEED`, or else always the same.
 pub fn seed() -> u64 {
     std::env::var("COLIBRI_SEED").map_or(1, |seed| seed.parse().unwrap())

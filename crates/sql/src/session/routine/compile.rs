@@ -15,7 +15,7 @@ use sqlparser::ast;
 
 use super::super::{Prepared, Session};
 use super::nested::Ran;
-use super::values::{Frame, InSight, Source};
+use super::values::{Frame, InSight, Source, Value};
 use crate::bind::Binder;
 use crate::bind::routines::{Ambiguous, signature};
 use crate::exec::{Evaluate as _, Scope};
@@ -27,13 +27,16 @@ pub(in super::super) struct Program {
     /// What CONTEXT calls it.
     pub(super) title: String,
     pub(super) ambiguous: Ambiguous,
-    known: Mutex<std::collections::HashMap<(usize, u8), Arc<Known>>>,
+    /// By their places, each for the types that it was prepared for.
+    known: Mutex<std::collections::HashMap<(usize, u8), Vec<Arc<Known>>>>,
 }
 
 /// A text as it was prepared.
 pub(super) struct Known {
     stamp: Stamp,
     shapes: Vec<(usize, Arc<RowType>)>,
+    /// The types of variables that are no rows: those of a polymorphic function differ by call.
+    types: Vec<(usize, ColumnType)>,
     sources: Vec<Source>,
     pub(super) what: What,
     runs: std::sync::atomic::AtomicU32,
@@ -59,6 +62,8 @@ struct Stamp {
     role: u32,
 }
 
+/// For how many types a text is kept at most.
+const TYPES_MAX: usize = 8;
 /// How often a plan runs before the sizes of its tables are looked at again.
 const RUNS_BETWEEN_LOOKS: u32 = 16;
 
@@ -122,14 +127,22 @@ impl Session {
         }
     }
 
-    /// Whether what was prepared is still right.
-    fn is_known_right(&self, known: &Known, frame: &Frame) -> bool {
-        let same_stamp = known.stamp.version == self.own.catalog.version
+    /// Whether the catalogue and the surroundings are what something was prepared for.
+    fn is_stamp_right(&self, known: &Known) -> bool {
+        known.stamp.version == self.own.catalog.version
             && known.stamp.serial == self.own.calls.serial
             && known.stamp.authority == Arc::as_ptr(&self.own.authority).addr()
             && (Arc::ptr_eq(&known.stamp.search_path, &self.own.search_path)
-                || known.stamp.search_path == self.own.search_path);
-        same_stamp
+                || known.stamp.search_path == self.own.search_path)
+    }
+
+    /// Whether what was prepared is still right.
+    fn is_known_right(&self, known: &Known, frame: &Frame) -> bool {
+        self.is_stamp_right(known)
+            && known.types.iter().all(|(slot, ty)| {
+                let value = frame.slots.get(*slot).map(|slot| &slot.value);
+                matches!(value, Some(Value::Scalar(given, _)) if given == ty)
+            })
             && known.shapes.iter().all(|(slot, shape)| {
                 let value = frame.slots.get(*slot).map(|slot| &slot.value);
                 value
@@ -163,12 +176,10 @@ impl Session {
         asked: Asked,
     ) -> Result<Arc<Known>> {
         let key = (std::ptr::from_ref(expr).addr(), asked.number());
-        let found = program.known.lock().get(&key).cloned();
-        if let Some(known) = found
-            && known.asked == asked
-            && known.text == text
-            && self.is_known_right(&known, frame)
-        {
+        let is_right = |known: &Known| known.asked == asked && known.text == text && self.is_known_right(known, frame);
+        let found = program.known.lock().get(&key).and_then(|kept| kept.iter().find(|known| is_right(known)).cloned());
+        if let Some(known) = &found {
+            let known = Arc::clone(known);
             let What::Plan(prepared) = &known.what else { return Ok(known) };
             let runs = known.runs.load(std::sync::atomic::Ordering::Relaxed).wrapping_add(1);
             known.runs.store(runs, std::sync::atomic::Ordering::Relaxed);
@@ -177,7 +188,16 @@ impl Session {
             }
         }
         let known = Arc::new(self.make_known(program, frame, text, asked)?);
-        program.known.lock().insert(key, Arc::clone(&known));
+        let mut programs = program.known.lock();
+        let kept = programs.entry(key).or_default();
+        kept.retain(|other| {
+            let is_outgrown = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, other));
+            !is_outgrown && self.is_stamp_right(other)
+        });
+        if kept.len() >= TYPES_MAX {
+            kept.remove(0);
+        }
+        kept.push(Arc::clone(&known));
         Ok(known)
     }
 
@@ -204,8 +224,12 @@ impl Session {
         };
         let sources = in_sight.named.into_inner();
         let mut shapes: Vec<(usize, Arc<RowType>)> = Vec::new();
+        let mut types: Vec<(usize, ColumnType)> = Vec::new();
         for source in &sources {
             let (Source::Slot(slot) | Source::Field(slot, _)) = source;
+            if let Value::Scalar(ty, _) = frame.slots[*slot].value {
+                types.push((*slot, ty));
+            }
             if let Some(record) = frame.slots[*slot].value.record()
                 && !shapes.iter().any(|(known, _)| known == slot)
             {
@@ -215,6 +239,7 @@ impl Session {
         Ok(Known {
             stamp,
             shapes,
+            types,
             sources,
             what,
             runs: std::sync::atomic::AtomicU32::new(0),

@@ -19,6 +19,8 @@ pub(super) struct BodyCursor {
     ran: Ran,
     /// The row that it is on, from 1; 0 is in front of the first.
     at: usize,
+    /// The number among the session's cursors: what is taken back to an earlier one closes it.
+    pub(super) serial: u64,
 }
 
 impl Activation<'_> {
@@ -122,7 +124,9 @@ impl Activation<'_> {
         if self.session.own.calls.cursors.contains_key(&name) {
             return Err(Error::new(SqlState("42P03"), format!("cursor \"{name}\" already in use")));
         }
-        self.session.own.calls.cursors.insert(name.clone(), BodyCursor { ran, at: 0 });
+        self.session.cursor_serial += 1;
+        let serial = self.session.cursor_serial;
+        self.session.own.calls.cursors.insert(name.clone(), BodyCursor { ran, at: 0, serial });
         match &mut self.frame.slots[slot].value {
             Value::Cursor(known, _) | Value::Scalar(_, known) => *known = Datum::Text(name),
             _ => {}

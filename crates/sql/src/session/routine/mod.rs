@@ -76,6 +76,25 @@ pub(super) struct Calls {
     portals: u64,
     /// Statements may not write: a function that is not VOLATILE is at work.
     pub(super) only_reads: bool,
+    /// How many functions at work have the rights of their owners.
+    definers: u32,
+}
+
+impl Calls {
+    /// Whether a function with the rights of its owner is at work.
+    pub(super) fn has_definer(&self) -> bool {
+        self.definers > 0
+    }
+
+    /// Closes the cursors of bodies: the transaction ends.
+    pub(super) fn close_cursors(&mut self) {
+        self.cursors.clear();
+    }
+
+    /// Closes the cursors of bodies whose serial number is above a given one.
+    pub(super) fn close_cursors_after(&mut self, serial: u64) {
+        self.cursors.retain(|_, cursor| cursor.serial <= serial);
+    }
 }
 
 /// What a function's settings and rights have replaced.
@@ -83,9 +102,15 @@ struct Before {
     settings: super::Settings,
     authority: Arc<colibri_catalog::cluster::Authority>,
     user: CompactString,
+    definers: u32,
 }
 
 impl Session {
+    /// Whether a body is at work.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.own.calls.depth > 0
+    }
+
     /// A session for calls in plans of this one.
     fn new_shell(&self) -> Box<Self> {
         let own = self.own.stand_in();
@@ -184,6 +209,7 @@ impl Session {
             settings: self.own.settings.clone(),
             authority: Arc::clone(&self.own.authority),
             user: self.own.user.clone(),
+            definers: self.own.calls.definers,
         };
         for (name, value) in &routine.settings {
             if let Err(error) = self.set_for_routine(name, value) {
@@ -193,13 +219,15 @@ impl Session {
         }
         if routine.security_definer {
             self.become_owner(routine.owner);
+            self.own.calls.definers += 1;
         }
         Ok(Some(before))
     }
 
     /// Goes back to what it was before.
     fn take_off(&mut self, before: Option<Before>) {
-        let Some(Before { settings, authority, user }) = before else { return };
+        let Some(Before { settings, authority, user, definers }) = before else { return };
+        self.own.calls.definers = definers;
         self.own.settings.go_back_to(settings);
         self.settings_set();
         self.own.authority = authority;

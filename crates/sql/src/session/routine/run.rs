@@ -311,7 +311,12 @@ impl<'s> Activation<'s> {
                     }
                     let found = self.session.type_named(named);
                     return match found {
-                        Ok(ty) => Ok((ty, None)),
+                        Ok(ty) => {
+                            match self.session.catalog().relation_of_rows(ty.ty).filter(|_| ty.domain.is_none()) {
+                                Some(relation) => Ok((Type::Record.into(), Some(relation))),
+                                None => Ok((ty, None)),
+                            }
+                        }
                         Err(error) => match self.session.relation_named(&parts)? {
                             Some(relation) => {
                                 let number = self.session.catalog().number_of(relation);

@@ -103,7 +103,7 @@ impl Session {
     }
 
     fn warn_outside_block(&mut self, what: &str) {
-        if self.is_outside_block() {
+        if self.is_outside_block() && !self.is_in_body() {
             let message = format!("{what} can only be used in transaction blocks");
             self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
         }
@@ -134,12 +134,13 @@ impl Session {
     }
 
     /// Sets a setting to a text, or to its default. SET LOCAL outside of a block checks the value
-    /// and has no effect.
+    /// and has no effect. In a function it has effect until the statement ends that calls it.
     fn set_value(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         if let Some(mode) = self.mode_named(name, value)? {
             return if self.state == TransactionState::Open { self.modes(&[mode]) } else { Ok(()) };
         }
-        let before = (local && self.state == TransactionState::Idle).then(|| self.own.settings.clone());
+        let is_checked_only = local && self.state == TransactionState::Idle && !self.is_in_body();
+        let before = is_checked_only.then(|| self.own.settings.clone());
         let set = self.own.set(name, value, local);
         match before {
             Some(before) => self.own.settings.go_back_to(before),
@@ -418,7 +419,12 @@ impl super::own::Own {
     /// As [`settings::Settings::set`]; for roles 22023 and 42501.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         let is_superuser = self.authority.is_superuser();
-        match name.to_ascii_lowercase().as_str() {
+        let lower = name.to_ascii_lowercase();
+        if self.calls.has_definer() && matches!(&*lower, "role" | "session_authorization") {
+            let message = format!("cannot set parameter \"{lower}\" within security-definer function");
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        match &*lower {
             "role" => {
                 if let Some(name) = value.filter(|name| *name != "none") {
                     self.look_up_role(name, false)?;
