@@ -369,8 +369,14 @@ impl Binder<'_> {
             return self.coerce(given.bound, ty, CastContext::Implicit, given.span);
         };
         let row = self.row_of_relation(*relation)?;
+        if given.bound.ty.ty == Type::Unknown
+            && let Some(composite) = self.catalog.type_numbered(row.oid)
+        {
+            return self.coerce(given.bound, composite.into(), CastContext::Implicit, given.span);
+        }
         let fits = match (given.bound.ty.ty, self.row_type_of(given.bound.ty)) {
             (Type::Record, Some(known)) => known.oid == row.oid || known.fields.len() == row.fields.len(),
+            (Type::Composite(_), Some(known)) => known.oid == row.oid,
             (Type::Record, None) | (Type::Unknown, _) => true,
             _ => false,
         };

@@ -340,10 +340,7 @@ impl Session {
             word_similarity: threshold("pg_trgm.word_similarity_threshold", usual.word_similarity),
             strict_word_similarity: threshold("pg_trgm.strict_word_similarity_threshold", usual.strict_word_similarity),
         };
-        self.own.search_path = settings.search_path(&self.own.user);
-        if let Some(temporary) = &self.own.temporary {
-            self.own.search_path = temporary.within(&self.own.search_path);
-        }
+        self.renew_search_path();
         self.env.surroundings = None;
         if let Some(schema) = self.own.creation_path().iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
             self.env.schema = schema.clone();
@@ -387,6 +384,15 @@ impl Session {
         match &mut self.txn {
             Some(txn) => Ok((&mut self.own.catalog, &mut **txn)),
             None => Err(Error::internal("a statement has no transaction")),
+        }
+    }
+
+    /// Finds out where names are looked for: the setting and the user have an effect on it, and so
+    /// have temporary objects.
+    pub(crate) fn renew_search_path(&mut self) {
+        self.own.search_path = self.own.settings.search_path(&self.own.user);
+        if let Some(temporary) = &self.own.temporary {
+            self.own.search_path = temporary.within(&self.own.search_path);
         }
     }
 

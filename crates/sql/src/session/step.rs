@@ -87,8 +87,9 @@ pub struct Running {
     /// sleep as long once more.
     pub(super) slept: Duration,
     pub(super) slept_before: Duration,
-    /// The catalogue as the statement found it, and whether the block had changed it: for taking
-    /// back a statement that may change it.
+    /// The catalogue as the statement found it, whether the block had changed it, the session's
+    /// sequences, and the number of the last cursor: for taking back a statement that may change
+    /// them.
     pub(super) catalog_before: Option<(Arc<Catalog>, (bool, bool), OwnSequences, u64)>,
     /// How many notices there were before it: those of a run that is taken back are not told.
     notices: usize,

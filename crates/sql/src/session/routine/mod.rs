@@ -232,7 +232,7 @@ impl Session {
         self.settings_set();
         self.own.authority = authority;
         self.own.user = user;
-        self.own.search_path = self.own.settings.search_path(&self.own.user);
+        self.renew_search_path();
         self.env.surroundings = None;
         self.surround();
     }
@@ -254,7 +254,7 @@ impl Session {
             self.own.user = name.clone();
             self.env.user = name;
         }
-        self.own.search_path = self.own.settings.search_path(&self.own.user);
+        self.renew_search_path();
         self.env.surroundings = None;
         self.surround();
     }
@@ -330,6 +330,10 @@ impl Own {
         std::mem::swap(&mut shell.own, self);
         shell.txn = Some(own_txn);
         shell.env.clone_from(env);
+        if shell.own.settings_changed {
+            // The plan's surroundings are older than an earlier call that has changed settings.
+            shell.heed_settings();
+        }
         let given = run(&mut shell);
         if let Some(own_txn) = shell.txn.take() {
             txn.give_back(own_txn);

@@ -96,7 +96,7 @@ impl Session {
                 }
                 self.note_read_back();
                 if self.own.settings_changed {
-                    self.settings_set();
+                    self.heed_settings();
                 }
                 Ok(ran)
             }
@@ -114,7 +114,9 @@ impl Session {
                 if self.own.settings_before.is_none() {
                     self.own.settings_before = Some(self.own.settings.clone());
                 }
-                ran.rows = self.set_statement(statement)?.0;
+                let set = self.set_statement(statement);
+                self.heed_settings();
+                ran.rows = set?.0;
                 ran.count = ran.rows.len() as u64;
                 Ok(ran)
             }
@@ -130,6 +132,14 @@ impl Session {
             Command::Cursor(_) => Err(Error::unsupported("a cursor of SQL in a function")),
             Command::Copy => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot COPY to/from client in PL/pgSQL")),
         }
+    }
+
+    /// Takes on settings that a body has changed. The session whose plan has called it does so as
+    /// well, when the plan is done.
+    pub(super) fn heed_settings(&mut self) {
+        self.settings_set();
+        self.own.settings_changed = self.is_within_plan();
+        self.surround();
     }
 
     /// Steps on with a plan until there are so many rows. It may go on afterwards.

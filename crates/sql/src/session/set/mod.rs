@@ -382,6 +382,10 @@ impl Session {
 
     /// Makes the session's user, and the role that statements run as, those of the settings.
     pub(super) fn heed_roles(&mut self) {
+        // The rights are those of a function's owner, and no setting changes them there.
+        if self.own.calls.has_definer() {
+            return;
+        }
         let login = (self.own.login_role, self.own.login.clone());
         let named = CompactString::new(self.own.settings.text("session_authorization"));
         let (session, name) = match self.own.known_role(&named) {
