@@ -346,9 +346,8 @@ fn types_and_extensions_are_made_changed_and_dropped() {
     wrong("CREATE TYPE mood AS ENUM (a)", "syntax error at or near \"a\"", 27);
     wrong("CREATE TYPE mood AS ENUM ('a',)", "syntax error at or near \")\"", 31);
     wrong("ALTER TYPE mood ADD VALUE b", "syntax error at or near \"b\"", 27);
-    for text in ["CREATE TYPE r AS RANGE (subtype = int)"] {
-        assert_eq!(parse(text).expect_err(text).state().0, "0A000", "{text}");
-    }
+    let unknown = "CREATE TYPE r AS RANGE (subtype = int)";
+    assert_eq!(parse(unknown).expect_err(unknown).state().0, "0A000");
 }
 
 #[test]
