@@ -101,11 +101,14 @@ pub(super) fn claim(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, row: &[
     }
 }
 
+/// An entry, where its range begins, and the range if the index has one.
+type Seen<'a> = (&'a Key, usize, Option<Box<[u8]>>);
+
 /// Fails if two rows that were there before the constraint are in conflict. `entries` are those of
 /// its index, in order.
 pub(super) fn check_entries(table: &Table, index: &Index, entries: &[Key], env: &Env) -> Result<()> {
     let ty = range_type(table, index);
-    let mut previous: Option<(&Key, usize, Option<Box<[u8]>>)> = None;
+    let mut previous: Option<Seen<'_>> = None;
     for entry in entries {
         colibri_types::pulse::work(colibri_types::pulse::UNITS_PER_ROW)?;
         let row_key = record::split_index_entry(table, index, entry)?;

@@ -65,6 +65,10 @@ pub struct Completion {
     pub ticket: Option<CommitTicket>,
 }
 
+/// The catalogue before a statement; whether it, and the session's part, were changed; sequences;
+/// the number of the last cursor.
+type CatalogBefore = (Arc<Catalog>, (bool, bool), OwnSequences, u64);
+
 /// A statement at work.
 pub struct Running {
     pub(super) prepared: Arc<Prepared>,
@@ -90,7 +94,7 @@ pub struct Running {
     /// The catalogue as the statement found it, whether the block had changed it, the session's
     /// sequences, and the number of the last cursor: for taking back a statement that may change
     /// them.
-    pub(super) catalog_before: Option<(Arc<Catalog>, (bool, bool), OwnSequences, u64)>,
+    pub(super) catalog_before: Option<CatalogBefore>,
     /// How many notices there were before it: those of a run that is taken back are not told.
     notices: usize,
 }

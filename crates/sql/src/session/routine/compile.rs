@@ -21,6 +21,9 @@ use crate::bind::routines::{Ambiguous, signature};
 use crate::exec::{Evaluate as _, Scope};
 use crate::expr;
 
+/// What was prepared of texts, by their places and what is asked of them.
+type KnownTexts = std::collections::HashMap<(usize, u8), Vec<Arc<Known>>>;
+
 /// A body and what is known of its texts.
 pub(in super::super) struct Program {
     pub(super) body: Body,
@@ -28,7 +31,7 @@ pub(in super::super) struct Program {
     pub(super) title: String,
     pub(super) ambiguous: Ambiguous,
     /// By their places, each for the types that it was prepared for.
-    known: Mutex<std::collections::HashMap<(usize, u8), Vec<Arc<Known>>>>,
+    known: Mutex<KnownTexts>,
 }
 
 /// A text as it was prepared.
