@@ -212,7 +212,7 @@ pub enum Source {
     /// The relation's columns are all of the table's, dropped ones included, then its hidden number
     /// if it has no primary key.
     Table(Arc<Table>),
-    /// The same of a partitioned table, as [`crate::partitions`] has it.
+    /// The same of a partitioned table, as the module `plan::partitions` has it.
     Tree(Arc<Tree>),
     Query(Box<Query>),
     /// A WITH query that is read more than once.
