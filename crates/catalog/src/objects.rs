@@ -530,7 +530,7 @@ pub struct View {
     /// it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub defaults: BTreeMap<usize, String>,
-    /// What it reads is read with the privileges of whoever uses it, and not of its owner.
+    /// Its query runs with the privileges of the user, not of the view's owner (`security_invoker`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub invoker: bool,
     /// Who owns it.

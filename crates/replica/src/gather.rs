@@ -28,8 +28,9 @@ pub(crate) struct Gathering {
 }
 
 impl Gathering {
-    /// How many commits the next group waits for, and how long, if so many were under way when the
-    /// last append was agreed on. `None`: it does not wait.
+    /// Gives how many commits the next group waits for, and for how long. `None`: the group does not
+    /// wait. `under_way` is the number of commits that were under way when the last append was agreed
+    /// on.
     pub(crate) fn aim(&mut self, under_way: usize) -> Option<(usize, Duration)> {
         let wanted = under_way - under_way / 8;
         if wanted < 2 {
@@ -42,7 +43,7 @@ impl Gathering {
         Some((wanted, self.took))
     }
 
-    /// A wait has ended: so many of the commits that were missing have come.
+    /// Notes how a wait ended: `missing` commits were waited for, and `came` of them have come.
     pub(crate) fn waited(&mut self, came: usize, missing: usize) {
         self.in_vain = if came * 2 >= missing { 0 } else { (self.in_vain + 1).min(PASSES_LOG_MAX) };
         self.passes = (1 << self.in_vain) - 1;

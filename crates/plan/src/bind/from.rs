@@ -413,8 +413,8 @@ impl Binder<'_> {
         Ok(query)
     }
 
-    /// Binds parts of a view's query: with its names, and with the privileges of its owner, unless
-    /// it has those of whoever uses it.
+    /// Binds parts of a view's query, with the names that the view knows. The privileges are those of
+    /// the view's owner, or with `security_invoker` those of the user.
     pub(super) fn in_view<T>(&mut self, view: &View, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let search_path = std::mem::replace(&mut self.search_path, &super::stored::SEARCH_PATH);
         let meanings = self.meanings.take();

@@ -307,8 +307,8 @@ impl Binder<'_> {
         Ok(Some((ViewTarget { view: Arc::clone(view), writing, table, columns, filter, checks, below }, own)))
     }
 
-    /// The statement needs privileges on the view, and whoever the view's query is run as needs them
-    /// on what is below it.
+    /// Notes which privileges a statement on a view needs. The user needs them on the view. The
+    /// view's owner needs them on what the view reads, or with `security_invoker` the user does.
     pub(super) fn need_on_view(&mut self, target: &ViewTarget, privileges: Privileges) {
         for below in &target.below {
             let by = std::mem::replace(&mut self.by, below.by);

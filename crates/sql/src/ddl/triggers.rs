@@ -89,6 +89,17 @@ impl Session {
         }
     }
 
+    /// As [`Session::trigger_owner`]. With IF EXISTS a missing relation is a notice, and `None`.
+    fn trigger_owner_if_there(&mut self, name: &[CompactString], if_exists: bool) -> Result<Option<Owner>> {
+        match self.trigger_owner(name) {
+            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => {
+                self.notice_missing("relation", &name.join("."));
+                Ok(None)
+            }
+            owner => owner.map(Some),
+        }
+    }
+
     pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let owner = self.trigger_owner(&create.table)?;
@@ -226,13 +237,7 @@ impl Session {
         if_exists: bool,
     ) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        let owner = match self.trigger_owner(table) {
-            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => {
-                self.notice_missing("relation", &table.join("."));
-                return Ok(());
-            }
-            owner => owner?,
-        };
+        let Some(owner) = self.trigger_owner_if_there(table, if_exists)? else { return Ok(()) };
         self.expect_trigger_owner(&owner)?;
         let Some(known) = owner.triggers().iter().find(|trigger| trigger.name == *name).cloned() else {
             let what = format!("trigger \"{name}\" for relation \"{}\" does not exist", owner.name());
@@ -298,13 +303,7 @@ impl Session {
         state: char,
     ) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        let owner = match self.trigger_owner(table) {
-            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => {
-                self.notice_missing("relation", &table.join("."));
-                return Ok(());
-            }
-            owner => owner?,
-        };
+        let Some(owner) = self.trigger_owner_if_there(table, if_exists)? else { return Ok(()) };
         self.expect_trigger_owner(&owner)?;
         let meant = match which {
             TriggersMeant::Named(name) => Some(self.expect_trigger(&owner, name)?.id),
