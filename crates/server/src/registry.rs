@@ -248,7 +248,8 @@ impl Member {
         }
     }
 
-    fn wake(&self) {
+    /// Has its task look for what is to be done.
+    pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }

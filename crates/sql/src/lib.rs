@@ -47,7 +47,7 @@ pub use colibri_types::{
 };
 pub use directory_lock::DirectoryLock;
 pub use session::{
-    Access, Answer, Awaited, Carried, CarriedStatement, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting,
-    Notice, Prepared, Progress, ResultColumn, Rows, Running, Session, Severity, Stays, TransactionState, rows_of_tag,
-    with_count,
+    Access, Answer, Arrived, Awaited, Carried, CarriedStatement, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine,
+    Inbox, Lifting, Notice, Notification, Prepared, Progress, ResultColumn, Rows, Running, Session, Severity, Stays,
+    TransactionState, rows_of_tag, with_count,
 };

@@ -14,6 +14,7 @@ use crate::{Error, Result};
 ///
 /// As a future it needs no particular runtime: a background thread, started with the first such
 /// ticket, flushes the log while somebody waits and sleeps otherwise.
+#[derive(Clone)]
 #[must_use = "the commit is not durable yet"]
 pub struct Ticket {
     handle: Arc<Handle>,

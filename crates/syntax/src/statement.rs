@@ -69,6 +69,8 @@ impl Parser<'_> {
             K::Analyze | K::Analyse => self.analyze().map(Statement::from),
             K::Cluster => self.cluster().map(Statement::from),
             K::Reindex => self.reindex().map(Statement::from),
+            K::Listen => self.listen().map(Statement::from),
+            K::Notify => self.notify().map(Statement::from),
             K::Unlisten => self.unlisten().map(Statement::from),
             K::Lock => self.lock_table().map(Statement::from),
             K::Refresh => self.refresh().map(Statement::from),
@@ -78,7 +80,7 @@ impl Parser<'_> {
             }
             K::Do => self.do_statement().map(Statement::from),
             K::Call => self.call_statement(),
-            K::Import | K::Listen | K::Load | K::Notify | K::Security => {
+            K::Import | K::Load | K::Security => {
                 self.next();
                 let what = self.token_text(token).to_ascii_uppercase();
                 Err(self.refuse_statement(token, &what))

@@ -1,4 +1,4 @@
-//! VACUUM, ANALYZE, CLUSTER, REINDEX, LOCK TABLE and UNLISTEN.
+//! VACUUM, ANALYZE, CLUSTER, REINDEX, LOCK TABLE, LISTEN, UNLISTEN and NOTIFY.
 
 use colibri_types::{Error, Result, SqlState};
 
@@ -81,12 +81,22 @@ impl Parser<'_> {
         }))
     }
 
-    pub(crate) fn unlisten(&mut self) -> Result<Upkeep> {
+    pub(crate) fn listen(&mut self) -> Result<Admin> {
+        self.expect(K::Listen)?;
+        Ok(Admin::Listen(self.folded()?))
+    }
+
+    pub(crate) fn unlisten(&mut self) -> Result<Admin> {
         self.expect(K::Unlisten)?;
-        if !self.eat_kind(Kind::Star) {
-            self.folded()?;
-        }
-        Ok(Upkeep::Unlisten)
+        let channel = if self.eat_kind(Kind::Star) { None } else { Some(self.folded()?) };
+        Ok(Admin::Unlisten(channel))
+    }
+
+    pub(crate) fn notify(&mut self) -> Result<Admin> {
+        self.expect(K::Notify)?;
+        let channel = self.folded()?;
+        let payload = if self.eat_kind(Kind::Comma) { self.string()? } else { String::new() };
+        Ok(Admin::Notify { channel, payload })
     }
 
     pub(crate) fn lock_table(&mut self) -> Result<Admin> {

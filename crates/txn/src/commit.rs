@@ -8,6 +8,9 @@ use crate::error::Result;
 use crate::outcome::StoreWait;
 use crate::ticket::CommitTicket;
 
+/// What is called when a transaction has committed: see [`crate::Transaction::at_commit`].
+pub type AtCommit = Box<dyn FnOnce(CommitTicket) + Send>;
+
 /// How far a commit is.
 #[must_use = "the transaction may still be in the queue of commits"]
 pub enum Commit {

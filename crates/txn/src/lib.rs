@@ -67,7 +67,7 @@ mod writes;
 
 pub use colibri_storage::TxnId;
 pub use columns::ColumnSet;
-pub use commit::{Commit, CommitTurn, PendingCommit, QueuedCommit, Turn};
+pub use commit::{AtCommit, Commit, CommitTurn, PendingCommit, QueuedCommit, Turn};
 pub use error::{Error, Result};
 pub use local::LocalStore;
 pub use locks::{LockInfo, LockName, LockWait, OwnerId, SessionLocks};

@@ -438,7 +438,13 @@ impl CommitQueue {
                 count(&shared.counts.batches, 1);
                 for index in applied {
                     let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-                    batch[index].answer = Some(Answer::Result(Ok(Committed { txn, sequence })));
+                    let committed = Committed { txn, sequence };
+                    batch[index].answer = Some(Answer::Result(Ok(committed)));
+                    let request = &mut batch[index].request;
+                    if let Some(then) = request.work.at_commit.take() {
+                        let seen = request.snapshot.txn();
+                        then(CommitTicket::new(&shared.database, seen, Some(committed)));
+                    }
                     for space in batch[index].request.work.writes.spaces() {
                         if matches!(space.base, Base::Dropped { made: false }) {
                             shared.forget(space.id);

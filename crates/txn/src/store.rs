@@ -35,7 +35,7 @@ use colibri_storage::TxnId;
 use smallvec::SmallVec;
 
 use crate::columns::ColumnSet;
-use crate::commit::Commit;
+use crate::commit::{AtCommit, Commit};
 use crate::error::{Error, Result};
 use crate::locks::{LockInfo, OwnerId, SessionLocks};
 #[cfg(doc)]
@@ -601,6 +601,15 @@ pub trait Transaction: Send + 'static {
     /// # Errors
     /// Those of the storage.
     fn look_back(&mut self) -> Result<()>;
+
+    /// Has a function called as soon as the transaction has committed, in the order in which
+    /// transactions commit, on whichever thread commits it. It is to be short, and must not use the
+    /// store. It is not called if the transaction does not commit.
+    ///
+    /// A store without such an order gives the function back: the caller calls it then.
+    fn at_commit(&mut self, then: AtCommit) -> Option<AtCommit> {
+        Some(then)
+    }
 
     /// Commits, and blocks the thread meanwhile. The ticket tells when the changes, and everything
     /// that was read, are durable; nobody outside may be told of them before. Dropping the ticket

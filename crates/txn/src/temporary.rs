@@ -22,7 +22,7 @@ use std::sync::Arc;
 use colibri_storage::TxnId;
 
 use crate::columns::ColumnSet;
-use crate::commit::{Commit, CommitTurn, PendingCommit, QueuedCommit};
+use crate::commit::{AtCommit, Commit, CommitTurn, PendingCommit, QueuedCommit};
 use crate::error::{Error, Result};
 use crate::local::LocalStore;
 use crate::locks::OwnerId;
@@ -368,6 +368,10 @@ impl Transaction for WithTemporary {
 
     fn look_back(&mut self) -> Result<()> {
         self.inner.look_back()
+    }
+
+    fn at_commit(&mut self, then: AtCommit) -> Option<AtCommit> {
+        self.inner.at_commit(then)
     }
 
     fn commit_leaving(self: Box<Self>, remains: &mut Option<Box<dyn Remains>>) -> Result<Commit> {

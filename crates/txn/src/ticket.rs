@@ -24,6 +24,7 @@ pub struct Committed {
 /// A transaction that has ended well. Dropping the ticket changes nothing about that.
 ///
 /// As a future it needs no particular runtime.
+#[derive(Clone)]
 #[must_use = "what the transaction did or saw may not be durable yet"]
 pub struct CommitTicket {
     seen: TxnId,

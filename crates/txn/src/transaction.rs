@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::apply::{patch_all, patch_one};
 use crate::columns::ColumnSet;
-use crate::commit::Commit;
+use crate::commit::{AtCommit, Commit};
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, snapshot};
 use crate::locks::{Locks, OwnerId, Taken};
@@ -64,6 +64,8 @@ pub(crate) struct Work {
     pub(crate) reads: ReadSet,
     pub(crate) writes: WriteSet,
     pub(crate) locks: Locks,
+    /// To be called when it has committed.
+    pub(crate) at_commit: Option<AtCommit>,
     long_work: Arc<LongWork>,
 }
 
@@ -116,7 +118,8 @@ impl LocalTransaction {
     pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
         let locks = Locks::new(&shared.locks);
         let (open, reads, writes) = (OpenSpaces::default(), ReadSet::default(), WriteSet::default());
-        let work = Box::new(Work { open, reads, writes, locks, long_work: Arc::clone(&shared.long_work) });
+        let work =
+            Box::new(Work { open, reads, writes, locks, at_commit: None, long_work: Arc::clone(&shared.long_work) });
         LocalRemains { shared: Arc::clone(shared), database: shared.database.clone(), work }.begin_after(begun, seen)
     }
 
@@ -130,6 +133,9 @@ impl LocalTransaction {
             // ticket.
             let ticket = self.ticket_of_reads();
             self.work.locks.release();
+            if let Some(then) = self.work.at_commit.take() {
+                then(ticket.clone());
+            }
             return Ok(ticket);
         }
         self.queue_up()?.wait()
@@ -150,6 +156,9 @@ impl LocalTransaction {
         // In this order, a transaction that gets a lock of this one need not wait for its ticket.
         let ticket = self.ticket_of_reads();
         let Self { shared, snapshot, mut work, .. } = self;
+        if let Some(then) = work.at_commit.take() {
+            then(ticket.clone());
+        }
         work.locks.renew();
         work.reads.renew();
         work.writes.renew();
@@ -859,6 +868,11 @@ impl Transaction for LocalTransaction {
         self.work.writes.set_images(images);
         self.work.writes.make_notes_old();
         Ok(())
+    }
+
+    fn at_commit(&mut self, then: AtCommit) -> Option<AtCommit> {
+        self.work.at_commit = Some(then);
+        None
     }
 
     fn commit(self: Box<Self>) -> Result<CommitTicket> {

@@ -63,6 +63,8 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("pg_advisory_unlock_shared", BY_ONE, 1, Type::Bool, true),
     ("pg_advisory_unlock_shared", BY_TWO, 2, Type::Bool, true),
     ("pg_advisory_unlock_all", &[], 0, Type::Void, true),
+    ("pg_notify", &[Type::Text, Type::Text], 2, Type::Void, true),
+    ("pg_notification_queue_usage", &[], 0, Type::Float8, true),
 ];
 
 /// Functions of arrays and of what is put into them, whose types become a common one.

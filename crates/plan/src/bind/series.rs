@@ -14,7 +14,7 @@ use super::expr::Bound;
 use super::functions::{json, search};
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, fold, name_span, qualified};
-use crate::expr::Expr;
+use crate::expr::{Expr, SessionFunction};
 use crate::plan::Series;
 use colibri_syntax::ROWS_FROM;
 
@@ -255,6 +255,13 @@ impl Binder<'_> {
                 let ancestors = self.call("_pg_partition_ancestors", vec![bound], at)?;
                 Ok((Series::Unnest, vec![ancestors.expr], Type::RegClass))
             }
+            "pg_listening_channels" => {
+                if !bounds.is_empty() {
+                    return Err(self.place(span, wrong_call(function)));
+                }
+                let named = SessionFunction::Named("pg_listening_channels");
+                Ok((Series::Unnest, vec![Expr::Session { function: named, args: Vec::new() }], Type::Text))
+            }
             "regexp_matches" | "regexp_split_to_table" | "string_to_table" => self.rows_of_text(function, bounds, span),
             _ => self.rows_of_array(function, bounds, span),
         }
@@ -408,6 +415,7 @@ pub(super) fn gives_rows(name: &str) -> bool {
                 | "string_to_table"
                 | "_pg_expandarray"
                 | "pg_partition_ancestors"
+                | "pg_listening_channels"
         )
 }
 

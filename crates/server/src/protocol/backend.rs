@@ -1,7 +1,9 @@
 //! Messages to clients, appended to a buffer that is sent later.
 
 use colibri_sql::wire::{self, Format};
-use colibri_sql::{ColumnType, Datum, Env, Error, Modifier, Notice, ResultColumn, SqlState, TransactionState, Type};
+use colibri_sql::{
+    ColumnType, Datum, Env, Error, Modifier, Notice, Notification, ResultColumn, SqlState, TransactionState, Type,
+};
 
 use super::frontend::Formats;
 
@@ -211,6 +213,15 @@ pub(crate) fn error(out: &mut Out, severity: &str, error: &Error) {
 
 pub(crate) fn notice(out: &mut Out, notice: &Notice) {
     message(out, b'N', |out| fields(out, notice.severity.name(), &notice.report));
+}
+
+/// What another session has notified of.
+pub(crate) fn notification(out: &mut Out, notification: &Notification) {
+    message(out, b'A', |out| {
+        i32(out, notification.session);
+        string(out, &notification.channel);
+        string(out, &notification.payload);
+    });
 }
 
 fn fields(out: &mut Out, severity: &str, error: &Error) {

@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 
 use colibri_runtime::{Pool, Sleep, budget, sleep};
 use colibri_sql::cluster::{SessionState, Waits};
-use colibri_sql::{Error, Session, Severity, SqlState, TransactionState};
+use colibri_sql::{Arrived, Error, Session, Severity, SqlState, TransactionState};
 use colibri_txn::CommitTicket;
 
 use crate::cluster::Lease;
@@ -143,6 +143,8 @@ pub(crate) struct Client {
     has_committed: bool,
     /// The client was greeted before: its session was elsewhere meanwhile.
     is_known: bool,
+    /// ReadyForQuery was the last thing told, and no transaction is open: notifications may be told.
+    is_between: bool,
     /// In a cluster, from the first message on.
     roaming: Option<Box<roam::Roaming>>,
     lease: Lease,
@@ -226,6 +228,7 @@ impl Client {
             reads_agreed: false,
             has_committed: false,
             is_known: false,
+            is_between: true,
             roaming: None,
             lease,
         }
@@ -290,6 +293,8 @@ impl Client {
             member.heed_due();
         })));
         let member = Arc::clone(&self.membership.member);
+        self.session().set_notification_hook(Arc::new(move || member.wake()));
+        let member = Arc::clone(&self.membership.member);
         poll_fn(move |cx| {
             member.reach(Arc::clone(&flag), cx.waker());
             Poll::Ready(())
@@ -344,6 +349,8 @@ impl Client {
         if !matches!(kind, b'B' | b'E') {
             self.times.ended = None;
         }
+        // Until the next ReadyForQuery.
+        self.is_between &= matches!(kind, b'H' | b'X');
         if kind != b'X' && self.lease.keeper().is_some() {
             self.enter(Some(header)).await?;
             self.keep(header);
@@ -445,6 +452,24 @@ impl Client {
         }
     }
 
+    /// Tells notifications, which belong between transactions.
+    fn tell_notifications(&mut self) -> Result<(), End> {
+        let Some(inbox) = self.session().inbox() else { return Ok(()) };
+        if inbox.is_closed() {
+            // Another server leads the database: the client has to listen there.
+            return Err(End::Fatal(admin_shutdown()));
+        }
+        let Arrived { notifications, ticket } = self.session().take_notifications();
+        if !notifications.is_empty() {
+            self.owe(ticket);
+        }
+        for notification in notifications {
+            backend::notification(&mut self.link.out, &notification);
+            self.is_flush_due = true;
+        }
+        Ok(())
+    }
+
     /// Reports changed settings, and reads those that the server uses.
     fn report_settings(&mut self) {
         let session = self.session.as_deref().expect("it is away only while its task waits for it");
@@ -479,6 +504,10 @@ impl Client {
         self.tell_notices();
         self.report_settings();
         let state = self.session().state();
+        self.is_between = state == TransactionState::Idle;
+        if self.is_between {
+            self.tell_notifications()?;
+        }
         backend::ready(&mut self.link.out, state);
         let resting = match state {
             TransactionState::Idle => SessionState::Idle,
@@ -586,6 +615,12 @@ impl Client {
         self.link.shrink();
         let is_open = self.session().state() != TransactionState::Idle;
         let limit = if is_open { self.limits.idle_in_transaction } else { self.limits.idle };
+        if self.is_between {
+            self.tell_notifications()?;
+            if self.is_flush_due {
+                self.flush().await?;
+            }
+        }
         let waited = self.more(limit, !is_open).await;
         if !is_open && matches!(waited, Err(End::Fatal(_))) && self.member().stopping() == Stop::WhenIdle {
             // Behind a pointer: what it needs would be part of each idle connection.
@@ -606,6 +641,7 @@ impl Client {
             timer = sleeping.as_mut().as_pin_mut();
         }
         self.times = Times::default();
+        let inbox = self.session().inbox().cloned().filter(|_| may_leave && self.is_between);
         let (link, member) = (&mut self.link, &self.membership.member);
         poll_fn(|cx| {
             let stopping = member.stopping();
@@ -614,6 +650,10 @@ impl Client {
             }
             if let Poll::Ready(filled) = link.poll_fill(cx) {
                 return Poll::Ready(if filled.unwrap_or(false) { Ok(()) } else { Err(End::Gone) });
+            }
+            // The hook of the session wakes the task.
+            if inbox.as_ref().is_some_and(|inbox| inbox.has_any()) {
+                return Poll::Ready(Ok(()));
             }
             if let Some(timer) = &mut timer
                 && timer.as_mut().poll(cx).is_ready()

@@ -16,6 +16,7 @@
 //! | came from another node | returns there, with what it was sent |
 //! | has cursors that outlive their transaction | stays, and is a standby's from then on |
 //! | has advisory locks | ends: others may have the locks by then |
+//! | listens | ends at once: it would miss notifications |
 //! | of a standby, has one of these | stays: its writes are refused |
 //! | of a standby, `colibri.forward` is on | goes to the leader when it begins a transaction that may write, or with the first statement that writes |
 //!
@@ -263,7 +264,7 @@ impl Client {
                 self.has_led = false;
                 return Ok(());
             }
-            Err(Stays::HasLocks | Stays::InTransaction) => return Err(End::Fatal(admin_shutdown())),
+            Err(Stays::HasLocks | Stays::Listens | Stays::InTransaction) => return Err(End::Fatal(admin_shutdown())),
         };
         if self.roaming().came_from_elsewhere {
             return Err(self.give_back(&package).await);

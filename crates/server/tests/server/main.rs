@@ -10,6 +10,7 @@
 //! | `portals` | portals by name: changing the row that one is on, failed blocks, effects and warnings |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
+//! | `notifications` | LISTEN and NOTIFY |
 //! | `settings` | settings stored for roles and databases, reports of settings to clients |
 //! | `databases` | several databases, start and end of the server |
 //! | `disturbance` | long statements beside other clients, on one CPU |
@@ -32,6 +33,7 @@ mod disturbance;
 mod hostile;
 mod limits;
 mod login;
+mod notifications;
 mod pipelines;
 mod portals;
 mod quiet;

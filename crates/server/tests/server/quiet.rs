@@ -38,7 +38,9 @@ fn nothing_wakes_up_and_nothing_is_written_while_nobody_asks() {
     clients[0].run("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");
     for client in &mut clients {
         assert_eq!(client.value("SELECT a FROM t"), "1");
+        client.run("LISTEN c");
     }
+    clients[0].run("NOTIFY c, 'once'");
     super::web::get(server.metrics.unwrap(), "/metrics");
     // The steady point behind the last commit comes within ten seconds, threads for blocking calls
     // go after one.

@@ -34,7 +34,14 @@ use crate::session::{Session, TransactionState};
 
 /// Whether a statement changes something.
 pub(crate) fn writes(statement: &Admin) -> bool {
-    !matches!(statement, Admin::Upkeep(_) | Admin::Checkpoint | Admin::Lock { .. }) && !runs_body(statement)
+    !matches!(statement, Admin::Upkeep(_) | Admin::Checkpoint | Admin::Lock { .. })
+        && !runs_body(statement)
+        && !is_about_channels(statement)
+}
+
+/// LISTEN, UNLISTEN and NOTIFY: what they do is a part of the transaction, and in no table.
+pub(crate) fn is_about_channels(statement: &Admin) -> bool {
+    matches!(statement, Admin::Listen(_) | Admin::Unlisten(_) | Admin::Notify { .. })
 }
 
 /// Whether a statement runs a body.
@@ -111,6 +118,12 @@ impl Session {
             Admin::Comment { object, text } => self.comment_on(object, text.clone()),
             Admin::Upkeep(upkeep) => self.upkeep(upkeep),
             Admin::Checkpoint => self.checkpoint(),
+            Admin::Listen(channel) => self.listen(channel),
+            Admin::Unlisten(channel) => {
+                self.unlisten(channel.as_ref());
+                Ok(())
+            }
+            Admin::Notify { channel, payload } => self.notify(channel, payload),
             Admin::Lock { tables, mode, nowait } => self.lock_tables(tables, *mode, *nowait),
             Admin::CreateSequence { name, temporary, if_not_exists, options } => {
                 self.create_sequence(name, *temporary, *if_not_exists, options)

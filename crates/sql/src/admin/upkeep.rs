@@ -16,7 +16,7 @@ pub(super) fn runs_alone(upkeep: &Upkeep) -> bool {
     match upkeep {
         Upkeep::Vacuum(_) | Upkeep::Cluster(None) => true,
         Upkeep::Reindex(what) => matches!(what, Reindex::Schema(_) | Reindex::Database(_)),
-        Upkeep::Analyze(_) | Upkeep::Cluster(Some(_)) | Upkeep::Unlisten => false,
+        Upkeep::Analyze(_) | Upkeep::Cluster(Some(_)) => false,
     }
 }
 
@@ -24,8 +24,7 @@ impl Session {
     /// Looks whether what a statement about upkeep names is there.
     pub(super) fn upkeep(&mut self, upkeep: &Upkeep) -> Result<()> {
         match upkeep {
-            // Nobody listens.
-            Upkeep::Cluster(None) | Upkeep::Unlisten => Ok(()),
+            Upkeep::Cluster(None) => Ok(()),
             Upkeep::Vacuum(tables) | Upkeep::Analyze(tables) => {
                 tables.iter().try_for_each(|table| self.upkeep_table(upkeep.tag(), &table.name, &table.columns))
             }

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use super::activity::Counter;
 use super::advisory;
 use super::deferral::{Deferral, DeferralMark};
+use super::notifications;
 use super::sequences::OwnSequences;
 use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
@@ -87,6 +88,7 @@ pub(super) struct NamedSavepoint {
     pub(super) advisory: HashMap<advisory::Key, advisory::Counts>,
     /// What SET CONSTRAINTS had said, and which checks had been made.
     pub(super) deferral: DeferralMark,
+    pub(super) notifications: notifications::Mark,
 }
 
 impl Session {
@@ -238,7 +240,14 @@ impl Session {
                     && let Err(error) = self.own.write_sequences(&mut *txn)
                 {
                     drop(txn);
+                    self.own.notifications.forget();
                     self.forget_catalog();
+                    return Err(error);
+                }
+                let hub = Arc::clone(self.own.engine.notifications());
+                if let Err(error) = self.own.notifications.before_commit(&hub, self.own.number, &mut *txn) {
+                    self.txn = Some(txn);
+                    self.abort_txn();
                     return Err(error);
                 }
                 txn.commit_leaving(&mut self.remains)
@@ -252,6 +261,7 @@ impl Session {
                 Ok(CommitStep::Waits(turn))
             }
             Ok(Commit::Ended(ticket)) => {
+                self.own.notifications.has_committed(&ticket);
                 self.own.advisory.end_transaction();
                 self.seen = self.seen.max(ticket.seen());
                 if let Some(committed) = ticket.committed() {
@@ -269,6 +279,7 @@ impl Session {
                 Ok(CommitStep::Ended(Some(ticket)))
             }
             Err(error) => {
+                self.own.notifications.forget();
                 self.own.advisory.end_transaction();
                 self.forget_catalog();
                 Err(in_sql(error))
@@ -291,6 +302,7 @@ impl Session {
     pub(super) fn abort_txn(&mut self) -> Option<CommitTicket> {
         self.committing = None;
         self.own.calls.close_cursors();
+        self.own.notifications.forget();
         self.own.advisory.end_transaction();
         let txn = self.txn.take()?;
         self.own.engine.activity().roll_back();

@@ -5,8 +5,8 @@
 //! statements, what `currval` and `lastval` give, and its last commit. Plans are made anew.
 //!
 //! Not carried, so a session that has one of these stays where it is ([`Stays`]): an open
-//! transaction, cursors that outlive theirs, temporary objects, and advisory locks, which the other
-//! server may have given to somebody else by then.
+//! transaction, cursors that outlive theirs, temporary objects, channels that it listens to, and
+//! advisory locks, which the other server may have given to somebody else by then.
 //!
 //! Invariant: whatever a client can see of its session between two transactions is the same behind
 //! [`Session::take_in`], but for the session's number, and for prepared statements whose tables are
@@ -54,6 +54,8 @@ pub enum Stays {
     HasCursors,
     /// It has advisory locks.
     HasLocks,
+    /// It listens, and would miss notifications meanwhile.
+    Listens,
     /// It has temporary objects, which are on this server alone.
     HasTemporaryObjects,
 }
@@ -69,6 +71,9 @@ impl Session {
         }
         if self.own.advisory.outlives_transactions() {
             return Err(Stays::HasLocks);
+        }
+        if self.own.notifications.listens() {
+            return Err(Stays::Listens);
         }
         if !self.cursors.is_empty() {
             return Err(Stays::HasCursors);
@@ -186,6 +191,7 @@ mod tests {
         for (sql, stays, undo) in [
             ("BEGIN", Stays::InTransaction, "ROLLBACK"),
             ("SELECT pg_advisory_lock(7)", Stays::HasLocks, "SELECT pg_advisory_unlock(7)"),
+            ("LISTEN a", Stays::Listens, "UNLISTEN a"),
             ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", Stays::HasCursors, "CLOSE c"),
             ("CREATE TEMP TABLE t (a int)", Stays::HasTemporaryObjects, "DROP TABLE t"),
             ("CREATE TEMP SEQUENCE s", Stays::HasTemporaryObjects, "DISCARD TEMP"),

@@ -171,6 +171,7 @@ impl Session {
             cursor_serial: self.cursor_serial,
             advisory: self.own.advisory.transaction_counts(),
             deferral: self.own.deferral.mark(),
+            notifications: self.own.notifications.mark(),
         })
     }
 
@@ -194,6 +195,7 @@ impl Session {
                 self.discard_sequences();
                 self.discard_plans();
                 self.settings_set();
+                self.own.notifications.unlisten_all();
                 self.own.advisory.unlock_all();
                 self.end_advisory_statement();
             }
@@ -295,6 +297,7 @@ impl Session {
         let advisory = savepoint.advisory.clone();
         let own_sequences = savepoint.own_sequences.clone();
         let deferral = savepoint.deferral.clone();
+        let notifications = savepoint.notifications;
         let (to, catalog) = (savepoint.savepoint, Arc::clone(&savepoint.catalog));
         let changed = (savepoint.catalog_changed, savepoint.temporary_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
@@ -304,6 +307,7 @@ impl Session {
         self.own.catalog = catalog;
         self.own.calls.serial += 1;
         self.own.deferral.go_back_to(deferral);
+        self.own.notifications.go_back_to(notifications);
         self.own.take_back_sequences(own_sequences)?;
         (self.block.catalog_changed, self.block.temporary_changed) = changed;
         self.state = TransactionState::Open;

@@ -28,6 +28,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::exec::{EngineMemory, MemoryTotal, TempFileCounts, check_table};
 use crate::planner::{Rewrites, Sizes as _};
 use crate::session::activity::Activity;
+use crate::session::notifications::Hub;
 use crate::session::recipes::Recipes;
 use crate::session::sizes::TxnSizes;
 use crate::session::temporary::TemporaryStore;
@@ -55,6 +56,7 @@ pub struct Engine {
     name: String,
     activity: Activity,
     recipes: Recipes,
+    notifications: Arc<Hub>,
     memory: Arc<EngineMemory>,
     /// Which rewrites plans are made with.
     rewrites: AtomicU8,
@@ -185,6 +187,7 @@ impl Engine {
             name,
             activity: Activity::default(),
             recipes: Recipes::default(),
+            notifications: Arc::default(),
             memory,
             rewrites: AtomicU8::new(Rewrites::Paying as u8),
             access: AtomicU8::new(access as u8),
@@ -220,6 +223,7 @@ impl Engine {
         self.set_access(Access::Standby);
         self.sequences.lock().clear();
         self.row_numbers.lock().clear();
+        self.notifications.close();
         Ok(())
     }
 
@@ -342,6 +346,11 @@ impl Engine {
     /// What sessions know of statements and share.
     pub(crate) fn recipes(&self) -> &Recipes {
         &self.recipes
+    }
+
+    /// Sessions that listen, and what they are notified of.
+    pub(super) fn notifications(&self) -> &Arc<Hub> {
+        &self.notifications
     }
 
     /// What happened here.

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use colibri_txn::{
-    Begin, ColumnSet, Commit, CommitTicket, Direction, Found, IfLocked, Key, KeyRange, LockMode, OwnerId, Patch,
-    Remains, Result, Savepoint, Skipped, Space, SpaceId, Transaction, TxnId, Visit,
+    AtCommit, Begin, ColumnSet, Commit, CommitTicket, Direction, Found, IfLocked, Key, KeyRange, LockMode, OwnerId,
+    Patch, Remains, Result, Savepoint, Skipped, Space, SpaceId, Transaction, TxnId, Visit,
 };
 
 /// A transaction that can be taken out.
@@ -207,6 +207,10 @@ impl Transaction for Lent {
 
     fn look_back(&mut self) -> Result<()> {
         self.inside_mut().look_back()
+    }
+
+    fn at_commit(&mut self, then: AtCommit) -> Option<AtCommit> {
+        self.inside_mut().at_commit(then)
     }
 
     fn commit_leaving(mut self: Box<Self>, remains: &mut Option<Box<dyn Remains>>) -> Result<Commit> {

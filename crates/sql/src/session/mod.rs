@@ -16,6 +16,7 @@
 //! | `routine`, `lent` | functions of users, DO and CALL; the transaction that they take over |
 //! | `carry` | a session that goes on at another server |
 //! | `advisory` | locks by numbers that applications make up |
+//! | `notifications` | LISTEN and NOTIFY |
 //! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
 //! | `sequences` | values of sequences |
 //! | `temporary` | temporary objects, and the store beside the database that they are in |
@@ -48,6 +49,7 @@ mod lent;
 #[cfg(test)]
 mod long_work;
 mod named_cursor;
+mod notifications;
 mod own;
 mod plans;
 mod recipes;
@@ -86,6 +88,7 @@ pub use drive::{Answer, rows_of_tag};
 pub use engine::{Access, Engine};
 use named_cursor::OpenCursor;
 pub use named_cursor::with_count;
+pub use notifications::{Arrived, Inbox, Notification};
 use own::Own;
 use plans::Plans;
 pub use plans::{Lifting, Prepared, ResultColumn};
@@ -210,6 +213,7 @@ impl Session {
             temporary: None,
             read_only: false,
             deferral: deferral::Deferral::default(),
+            notifications: notifications::Notifications::default(),
             last_commit: None,
             engine: Arc::clone(engine),
             capabilities: engine.store.capabilities(),

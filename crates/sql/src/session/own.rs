@@ -18,6 +18,7 @@ use super::activity::Presence;
 use super::advisory::{self, Advisory};
 use super::deferral::Deferral;
 use super::engine::{Access, Engine};
+use super::notifications::Notifications;
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
 use super::temporary::Temporary;
@@ -72,6 +73,7 @@ pub(super) struct Own {
     /// Whether the current statement may not write.
     pub(super) read_only: bool,
     pub(super) deferral: Deferral,
+    pub(super) notifications: Notifications,
     /// The session's last commit.
     pub(super) last_commit: Option<TxnId>,
     /// What functions of users run in, while a plan is at work that calls some.
@@ -109,6 +111,7 @@ impl Own {
             temporary: None,
             read_only: false,
             deferral: Deferral::default(),
+            notifications: Notifications::default(),
             last_commit: None,
             shell: None,
             calls: super::routine::Calls::default(),
@@ -322,6 +325,14 @@ impl SessionCalls for Own {
         if name == "set_config" {
             return self.set_config(args);
         }
+        if name == "pg_notify" {
+            let text = |at: usize| match args.get(at) {
+                Some(Datum::Text(text)) => text.as_str(),
+                _ => "",
+            };
+            self.notify(text(0), text(1))?;
+            return Ok(Datum::text(""));
+        }
         if args.first().is_some_and(Datum::is_null) {
             return Ok(Datum::Null);
         }
@@ -376,6 +387,8 @@ impl SessionCalls for Own {
                 Some(schema) => Datum::Text(schema.clone()),
                 None => Datum::Null,
             },
+            "pg_listening_channels" => self.listening_channels(),
+            "pg_notification_queue_usage" => self.notification_queue_usage(),
             "version" => Datum::text(super::VERSION),
             "colibri_commit_token" => self.commit_token(),
             "pg_backend_pid" => Datum::Int(self.number.into()),

@@ -338,7 +338,8 @@ impl Prepared {
             Command::Control(statement) => {
                 matches!(&**statement, Statement::Transaction(_))
             }
-            Command::Admin(_) | Command::Copy => false,
+            Command::Admin(statement) => admin::is_about_channels(statement),
+            Command::Copy => false,
         }
     }
 

@@ -34,7 +34,7 @@ use super::named_cursor::Fetch;
 use super::plans::Command;
 use super::rows::{KEPT_AT_HAND, KeptBehind};
 use super::sequences::OwnSequences;
-use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
+use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control, notifications};
 use crate::exec::{Batch, Context, Execution, Outcome};
 
 /// What a step came to.
@@ -97,6 +97,8 @@ pub struct Running {
     pub(super) catalog_before: Option<CatalogBefore>,
     /// How many notices there were before it: those of a run that is taken back are not told.
     notices: usize,
+    /// What its transaction had gathered for others before it.
+    notified: notifications::Mark,
 }
 
 impl Running {
@@ -304,6 +306,7 @@ impl Session {
             slept_before: Duration::ZERO,
             catalog_before: None,
             notices: self.notices.len(),
+            notified: self.own.notifications.mark(),
         }
     }
 
@@ -623,6 +626,7 @@ impl Session {
 
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
         self.own.advisory.take_statement_back();
+        self.own.notifications.go_back_to(running.notified);
         if let Some((catalog, changed, own_sequences, cursor_serial)) = &running.catalog_before {
             if !Arc::ptr_eq(&self.own.catalog, catalog) {
                 self.own.calls.serial += 1;
@@ -702,6 +706,7 @@ impl Session {
         }
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement().in_sql()?;
+        running.notified = self.own.notifications.mark();
         self.see_catalog()?;
         if !matches!(prepared.command, Command::Plan { .. }) || prepared.calls_routines {
             let own_sequences = self.own.own_sequences.clone();

@@ -47,6 +47,12 @@ pub enum Admin {
     Upkeep(Upkeep),
     /// CHECKPOINT
     Checkpoint,
+    /// `LISTEN channel`
+    Listen(Name),
+    /// `UNLISTEN channel`; `None` of all.
+    Unlisten(Option<Name>),
+    /// `NOTIFY channel, 'payload'`
+    Notify { channel: Name, payload: String },
     /// `LOCK TABLE name, …`
     Lock { tables: Vec<QualifiedName>, mode: TableLock, nowait: bool },
     /// `CREATE [TEMP] SEQUENCE name …`
@@ -262,8 +268,6 @@ pub enum Upkeep {
     Cluster(Option<(QualifiedName, Option<Name>)>),
     /// `REINDEX …`
     Reindex(Reindex),
-    /// `UNLISTEN …`
-    Unlisten,
 }
 
 /// A table of VACUUM or ANALYZE.
@@ -323,6 +327,9 @@ impl Admin {
             Self::Comment { .. } => "COMMENT",
             Self::Upkeep(upkeep) => upkeep.tag(),
             Self::Checkpoint => "CHECKPOINT",
+            Self::Listen(_) => "LISTEN",
+            Self::Unlisten(_) => "UNLISTEN",
+            Self::Notify { .. } => "NOTIFY",
             Self::Lock { .. } => "LOCK TABLE",
             Self::AlterView { .. } => "ALTER VIEW",
             Self::CreateSequence { .. } => "CREATE SEQUENCE",
@@ -353,7 +360,6 @@ impl Upkeep {
             Self::Analyze(_) => "ANALYZE",
             Self::Cluster(_) => "CLUSTER",
             Self::Reindex(_) => "REINDEX",
-            Self::Unlisten => "UNLISTEN",
         }
     }
 }

@@ -224,6 +224,7 @@ impl Session {
             self.own.catalog = catalog;
         }
         self.own.deferral.go_back_to(deferral);
+        self.own.notifications.go_back_to(mark.notifications);
         self.own.take_back_sequences(own_sequences)?;
         self.block.catalog_changed = catalog_changed;
         if !self.own.settings.are_still(&settings) {
