@@ -288,6 +288,9 @@ fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_c
         "LOCK TABLE a, b IN SHARE ROW EXCLUSIVE MODE NOWAIT",
         "REASSIGN OWNED BY a TO b",
         "DROP OWNED BY a, CURRENT_USER CASCADE",
+        "LISTEN a",
+        "UNLISTEN *",
+        "NOTIFY \"B c\", 'payload'",
     ] {
         assert!(matches!(read(text), Statement::Admin(_)), "{text}");
     }
@@ -299,7 +302,7 @@ fn statements_about_roles_and_upkeep_are_read_in_whichever_order_their_options_c
         "DROP DATABASE d WITH (FORCE",
         "LOCK t IN NO MODE",
         "VACUUM (",
-        "NOTIFY x",
+        "NOTIFY x y",
         "CREATE ROLE a LOGIN NOLOGIN",
         "VACUUM t (a)",
         "CREATE TEMP SEQUENCE",
