@@ -854,16 +854,19 @@ impl Catalog {
         found
     }
 
-    /// The partitions of a table at all levels, each behind the table that it is a partition of, and
-    /// the table itself first.
+    /// The partitions of a table at all levels, and the tables that inherit from it, each once and
+    /// behind a table that it is a partition of or inherits from; the table itself first.
     #[must_use]
     pub fn partition_tree(&self, root: ObjectId) -> Vec<ObjectId> {
         let mut found = vec![root];
         let mut next = 0;
         while let Some(&id) = found.get(next) {
             next += 1;
-            let partitioned = self.table(id).and_then(|table| table.partitioned.as_ref());
-            found.extend(partitioned.iter().flat_map(|partitioned| &partitioned.partitions));
+            let Some(table) = self.table(id) else { continue };
+            found.extend(table.partitioned.iter().flat_map(|partitioned| &partitioned.partitions));
+            let mut children: Vec<ObjectId> = table.children.iter().copied().filter(|id| !found.contains(id)).collect();
+            children.sort_unstable();
+            found.append(&mut children);
         }
         found
     }

@@ -64,6 +64,9 @@ pub struct Column {
     /// hold it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression: Option<String>,
+    /// It is there only because a table that this one inherits from has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherited_only: bool,
 }
 
 impl Column {
@@ -81,6 +84,7 @@ impl Column {
             collation: None,
             generated: None,
             expression: Some(expression),
+            inherited_only: false,
         }
     }
 }
@@ -219,15 +223,18 @@ pub struct Check {
     pub name: CompactString,
     /// The condition, as SQL.
     pub condition: String,
-    /// NO INHERIT, which has no effect, as there is no inheritance.
+    /// NO INHERIT: tables that inherit from this one do not have it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_inherit: bool,
     /// NOT VALID: rows that were there before it have not been checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_valid: bool,
-    /// It comes from the table that this one is a partition of.
+    /// A table that this one is a partition of, or inherits from, has it as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inherited: bool,
+    /// Of an inherited one: the table has declared it itself, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declared: bool,
 }
 
 /// What happens to referring rows.
@@ -358,6 +365,12 @@ pub struct Table {
     /// It is a partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_of: Option<PartitionOf>,
+    /// The tables that it inherits from, in the order of `INHERITS`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inherits: Vec<ObjectId>,
+    /// The tables that inherit from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ObjectId>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
@@ -606,6 +619,13 @@ impl Table {
     #[must_use]
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name && !column.dropped)
+    }
+
+    /// Whether its rows are, or may be, rows of other tables: it is partitioned, or others inherit
+    /// from it.
+    #[must_use]
+    pub fn is_tree(&self) -> bool {
+        self.partitioned.is_some() || !self.children.is_empty()
     }
 
     /// The columns that stand for expressions, with these.

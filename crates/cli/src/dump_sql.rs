@@ -465,20 +465,23 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Makes tables the partitions that they are, if the table above is written as well.
+    /// Makes tables the partitions and the heirs that they are, if the table above is written as well.
     fn partitions(&mut self, tables: &[&Relation]) -> Result<()> {
         let rows = self.query(
             "SELECT i.inhparent::int8, i.inhrelid::int8, pg_get_expr(c.relpartbound, c.oid) \
              FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
-             WHERE c.relispartition AND c.relkind IN ('r', 'p') ORDER BY i.inhrelid",
+             WHERE c.relkind IN ('r', 'p') ORDER BY i.inhrelid, i.inhseqno",
         )?;
         for row in &rows {
             let parent: i64 = row.get(0).map_err(|source| self.failed(source))?;
             let partition: i64 = row.get(1).map_err(|source| self.failed(source))?;
-            let bound = self.text(row, 2)?;
+            let bound = self.maybe(row, 2)?;
             let named = |oid: i64| tables.iter().find(|table| table.oid == oid).map(|table| table.name.as_str());
             if let (Some(parent), Some(partition)) = (named(parent), named(partition)) {
-                writeln!(self.out, "ALTER TABLE {parent} ATTACH PARTITION {partition} {bound};")?;
+                match bound {
+                    Some(bound) => writeln!(self.out, "ALTER TABLE {parent} ATTACH PARTITION {partition} {bound};")?,
+                    None => writeln!(self.out, "ALTER TABLE {partition} INHERIT {parent};")?,
+                }
             }
         }
         Ok(())

@@ -282,6 +282,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         collation: None,
         generated: None,
         expression: None,
+        inherited_only: false,
     };
     let key =
         PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect(), parent: None };
@@ -304,6 +305,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         triggers: Vec::new(),
         partitioned: None,
         partition_of: None,
+        inherits: Vec::new(),
+        children: Vec::new(),
         layout: None,
     };
     table.renew_generation();

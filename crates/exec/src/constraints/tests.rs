@@ -137,6 +137,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         collation: None,
         generated: None,
         expression: None,
+        inherited_only: false,
     };
     let index = |(number, &(columns, unique)): (usize, &(&[usize], bool))| {
         let part = |&column: &usize| IndexColumn { column, descending: number % 2 == 1, nulls_first: number % 3 == 1 };
@@ -169,6 +170,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         triggers: Vec::new(),
         partitioned: None,
         partition_of: None,
+        inherits: Vec::new(),
+        children: Vec::new(),
         layout: None,
     };
     for &column in key.unwrap_or_default() {

@@ -181,6 +181,11 @@ impl Binder<'_> {
             Some(key) => key.columns.clone(),
             None => vec![table.columns.len()],
         };
+        let source = match table.is_tree() {
+            true => Source::Tree(self.tree(&table)?),
+            false => Source::Table(Arc::clone(&table)),
+        };
+        let key = if table.is_tree() { vec![table.columns.len(), table.columns.len() + 1] } else { key };
         args.extend(key.into_iter().map(Expr::Column));
         let output: Vec<usize> = (0..columns.len()).filter(|&column| !hidden[column]).collect();
         let width = columns.len();
@@ -188,7 +193,7 @@ impl Binder<'_> {
         let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
         columns = output.iter().map(|&column| columns[column].clone()).collect();
         let select = super::logical::Select {
-            relations: vec![Relation::new(0, width, Source::Table(Arc::clone(&table)), visible_as.clone())],
+            relations: vec![Relation::new(0, width, source, visible_as.clone())],
             from: Some(From::Relation(0)),
             filter: vec![Expr::Call { function: &TABLESAMPLE, args }],
             group: None,
@@ -248,9 +253,9 @@ impl Binder<'_> {
                 self.need(table.id, &table.schema, Privileges::SELECT);
                 let (columns, hidden) = table_columns(&table);
                 let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
-                let source = match &table.partitioned {
-                    Some(_) => Source::Tree(self.tree(&table)?),
-                    None => Source::Table(table),
+                let source = match table.is_tree() {
+                    true => Source::Tree(self.tree(&table)?),
+                    false => Source::Table(table),
                 };
                 self.add(visible_as, schema, columns, &hidden, source, alias, relations)
             }
@@ -538,10 +543,9 @@ pub(super) fn rename(columns: &mut [Column], cte: &ast::Cte) -> Result<()> {
     Ok(())
 }
 
-/// A table's columns as a relation has them, and which are not to be found by name.
 /// The place of a column of [`table_columns`] that is NULL in no row.
 pub(super) fn marker(table: &Table) -> Option<usize> {
-    if table.partitioned.is_some() {
+    if table.is_tree() {
         return Some(table.columns.len() + 1);
     }
     match &table.primary_key {
@@ -550,6 +554,7 @@ pub(super) fn marker(table: &Table) -> Option<usize> {
     }
 }
 
+/// A table's columns as a relation has them, and which are not to be found by name.
 pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
     let mut columns: Vec<Column> = table
         .columns
@@ -563,8 +568,8 @@ pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
         })
         .collect();
     let mut hidden: Vec<bool> = table.columns.iter().map(|column| column.dropped).collect();
-    // Those of a partitioned table have a number, and say which partition they are of.
-    if table.primary_key.is_none() || table.partitioned.is_some() {
+    // Those of a tree have a number, and say which table they are of.
+    if table.primary_key.is_none() || table.is_tree() {
         columns.push(Column {
             name: CompactString::default(),
             ty: Type::Int8.into(),
@@ -573,7 +578,7 @@ pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
         });
         hidden.push(true);
     }
-    if table.partitioned.is_some() {
+    if table.is_tree() {
         columns.push(Column {
             name: CompactString::const_new("tableoid"),
             ty: Type::Oid.into(),

@@ -64,8 +64,8 @@ impl Binder<'_> {
         }
         let mut relations = Vec::new();
         let (table, target) = self.target(&merge.table, Writing::Update, &mut relations)?;
-        if table.partitioned.is_some() {
-            return Err(Error::unsupported("MERGE into a partitioned table"));
+        if table.is_tree() {
+            return Err(Error::unsupported("MERGE into a table that has partitions or heirs"));
         }
         // The source does not see the target.
         self.scope().tables[0].visible = false;

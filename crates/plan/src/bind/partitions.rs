@@ -60,6 +60,14 @@ fn columns_in(table: &Table, of: &Table) -> Vec<Option<usize>> {
     of.columns.iter().map(place).collect()
 }
 
+/// A table as one that has rows of another one, which may be itself.
+fn heir(root: &Table, table: Arc<Table>) -> Leaf {
+    let columns = columns_in(&table, root);
+    let own = if table.id == root.id { &root.indexes[..] } else { &[] };
+    let indexes = own.iter().map(|index| (index.id, Arc::clone(index))).collect();
+    Leaf { table, columns, indexes }
+}
+
 impl Binder<'_> {
     /// What divides the rows of a partitioned table, over rows in which its columns are these.
     pub fn router(&mut self, table: &Arc<Table>, columns: &[Option<usize>]) -> Result<Router> {
@@ -107,8 +115,11 @@ impl Binder<'_> {
         Ok(levels)
     }
 
-    /// A partitioned table with all that is below it.
+    /// A table with all that is below it: its partitions, or the tables that inherit from it.
     pub fn tree(&mut self, root: &Arc<Table>) -> Result<Arc<Tree>> {
+        if root.partitioned.is_none() {
+            return self.tree_of_heirs(root);
+        }
         let mut tree = Tree { root: Arc::clone(root), routers: Vec::new(), leaves: Vec::new() };
         let indexes: Vec<(ObjectId, ObjectId)> = root.indexes.iter().map(|index| (index.id, index.id)).collect();
         self.add_router(&mut tree, root, &indexes)?;
@@ -146,20 +157,52 @@ impl Binder<'_> {
         Ok(place)
     }
 
-    /// ONLY: a partitioned table has no rows of its own.
+    /// A table with those that inherit from it, each of which has rows of its own.
+    fn tree_of_heirs(&mut self, root: &Arc<Table>) -> Result<Arc<Tree>> {
+        let mut leaves = Vec::new();
+        for id in self.catalog.partition_tree(root.id) {
+            let missing = || Error::internal("a table that inherits is not there");
+            let table = self.catalog.table(id).cloned().ok_or_else(missing)?;
+            self.used.push(id);
+            leaves.push(heir(root, table));
+        }
+        Ok(Arc::new(Tree { root: Arc::clone(root), routers: Vec::new(), leaves }))
+    }
+
+    /// ONLY: a partitioned table has no rows of its own, another one has those of no other.
     pub(super) fn without_leaves(source: &mut Source) {
         if let Source::Tree(tree) = source {
             let root = Arc::clone(&tree.root);
-            *source = Source::Tree(Arc::new(Tree { root, routers: Vec::new(), leaves: Vec::new() }));
+            let leaves = match root.partitioned {
+                Some(_) => Vec::new(),
+                None => vec![heir(&root, Arc::clone(&root))],
+            };
+            *source = Source::Tree(Arc::new(Tree { root, routers: Vec::new(), leaves }));
         }
+    }
+
+    /// Expressions over rows of a tree, as INSERT has them, which puts rows into the root alone.
+    pub(super) fn over_root(table: &Arc<Table>, exprs: &mut [Expr]) {
+        if table.partitioned.is_none() && table.is_tree() {
+            let root = heir(table, Arc::clone(table));
+            exprs.iter_mut().for_each(|expr| root.own(expr));
+        }
+    }
+
+    /// The tree of a table that rows are inserted into; `None` of a table that has these itself.
+    pub fn inserted_tree(&mut self, table: &Arc<Table>) -> Result<Option<WrittenTree>> {
+        if table.partitioned.is_some() { self.written_tree(table) } else { Ok(None) }
     }
 
     /// The tree of a table that is written to; `None` of a table that has its rows itself.
     pub fn written_tree(&mut self, table: &Arc<Table>) -> Result<Option<WrittenTree>> {
-        if table.partitioned.is_none() {
+        if !table.is_tree() {
             return Ok(None);
         }
         let tree = self.tree(table)?;
+        if table.partitioned.is_none() && tree.leaves.iter().any(|leaf| !leaf.table.triggers.is_empty()) {
+            return Err(Error::unsupported("changing a table with heirs and triggers"));
+        }
         let rules = tree.leaves.iter().map(|leaf| self.rules(&leaf.table)).collect::<Result<Vec<_>>>()?;
         Ok(Some(WrittenTree { tree, rules }))
     }

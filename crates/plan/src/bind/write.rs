@@ -449,10 +449,12 @@ impl Binder<'_> {
                 self.scope_for_target(&table, &alias);
                 let bound = self.returning(items);
                 self.frame().scopes.pop();
-                Some(bound?)
+                let mut bound = bound?;
+                Self::over_root(&table, &mut bound.0);
+                Some(bound)
             }
         };
-        let tree = self.written_tree(&table)?;
+        let tree = self.inserted_tree(&table)?;
         Ok(BoundInsert { table, source, values, on_conflict, returning, tree, view: self.target_view.take() })
     }
 
@@ -993,9 +995,9 @@ impl Binder<'_> {
         let base = self.scope().width;
         self.scope_for_target(&table, &visible_as);
         let width = self.scope().width - base;
-        let source = match &table.partitioned {
-            Some(_) => Source::Tree(self.tree(&table)?),
-            None => Source::Table(Arc::clone(&table)),
+        let source = match table.is_tree() {
+            true => Source::Tree(self.tree(&table)?),
+            false => Source::Table(Arc::clone(&table)),
         };
         let mut source = source;
         if whole::is_only(factor) {

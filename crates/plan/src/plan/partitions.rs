@@ -171,11 +171,12 @@ fn compare_with_null(one: &Datum, other: &Datum) -> Ordering {
     }
 }
 
-/// A partitioned table with all that is below it.
+/// A partitioned table with all that is below it, or a table with those that inherit from it.
 #[derive(Debug)]
 pub struct Tree {
     pub root: Arc<Table>,
-    /// That of the root is the first; their keys are over rows of the tree.
+    /// That of the root is the first; their keys are over rows of the tree. None of tables that
+    /// inherit.
     pub routers: Vec<TreeRouter>,
     /// In the order of the bounds.
     pub leaves: Vec<Leaf>,

@@ -315,7 +315,10 @@ impl Planner<'_> {
         };
         let conditions: Vec<Expr> = conditions.iter().map(own).collect();
         let mut found = Vec::new();
-        if !tree.routers.is_empty() {
+        if tree.routers.is_empty() {
+            // Each table that inherits may have any rows.
+            found.extend((0..tree.leaves.len()).map(|leaf| (leaf, Vec::new())));
+        } else {
             self.collect_leaves(tree, 0, &conditions, known, &mut Vec::new(), &mut found);
         }
         found.sort_by_key(|(leaf, _)| *leaf);

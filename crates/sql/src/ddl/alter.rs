@@ -114,8 +114,10 @@ impl Session {
             }
             let (space, generations) = *written.get_or_insert((table.space, table.generations.len()));
             self.expect_alterable_partition(&table, operation, alter.only)?;
+            self.expect_alterable_heir(&table, operation, alter.only)?;
             self.alter_one(&table, operation)?;
             self.alter_partitions(&table, operation, alter.only)?;
+            self.alter_heirs(&table, operation, alter.only)?;
             let changed = self.current(table.id)?;
             if changed.space != space {
                 written = Some((changed.space, changed.generations.len()));
@@ -780,6 +782,7 @@ impl Session {
         column.missing = None;
         column.identity = None;
         column.generated = None;
+        column.inherited_only = false;
         changed.renew_generation();
         let mut changes = vec![Change::PutTable(changed)];
         changes.extend(owned.iter().map(|sequence| Change::DropSequence(sequence.id)));

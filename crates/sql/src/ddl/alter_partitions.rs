@@ -289,13 +289,13 @@ impl Session {
     }
 
     /// The part of a partition in a CHECK of its table.
-    fn take_check(&mut self, check: &Check, partition: u32) -> Result<()> {
+    pub(super) fn take_check(&mut self, check: &Check, partition: u32) -> Result<()> {
         let child = self.current(partition)?;
         let mut changed = (*child).clone();
         match changed.checks.iter_mut().find(|own| own.name == check.name) {
             Some(own) if own.inherited => return Ok(()),
             Some(own) if own.condition == check.condition => {
-                own.inherited = true;
+                (own.inherited, own.declared) = (true, child.partition_of.is_none());
                 let message = format!("merging constraint \"{}\" with inherited definition", check.name);
                 self.notice(crate::session::Severity::Notice, SqlState("00000"), message);
             }
@@ -304,7 +304,7 @@ impl Session {
                 return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
             }
             None => {
-                let own = Check { id: self.new_id()?, inherited: true, ..check.clone() };
+                let own = Check { id: self.new_id()?, inherited: true, declared: false, ..check.clone() };
                 if !own.not_valid && changed.partitioned.is_none() {
                     self.check_rows(&child, &own)?;
                 }

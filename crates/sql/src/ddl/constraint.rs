@@ -136,6 +136,11 @@ impl Session {
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
                 let taken: Vec<CompactString> = draft.table.checks.iter().map(|check| check.name.clone()).collect();
                 draft.names.extend(taken);
+                if let Some(name) = check.name.as_ref().map(fold)
+                    && self.merge_check(&mut draft.table, &name, &text, check.no_inherit)?
+                {
+                    return Ok(());
+                }
                 let name = self.constraint_name(draft, check.name.as_ref(), &parts, "check")?;
                 let id = self.new_id_in(&draft.table.schema)?;
                 draft.table.checks.push(Check {
@@ -145,6 +150,7 @@ impl Session {
                     no_inherit: check.no_inherit,
                     not_valid: false,
                     inherited: false,
+                    declared: false,
                 });
             }
             TableConstraint::ForeignKey(key) => self.add_foreign_key(draft, key)?,

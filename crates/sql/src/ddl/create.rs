@@ -65,12 +65,14 @@ impl Session {
             Some(parent) => Some(self.columns_of_parent(&mut draft, parent)?),
             None => None,
         };
-        for column in &create.columns {
+        let parents = self.columns_of_parents(&mut draft, create)?;
+        for (at, column) in create.columns.iter().enumerate() {
             match &parent {
                 Some(_) => self.refine_column(&mut draft, column)?,
-                None => self.add_column_to(&mut draft, column)?,
+                None => self.merge_column(&mut draft, column, at)?,
             }
         }
+        self.expect_no_conflict(&draft.table)?;
         self.check_put_off(&mut draft)?;
         self.check_generated(&draft.table)?;
         // Keys first: foreign keys may refer to the table itself.
@@ -120,6 +122,7 @@ impl Session {
         if let Some(parent) = &parent {
             self.add_to_parent(parent.id, id)?;
         }
+        self.add_to_parents(&parents, id)?;
         if let Some(like) = &is_like {
             self.indexes_and_comments_like(id, like)?;
         }
@@ -220,6 +223,8 @@ impl Session {
             triggers: Vec::new(),
             partitioned: None,
             partition_of: None,
+            inherits: Vec::new(),
+            children: Vec::new(),
             layout: None,
         })
     }
@@ -446,6 +451,7 @@ pub(super) fn new_column(name: CompactString, ty: ColumnType) -> Column {
         collation,
         generated: None,
         expression: None,
+        inherited_only: false,
     }
 }
 

@@ -148,7 +148,15 @@ impl Session {
         let bound = self.with_binder("", |binder| binder.domain_condition(&condition, base.base()))?;
         let id = self.new_id_in(&ty.schema)?;
         if let UserTypeKind::Domain(domain) = &mut ty.kind {
-            domain.checks.push(Check { id, name, condition, no_inherit: false, not_valid, inherited: false });
+            domain.checks.push(Check {
+                id,
+                name,
+                condition,
+                no_inherit: false,
+                not_valid,
+                inherited: false,
+                declared: false,
+            });
         }
         Ok(bound)
     }

@@ -200,6 +200,11 @@ impl Session {
                 found.extend(others.map(|((user, _), default)| (user, (default, described.clone()))));
                 found.extend(self.types_told(&sequence, together)?.into_iter().map(|told| (sequence.id, told)));
             }
+            let heirs = self.catalog().table(id).map(|table| table.children.clone()).unwrap_or_default();
+            for heir in heirs.into_iter().filter(|heir| !together.contains(heir)) {
+                let Some(heir) = self.catalog().table(heir) else { continue };
+                found.push((heir.id, (self.described_table(heir), described.clone())));
+            }
             let sources = self.catalog().referring_to(id);
             for source in sources.filter(|source| source.id != id && !together.contains(&source.id)) {
                 let keys = source.foreign_keys.iter().filter(|key| key.target == id);
@@ -349,7 +354,8 @@ impl Session {
         let together: Vec<u32> = found
             .iter()
             .flat_map(|relation| match relation {
-                Relation::Table(table) => self.catalog().partition_tree(table.id),
+                Relation::Table(table) if table.partitioned.is_some() => self.catalog().partition_tree(table.id),
+                Relation::Table(table) => vec![table.id],
                 Relation::View(view) => vec![view.id],
                 _ => Vec::new(),
             })
@@ -453,6 +459,16 @@ impl Session {
         let table = self.current(id)?;
         let relation = [Relation::Table(Arc::clone(&table))];
         self.expect_independent(&relation, together, cascade.allowed)?;
+        // So do those that inherit from it, which are told like everything that depends on it.
+        for child in table.children.clone() {
+            let mut below = Cascade::new(true);
+            self.drop_table(child, &mut below, &with_it)?;
+            if !together.contains(&child) {
+                cascade.along.append(&mut below.along);
+            }
+        }
+        let table = self.current(id)?;
+        let relation = [Relation::Table(Arc::clone(&table))];
         self.release_partition(&table, cascade, together)?;
         cascade.along.extend(self.dependents(&relation[0], together)?.into_iter().map(|(what, _)| what));
         let owned = self.owned_by(id);
@@ -470,6 +486,7 @@ impl Session {
         let what = if table.materialized.is_some() { "DROP MATERIALIZED VIEW" } else { "DROP TABLE" };
         self.expect_not_in_use(&table, what)?;
         self.leave_parent(&table)?;
+        self.leave_parents(&table)?;
         {
             let (_, txn) = self.catalog_and_txn()?;
             txn.drop_space(SpaceId(table.space)).in_sql()?;
@@ -685,7 +702,8 @@ impl Session {
                 let hint = "Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly.";
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).hint(hint));
             }
-            for id in self.catalog().partition_tree(table.id) {
+            let parts = if target.only { vec![table.id] } else { self.catalog().partition_tree(table.id) };
+            for id in parts {
                 let part = self.current(id)?;
                 if part.id != table.id {
                     self.lock_table(&part)?;

@@ -116,7 +116,13 @@ impl Session {
         if including.constraints {
             for check in &source.checks {
                 let id = self.new_id_in(&draft.table.schema)?;
-                draft.table.checks.push(Check { id, not_valid: false, inherited: false, ..check.clone() });
+                draft.table.checks.push(Check {
+                    id,
+                    not_valid: false,
+                    inherited: false,
+                    declared: false,
+                    ..check.clone()
+                });
             }
         }
         if !including.indexes {

@@ -18,6 +18,7 @@ mod exclusion;
 mod extensions;
 mod identity;
 mod index;
+mod inheritance;
 mod like;
 mod materialized;
 mod partition_indexes;

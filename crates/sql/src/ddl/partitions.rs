@@ -23,6 +23,7 @@ use sqlparser::tokenizer::Span;
 
 use super::Session;
 use super::create::Draft;
+use super::inheritance::{expect_compatible, mismatch, take_checks};
 use crate::bind::{self, fold, rewrite};
 use crate::exec::constraints::validate;
 use crate::expr::Expr;
@@ -207,7 +208,7 @@ impl Session {
         }
         for check in parent.checks.iter().filter(|check| !check.no_inherit) {
             let id = self.new_id()?;
-            draft.table.checks.push(Check { id, not_valid: false, inherited: true, ..check.clone() });
+            draft.table.checks.push(Check { id, not_valid: false, inherited: true, declared: false, ..check.clone() });
         }
         Ok(parent)
     }
@@ -575,6 +576,11 @@ impl Session {
             return Ok(());
         }
         let parent = self.find_table(&name)?;
+        match change {
+            PartitionChange::Inherit { parent: from } => return self.inherit(&parent, from),
+            PartitionChange::NoInherit { parent: from } => return self.disinherit(&parent, from),
+            _ => {}
+        }
         if parent.partitioned.is_none() {
             return Err(wrong_object(format!("table \"{}\" is not partitioned", parent.name)));
         }
@@ -596,6 +602,7 @@ impl Session {
                 self.expect_not_in_use(&partition, "ALTER TABLE")?;
                 self.detach(&parent, &partition)
             }
+            PartitionChange::Inherit { .. } | PartitionChange::NoInherit { .. } => Ok(()),
         }
     }
 
@@ -604,6 +611,12 @@ impl Session {
         self.expect_not_in_use(&table, "ALTER TABLE")?;
         if table.partition_of.is_some() {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is already a partition", table.name)));
+        }
+        if !table.inherits.is_empty() {
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, "cannot attach inheritance child as partition"));
+        }
+        if !table.children.is_empty() {
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, "cannot attach inheritance parent as partition"));
         }
         if table.materialized.is_some() {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", table.name)));
@@ -616,7 +629,6 @@ impl Session {
             let detail = format!("\"{}\" is already a child of \"{}\".", parent.name, table.name);
             return Err(Error::new(SqlState::DUPLICATE_TABLE, message).detail(detail));
         }
-        let mismatch = |message: String| Error::new(SqlState::TYPE_MISMATCH, message);
         for (_, column) in table.live_columns() {
             if parent.column(&column.name).is_none() {
                 let (column, parent) = (&column.name, &parent.name);
@@ -627,51 +639,11 @@ impl Session {
                 );
             }
         }
-        for (_, column) in parent.live_columns() {
-            let Some(place) = table.column(&column.name) else {
-                return Err(mismatch(format!("child table is missing column \"{}\"", column.name)));
-            };
-            let own = &table.columns[place];
-            if own.ty != column.ty {
-                let message =
-                    format!("child table \"{}\" has different type for column \"{}\"", table.name, column.name);
-                return Err(mismatch(message));
-            }
-            if own.collation != column.collation {
-                let message =
-                    format!("child table \"{}\" has different collation for column \"{}\"", table.name, column.name);
-                return Err(Error::new(SqlState("42P21"), message));
-            }
-            if column.not_null && !own.not_null {
-                return Err(mismatch(format!("column \"{}\" in child table must be marked NOT NULL", column.name)));
-            }
-            match (&column.generated, &own.generated) {
-                (Some(_), None) => {
-                    let message = format!("column \"{}\" in child table must be a generated column", column.name);
-                    return Err(mismatch(message));
-                }
-                (None, Some(_)) => {
-                    let message = format!("column \"{}\" in child table must not be a generated column", column.name);
-                    return Err(mismatch(message));
-                }
-                _ => {}
-            }
-        }
+        expect_compatible(parent, &table)?;
         let bound = self.partition_bound(parent, &table.name, bound)?;
         let mut changed = (*table).clone();
-        for check in parent.checks.iter().filter(|check| !check.no_inherit) {
-            match changed.checks.iter_mut().find(|own| own.name == check.name) {
-                None => return Err(mismatch(format!("child table is missing constraint \"{}\"", check.name))),
-                Some(own) if own.condition != check.condition => {
-                    let message = format!(
-                        "child table \"{}\" has different definition for check constraint \"{}\"",
-                        table.name, check.name
-                    );
-                    return Err(mismatch(message));
-                }
-                Some(own) => own.inherited = true,
-            }
-        }
+        take_checks(parent, &mut changed)?;
+        changed.checks.iter_mut().for_each(|check| check.declared = false);
         changed.partition_of = Some(PartitionOf { parent: parent.id, bound });
         self.change(vec![Change::PutTable(changed)])?;
         self.add_to_parent(parent.id, table.id)?;
@@ -777,7 +749,7 @@ impl Session {
         free.indexes.iter_mut().filter(|index| index.parent.is_some()).for_each(|index| {
             Arc::make_mut(index).parent = None;
         });
-        free.checks.iter_mut().for_each(|check| check.inherited = false);
+        free.checks.iter_mut().for_each(|check| (check.inherited, check.declared) = (false, false));
         free.foreign_keys.iter_mut().for_each(|key| key.parent = None);
         let mut targets = self.catalog().partition_ancestors(partition);
         self.change(vec![Change::PutTable(changed), Change::PutTable(free)])?;

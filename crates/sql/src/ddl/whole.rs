@@ -62,7 +62,8 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         partition_by: _,
         cluster_by,
         clustered_by,
-        inherits,
+        // What it inherits from: see `inheritance`.
+        inherits: _,
         partition_of: _,
         for_values: _,
         strict,
@@ -95,7 +96,6 @@ pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
         fallback,
         with_data: _,
     } = create;
-    refuse(&[(inherits.is_some(), "an inherited table")])?;
     let of_others = [
         *or_replace,
         *external,

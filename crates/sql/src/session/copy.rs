@@ -440,7 +440,8 @@ impl Session {
                     _ if columns.is_empty() => "*".to_owned(),
                     _ => written(columns, ", "),
                 };
-                let query = format!("SELECT {list} FROM {}", written(name, "."));
+                // Rows of tables that inherit from this one are theirs.
+                let query = format!("SELECT {list} FROM ONLY {}", written(name, "."));
                 // Positions would be those of a text that nobody has written.
                 let prepared = self.prepare(&query, &[]).map_err(Error::without_position);
                 (prepared, Some((name, columns)))
@@ -723,6 +724,6 @@ fn bind_copy_from(
     }
     let condition = condition.map(|condition| binder.copy_condition(condition, &table)).transpose()?;
     let rules = binder.rules(&table)?;
-    let tree = binder.written_tree(&table)?;
+    let tree = binder.inserted_tree(&table)?;
     Ok(BoundCopy { table, rules, tree, places, defaults, condition, used: binder.used.clone() })
 }

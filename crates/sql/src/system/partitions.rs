@@ -53,6 +53,9 @@ fn inheritance(env: &Env, rows: &mut Rows) -> Result<()> {
         if let Some(of) = &table.partition_of {
             rows.push([oid(table.id), oid(of.parent), int(1), flag(false)])?;
         }
+        for (at, parent) in table.inherits.iter().enumerate() {
+            rows.push([oid(table.id), oid(*parent), int(at as i64 + 1), flag(false)])?;
+        }
         for index in table_indexes(&table) {
             if let Some(parent) = index.parent {
                 rows.push([oid(index.id), oid(parent), int(1), flag(false)])?;

@@ -313,7 +313,8 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
 fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     let is_partitioned = table.partitioned.is_some();
-    let has_children = table.partitioned.as_ref().is_some_and(|partitioned| !partitioned.partitions.is_empty());
+    let has_partitions = table.partitioned.as_ref().is_some_and(|partitioned| !partitioned.partitions.is_empty());
+    let has_children = has_partitions || !table.children.is_empty();
     let namespace = namespace_of(names, &table.schema);
     let (entries, bytes) = figures(names, table.space)?;
     let refers = !table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some();
@@ -420,8 +421,10 @@ struct Attribute<'a> {
     dropped: bool,
     collation: Option<&'a str>,
     generated: bool,
-    /// It comes from the table that this one is a partition of.
-    inherited: bool,
+    /// How many tables it comes from: those that this one inherits from, or is a partition of.
+    inherited: usize,
+    /// It was declared here.
+    local: bool,
 }
 
 impl<'a> Attribute<'a> {
@@ -438,7 +441,8 @@ impl<'a> Attribute<'a> {
             dropped,
             collation,
             generated: false,
-            inherited: false,
+            inherited: 0,
+            local: true,
         }
     }
 
@@ -465,8 +469,8 @@ impl<'a> Attribute<'a> {
             text(self.identity),
             text(if self.generated { "s" } else { "" }),
             flag(self.dropped),
-            flag(!self.inherited),
-            int(i64::from(self.inherited)),
+            flag(self.local),
+            int(self.inherited as i64),
             oid(self.collation.map_or(collation_of(ty), super::types::collation_number)),
             NULL,
             NULL,
@@ -510,7 +514,8 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 identity: identity_letter(column),
                 dropped: column.dropped,
                 collation: column.collation.as_deref(),
-                inherited: table.partition_of.is_some() && !column.dropped,
+                inherited: inherited_from(names, &table, &|parent| parent.column(&column.name).is_some()),
+                local: !(column.inherited_only || table.partition_of.is_some() && !column.dropped),
                 ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
             }
             .push(rows)?;
@@ -707,6 +712,12 @@ pub(super) fn referenced_index(names: &Surroundings, key: &ForeignKey) -> Option
     })
 }
 
+/// How many of the tables that a table inherits from, or is a partition of, have something.
+fn inherited_from(names: &Surroundings, table: &Table, has: &dyn Fn(&Table) -> bool) -> usize {
+    let above = table.partition_of.iter().map(|of| of.parent).chain(table.inherits.iter().copied());
+    above.filter(|&id| names.catalog.table(id).is_some_and(|parent| has(parent))).count()
+}
+
 /// A row of `pg_constraint`.
 struct Constraint<'a> {
     id: u32,
@@ -722,8 +733,10 @@ struct Constraint<'a> {
     not_valid: bool,
     /// The constraint of the partitioned table that it is a part of.
     parent: Option<u32>,
-    /// It comes from the table that this one is a partition of.
-    inherited: bool,
+    /// How many tables it comes from: those that this one inherits from, or is a partition of.
+    inherited: usize,
+    /// It was declared here.
+    local: bool,
 }
 
 impl Constraint<'_> {
@@ -746,8 +759,8 @@ impl Constraint<'_> {
             action(self.foreign.map(|key| key.on_update)),
             action(self.foreign.map(|key| key.on_delete)),
             text(self.foreign.map_or(" ", |key| if key.match_full { "f" } else { "s" })),
-            flag(!self.inherited),
-            int(i64::from(self.inherited)),
+            flag(self.local),
+            int(self.inherited as i64),
             flag(self.no_inherit),
             numbers(&self.columns),
             self.foreign.map_or(NULL, |key| numbers(&key.target_columns)),
@@ -818,7 +831,8 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 no_inherit: index.parent.is_none() && table.partitioned.is_none(),
                 not_valid: false,
                 parent: index.parent,
-                inherited: index.parent.is_some(),
+                inherited: usize::from(index.parent.is_some()),
+                local: index.parent.is_none(),
             }
             .push(names, &table, rows)?;
         }
@@ -834,7 +848,10 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 no_inherit: check.no_inherit,
                 not_valid: check.not_valid,
                 parent: None,
-                inherited: check.inherited,
+                inherited: inherited_from(names, &table, &|parent| {
+                    parent.checks.iter().any(|other| other.name == check.name && !other.no_inherit)
+                }),
+                local: !check.inherited || check.declared,
             }
             .push(names, &table, rows)?;
         }
@@ -850,7 +867,8 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 no_inherit: key.parent.is_none() && table.partitioned.is_none(),
                 not_valid: key.not_valid,
                 parent: key.parent,
-                inherited: key.parent.is_some(),
+                inherited: usize::from(key.parent.is_some()),
+                local: key.parent.is_none(),
             }
             .push(names, &table, rows)?;
         }

@@ -90,7 +90,8 @@ impl Parser<'_> {
         self.expr().map(PartitionBoundValue::Expr)
     }
 
-    /// `ATTACH PARTITION …` and `DETACH PARTITION …`, if one of them comes next.
+    /// `ATTACH PARTITION …`, `DETACH PARTITION …`, `INHERIT …` and `NO INHERIT …`, if one of them comes
+    /// next.
     pub(super) fn partition_change(&mut self) -> Result<Option<PartitionChange>> {
         if self.eat_all(&[K::Attach, K::Partition]) {
             let partition = self.qualified()?;
@@ -101,6 +102,12 @@ impl Parser<'_> {
             let concurrently = self.eat(K::Concurrently);
             let finalize = !concurrently && self.eat(K::Finalize);
             return Ok(Some(PartitionChange::Detach { partition, concurrently, finalize }));
+        }
+        if self.eat(K::Inherit) {
+            return Ok(Some(PartitionChange::Inherit { parent: self.qualified()? }));
+        }
+        if self.eat_all(&[K::No, K::Inherit]) {
+            return Ok(Some(PartitionChange::NoInherit { parent: self.qualified()? }));
         }
         Ok(None)
     }

@@ -154,10 +154,8 @@ impl Parser<'_> {
 
     /// What stands behind the columns.
     fn table_options(&mut self, table: &mut CreateTableBuilder) -> Result<()> {
-        let token = self.peek();
         if self.eat(K::Inherits) {
-            self.in_parens(Self::object_name)?;
-            self.not_supported(token, "a partitioned or inherited table");
+            table.inherits = Some(self.in_parens(Self::object_name)?);
         }
         if self.eat_all(&[K::Partition, K::By]) {
             table.partition_by = Some(Box::new(self.partition_key()?));

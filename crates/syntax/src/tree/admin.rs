@@ -364,7 +364,7 @@ impl Upkeep {
     }
 }
 
-/// What is changed of a table's partitions.
+/// What is changed of a table's partitions, or of the tables that it inherits from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionChange {
     /// `ATTACH PARTITION name FOR VALUES …`
@@ -382,5 +382,15 @@ pub enum PartitionChange {
         concurrently: bool,
         /// With FINALIZE.
         finalize: bool,
+    },
+    /// `INHERIT parent`
+    Inherit {
+        /// The table that the changed one inherits from.
+        parent: QualifiedName,
+    },
+    /// `NO INHERIT parent`
+    NoInherit {
+        /// The table that the changed one inherits from no longer.
+        parent: QualifiedName,
     },
 }
