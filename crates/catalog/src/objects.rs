@@ -359,6 +359,9 @@ pub struct Table {
     /// Its triggers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Arc<Trigger>>,
+    /// Its foreign keys and those that refer to it are not looked at: DISABLE TRIGGER ALL.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub references_off: bool,
     /// It is partitioned: it has no rows of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitioned: Option<Partitioned>,
@@ -424,6 +427,9 @@ pub struct Trigger {
     /// When a constraint trigger fires.
     #[serde(default, skip_serializing_if = "Timing::is_fixed")]
     pub deferral: Timing,
+    /// Of a partition: the trigger of its table that this one is a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ObjectId>,
     /// The other table that a constraint trigger is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ObjectId>,

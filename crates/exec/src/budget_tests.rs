@@ -152,6 +152,7 @@ fn keyed() -> Node {
 
 fn rules() -> Arc<TableRules> {
     Arc::new(TableRules {
+        is_view: false,
         of_views: usize::MAX,
         partition: Vec::new(),
         domains: Vec::new(),

@@ -10,12 +10,14 @@ use colibri_catalog::{Table, Trigger, inverted, record, store_error::InSql as _}
 use colibri_txn::{IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Result, pulse};
 
-use super::constraints::expressions::row_for;
+use super::constraints::expressions::{asks_routines, row_for};
 use super::constraints::references::{Effects, Mark};
 use super::constraints::{has_query, is_plain_scan};
 use super::key_set::KeySet;
 use super::operator::Run;
-use super::triggers::{Fired, after_statement, before_row, before_statement, note_row};
+use super::triggers::{
+    Fired, after_statement, before_row, before_statement, expect_untouched, instead_of_row, note_row,
+};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec};
 use crate::plan::{Delete, TableRules};
@@ -50,7 +52,7 @@ pub(super) fn take_row(
 ) -> Result<()> {
     ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
-        let row = row_for((table, index), &rules.expressions, row, ex.cx.env)?;
+        let row = row_for(ex, (table, index), &rules.expressions, row)?;
         if !record::has_entry(index, &row) {
             continue;
         }
@@ -62,7 +64,10 @@ pub(super) fn take_row(
             continue;
         }
         let entry = record::index_entry(table, index, &row, key)?;
-        debug_assert!(ex.txn.peek(&space, &entry).in_sql()?.is_some(), "the source reads the columns of all indexes");
+        debug_assert!(
+            asks_routines(index, &rules.expressions) || ex.txn.peek(&space, &entry).in_sql()?.is_some(),
+            "the source reads the columns of all indexes"
+        );
         ex.txn.delete(&space, &entry).in_sql()?;
     }
     Ok(())
@@ -88,7 +93,7 @@ impl DeleteRun {
             seen: (!is_plain).then(KeySet::default),
             space: table.space(),
             effects: Effects::default(),
-            fired: Fired::default(),
+            fired: Fired::new(&delete.rules, [(Trigger::DELETE, None)]),
         };
         let streams = is_plain && delete.rules.triggers.is_none() && !returning.iter().flatten().any(has_query);
         Self::over(input, streams, (Arc::clone(delete), deletions))
@@ -114,7 +119,8 @@ impl Changes for (Arc<Delete>, Deletions) {
             return Ok(false);
         }
         let Delete { table, rules, .. } = &*self.0;
-        after_statement(ex, table, rules, &mut self.1.fired, Trigger::DELETE, None)?;
+        self.1.fired.take_in_front(self.1.effects.fired_mut());
+        after_statement(ex, table, rules, &mut self.1.fired)?;
         Ok(true)
     }
 
@@ -143,6 +149,11 @@ impl Deletions {
         &mut self.effects
     }
 
+    /// Exchanges what is noted for triggers.
+    pub(super) fn exchange_fired(&mut self, fired: &mut Fired) {
+        std::mem::swap(&mut self.fired, fired);
+    }
+
     pub(super) fn delete(
         &mut self,
         delete: &Delete,
@@ -152,19 +163,32 @@ impl Deletions {
     ) -> Result<()> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
         let Delete { table, returning, rules, .. } = delete;
+        if rules.is_view {
+            before_statement(ex, table, rules, &mut self.fired)?;
+            if instead_of_row(ex, table, rules, Trigger::DELETE, Some(row), None)? {
+                if let Some(exprs) = returning {
+                    outcome.returned.push(ex, exprs, row)?;
+                }
+                outcome.affected += 1;
+            }
+            return Ok(());
+        }
         let key = record::row_key(table, row)?;
         if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) || ex.is_changed(&self.space, &key) {
             return Ok(());
         }
         if rules.triggers.is_some() {
-            before_statement(ex, table, rules, &mut self.fired, Trigger::DELETE, None)?;
+            before_statement(ex, table, rules, &mut self.fired)?;
             if !before_row(ex, table, rules, Trigger::DELETE, Some(row), None, None)? {
                 return Ok(());
+            }
+            if rules.has_before_row(Trigger::DELETE) {
+                expect_untouched(ex, table, (&self.space, &key), row, "deleted")?;
             }
         }
         ex.txn.lock(&self.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
         delete_row(ex, &mut self.effects, table, &self.space, rules, &key, row)?;
-        note_row(rules, &mut self.fired, Trigger::DELETE, Some(row), None)?;
+        note_row(ex, (table, rules), &mut self.fired, Trigger::DELETE, Some(row), None, None)?;
         if let Some(exprs) = returning {
             outcome.returned.push(ex, exprs, row)?;
         }

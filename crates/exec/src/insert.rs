@@ -14,6 +14,7 @@ use std::sync::Arc;
 use colibri_catalog::{Index, Table, Trigger, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
+use smallvec::SmallVec;
 
 use super::constraints::exclusion;
 use super::constraints::expressions::{Expressions, fill_generated, row_for};
@@ -24,8 +25,10 @@ use super::constraints::{
 use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::Addition;
-use super::triggers::{Fired, after_statement, before_row, before_statement, note_row};
-use super::update::{ChangePlan, assign, change_row};
+use super::triggers::{
+    Fired, Meant, after_statement, before_row, before_statement, expect_untouched, instead_of_row, note_row,
+};
+use super::update::{ChangePlan, assign, change_row, columns_set};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
@@ -50,7 +53,7 @@ impl RowWriter {
             table: Arc::clone(table),
             rules: Arc::clone(rules),
             effects: Effects::default(),
-            fired: Fired::default(),
+            fired: Fired::new(rules, [(Trigger::INSERT, None)]),
             buffer: Vec::new(),
             is_routed: false,
         }
@@ -59,7 +62,23 @@ impl RowWriter {
     /// The same of a partition of `root`, for rows of this that were found to go there. Whether they
     /// are rows of `root` has to be looked at if that is a partition itself.
     pub(super) fn of_partition(table: &Arc<Table>, rules: &Arc<TableRules>, root: &Table) -> Self {
-        Self { is_routed: root.partition_of.is_none(), ..Self::new(table, rules) }
+        // The statement is about the root, whose triggers it fires.
+        Self { is_routed: root.partition_of.is_none(), fired: Fired::default(), ..Self::new(table, rules) }
+    }
+
+    /// Exchanges what is noted for triggers.
+    pub(super) fn exchange_fired(&mut self, fired: &mut Fired) {
+        std::mem::swap(&mut self.fired, fired);
+    }
+
+    /// The statement is more than an INSERT to its triggers.
+    pub(super) fn meant(mut self, statement: impl IntoIterator<Item = Meant>) -> Self {
+        self.fired = Fired::new(&self.rules, statement);
+        self
+    }
+
+    pub(super) fn parts(&mut self) -> (&mut Effects, &mut Fired) {
+        (&mut self.effects, &mut self.fired)
     }
 
     pub(super) fn effects(&self) -> &Effects {
@@ -74,7 +93,7 @@ impl RowWriter {
     /// The hidden number for a new row, if the table's rows have one.
     #[inline]
     pub fn new_number(&self, ex: &mut Exec<'_, '_>) -> Result<Option<Datum>> {
-        if self.table.primary_key.is_some() {
+        if self.table.primary_key.is_some() || self.rules.is_view {
             return Ok(None);
         }
         Ok(Some(Datum::Int(ex.cx.session.next_row_number(ex.txn, &self.table)?)))
@@ -87,7 +106,9 @@ impl RowWriter {
         for check in 0..self.rules.checks.len() {
             check_condition(ex, &self.table, &self.rules, check, row)?;
         }
-        if !self.rules.partition.is_empty() && !self.is_routed && !is_in_partition(ex, &self.rules, row)? {
+        // A trigger may have made it a row of another partition.
+        let may_be_elsewhere = !self.is_routed || self.rules.has_before_row(Trigger::INSERT);
+        if !self.rules.partition.is_empty() && may_be_elsewhere && !is_in_partition(ex, &self.rules, row)? {
             return Err(partition_violation(&self.table, row, ex.cx.env));
         }
         Ok(())
@@ -107,31 +128,38 @@ impl RowWriter {
         for rule in 0..rules.foreign_keys.len() {
             effects.check_reference(ex, (table, rules), rule, key, row)?;
         }
-        note_row(rules, fired, Trigger::INSERT, None, Some(row))
+        note_row(ex, (table, rules), fired, Trigger::INSERT, None, Some(row), None)
     }
 
-    /// Checks and writes a row of all the table's columns, followed by its hidden number.
+    /// Checks and writes a row of all the table's columns, followed by its hidden number. Gives the
+    /// row as it was written; `None` if a trigger kept it from being written.
     #[inline]
-    pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+    pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<Option<Vec<Datum>>> {
         let mut filled;
         let mut row = row;
-        if self.rules.triggers.is_some() {
-            before_statement(ex, &self.table, &self.rules, &mut self.fired, Trigger::INSERT, None)?;
+        let has_triggers = self.rules.triggers.is_some();
+        if has_triggers {
+            before_statement(ex, &self.table, &self.rules, &mut self.fired)?;
             filled = row.to_vec();
             let (table, rules) = (&self.table, &self.rules);
-            if !before_row(ex, table, rules, Trigger::INSERT, None, Some(&mut filled), None)? {
-                return Ok(());
+            if self.rules.is_view {
+                let is_done = instead_of_row(ex, table, rules, Trigger::INSERT, None, Some(&mut filled))?;
+                return Ok(is_done.then_some(filled));
             }
-            fill_generated(&self.rules, &mut filled, ex.cx.env)?;
+            if !before_row(ex, table, rules, Trigger::INSERT, None, Some(&mut filled), None)? {
+                return Ok(None);
+            }
+            fill_generated(ex, &self.rules, &mut filled)?;
             row = &filled;
         } else if !self.rules.generated.is_empty() {
             filled = row.to_vec();
-            fill_generated(&self.rules, &mut filled, ex.cx.env)?;
+            fill_generated(ex, &self.rules, &mut filled)?;
             row = &filled;
         }
         self.check(ex, row)?;
         let key = record::row_key(&self.table, row)?;
-        self.put(ex, row, &key)
+        self.put(ex, row, &key)?;
+        Ok(Some(if has_triggers { row.to_vec() } else { Vec::new() }))
     }
 
     /// Goes on where another writer of the same statement has ended.
@@ -153,7 +181,8 @@ impl RowWriter {
         if !self.effects.finish(ex)? {
             return Ok(false);
         }
-        after_statement(ex, &self.table, &self.rules, &mut self.fired, Trigger::INSERT, None)?;
+        self.fired.take_in_front(self.effects.fired_mut());
+        after_statement(ex, &self.table, &self.rules, &mut self.fired)?;
         Ok(true)
     }
 }
@@ -207,8 +236,21 @@ impl Conflict {
 impl InsertRun {
     pub(super) fn new(insert: &Arc<Insert>, input: Run) -> Self {
         let Insert { table, source, rules, .. } = &**insert;
-        let insertions = Insertions::new(insert, RowWriter::new(table, rules));
+        let writer = RowWriter::new(table, rules).meant(Self::statement(insert));
+        let insertions = Insertions::new(insert, writer);
         Self::over(input, !reads_table(source, table), (Arc::clone(insert), insertions))
+    }
+}
+
+impl InsertRun {
+    /// What an INSERT is to triggers.
+    pub(super) fn statement(insert: &Insert) -> SmallVec<[Meant; 2]> {
+        let mut statement = SmallVec::new();
+        statement.push((Trigger::INSERT, None));
+        if let Some(OnConflict { action: ConflictAction::Update { assignments, .. }, .. }) = &insert.on_conflict {
+            statement.push((Trigger::UPDATE, Some(columns_set(assignments))));
+        }
+        statement
     }
 }
 
@@ -266,13 +308,19 @@ impl Insertions {
         mut row: Vec<Datum>,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        fill_generated(&insert.rules, &mut row, ex.cx.env)?;
+        let (table, rules) = (&insert.table, &insert.rules);
+        if rules.triggers.is_some()
+            && !before_row(ex, table, rules, Trigger::INSERT, None, Some(&mut row), None)?
+        {
+            return Ok(());
+        }
+        fill_generated(ex, &insert.rules, &mut row)?;
         row.extend(self.writer.new_number(ex)?);
         self.insert(insert, ex, &row, outcome)
     }
 
-    pub(super) fn effects_mut(&mut self) -> &mut Effects {
-        &mut self.writer.effects
+    pub(super) fn writer_mut(&mut self) -> &mut RowWriter {
+        &mut self.writer
     }
 
     #[inline]
@@ -289,8 +337,7 @@ impl Insertions {
         }
         let has_triggers = insert.rules.triggers.is_some();
         if has_triggers {
-            let fired = &mut self.writer.fired;
-            before_statement(ex, &insert.table, &insert.rules, fired, Trigger::INSERT, None)?;
+            before_statement(ex, &insert.table, &insert.rules, &mut self.writer.fired)?;
         }
         let has_generated = !insert.rules.generated.is_empty() || has_triggers;
         if insert.table.primary_key.is_some() && !has_generated {
@@ -302,12 +349,23 @@ impl Insertions {
             true => row.extend_from_slice(batch.row(at)),
             false => row.extend(batch.row_mut(at).iter_mut().map(std::mem::take)),
         }
+        if insert.rules.is_view {
+            let is_done = instead_of_row(ex, &insert.table, &insert.rules, Trigger::INSERT, None, Some(&mut row))?;
+            if is_done {
+                if let Some(exprs) = &insert.returning {
+                    outcome.returned.push(ex, exprs, &row)?;
+                }
+                outcome.affected += 1;
+            }
+            self.row = row;
+            return Ok(());
+        }
         if has_triggers && !before_row(ex, &insert.table, &insert.rules, Trigger::INSERT, None, Some(&mut row), None)? {
             self.row = row;
             return Ok(());
         }
         if has_generated {
-            fill_generated(&insert.rules, &mut row, ex.cx.env)?;
+            fill_generated(ex, &insert.rules, &mut row)?;
         }
         row.extend(self.writer.new_number(ex)?);
         self.insert(insert, ex, &row, outcome)?;
@@ -408,16 +466,18 @@ impl Conflict {
         self.new.clear();
         self.new.extend_from_slice(&self.old);
         assign(ex, assignments, &self.pair, &mut self.new, &mut self.additions)?;
-        let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
+        let changed = columns_set(assignments);
         if insert.rules.has_before_row(Trigger::UPDATE) {
             let (old, new) = (&self.old[..width], &mut self.new);
             if !before_row(ex, table, &insert.rules, Trigger::UPDATE, Some(old), Some(new), Some(&changed))? {
                 return Ok(Resolved::Skipped);
             }
-            fill_generated(&insert.rules, &mut self.new, ex.cx.env)?;
+            expect_untouched(ex, table, (space, &key), &self.old[..width], "updated")?;
+            fill_generated(ex, &insert.rules, &mut self.new)?;
         }
         change_row(ex, effects, plan, &key, &self.old, &self.new, &self.additions)?;
-        note_row(&insert.rules, fired, Trigger::UPDATE, Some(&self.old), Some(&self.new))?;
+        let (old, new) = (Some(self.old.as_slice()), Some(self.new.as_slice()));
+        note_row(ex, (table, &insert.rules), fired, Trigger::UPDATE, old, new, Some(&changed))?;
         // Rows that come next have to meet this one.
         effects.put_moved(ex)?;
         Ok(Resolved::Updated)
@@ -434,7 +494,7 @@ impl Conflict {
         key: &Key,
     ) -> Result<Option<Key>> {
         let by_index = |ex: &mut Exec<'_, '_>, index: &Index| -> Result<Option<Key>> {
-            let row = row_for((table, index), expressions, row, ex.cx.env)?;
+            let row = row_for(ex, (table, index), expressions, row)?;
             if !record::has_entry(index, &row) || record::has_null(index, &row) {
                 return Ok(None);
             }

@@ -148,7 +148,7 @@ pub use needs::expressions_deep;
 pub use ranges::{Ranges, key_ranges};
 pub use skip_scan::under;
 pub use spill::KeptRows;
-pub use triggers::TriggerCall;
+pub use triggers::{TriggerCall, truncate_triggers};
 
 /// What the session does for expressions.
 pub trait SessionCalls {
@@ -179,6 +179,16 @@ pub trait SessionCalls {
 
     /// Whether the checks of a constraint are put off now, given what was said when it was made.
     fn is_deferred(&self, _constraint: ObjectId, _timing: Timing) -> bool {
+        false
+    }
+
+    /// The same of a constraint trigger.
+    fn is_trigger_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
+        self.is_deferred(constraint, timing)
+    }
+
+    /// Whether the session writes what another server has written: foreign keys are not looked at.
+    fn replicates(&self) -> bool {
         false
     }
 

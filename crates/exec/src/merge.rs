@@ -8,21 +8,23 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{record, store_error::InSql as _};
+use colibri_catalog::{Trigger, record, store_error::InSql as _};
 use colibri_txn::{IfLocked, Key, LockMode};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
+use super::constraints::expressions::fill_generated;
 use super::constraints::references::Mark;
 use super::delete::delete_row;
 use super::insert::RowWriter;
 use super::operator::Run;
 use super::row_patch::Addition;
-use super::update::{ChangePlan, assign, change_row};
+use super::triggers::{Meant, before_row, before_statement, expect_untouched, note_row};
+use super::update::{ChangePlan, assign, change_row, columns_set};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
-use crate::plan::{Assignment, Merge, MergeWhat};
+use crate::plan::{Assignment, Merge, MergeAction, MergeWhat};
 
 /// MERGE at work.
 pub(super) type MergeRun = ChangeRun<(Arc<Merge>, Merging)>;
@@ -46,7 +48,7 @@ impl MergeRun {
             MergeWhat::Nothing | MergeWhat::Delete | MergeWhat::Insert(_) => None,
         };
         let merging = Merging {
-            writer: RowWriter::new(table, rules),
+            writer: RowWriter::new(table, rules).meant(statement(actions)),
             plans: actions.iter().map(|action| plan(&action.what)).collect(),
             marker: match &table.primary_key {
                 Some(key) => key.columns.first().copied().unwrap_or_default(),
@@ -78,7 +80,9 @@ impl Changes for (Arc<Merge>, Merging) {
 
     fn forget(&mut self) {
         let Merging { writer, new, additions, .. } = &mut self.1;
-        writer.effects_mut().again();
+        let (effects, fired) = writer.parts();
+        effects.again();
+        fired.again();
         operator_cache::empty(new);
         operator_cache::empty(additions);
     }
@@ -98,12 +102,17 @@ impl Merging {
             }
             match &action.what {
                 MergeWhat::Nothing => return Ok(()),
-                MergeWhat::Delete => self.delete(merge, ex, row)?,
-                MergeWhat::Update(assignments) => self.update(merge, (number, assignments), ex, row)?,
-                MergeWhat::Insert(values) => self.insert(values, ex, row)?,
+                what => {
+                    before_statement(ex, &merge.table, &merge.rules, self.writer.parts().1)?;
+                    let is_done = match what {
+                        MergeWhat::Update(assignments) => self.update(merge, (number, assignments), ex, row)?,
+                        MergeWhat::Insert(values) => self.insert(values, ex, row)?,
+                        _ => self.delete(merge, ex, row)?,
+                    };
+                    outcome.affected += u64::from(is_done);
+                    return Ok(());
+                }
             }
-            outcome.affected += 1;
-            return Ok(());
         }
         Ok(())
     }
@@ -115,11 +124,21 @@ impl Merging {
         if ex.is_changed(&merge.table.space(), &key) { Err(second_time()) } else { Ok(key) }
     }
 
-    fn delete(&mut self, merge: &Merge, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+    fn delete(&mut self, merge: &Merge, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<bool> {
         let Merge { table, rules, .. } = merge;
         let (key, space) = (Self::key(merge, ex, row)?, table.space());
+        let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
+        let old = &row[..own_width];
+        if rules.has_before_row(Trigger::DELETE) {
+            if !before_row(ex, table, rules, Trigger::DELETE, Some(old), None, None)? {
+                return Ok(false);
+            }
+            expect_untouched(ex, table, (&space, &key), old, "deleted")?;
+        }
         ex.txn.lock(&space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
-        delete_row(ex, self.writer.effects_mut(), table, &space, rules, &key, row)
+        delete_row(ex, self.writer.effects_mut(), table, &space, rules, &key, row)?;
+        note_row(ex, (table, rules), self.writer.parts().1, Trigger::DELETE, Some(old), None, None)?;
+        Ok(true)
     }
 
     fn update(
@@ -128,7 +147,7 @@ impl Merging {
         (action, assignments): (usize, &[Assignment]),
         ex: &mut Exec<'_, '_>,
         row: &[Datum],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (key, space) = (Self::key(merge, ex, row)?, merge.table.space());
         let Self { writer, plans, new, additions, .. } = self;
         let Some(plan) = &plans[action] else { return Err(Error::internal("an action of MERGE has no plan")) };
@@ -136,13 +155,24 @@ impl Merging {
         new.clear();
         new.extend_from_slice(&row[..own_width]);
         assign(ex, assignments, row, new, additions)?;
+        let Merge { table, rules, .. } = merge;
+        let (old, set) = (&row[..own_width], columns_set(assignments));
+        if rules.has_before_row(Trigger::UPDATE) {
+            if !before_row(ex, table, rules, Trigger::UPDATE, Some(old), Some(new), Some(&set))? {
+                return Ok(false);
+            }
+            expect_untouched(ex, table, (&space, &key), old, "updated")?;
+            fill_generated(ex, rules, new)?;
+        }
         ex.txn.lock(&space, &key, plan.lock_mode(row, new, true), IfLocked::Wait).in_sql()?;
         change_row(ex, writer.effects_mut(), plan, &key, row, new, additions)?;
+        let fired = writer.parts().1;
+        note_row(ex, (table, rules), fired, Trigger::UPDATE, Some(old), Some(new), Some(&set))?;
         ex.txn.note_written(&space, &key);
-        Ok(())
+        Ok(true)
     }
 
-    fn insert(&mut self, values: &[Expr], ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+    fn insert(&mut self, values: &[Expr], ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<bool> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
         let Self { writer, new, .. } = self;
         new.clear();
@@ -150,8 +180,28 @@ impl Merging {
             new.push(value.eval_owned(&mut ex.scope(), row)?);
         }
         new.extend(writer.new_number(ex)?);
-        writer.insert(ex, new)
+        Ok(writer.insert(ex, new)?.is_some())
     }
+}
+
+/// What a MERGE is to triggers: INSERT, UPDATE and DELETE, as far as it has actions of these.
+fn statement(actions: &[MergeAction]) -> Vec<Meant> {
+    let mut statement: Vec<Meant> = Vec::new();
+    if actions.iter().any(|action| matches!(action.what, MergeWhat::Insert(_))) {
+        statement.push((Trigger::INSERT, None));
+    }
+    let sets = |action: &MergeAction| match &action.what {
+        MergeWhat::Update(assignments) => Some(columns_set(assignments).to_vec()),
+        _ => None,
+    };
+    let all: Vec<Vec<usize>> = actions.iter().filter_map(sets).collect();
+    if !all.is_empty() {
+        statement.push((Trigger::UPDATE, Some(all.concat().into())));
+    }
+    if actions.iter().any(|action| matches!(action.what, MergeWhat::Delete)) {
+        statement.push((Trigger::DELETE, None));
+    }
+    statement
 }
 
 #[cold]

@@ -17,6 +17,7 @@
 use colibri_types::Result;
 
 use super::operator::{Operator, Run};
+use super::triggers::fire_rows;
 use super::{Batch, Exec, Statement, Step};
 use crate::explain::Usage;
 use crate::plan::Node;
@@ -95,7 +96,13 @@ impl Operator for PartsRun {
                         continue;
                     };
                     out.reset(0);
-                    let settled = ex.seeing_all(|ex| effects.settle(ex));
+                    let settled = ex.seeing_all(|ex| {
+                        let is_settled = effects.settle(ex)?;
+                        if is_settled {
+                            fire_rows(ex, effects.fired_mut())?;
+                        }
+                        Ok(is_settled)
+                    });
                     if !matches!(settled, Ok(true)) {
                         ex.statement.effects.push_front(effects);
                     }

@@ -10,16 +10,17 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Table, record, store_error};
+use colibri_catalog::{Table, Trigger, record, store_error};
 use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::constraints::references::{Effects, Mark};
 use super::constraints::{find_leaf, key_values_text, reads_table};
 use super::delete::Deletions;
-use super::insert::{Insertions, RowWriter};
+use super::insert::{InsertRun, Insertions, RowWriter};
 use super::operator::Run;
-use super::update::{ChangePlan, Left, Updates};
+use super::update::{ChangePlan, Left, Updates, columns_set};
 use super::writing::{ChangeRun, Changes, Outcome};
+use super::triggers::{Fired, after_statement, before_statement, capture};
 use super::{Batch, Exec};
 use crate::plan::partitions::{Leaf, Tree};
 use crate::plan::{Delete, Insert, TableRules, TreeChange, Update};
@@ -90,6 +91,8 @@ pub(super) struct TreeInsertions {
     insert: Arc<Insert>,
     leaves: Vec<Option<Box<Insertions>>>,
     own: NoEffects,
+    /// What all leaves have written, for triggers.
+    fired: Fired,
 }
 
 fn change_of<T>(change: &Option<TreeChange<T>>) -> Result<&TreeChange<T>> {
@@ -104,6 +107,7 @@ impl TreeInsertRun {
             leaves: leaves.iter().map(|_| None).collect(),
             insert: Arc::clone(insert),
             own: NoEffects(Effects::default()),
+            fired: Fired::new(&insert.rules, InsertRun::statement(insert)),
         };
         Self::over(input, streams, insertions)
     }
@@ -112,16 +116,23 @@ impl TreeInsertRun {
 impl Changes for TreeInsertions {
     fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, at: usize, outcome: &mut Outcome) -> Result<()> {
         let change = change_of(&self.insert.tree)?;
+        before_statement(ex, &self.insert.table, &self.insert.rules, &mut self.fired)?;
         let row = rows.row(at);
         let leaf = leaf_for(ex, &change.tree, row)?;
         let row = leaf_row(&change.tree.leaves[leaf], row);
         let insert = &change.leaves[leaf];
         let insertions =
             self.leaves[leaf].get_or_insert_with(|| Box::new(Insertions::of_partition(insert, &change.tree.root)));
-        let mark = insertions.effects_mut().mark();
-        insertions.insert_whole(insert, ex, row, outcome).inspect_err(|error| {
+        let mark = insertions.writer_mut().effects().mark();
+        let noted = self.fired.count();
+        self.fired.enter_leaf(&change.tree, leaf);
+        insertions.writer_mut().exchange_fired(&mut self.fired);
+        let inserted = insertions.insert_whole(insert, ex, row, outcome);
+        insertions.writer_mut().exchange_fired(&mut self.fired);
+        inserted.inspect_err(|error| {
             if store_error::is_fetch(error) {
-                insertions.effects_mut().take_back(mark);
+                insertions.writer_mut().effects_mut().take_back(mark);
+                self.fired.forget_behind(noted);
             }
         })
     }
@@ -136,15 +147,19 @@ impl Changes for TreeInsertions {
 
     fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         for insertions in self.leaves.iter_mut().flatten() {
-            if !insertions.effects_mut().finish(ex)? {
+            let effects = insertions.writer_mut().effects_mut();
+            if !effects.finish(ex)? {
                 return Ok(false);
             }
+            self.fired.take_in_front(effects.fired_mut());
         }
+        after_statement(ex, &self.insert.table, &self.insert.rules, &mut self.fired)?;
         Ok(true)
     }
 
     fn forget(&mut self) {
         self.leaves.iter_mut().for_each(|leaf| *leaf = None);
+        self.fired.again();
     }
 }
 
@@ -158,6 +173,7 @@ pub(super) struct TreeUpdates {
     /// Of rows that come from other partitions.
     writers: Vec<Option<Box<RowWriter>>>,
     own: NoEffects,
+    fired: Fired,
 }
 
 impl TreeUpdateRun {
@@ -168,6 +184,7 @@ impl TreeUpdateRun {
             leaves: (0..leaves).map(|_| None).collect(),
             writers: (0..leaves).map(|_| None).collect(),
             own: NoEffects(Effects::default()),
+            fired: Fired::new(&update.rules, [(Trigger::UPDATE, Some(columns_set(&update.assignments)))]),
         };
         Self::over(input, false, updates)
     }
@@ -193,11 +210,25 @@ impl TreeUpdates {
         let mut new = leaf_row(leaf, &whole);
         new.extend(writer.new_number(ex)?);
         let mark = writer.effects_mut().mark();
-        writer.insert(ex, &new).inspect_err(|error| {
+        let noted = self.fired.count();
+        // To triggers that see all rows it is one that has changed.
+        let mut events = Fired::default();
+        writer.exchange_fired(&mut events);
+        let inserted = writer.insert(ex, &new);
+        writer.exchange_fired(&mut events);
+        self.fired.absorb(events);
+        let inserted = inserted.inspect_err(|error| {
             if store_error::is_fetch(error) {
                 writer.effects_mut().take_back(mark);
+                self.fired.forget_behind(noted);
             }
         })?;
+        let Some(written) = inserted else { return Ok(()) };
+        if !written.is_empty() {
+            new = written;
+        }
+        self.fired.enter_leaf(tree, to);
+        capture(ex, &mut self.fired, Trigger::UPDATE, None, Some(&new))?;
         if ex.statement.has_parts {
             ex.txn.note_written(&leaf.table.space(), &record::row_key(&leaf.table, &new)?);
         }
@@ -213,6 +244,7 @@ impl TreeUpdates {
 impl Changes for TreeUpdates {
     fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, at: usize, outcome: &mut Outcome) -> Result<()> {
         let update = Arc::clone(&self.update);
+        before_statement(ex, &update.table, &update.rules, &mut self.fired)?;
         let change = change_of(&update.tree)?;
         let row = rows.row(at);
         let Some(leaf) = leaf_of(&change.tree, row)? else { return Ok(()) };
@@ -221,11 +253,17 @@ impl Changes for TreeUpdates {
         let at_work = self.leaves[leaf].get_or_insert_with(|| Box::new(Updates::of_partition(of_leaf)));
         let (plan, updates) = &mut **at_work;
         let mark = updates.effects_mut().mark();
-        let left = match updates.update_or_leave(of_leaf, plan, ex, &own, outcome) {
+        let noted = self.fired.count();
+        self.fired.enter_leaf(&change.tree, leaf);
+        updates.exchange_fired(&mut self.fired);
+        let left = updates.update_or_leave(of_leaf, plan, ex, &own, outcome);
+        updates.exchange_fired(&mut self.fired);
+        let left = match left {
             Ok(left) => left,
             Err(error) => {
                 if store_error::is_fetch(&error) {
                     updates.effects_mut().take_back(mark);
+                    self.fired.forget_behind(noted);
                 }
                 return Err(error);
             }
@@ -240,6 +278,7 @@ impl Changes for TreeUpdates {
                     Err(error) => {
                         if store_error::is_fetch(&error) {
                             updates.effects_mut().take_back(mark);
+                            self.fired.forget_behind(noted);
                         }
                         return Err(error);
                     }
@@ -258,20 +297,20 @@ impl Changes for TreeUpdates {
     }
 
     fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
-        for leaf in self.leaves.iter_mut().flatten() {
-            if !leaf.1.effects_mut().finish(ex)? {
+        let of_leaves = self.leaves.iter_mut().flatten().map(|leaf| leaf.1.effects_mut());
+        let of_writers = self.writers.iter_mut().flatten().map(|writer| writer.effects_mut());
+        for effects in of_leaves.chain(of_writers) {
+            if !effects.finish(ex)? {
                 return Ok(false);
             }
+            self.fired.take_in_front(effects.fired_mut());
         }
-        for writer in self.writers.iter_mut().flatten() {
-            if !writer.finish(ex)? {
-                return Ok(false);
-            }
-        }
+        after_statement(ex, &self.update.table, &self.update.rules, &mut self.fired)?;
         Ok(true)
     }
 
     fn forget(&mut self) {
+        self.fired.again();
         self.leaves.iter_mut().for_each(|leaf| *leaf = None);
         self.writers.iter_mut().for_each(|writer| *writer = None);
     }
@@ -285,6 +324,7 @@ pub(super) struct TreeDeletions {
     delete: Arc<Delete>,
     leaves: Vec<Option<Box<Deletions>>>,
     own: NoEffects,
+    fired: Fired,
 }
 
 impl TreeDeleteRun {
@@ -294,6 +334,7 @@ impl TreeDeleteRun {
             delete: Arc::clone(delete),
             leaves: (0..leaves).map(|_| None).collect(),
             own: NoEffects(Effects::default()),
+            fired: Fired::new(&delete.rules, [(Trigger::DELETE, None)]),
         };
         Self::over(input, false, deletions)
     }
@@ -302,15 +343,22 @@ impl TreeDeleteRun {
 impl Changes for TreeDeletions {
     fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, at: usize, outcome: &mut Outcome) -> Result<()> {
         let change = change_of(&self.delete.tree)?;
+        before_statement(ex, &self.delete.table, &self.delete.rules, &mut self.fired)?;
         let row = rows.row(at);
         let Some(leaf) = leaf_of(&change.tree, row)? else { return Ok(()) };
         let own = own_row(&change.tree, &change.tree.leaves[leaf], row);
         let of_leaf = &change.leaves[leaf];
         let deletions = self.leaves[leaf].get_or_insert_with(|| Box::new(Deletions::of_partition(of_leaf)));
         let mark = deletions.effects_mut().mark();
-        deletions.delete(of_leaf, ex, &own, outcome).inspect_err(|error| {
+        let noted = self.fired.count();
+        self.fired.enter_leaf(&change.tree, leaf);
+        deletions.exchange_fired(&mut self.fired);
+        let deleted = deletions.delete(of_leaf, ex, &own, outcome);
+        deletions.exchange_fired(&mut self.fired);
+        deleted.inspect_err(|error| {
             if store_error::is_fetch(error) {
                 deletions.effects_mut().take_back(mark);
+                self.fired.forget_behind(noted);
             }
         })
     }
@@ -325,14 +373,18 @@ impl Changes for TreeDeletions {
 
     fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         for deletions in self.leaves.iter_mut().flatten() {
-            if !deletions.effects_mut().finish(ex)? {
+            let effects = deletions.effects_mut();
+            if !effects.finish(ex)? {
                 return Ok(false);
             }
+            self.fired.take_in_front(effects.fired_mut());
         }
+        after_statement(ex, &self.delete.table, &self.delete.rules, &mut self.fired)?;
         Ok(true)
     }
 
     fn forget(&mut self) {
+        self.fired.again();
         self.leaves.iter_mut().for_each(|leaf| *leaf = None);
     }
 }
@@ -340,23 +392,36 @@ impl Changes for TreeDeletions {
 /// Writes new rows into a partitioned table, for COPY.
 pub struct TreeWriter {
     tree: Arc<Tree>,
+    /// The rules of the root.
+    root: Arc<TableRules>,
     rules: Vec<Arc<TableRules>>,
     leaves: Vec<Option<Box<RowWriter>>>,
+    fired: Fired,
 }
 
 impl TreeWriter {
     /// `rules` are those of the leaves.
     #[must_use]
-    pub fn new(tree: &Arc<Tree>, rules: &[Arc<TableRules>]) -> Self {
+    pub fn new(tree: &Arc<Tree>, root: &Arc<TableRules>, rules: &[Arc<TableRules>]) -> Self {
         let leaves = tree.leaves.iter().map(|_| None).collect();
-        Self { tree: Arc::clone(tree), rules: rules.to_vec(), leaves }
+        let fired = Fired::new(root, [(Trigger::INSERT, None)]);
+        Self { tree: Arc::clone(tree), root: Arc::clone(root), rules: rules.to_vec(), leaves, fired }
     }
 
-    /// Checks and writes a row of all the root's columns.
+    /// Goes on where another writer of the same statement has ended.
+    #[must_use]
+    pub fn behind(mut self, other: &Self) -> Self {
+        self.fired.goes_on_behind(&other.fired);
+        self
+    }
+
+    /// Checks and writes a row of all the root's columns. `false`: a trigger kept it from being
+    /// written.
     ///
     /// # Errors
     /// Those of INSERT.
-    pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+    pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<bool> {
+        before_statement(ex, &self.tree.root, &self.root, &mut self.fired)?;
         let leaf = leaf_for(ex, &self.tree, row)?;
         let of_leaf = &self.tree.leaves[leaf];
         let rules = &self.rules[leaf];
@@ -364,11 +429,16 @@ impl TreeWriter {
             .get_or_insert_with(|| Box::new(RowWriter::of_partition(&of_leaf.table, rules, &self.tree.root)));
         let mut row = leaf_row(of_leaf, row);
         row.extend(writer.new_number(ex)?);
-        writer.insert(ex, &row)
+        self.fired.enter_leaf(&self.tree, leaf);
+        writer.exchange_fired(&mut self.fired);
+        let inserted = writer.insert(ex, &row);
+        writer.exchange_fired(&mut self.fired);
+        Ok(inserted?.is_some())
     }
 
     /// Takes over what another writer of the same table has yet to check.
     pub fn absorb(&mut self, other: Self) {
+        self.fired.absorb(other.fired);
         for (own, other) in self.leaves.iter_mut().zip(other.leaves) {
             match (own, other) {
                 (Some(own), Some(other)) => own.absorb(*other),
@@ -385,10 +455,13 @@ impl TreeWriter {
     /// A foreign key is violated.
     pub fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         for writer in self.leaves.iter_mut().flatten() {
-            if !writer.finish(ex)? {
+            let effects = writer.effects_mut();
+            if !effects.finish(ex)? {
                 return Ok(false);
             }
+            self.fired.take_in_front(effects.fired_mut());
         }
+        after_statement(ex, &self.tree.root, &self.root, &mut self.fired)?;
         Ok(true)
     }
 }

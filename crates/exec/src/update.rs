@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use colibri_catalog::{Index, Table, Trigger, inverted, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
-use colibri_types::{Datum, Error, Result, pulse};
+use colibri_types::{Datum, Result, pulse};
 use smallvec::SmallVec;
 
-use super::constraints::expressions::{fill_generated, row_for};
+use super::constraints::expressions::{asks_routines, fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, differ, put_off};
 use super::constraints::{
     check_condition, is_in_partition, is_plain_scan, looks_at, null_violation, partition_violation, takes_no_null,
@@ -25,7 +25,10 @@ use super::delete::take_row;
 use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::{Addition, RowPatch};
-use super::triggers::{Fired, after_statement, before_row, before_statement, note_row};
+use super::triggers::{
+    Fired, after_statement, already_modified, before_row, before_statement, capture, expect_untouched,
+    instead_of_row, note_event, note_row,
+};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
@@ -132,6 +135,11 @@ pub(super) fn is_unique(table: &Table, column: usize) -> bool {
         (index.unique || index.is_exclusion()) && index.columns.iter().any(|part| part.column == column)
     };
     table.key_columns().contains(&column) || table.indexes.iter().any(in_index)
+}
+
+/// The columns that assignments set.
+pub(super) fn columns_set(assignments: &[Assignment]) -> Arc<[usize]> {
+    assignments.iter().map(|assignment| assignment.column).collect()
 }
 
 /// Evaluates assignments on a row: what is set goes into `new`, what is added to `additions`.
@@ -263,8 +271,8 @@ fn change_entries(
     let mut waiting = SmallVec::new();
     for &number in &plan.indexes {
         let index = &table.indexes[number];
-        let row = |row| row_for((table, index), &plan.rules.expressions, row, ex.cx.env);
-        let (old, new) = (row(old)?, row(new)?);
+        let old = row_for(ex, (table, index), &plan.rules.expressions, old)?;
+        let new = row_for(ex, (table, index), &plan.rules.expressions, new)?;
         if index.is_inverted() {
             change_tokens(ex, (table, index), key, &old, &new)?;
             continue;
@@ -279,7 +287,8 @@ fn change_entries(
         let space = index.space();
         if let Some(before) = before {
             debug_assert!(
-                ex.txn.peek(&space, &before).in_sql()?.is_some(),
+                asks_routines(index, &plan.rules.expressions)
+                    || ex.txn.peek(&space, &before).in_sql()?.is_some(),
                 "the source reads the columns of indexes touched"
             );
             ex.txn.delete(&space, &before).in_sql()?;
@@ -332,7 +341,7 @@ fn move_row(
     let row = overlay(plan, old.clone(), new, additions)?;
     ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
-        let old = row_for((table, index), &plan.rules.expressions, &old, ex.cx.env)?;
+        let old = row_for(ex, (table, index), &plan.rules.expressions, &old)?;
         if index.is_inverted() {
             for entry in inverted::entries(table, index, &old, key)? {
                 ex.txn.delete(&index.space(), &entry).in_sql()?;
@@ -351,7 +360,7 @@ fn stored_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key) -> Result<Vec
     let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
     let mut row = vec![Datum::Null; columns.len()];
     let value = ex.txn.get(&plan.space, key, ColumnSet::ALL).in_sql()?;
-    let value = value.ok_or_else(|| Error::internal("a row that is locked is not there"))?;
+    let value = value.ok_or_else(|| already_modified("updated"))?;
     RowReader::new(table, &columns).read(key, value, &mut row)?;
     Ok(row)
 }
@@ -388,6 +397,8 @@ pub(super) struct Updates {
     seen: Option<KeySet>,
     effects: Effects,
     fired: Fired,
+    /// The columns that are set.
+    set: Arc<[usize]>,
     /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join
     /// has more columns. `is_assigned`: the first two are there, and something had to be fetched
     /// since.
@@ -410,6 +421,8 @@ pub(super) enum Left {
 #[derive(Debug)]
 pub(super) struct UpdateWay {
     plan: ChangePlan,
+    /// The columns that it sets.
+    set: Arc<[usize]>,
     /// Rows are changed as they come.
     streams: bool,
     /// No row comes twice.
@@ -426,7 +439,8 @@ impl UpdateWay {
             && !refers_to_itself
             && is_plain_scan(source, table, &is_assigned)
             && are_plain(update);
-        Self { plan, streams, is_plain: is_plain_scan(source, table, &|_| false) }
+        let set = columns_set(assignments);
+        Self { plan, set, streams, is_plain: is_plain_scan(source, table, &|_| false) }
     }
 }
 
@@ -436,7 +450,8 @@ impl UpdateRun {
         let updates = Updates {
             seen: (!way.is_plain).then(KeySet::default),
             effects: Effects::default(),
-            fired: Fired::default(),
+            fired: Fired::new(&update.rules, [(Trigger::UPDATE, Some(Arc::clone(&way.set)))]),
+            set: Arc::clone(&way.set),
             is_assigned: false,
             new: Vec::new(),
             additions: Vec::new(),
@@ -464,16 +479,14 @@ impl Changes for (Arc<Update>, UpdateWay, Updates) {
         if !self.2.effects.finish(ex)? {
             return Ok(false);
         }
-        let Update { table, rules, assignments, .. } = &*self.0;
-        if rules.triggers.is_some() {
-            let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
-            after_statement(ex, table, rules, &mut self.2.fired, Trigger::UPDATE, Some(&changed))?;
-        }
+        let Update { table, rules, .. } = &*self.0;
+        self.2.fired.take_in_front(self.2.effects.fired_mut());
+        after_statement(ex, table, rules, &mut self.2.fired)?;
         Ok(true)
     }
 
     fn forget(&mut self) {
-        let Updates { seen, effects, fired, is_assigned, new, additions, returning } = &mut self.2;
+        let Updates { seen, effects, fired, set: _, is_assigned, new, additions, returning } = &mut self.2;
         *is_assigned = false;
         fired.again();
         if let Some(seen) = seen {
@@ -493,6 +506,7 @@ impl Updates {
             seen: Some(KeySet::default()),
             effects: Effects::default(),
             fired: Fired::default(),
+            set: columns_set(&update.assignments),
             is_assigned: false,
             new: Vec::new(),
             additions: Vec::new(),
@@ -503,6 +517,11 @@ impl Updates {
 
     pub(super) fn effects_mut(&mut self) -> &mut Effects {
         &mut self.effects
+    }
+
+    /// Exchanges what is noted for triggers.
+    pub(super) fn exchange_fired(&mut self, fired: &mut Fired) {
+        std::mem::swap(&mut self.fired, fired);
     }
 
     /// A row that was taken away is where it belongs.
@@ -534,20 +553,88 @@ impl Updates {
             self.new.clear();
             self.new.extend_from_slice(&row[..table.columns.len() + usize::from(table.primary_key.is_none())]);
             assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+            if !self.before_row(update, plan, ex, row, &key)? {
+                return Ok(Left::Nothing);
+            }
             self.is_assigned = true;
             if !is_in_partition(ex, &update.rules, &self.new)? {
                 self.is_assigned = false;
+                let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
+                if update.rules.triggers.is_some()
+                    && !before_row(ex, table, &update.rules, Trigger::DELETE, Some(&row[..own_width]), None, None)?
+                {
+                    return Ok(Left::Nothing);
+                }
                 ex.txn.lock(&plan.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
                 take_row(ex, table, &plan.space, &update.rules, &key, row)?;
                 // To what refers to it, it is a row that has changed.
                 for rule in 0..update.rules.referenced_by.len() {
                     self.effects.note_changed(ex, (table, &update.rules), rule, row, &self.new)?;
                 }
+                // To triggers that see all rows it is one that has changed.
+                capture(ex, &mut self.fired, Trigger::UPDATE, Some(&row[..own_width]), None)?;
+                let old = Some(&row[..own_width]);
+                note_event(ex, (table, &update.rules), &mut self.fired, Trigger::DELETE, old, None, None)?;
                 return Ok(Left::Moved(key, self.new[..table.columns.len()].to_vec()));
             }
         }
         self.update(update, plan, ex, row, outcome)?;
         Ok(Left::Nothing)
+    }
+
+    /// Fires the triggers in front of the row at hand. `false`: it stays as it is.
+    fn before_row(
+        &mut self,
+        update: &Update,
+        plan: &ChangePlan,
+        ex: &mut Exec<'_, '_>,
+        row: &[Datum],
+        key: &Key,
+    ) -> Result<bool> {
+        let Update { table, rules, .. } = update;
+        if rules.triggers.is_none() {
+            return Ok(true);
+        }
+        before_statement(ex, table, rules, &mut self.fired)?;
+        if !rules.has_before_row(Trigger::UPDATE) {
+            return Ok(true);
+        }
+        let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
+        let old = Some(&row[..own_width]);
+        if !before_row(ex, table, rules, Trigger::UPDATE, old, Some(&mut self.new), Some(&self.set))? {
+            return Ok(false);
+        }
+        expect_untouched(ex, table, (&plan.space, key), row, "updated")?;
+        fill_generated(ex, rules, &mut self.new)?;
+        Ok(true)
+    }
+
+    /// Has the triggers of a view do what the statement says.
+    fn update_view(
+        &mut self,
+        update: &Update,
+        ex: &mut Exec<'_, '_>,
+        row: &[Datum],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let Update { table, rules, .. } = update;
+        let own_width = table.columns.len() + 1;
+        self.new.clear();
+        self.new.extend_from_slice(&row[..own_width]);
+        assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+        before_statement(ex, table, rules, &mut self.fired)?;
+        let old = Some(&row[..own_width]);
+        if !instead_of_row(ex, table, rules, Trigger::UPDATE, old, Some(&mut self.new))? {
+            return Ok(());
+        }
+        if let Some(exprs) = &update.returning {
+            self.returning.clear();
+            self.returning.extend_from_slice(&self.new);
+            self.returning.extend_from_slice(&row[own_width..]);
+            outcome.returned.push(ex, exprs, &self.returning)?;
+        }
+        outcome.affected += 1;
+        Ok(())
     }
 
     fn update(
@@ -560,6 +647,9 @@ impl Updates {
     ) -> Result<()> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
         let table = &update.table;
+        if update.rules.is_view {
+            return self.update_view(update, ex, row, outcome);
+        }
         let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
         let key = record::row_key(table, row)?;
         if self.seen.as_ref().is_some_and(|seen| seen.contains(&key)) || ex.is_changed(&plan.space, &key) {
@@ -569,26 +659,17 @@ impl Updates {
             self.new.clear();
             self.new.extend_from_slice(&row[..own_width]);
             assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+            if !self.before_row(update, plan, ex, row, &key)? {
+                return Ok(());
+            }
             self.is_assigned = true;
         }
         let rules = &update.rules;
-        if rules.triggers.is_some() {
-            let changed: Vec<usize> = update.assignments.iter().map(|assignment| assignment.column).collect();
-            let changed = Some(changed.as_slice());
-            before_statement(ex, table, rules, &mut self.fired, Trigger::UPDATE, changed)?;
-            if rules.has_before_row(Trigger::UPDATE) {
-                let old = Some(&row[..own_width]);
-                if !before_row(ex, table, rules, Trigger::UPDATE, old, Some(&mut self.new), changed)? {
-                    self.is_assigned = false;
-                    return Ok(());
-                }
-                fill_generated(rules, &mut self.new, ex.cx.env)?;
-            }
-        }
         let mode = plan.lock_mode(row, &self.new, ex.statement.adds_alone);
         ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait).in_sql()?;
         change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
-        note_row(rules, &mut self.fired, Trigger::UPDATE, Some(&row[..own_width]), Some(&self.new))?;
+        let (old, new) = (Some(&row[..own_width]), Some(self.new.as_slice()));
+        note_row(ex, (table, rules), &mut self.fired, Trigger::UPDATE, old, new, Some(&self.set))?;
         if let Some(exprs) = &update.returning {
             let row = if row.len() == own_width {
                 &self.new

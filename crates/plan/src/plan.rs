@@ -796,6 +796,8 @@ pub struct TableRules {
     pub foreign_keys: Vec<ForeignKeyRule>,
     /// Tables that refer to rows of this one.
     pub referenced_by: Vec<ReferenceRule>,
+    /// It is a view, whose triggers do what a statement says.
+    pub is_view: bool,
     /// The triggers that may fire.
     pub triggers: Option<Arc<Triggers>>,
     /// Rules of other tables, which this one's references lead to: kept here, found from there

@@ -146,17 +146,17 @@ enum Writer {
 impl Writer {
     fn new(table: &Arc<Table>, rules: &Arc<TableRules>, tree: Option<&WrittenTree>) -> Self {
         match tree {
-            Some(WrittenTree { tree, rules }) => Self::Tree(TreeWriter::new(tree, rules)),
+            Some(WrittenTree { tree, rules: of_leaves }) => Self::Tree(TreeWriter::new(tree, rules, of_leaves)),
             None => Self::Table(Box::new(RowWriter::new(table, rules))),
         }
     }
 
-    /// Writes a row of all the table's columns.
-    fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &mut Vec<Datum>) -> Result<()> {
+    /// Writes a row of all the table's columns. `false`: a trigger kept it from being written.
+    fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &mut Vec<Datum>) -> Result<bool> {
         match self {
             Self::Table(writer) => {
                 row.extend(writer.new_number(ex)?);
-                writer.insert(ex, row)
+                Ok(writer.insert(ex, row)?.is_some())
             }
             Self::Tree(writer) => writer.insert(ex, row),
         }
@@ -166,6 +166,7 @@ impl Writer {
     fn behind(self, other: &Self) -> Self {
         match (self, other) {
             (Self::Table(own), Self::Table(other)) => Self::Table(Box::new(own.behind(other))),
+            (Self::Tree(own), Self::Tree(other)) => Self::Tree(own.behind(other)),
             (own, _) => own,
         }
     }
@@ -287,8 +288,7 @@ impl CopyIn {
                 {
                     continue;
                 }
-                writer.insert(ex, &mut row).map_err(in_line)?;
-                written += 1;
+                written += u64::from(writer.insert(ex, &mut row).map_err(in_line)?);
             }
             ex.check_cancel()
         })?;

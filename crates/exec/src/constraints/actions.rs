@@ -22,7 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use colibri_catalog::{
-    ObjectId, ReferenceAction, Table, record, record::RowReader, store_error, store_error::InSql as _,
+    ObjectId, ReferenceAction, Table, Trigger, record, record::RowReader, store_error, store_error::InSql as _,
 };
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, cast, cast::CastContext, pulse};
@@ -35,6 +35,7 @@ use crate::eval::Evaluate as _;
 use crate::memory::Reservation;
 use crate::plan::{ReferenceRule, TableRules};
 use crate::scan::Lookup;
+use crate::triggers::{before_row, expect_untouched, note_row};
 use crate::update::{ChangePlan, change_row, is_unique};
 use crate::{Batch, Exec, row_bytes};
 
@@ -348,7 +349,7 @@ impl Effects {
         let Target { table, rules, .. } = &*Arc::clone(&round.targets[target]);
         let mut after = round.affected[place].fate.row(row);
         if let Some(new) = &mut after {
-            fill_generated(rules, new, ex.cx.env)?;
+            fill_generated(ex, rules, new)?;
         }
         // What is wrong with the row is told before what is wrong with what later events concern.
         if let Some(new) = &after {
@@ -393,20 +394,54 @@ impl Effects {
         let value = ex.txn.get(space, &key, ColumnSet::ALL).in_sql()?;
         reader.read(&key, value.ok_or_else(|| Error::internal("a row that is locked is not there"))?, &mut old)?;
         match fate {
-            Fate::Goes => delete_row(ex, self, table, space, rules, &key, &old)?,
+            Fate::Goes => {
+                if rules.has_before_row(Trigger::DELETE) {
+                    if !before_row(ex, table, rules, Trigger::DELETE, Some(&old), None, None)? {
+                        self.is_noted = false;
+                        return self.end_of_row(ex, round);
+                    }
+                    expect_untouched(ex, table, (space, &key), &old, "deleted")?;
+                }
+                delete_row(ex, self, table, space, rules, &key, &old)?;
+                note_row(ex, (table, rules), &mut self.fired, Trigger::DELETE, Some(&old), None, None)?;
+            }
             Fate::Changes(assigned) => {
-                let plan = round.plans.of(&target, &assigned);
                 let mut new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
-                fill_generated(rules, &mut new, ex.cx.env)?;
+                let set: Arc<[usize]> = assigned.iter().map(|(column, _)| *column).collect();
+                let has_before = rules.has_before_row(Trigger::UPDATE);
+                let plan = match has_before {
+                    // A trigger may change any column.
+                    true => {
+                        let all: Vec<usize> = table.live_columns().map(|(column, _)| column).collect();
+                        Arc::new(ChangePlan::new(table, rules, &all, &[]))
+                    }
+                    false => round.plans.of(&target, &assigned),
+                };
+                if has_before {
+                    let (before, after) = (Some(old.as_slice()), Some(&mut new));
+                    if !before_row(ex, table, rules, Trigger::UPDATE, before, after, Some(&set))? {
+                        self.is_noted = false;
+                        return self.end_of_row(ex, round);
+                    }
+                    expect_untouched(ex, table, (space, &key), &old, "updated")?;
+                }
+                fill_generated(ex, rules, &mut new)?;
                 let is_set = |place: usize| assigned.iter().any(|(set, _)| *set == place);
                 crate::domains::check_changed(rules, &new, &is_set, &mut ex.scope())?;
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;
                 changed?;
+                let (before, after) = (Some(old.as_slice()), Some(new.as_slice()));
+                note_row(ex, (table, rules), &mut self.fired, Trigger::UPDATE, before, after, Some(&set))?;
             }
         }
         self.is_noted = false;
+        self.end_of_row(ex, round)
+    }
+
+    /// After the last row of a round, writes what had to wait for the others.
+    fn end_of_row(&mut self, ex: &mut Exec<'_, '_>, round: &mut Round) -> Result<()> {
         if round.done == round.affected.len() {
             round.affected.clear();
             round.places.clear();

@@ -10,6 +10,7 @@ use colibri_types::Result;
 use super::actions::{Event, Round, expect_allowed};
 use super::references::Unchecked;
 use crate::memory::Reservation;
+use crate::triggers::PutOff;
 use crate::{Exec, SessionCalls};
 
 /// A check that is put off.
@@ -25,6 +26,8 @@ enum Check {
     Row(Unchecked),
     /// A row has gone that others may refer to.
     Gone(Event),
+    /// A constraint trigger has yet to fire.
+    Trigger(PutOff),
 }
 
 impl Deferred {
@@ -34,6 +37,17 @@ impl Deferred {
 
     pub(super) fn gone(ex: &mut Exec<'_, '_>, constraint: ObjectId, event: Event, bytes: usize) -> Result<Self> {
         Self::new(ex, constraint, size_of::<Self>() + bytes, Check::Gone(event))
+    }
+
+    /// A constraint trigger of a row of so many bytes.
+    pub(crate) fn trigger(ex: &mut Exec<'_, '_>, constraint: ObjectId, put_off: PutOff, bytes: usize) -> Result<Self> {
+        Self::new(ex, constraint, size_of::<Self>() + bytes, Check::Trigger(put_off))
+    }
+
+    /// Whether it calls a function of a user's.
+    #[must_use]
+    pub fn calls_routine(&self) -> bool {
+        matches!(self.check, Check::Trigger(_))
     }
 
     fn new(ex: &mut Exec<'_, '_>, constraint: ObjectId, bytes: usize, check: Check) -> Result<Self> {
@@ -54,6 +68,7 @@ impl Deferred {
         match &self.check {
             Check::Row(row) => row.table() == table,
             Check::Gone(event) => event.table.id == table || event.rule().source.id == table,
+            Check::Trigger(put_off) => put_off.table() == table,
         }
     }
 
@@ -65,6 +80,7 @@ impl Deferred {
         match &self.check {
             Check::Row(row) => row.check(ex),
             Check::Gone(event) => expect_allowed(ex, &Round::default(), event),
+            Check::Trigger(put_off) => put_off.fire(ex),
         }
     }
 }

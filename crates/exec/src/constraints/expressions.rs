@@ -9,10 +9,42 @@ use std::borrow::Cow;
 use colibri_catalog::{Index, Table, record};
 use colibri_types::{Datum, Env, Result};
 
-use crate::Scope;
 use crate::eval::Evaluate as _;
+use crate::{Exec, Scope};
 use crate::expr::Expr;
 use crate::plan::TableRules;
+
+/// What expressions are computed by.
+pub(crate) trait Computes {
+    /// The value of an expression over a row.
+    fn compute(&mut self, expression: &Expr, row: &[Datum]) -> Result<Datum>;
+}
+
+impl Computes for Exec<'_, '_> {
+    #[inline]
+    fn compute(&mut self, expression: &Expr, row: &[Datum]) -> Result<Datum> {
+        expression.eval_owned(&mut self.scope(), row)
+    }
+}
+
+/// Without a session: functions of users cannot be called.
+pub(crate) struct Alone<'e>(pub(crate) &'e Env);
+
+impl Computes for Alone<'_> {
+    fn compute(&mut self, expression: &Expr, row: &[Datum]) -> Result<Datum> {
+        expression.eval_owned(&mut Scope::pure(self.0, &[], &[]), row)
+    }
+}
+
+/// Whether an index asks functions of users, which may have become others since its entries were
+/// made.
+pub(crate) fn asks_routines(index: &Index, expressions: &Expressions) -> bool {
+    let is_part = |column: usize| {
+        index.predicate == Some(column) || index.columns.iter().any(|part| part.column == column)
+    };
+    let asks = |expression: &Expr| crate::expr::walk::any(expression, &|part| matches!(part, Expr::Session { .. }));
+    expressions.iter().any(|(column, expression)| is_part(*column) && asks(expression))
+}
 
 /// Columns of a table with the expressions that they stand for, over all the table's columns.
 pub type Expressions = [(usize, Expr)];
@@ -23,24 +55,29 @@ pub type Expressions = [(usize, Expr)];
 /// # Errors
 /// Of evaluating.
 #[inline]
-pub fn row_for<'r>(
+pub(crate) fn row_for<'r>(
+    by: &mut dyn Computes,
     (table, index): (&Table, &Index),
     expressions: &Expressions,
     row: &'r [Datum],
-    env: &Env,
 ) -> Result<Cow<'r, [Datum]>> {
     if expressions.is_empty() || index.predicate.is_none() && !table.is_on_expression(index) {
         return Ok(Cow::Borrowed(row));
     }
-    filled((table, index), expressions, row, env).map(Cow::Owned)
+    filled(by, (table, index), expressions, row).map(Cow::Owned)
 }
 
-fn filled((table, index): (&Table, &Index), expressions: &Expressions, row: &[Datum], env: &Env) -> Result<Vec<Datum>> {
+fn filled(
+    by: &mut dyn Computes,
+    (table, index): (&Table, &Index),
+    expressions: &Expressions,
+    row: &[Datum],
+) -> Result<Vec<Datum>> {
     debug_assert!(table.columns.len() <= row.len(), "a row has all columns");
     let mut filled = row.to_vec();
-    fill(expressions, &mut filled, &|column| index.predicate == Some(column), env)?;
+    fill(by, expressions, &mut filled, &|column| index.predicate == Some(column))?;
     if record::has_entry(index, &filled) {
-        fill(expressions, &mut filled, &|column| index.columns.iter().any(|part| part.column == column), env)?;
+        fill(by, expressions, &mut filled, &|column| index.columns.iter().any(|part| part.column == column))?;
     }
     Ok(filled)
 }
@@ -49,13 +86,18 @@ fn filled((table, index): (&Table, &Index), expressions: &Expressions, row: &[Da
 ///
 /// # Errors
 /// Of evaluating.
-pub(crate) fn fill_generated(rules: &TableRules, row: &mut [Datum], env: &Env) -> Result<()> {
-    fill(&rules.generated, row, &|_| true, env)
+pub(crate) fn fill_generated(by: &mut dyn Computes, rules: &TableRules, row: &mut [Datum]) -> Result<()> {
+    fill(by, &rules.generated, row, &|_| true)
 }
 
-fn fill(expressions: &Expressions, row: &mut [Datum], is_meant: &dyn Fn(usize) -> bool, env: &Env) -> Result<()> {
+fn fill(
+    by: &mut dyn Computes,
+    expressions: &Expressions,
+    row: &mut [Datum],
+    is_meant: &dyn Fn(usize) -> bool,
+) -> Result<()> {
     for (column, expression) in expressions.iter().filter(|(column, _)| is_meant(*column)) {
-        row[*column] = expression.eval_owned(&mut Scope::pure(env, &[], &[]), row)?;
+        row[*column] = by.compute(expression, row)?;
     }
     Ok(())
 }

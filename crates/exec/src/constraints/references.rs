@@ -39,6 +39,7 @@ use super::expressions::row_for;
 use super::{claim_index_values, claim_key, find_entry, find_leaf, key_text};
 use crate::memory::Reservation;
 use crate::plan::{Arbiter, ForeignKeyRule, ReferredTree, TableRules};
+use crate::triggers::Fired;
 use crate::{Exec, operator_cache, row_bytes};
 
 /// Values of a foreign key's columns.
@@ -62,6 +63,8 @@ pub(crate) struct Effects {
     /// The last of `unchecked` refers to nothing, and nothing can change that: no row after it has
     /// to be looked at.
     is_doomed: bool,
+    /// The rows that actions have written, for the triggers of their tables.
+    pub(super) fired: Fired,
     /// Memory taken.
     memory: Reservation,
     /// Space for rows' bytes.
@@ -129,6 +132,11 @@ impl Effects {
         let mut buffer = std::mem::take(&mut self.buffer);
         operator_cache::empty(&mut buffer);
         *self = Self { buffer, ..Self::default() };
+    }
+
+    /// What actions have left to triggers.
+    pub(crate) fn fired_mut(&mut self) -> &mut Fired {
+        &mut self.fired
     }
 
     /// Keeps a row, or entries of it, to be written by [`Effects::put_moved`].
@@ -252,6 +260,9 @@ impl Effects {
         old: Values,
         new: Option<Values>,
     ) -> Result<()> {
+        if ex.cx.session.replicates() {
+            return Ok(());
+        }
         let bytes = row_bytes(&old) + new.as_deref().map_or(0, row_bytes);
         let reference = &rules.referenced_by[rule];
         let action = if new.is_some() { reference.on_update } else { reference.on_delete };
@@ -276,7 +287,7 @@ impl Effects {
         key: &Key,
         row: &[Datum],
     ) -> Result<()> {
-        if self.is_doomed {
+        if self.is_doomed || ex.cx.session.replicates() {
             return Ok(());
         }
         let foreign_key = &rules.foreign_keys[rule];
@@ -408,7 +419,7 @@ pub(crate) fn put_entry(
     key: &[u8],
 ) -> Result<()> {
     let index = &table.indexes[index];
-    let row = row_for((table, index), &rules.expressions, row, ex.cx.env)?;
+    let row = row_for(ex, (table, index), &rules.expressions, row)?;
     if !record::has_entry(index, &row) {
         return Ok(());
     }

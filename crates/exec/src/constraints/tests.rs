@@ -168,6 +168,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         domains_changed: 0,
         on_commit: None,
         triggers: Vec::new(),
+            references_off: false,
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),
@@ -195,6 +196,7 @@ fn rules_of(
         generated: Arc::new([]),
         foreign_keys,
         referenced_by,
+        is_view: false,
         triggers: None,
         others: OnceLock::new(),
     })

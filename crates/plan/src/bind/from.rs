@@ -233,6 +233,11 @@ impl Binder<'_> {
             let (columns, source) = self.with_query(place, name_span(name))?;
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
+        if schema.is_none()
+            && let Some(from) = self.rows_in_sight(&relation, alias, relations)?
+        {
+            return Ok(from);
+        }
         // What is a call without parentheses elsewhere is one here.
         if let [ast::ObjectNamePart::Identifier(ident)] = &name.0[..]
             && ident.quote_style.is_none()

@@ -39,6 +39,7 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("set_config", &[Type::Text, Type::Text, Type::Bool], 3, Type::Text, true),
     ("set_limit", &[Type::Float4], 1, Type::Float4, true),
     ("pg_get_serial_sequence", &[Type::Text, Type::Text], 2, Type::Text, false),
+    ("pg_trigger_depth", &[], 0, Type::Int4, false),
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),
     ("colibri_commit_token", &[], 0, Type::Text, false),

@@ -29,6 +29,7 @@ mod series;
 pub mod stored;
 pub mod types;
 mod view_target;
+mod view_triggers;
 mod whole;
 mod write;
 

@@ -24,6 +24,9 @@ use colibri_catalog::cluster::Privileges;
 /// The first part of a function's name in FROM whose rows are to stay rows.
 pub(super) const WHOLE_ROWS_MARK: &str = "\u{1}rows of ";
 
+/// The first part of the name, in FROM, of the rows that a trigger's function sees as a table.
+const TABLE_MARK: &str = "\u{1}table ";
+
 /// What a name means that is both a variable's and a column's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ambiguous {
@@ -60,6 +63,11 @@ pub trait Variables {
     /// # Errors
     /// If it has none yet.
     fn fields(&self, parts: &[CompactString]) -> Result<Option<Vec<(CompactString, Variable)>>>;
+
+    /// The rows that a body sees as a table of a name, as a variable that is an array of rows.
+    fn rows(&self, _name: &str) -> Option<Variable> {
+        None
+    }
 
     /// What a name means that is a column's as well.
     fn ambiguous(&self) -> Ambiguous;
@@ -699,6 +707,37 @@ impl Binder<'_> {
             None => ty,
         };
         Bound::new(Expr::Param(param), ty)
+    }
+
+    /// The rows that the body sees as a table of a name; `None` if there are none.
+    pub(super) fn rows_in_sight(
+        &mut self,
+        name: &str,
+        alias: Option<&ast::TableAlias>,
+        relations: &mut Vec<logical::Relation>,
+    ) -> Result<Option<logical::From>> {
+        let Some(variables) = self.variables.filter(|_| !self.is_stored) else { return Ok(None) };
+        let Some(Variable { row: Some(row), .. }) = variables.rows(name) else { return Ok(None) };
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let field = |(field, _): &(CompactString, ColumnType)| format!("(r).{} AS {}", quoted(field), quoted(field));
+        let list: Vec<String> = row.fields.iter().map(field).collect();
+        let marked = quoted(&format!("{TABLE_MARK}{name}"));
+        let query = colibri_syntax::parse_query(&format!("SELECT {} FROM {marked}() AS f(r)", list.join(", ")))?;
+        let visible = alias.cloned().unwrap_or_else(|| ast::TableAlias {
+            explicit: false,
+            name: ast::Ident::with_quote('"', name),
+            columns: Vec::new(),
+            at: None,
+        });
+        self.lateral(&query, &visible, relations).map(Some)
+    }
+
+    /// The rows of such a table, by the name that stands for it.
+    pub(super) fn marked_rows(&mut self, name: &str) -> Option<(Series, Expr, ColumnType)> {
+        let variables = self.variables?;
+        let variable = variables.rows(name.strip_prefix(TABLE_MARK)?)?;
+        let Bound { expr, ty, .. } = self.bound_variable(variable);
+        Some((Series::Routine, expr, ty))
     }
 
     /// The fields of a variable that is a row.

@@ -103,9 +103,13 @@ impl Binder<'_> {
     /// `name.*` where a value is asked for: the whole row.
     pub(super) fn row_of_star(&mut self, name: &ast::ObjectName, span: Span) -> Result<Bound> {
         let table = self.at(span, in_database(&self.env.database, name))?;
-        match self.whole_row(&table)? {
-            Some(row) => Ok(row),
-            None => {
+        if let Some(row) = self.whole_row(&table)? {
+            return Ok(row);
+        }
+        let parts: Vec<CompactString> = super::name_parts(name)?.into_iter().map(fold).collect();
+        match self.variable(&parts, span)? {
+            Some(row) if row.ty.ty.is_row() => Ok(row),
+            _ => {
                 let message = format!("missing FROM-clause entry for table \"{}\"", table.1);
                 Err(self.place(span, Error::new(SqlState::NO_SUCH_TABLE, message)))
             }

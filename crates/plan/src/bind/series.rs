@@ -195,6 +195,9 @@ impl Binder<'_> {
             // What has a syntax of its own, such as EXTRACT, is called by the function that it is.
             other => (super::query::name_of(other), &[][..]),
         };
+        if let Some((series, rows, ty)) = self.marked_rows(&name) {
+            return Ok(Call { name, series, args: vec![rows], ty, named: None });
+        }
         if let Some((name, series, call, ty)) = self.routine_in_from(expr, span)? {
             let named = super::routines::only_result(&call);
             return Ok(Call { name, series, args: vec![call], ty, named });

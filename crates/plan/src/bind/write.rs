@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Identity, Index, Table, cluster::Privileges};
+use colibri_catalog::{Identity, Index, RoutineVolatility, Table, cluster::Privileges};
 use colibri_types::{
     Error, Result, SqlState, Type,
     cast::{CastContext, is_immutable},
@@ -18,8 +18,9 @@ use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
 use super::partitions::WrittenTree;
 use super::view_target::{ViewTarget, Writing};
+use super::view_triggers::has_instead;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
-use crate::expr::Expr;
+use crate::expr::{Expr, SessionFunction};
 use crate::expr::implied::implied;
 use crate::plan::{Arbiter, ConflictAction, OnConflict};
 
@@ -380,6 +381,12 @@ impl Binder<'_> {
     fn written_table(&mut self, name: &ast::ObjectName, writing: Writing) -> Result<Arc<Table>> {
         let verb = writing.verb();
         self.target_view = None;
+        if let Some(colibri_catalog::Relation::View(view)) = self.relation(name)?
+            && has_instead(view, writing)
+        {
+            let view = Arc::clone(view);
+            return self.view_as_table(&view).map(Arc::new);
+        }
         if let Some(colibri_catalog::Relation::View(view)) = self.relation(name)? {
             let found = self.view_target(view, writing);
             let target = Arc::new(self.at(super::name_span(name), found)?);
@@ -995,11 +1002,12 @@ impl Binder<'_> {
         let base = self.scope().width;
         self.scope_for_target(&table, &visible_as);
         let width = self.scope().width - base;
-        let source = match table.is_tree() {
-            true => Source::Tree(self.tree(&table)?),
-            false => Source::Table(Arc::clone(&table)),
+        let view = self.catalog.view(table.id).filter(|view| !view.materialized).cloned();
+        let mut source = match (table.is_tree(), view) {
+            (true, _) => Source::Tree(self.tree(&table)?),
+            (false, Some(view)) => self.rows_of_view(&view)?,
+            (false, None) => Source::Table(Arc::clone(&table)),
         };
-        let mut source = source;
         if whole::is_only(factor) {
             Self::without_leaves(&mut source);
         }
@@ -1114,6 +1122,9 @@ fn is_repeatable(expr: &Expr) -> bool {
         Expr::Call { function, .. } => function.volatility != Volatility::Immutable,
         Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility != Volatility::Immutable),
         Expr::Cast { from, to, .. } => !is_immutable(*from, to.ty),
+        Expr::Session { function: SessionFunction::Routine(call), .. } => {
+            call.routine.volatility != RoutineVolatility::Immutable
+        }
         Expr::Session { .. } => true,
         _ => false,
     };

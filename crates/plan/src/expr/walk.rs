@@ -320,6 +320,10 @@ pub fn same(a: &Expr, b: &Expr) -> bool {
             Expr::Session { function: SessionFunction::Named(a), args: a_args },
             Expr::Session { function: SessionFunction::Named(b), args: b_args },
         ) => a == b && a_args.is_empty() && b_args.is_empty(),
+        (
+            Expr::Session { function: SessionFunction::Routine(a), args: a_args },
+            Expr::Session { function: SessionFunction::Routine(b), args: b_args },
+        ) => a.routine.id == b.routine.id && a.arg_types == b.arg_types && all(a_args, b_args),
         _ => false,
     }
 }

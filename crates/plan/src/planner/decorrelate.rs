@@ -123,7 +123,7 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
         return None;
     }
     let mut inner = query.select_of_all_rows()?.clone();
-    pull_up(&mut inner);
+    pull_up(&mut inner, &[]);
     let ([relation], Some(From::Relation(0))) = (&inner.relations[..], &inner.from) else { return None };
     if !matches!(relation.source, Source::Table(_) | Source::Tree(_)) {
         return None;

@@ -74,7 +74,7 @@ fn source_by_key(source: &mut Source, depth: usize) -> bool {
 #[inline(never)]
 fn select_by_key(select: &Select, depth: usize) -> Option<Select> {
     let mut select = select.clone();
-    pull_up(&mut select);
+    pull_up(&mut select, &[]);
     having_to_where(&mut select);
     let mut has_changed = ask_queries(&mut select);
     for relation in &mut select.relations {

@@ -39,18 +39,23 @@ pub(super) fn pull_up_queries(planner: &mut Planner<'_>, select: &mut Select, as
     // Whose rows are locked or marked is found by the relations of the query as it was bound.
     let is_locked = asked.query.is_some_and(|query| query.is_marked || !query.locks.is_empty());
     if planner.sizes.rewrites() != Rewrites::None && !is_locked {
-        pull_up(select);
+        pull_up(select, asked.columns);
     }
     Ok(())
 }
 
-/// Makes queries in FROM part of a SELECT, as far as they can be.
-pub(super) fn pull_up(select: &mut Select) {
+/// Makes queries in FROM part of a SELECT, as far as they can be. One whose first column is asked for
+/// as a row to be changed stays: it is the view that a statement writes to.
+pub(super) fn pull_up(select: &mut Select, asked: &[usize]) {
     let Some(mut from) = select.from.take() else { return };
     let mut at = 0;
     let mut has_pulled = false;
     while at < select.relations.len() {
-        match Pulled::of(select, &from, at) {
+        let pulled = match asked.contains(&select.relations[at].base) {
+            true => None,
+            false => Pulled::of(select, &from, at),
+        };
+        match pulled {
             // What comes into its place may be a query as well.
             Some(pulled) => {
                 pulled.put_into(select, &mut from, at);

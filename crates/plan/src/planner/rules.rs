@@ -76,7 +76,7 @@ impl Binder<'_> {
             }
         }
         let mut foreign_keys = Vec::with_capacity(table.foreign_keys.len());
-        for key in &table.foreign_keys {
+        for key in table.foreign_keys.iter().filter(|_| !table.references_off) {
             foreign_keys.push(self.foreign_key_rule(table, key)?);
         }
         // Those that refer to a partitioned table refer to its partitions.
@@ -87,7 +87,8 @@ impl Binder<'_> {
         referring.sort_unstable_by_key(|source| source.id);
         referring.dedup_by_key(|source| source.id);
         let keys = referring.iter().flat_map(|source| source.foreign_keys.iter().map(move |key| (source, key)));
-        let mut keys: Vec<_> = keys.filter(|(_, key)| targets.contains(&key.target)).collect();
+        let mut keys: Vec<_> =
+            keys.filter(|(_, key)| targets.contains(&key.target) && !table.references_off).collect();
         // In the order in which they were made, which is the order in which they act.
         keys.sort_unstable_by_key(|(_, key)| key.id);
         let mut referenced_by = Vec::with_capacity(keys.len());
@@ -105,6 +106,7 @@ impl Binder<'_> {
             generated: generated.into(),
             foreign_keys,
             referenced_by,
+            is_view: self.catalog.view(table.id).is_some_and(|view| !view.materialized),
             triggers: self.triggers_of(table)?,
             others: OnceLock::new(),
         })

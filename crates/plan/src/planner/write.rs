@@ -93,7 +93,7 @@ impl Planner<'_> {
         };
         // What stands in FROM from here on only helps to find rows.
         if self.sizes.rewrites() != Rewrites::None {
-            pull_up(&mut select);
+            pull_up(&mut select, &target);
         }
         let width = width(&select.relations);
         self.rewrite(&mut select, &Asked { columns: &target, query: None })?;
@@ -473,9 +473,6 @@ impl Planner<'_> {
     /// Plans MERGE.
     fn merge_rows(&mut self, bound: BoundMerge, rules: Arc<TableRules>) -> Result<Node> {
         let BoundMerge { table, mut relations, mut from, actions } = bound;
-        if rules.triggers.is_some() {
-            return Err(Error::unsupported("MERGE into a table that has triggers"));
-        }
         let mut actions: Vec<MergeAction> = actions.into_iter().map(merge_action).collect();
         let mut exprs = Vec::new();
         for MergeAction { condition, what, .. } in &mut actions {
@@ -494,6 +491,9 @@ impl Planner<'_> {
         let mut touched = table.key_columns().to_vec();
         if table.primary_key.is_none() {
             touched.push(table.columns.len());
+        }
+        if rules.triggers.is_some() {
+            touched.extend(table.live_columns().map(|(column, _)| column));
         }
         for MergeAction { what, .. } in &mut actions {
             match what {

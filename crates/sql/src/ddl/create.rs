@@ -221,6 +221,7 @@ impl Session {
             domains_changed: 0,
             on_commit: None,
             triggers: Vec::new(),
+            references_off: false,
             partitioned: None,
             partition_of: None,
             inherits: Vec::new(),

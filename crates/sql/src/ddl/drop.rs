@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Change, Relation, Sequence, Table, UserType, View,
+    Change, Relation, Sequence, Table, TriggerTime, UserType, View,
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };
@@ -377,6 +377,7 @@ impl Session {
                     let table =
                         self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
                     self.lock_table(&table)?;
+                    self.expect_no_plan(&table, &index.name, "DROP INDEX")?;
                     if index.constraint {
                         return Err(self.required_by_constraint(&table, &index.name));
                     }
@@ -740,10 +741,15 @@ impl Session {
             }
         }
         let restart = truncate.identity == Some(ast::TruncateIdentityOption::Restart);
-        for table in tables {
+        for table in &tables {
+            self.fire_truncate(table, TriggerTime::Before)?;
+        }
+        for table in &tables {
+            // Triggers may have changed it.
+            let table = &self.current(table.id)?;
             // The table gets new, empty spaces. A rollback puts the old ones back.
-            let mut changed = (*table).clone();
-            self.replace_spaces(&table, &mut changed)?;
+            let mut changed = (**table).clone();
+            self.replace_spaces(table, &mut changed)?;
             self.change(vec![Change::PutTable(changed)])?;
             if restart {
                 let owned: Vec<Arc<colibri_catalog::Sequence>> = self
@@ -756,6 +762,10 @@ impl Session {
                     self.restart_sequence(&sequence, None);
                 }
             }
+        }
+        for table in &tables {
+            let table = self.current(table.id)?;
+            self.fire_truncate(&table, TriggerTime::After)?;
         }
         Ok(())
     }

@@ -288,7 +288,7 @@ impl Session {
             let own = self.own_foreign_key(parent, key, &draft.table, &draft.names)?;
             draft.table.foreign_keys.push(own);
         }
-        Ok(())
+        self.inherit_triggers(&mut draft.table, parent)
     }
 
     /// An index of a partitioned table as one of a partition, with new numbers and a name of its own.
@@ -621,8 +621,16 @@ impl Session {
         if table.materialized.is_some() {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", table.name)));
         }
-        if !table.triggers.is_empty() {
-            return Err(Error::unsupported("attaching a table that has triggers"));
+        let with_rows = |trigger: &&Arc<colibri_catalog::Trigger>| {
+            trigger.row && (trigger.old_table.is_some() || trigger.new_table.is_some())
+        };
+        if let Some(trigger) = table.triggers.iter().find(with_rows) {
+            let message = format!(
+                "trigger \"{}\" prevents table \"{}\" from becoming a partition",
+                trigger.name, table.name
+            );
+            return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
+                .detail("ROW triggers with transition tables are not supported on partitions."));
         }
         if table.id == parent.id || self.catalog().partition_ancestors(parent).contains(&table.id) {
             let message = "circular inheritance not allowed";
@@ -648,7 +656,11 @@ impl Session {
         self.change(vec![Change::PutTable(changed)])?;
         self.add_to_parent(parent.id, table.id)?;
         self.check_partition_rows(table.id, false)?;
-        self.take_parts(parent.id, table.id)
+        self.take_parts(parent.id, table.id)?;
+        for trigger in parent.triggers.iter().filter(|trigger| trigger.row) {
+            self.take_trigger(parent, trigger, table.id, false)?;
+        }
+        Ok(())
     }
 
     /// Makes the keys and indexes of a table that became a partition parts of those of its table, and
@@ -753,6 +765,7 @@ impl Session {
         free.foreign_keys.iter_mut().for_each(|key| key.parent = None);
         let mut targets = self.catalog().partition_ancestors(partition);
         self.change(vec![Change::PutTable(changed), Change::PutTable(free)])?;
+        self.release_triggers(partition.id)?;
         // What refers to the table does not refer to its former partition.
         targets.dedup();
         let sources = targets.iter().flat_map(|&id| self.catalog().referring_to(id));

@@ -53,8 +53,8 @@ impl Session {
             Routines::DropTrigger { name, table, if_exists, cascade: _ } => self.drop_trigger(name, table, *if_exists),
             Routines::RenameTrigger { name, table, to } => self.rename_trigger(name, table, to),
             Routines::CommentTrigger { name, table, text } => self.comment_on_trigger(name, table, text.clone()),
-            Routines::EnableTrigger { table, if_exists, which, state } => {
-                self.enable_triggers(table, *if_exists, which, *state)
+            Routines::EnableTrigger { table, if_exists, only, which, state } => {
+                self.enable_triggers(table, *if_exists, which, *state, *only)
             }
         }
     }

@@ -9,6 +9,7 @@ use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::Session;
+use crate::exec::{truncate_triggers, with_exec};
 
 /// What has triggers.
 enum Owner {
@@ -103,11 +104,6 @@ impl Session {
     pub(super) fn create_trigger(&mut self, create: &CreateTrigger) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let owner = self.trigger_owner(&create.table)?;
-        if let Owner::Table(table) = &owner
-            && (table.partitioned.is_some() || table.partition_of.is_some())
-        {
-            return Err(Error::unsupported("a trigger of a partitioned table or of a partition"));
-        }
         let shown = owner.name().clone();
         if let Owner::Table(table) = &owner {
             let may = self.authority().may(Privileges::TRIGGER, ObjectKind::Table, table.owner, table.acl.as_ref());
@@ -116,15 +112,6 @@ impl Session {
             }
         }
         check_kind(&owner, create)?;
-        if create.initially_deferred {
-            return Err(Error::unsupported("a constraint trigger that is INITIALLY DEFERRED"));
-        }
-        if create.events.contains(&TriggerEvent::Truncate) {
-            return Err(Error::unsupported("a trigger of TRUNCATE"));
-        }
-        if let Owner::View(_) = &owner {
-            return Err(Error::unsupported("a trigger of a view"));
-        }
         let function = self.trigger_function(create)?;
         let mut events = 0;
         let mut columns = Vec::new();
@@ -167,7 +154,16 @@ impl Session {
         if let Some(known) = known
             && (!create.or_replace || known.is_constraint || create.is_constraint)
         {
-            let message = format!("trigger \"{}\" for relation \"{shown}\" already exists", create.name);
+            let name = &create.name;
+            let message = match create.or_replace && known.is_constraint {
+                true => format!("trigger \"{name}\" for relation \"{shown}\" is a constraint trigger"),
+                false => format!("trigger \"{name}\" for relation \"{shown}\" already exists"),
+            };
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        if let Some(known) = known.filter(|known| known.parent.is_some()) {
+            let name = &known.name;
+            let message = format!("trigger \"{name}\" for relation \"{shown}\" is an internal or a child trigger");
             return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
         }
         let id = match known {
@@ -197,14 +193,126 @@ impl Session {
                 (true, false) => Timing::Immediate,
                 (false, false) => Timing::Fixed,
             },
+            parent: None,
             from,
         };
         if let Owner::Table(table) = &owner {
             self.with_binder("", |binder| binder.trigger_condition(table, &trigger).map(drop))?;
         }
         let mut triggers: Vec<Arc<Trigger>> = owner.triggers().iter().filter(|known| known.id != id).cloned().collect();
-        triggers.push(Arc::new(trigger));
-        self.change(vec![owner.with(triggers)])
+        triggers.push(Arc::new(trigger.clone()));
+        self.change(vec![owner.with(triggers)])?;
+        if let (Owner::Table(table), true) = (&owner, trigger.row) {
+            for partition in table.partitioned.iter().flat_map(|partitioned| &partitioned.partitions) {
+                self.take_trigger(table, &trigger, *partition, create.or_replace)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A trigger of a partitioned table as one of a partition, with new numbers.
+    fn own_trigger(&mut self, parent: &Table, trigger: &Trigger, table: &Table) -> Result<Trigger> {
+        if table.triggers.iter().any(|known| known.name == trigger.name) {
+            let message = format!("trigger \"{}\" for relation \"{}\" already exists", trigger.name, table.name);
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let columns = super::partitions::own_columns(parent, table, &trigger.columns)?;
+        let id = self.new_id_in(&table.schema.clone())?;
+        Ok(Trigger { id, columns, parent: Some(trigger.id), ..trigger.clone() })
+    }
+
+    /// Gives a new partition the row triggers of its table.
+    pub(super) fn inherit_triggers(&mut self, table: &mut Table, parent: &Table) -> Result<()> {
+        for trigger in parent.triggers.iter().filter(|trigger| trigger.row) {
+            let own = self.own_trigger(parent, trigger, table)?;
+            table.triggers.push(Arc::new(own));
+        }
+        Ok(())
+    }
+
+    /// Gives a partition, and those below it, a copy of a row trigger of its table.
+    pub(super) fn take_trigger(
+        &mut self,
+        parent: &Table,
+        trigger: &Trigger,
+        partition: u32,
+        replaces: bool,
+    ) -> Result<()> {
+        let table = self.current(partition)?;
+        self.lock_table(&table)?;
+        let mut changed = (*table).clone();
+        if replaces {
+            changed.triggers.retain(|known| known.parent != Some(trigger.id));
+        }
+        let own = self.own_trigger(parent, trigger, &changed)?;
+        changed.triggers.push(Arc::new(own.clone()));
+        changed.triggers.sort_by(|one, other| one.name.cmp(&other.name));
+        self.change(vec![Change::PutTable(changed)])?;
+        for below in table.partitioned.iter().flat_map(|partitioned| &partitioned.partitions) {
+            self.take_trigger(&table, &own, *below, replaces)?;
+        }
+        Ok(())
+    }
+
+    /// The partitions of a table with their copies of a trigger, and those of the partitions below.
+    fn copies_of(&self, trigger: u32) -> Vec<(Arc<Table>, Arc<Trigger>)> {
+        let mut found: Vec<(Arc<Table>, Arc<Trigger>)> = Vec::new();
+        let mut wanted = vec![trigger];
+        while let Some(parent) = wanted.pop() {
+            for table in self.catalog().tables() {
+                for copy in table.triggers.iter().filter(|copy| copy.parent == Some(parent)) {
+                    wanted.push(copy.id);
+                    found.push((Arc::clone(table), Arc::clone(copy)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Takes the copies of the triggers of former tables above from a table and those below it.
+    pub(super) fn release_triggers(&mut self, table: u32) -> Result<()> {
+        let table = self.current(table)?;
+        let gone: Vec<Arc<Trigger>> =
+            table.triggers.iter().filter(|trigger| trigger.parent.is_some()).cloned().collect();
+        for trigger in gone {
+            self.drop_copies(trigger.id)?;
+            let mut changed = (*self.current(table.id)?).clone();
+            changed.triggers.retain(|known| known.id != trigger.id);
+            self.change(vec![Change::Comment(trigger.id, 0, None), Change::PutTable(changed)])?;
+        }
+        Ok(())
+    }
+
+    fn drop_copies(&mut self, trigger: u32) -> Result<()> {
+        for (table, copy) in self.copies_of(trigger) {
+            let mut changed = (*self.current(table.id)?).clone();
+            changed.triggers.retain(|known| known.id != copy.id);
+            self.change(vec![Change::Comment(copy.id, 0, None), Change::PutTable(changed)])?;
+        }
+        Ok(())
+    }
+
+    /// Changes the copies of a trigger as it was changed itself.
+    fn change_copies(&mut self, trigger: u32, change: &dyn Fn(&mut Trigger)) -> Result<()> {
+        for (table, copy) in self.copies_of(trigger) {
+            let mut changed = (*self.current(table.id)?).clone();
+            changed.triggers.iter_mut().filter(|known| known.id == copy.id).for_each(|known| {
+                change(Arc::make_mut(known));
+            });
+            changed.triggers.sort_by(|one, other| one.name.cmp(&other.name));
+            self.change(vec![Change::PutTable(changed)])?;
+        }
+        Ok(())
+    }
+
+    /// Fires the triggers of TRUNCATE of a table.
+    pub(super) fn fire_truncate(&mut self, table: &Arc<Table>, time: TriggerTime) -> Result<()> {
+        let is_meant = |trigger: &Arc<Trigger>| trigger.events & Trigger::TRUNCATE != 0 && trigger.timing == time;
+        if !table.triggers.iter().any(is_meant) {
+            return Ok(());
+        }
+        let rules = self.with_binder("", |binder| binder.rules(table))?;
+        self.with_context(|txn, cx| with_exec(txn, cx, |ex| truncate_triggers(ex, table, &rules, time)))
     }
 
     fn trigger_function(&mut self, create: &CreateTrigger) -> Result<u32> {
@@ -247,6 +355,21 @@ impl Session {
             }
             return Err(Error::new(SqlState::NO_SUCH_OBJECT, what));
         };
+        if let (Some(parent), Owner::Table(table)) = (known.parent, &owner) {
+            let of = |table: &&Arc<Table>| table.triggers.iter().any(|trigger| trigger.id == parent);
+            let root = self.catalog().tables().find(of).cloned();
+            let required = match &root {
+                Some(root) => format!("trigger {name} on {}", self.described_table(root)),
+                None => format!("trigger {name}"),
+            };
+            let message = format!(
+                "cannot drop trigger {name} on {} because {required} requires it",
+                self.described_table(table)
+            );
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                .hint(format!("You can drop {required} instead.")));
+        }
+        self.drop_copies(known.id)?;
         let kept = owner.triggers().iter().filter(|trigger| trigger.id != known.id).cloned().collect();
         self.change(vec![Change::Comment(known.id, 0, None), owner.with(kept)])
     }
@@ -278,8 +401,16 @@ impl Session {
             true => Arc::new(Trigger { name: to.clone(), ..(**trigger).clone() }),
             false => Arc::clone(trigger),
         };
+        if let (true, Owner::Table(table)) = (known.parent.is_some(), &owner) {
+            let message = format!("cannot rename trigger \"{name}\" on table \"{}\"", table.name);
+            let parent = table.partition_of.as_ref().map(|of| self.current(of.parent)).transpose()?;
+            let root = parent.map(|parent| parent.name.clone()).unwrap_or_default();
+            return Err(Error::new(SqlState("XX000"), message)
+                .hint(format!("Rename the trigger on the partitioned table \"{root}\" instead.")));
+        }
         let triggers = owner.triggers().iter().map(renamed).collect();
-        self.change(vec![owner.with(triggers)])
+        self.change(vec![owner.with(triggers)])?;
+        self.change_copies(known.id, &|copy| copy.name = to.clone())
     }
 
     pub(super) fn comment_on_trigger(
@@ -301,28 +432,44 @@ impl Session {
         if_exists: bool,
         which: &TriggersMeant,
         state: char,
+        only: bool,
     ) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let Some(owner) = self.trigger_owner_if_there(table, if_exists)? else { return Ok(()) };
         self.expect_trigger_owner(&owner)?;
         let meant = match which {
             TriggersMeant::Named(name) => Some(self.expect_trigger(&owner, name)?.id),
-            TriggersMeant::All if state == 'D' => {
-                if let Owner::Table(table) = &owner
-                    && !table.foreign_keys.is_empty()
-                {
-                    return Err(Error::unsupported("DISABLE TRIGGER ALL of a table with foreign keys"));
-                }
-                None
-            }
             _ => None,
+        };
+        let owner = match (&owner, which) {
+            (Owner::Table(table), TriggersMeant::All) => {
+                // With them go, and come, those that make foreign keys work.
+                let is_referred = self.catalog().referring_to(table.id).next().is_some();
+                if (is_referred || !table.foreign_keys.is_empty()) && !self.authority().is_superuser() {
+                    let number = table.foreign_keys.first().map_or(table.id, |key| key.id);
+                    let message = format!("permission denied: \"RI_ConstraintTrigger_c_{number}\" is a system trigger");
+                    return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+                }
+                let table = Table { references_off: matches!(state, 'D' | 'R'), ..(**table).clone() };
+                Owner::Table(Arc::new(table))
+            }
+            _ => owner,
         };
         let changed = |trigger: &Arc<Trigger>| match meant.is_none_or(|id| id == trigger.id) {
             true => Arc::new(Trigger { enabled: state, ..(**trigger).clone() }),
             false => Arc::clone(trigger),
         };
         let triggers = owner.triggers().iter().map(changed).collect();
-        self.change(vec![owner.with(triggers)])
+        let meant: Vec<u32> =
+            owner.triggers().iter().map(|trigger| trigger.id).filter(|id| meant.is_none_or(|one| one == *id)).collect();
+        self.change(vec![owner.with(triggers)])?;
+        if only {
+            return Ok(());
+        }
+        for trigger in meant {
+            self.change_copies(trigger, &|copy| copy.enabled = state)?;
+        }
+        Ok(())
     }
 }
 
@@ -364,17 +511,47 @@ fn check_kind(owner: &Owner, create: &CreateTrigger) -> Result<()> {
         return refuse("TRUNCATE FOR EACH ROW triggers are not supported");
     }
     if has_table_names {
+        match owner {
+            Owner::View(_) => {
+                return Err(
+                    bad(format!("\"{name}\" is a view")).detail("Triggers on views cannot have transition tables.")
+                );
+            }
+            Owner::Table(table) if table.partitioned.is_some() && create.for_each_row => {
+                let message = format!("\"{name}\" is a partitioned table");
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .detail("ROW triggers with transition tables are not supported on partitioned tables."));
+            }
+            Owner::Table(table) if table.partition_of.is_some() && create.for_each_row => {
+                return refuse("ROW triggers with transition tables are not supported on partitions");
+            }
+            Owner::Table(_) => {}
+        }
         let wrong = |message: &str| Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
         if create.timing != TriggerTiming::After {
             return wrong("transition table name can only be specified for an AFTER trigger");
         }
         if create.events.contains(&TriggerEvent::Truncate) {
-            return wrong("TRUNCATE triggers with transition tables are not supported");
+            return refuse("TRUNCATE triggers with transition tables are not supported");
         }
         if create.events.len() > 1 {
             return refuse("transition tables cannot be specified for triggers with more than one event");
         }
-        return refuse("transition tables are not supported");
+        if create.events.iter().any(|event| matches!(event, TriggerEvent::Update(columns) if !columns.is_empty())) {
+            return refuse("transition tables cannot be specified for triggers with column lists");
+        }
+        let has = |event: TriggerEvent| {
+            create.events.iter().any(|known| std::mem::discriminant(known) == std::mem::discriminant(&event))
+        };
+        if create.new_table.is_some() && has(TriggerEvent::Delete) {
+            return wrong("NEW TABLE can only be specified for an INSERT or UPDATE trigger");
+        }
+        if create.old_table.is_some() && has(TriggerEvent::Insert) {
+            return wrong("OLD TABLE can only be specified for a DELETE or UPDATE trigger");
+        }
+        if create.old_table.is_some() && create.old_table == create.new_table {
+            return wrong("OLD TABLE name and NEW TABLE name cannot be the same");
+        }
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
-    self, Relation, Table, catalog_space,
+    self, Relation, Table, Trigger, TriggerTime, catalog_space,
     cluster::Privileges,
     store_error,
     store_error::{InSql as _, Pause},
@@ -221,7 +221,12 @@ impl Session {
         };
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
-        if let Some(Relation::View(view)) = self.relation_named(name)? {
+        let inserts = |trigger: &Arc<Trigger>| {
+            trigger.timing == TriggerTime::InsteadOf && trigger.events & Trigger::INSERT != 0
+        };
+        if let Some(Relation::View(view)) = self.relation_named(name)?
+            && !view.triggers.iter().any(inserts)
+        {
             let message = format!("cannot copy to view \"{}\"", view.name);
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
                 .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
@@ -362,6 +367,13 @@ impl Session {
         };
         let mut ticket = None;
         if copy.implicit {
+            while let Some(progress) = self.settle_all()? {
+                match progress {
+                    Progress::Wait(wait) => self.wait_now(Awaited::Lock(wait))?,
+                    Progress::Fetch(wait) => self.wait_now(Awaited::Fetch(wait))?,
+                    _ => {}
+                }
+            }
             ticket = self.commit_now()?;
             self.end_block(true);
         }
@@ -692,7 +704,14 @@ fn bind_copy_from(
 ) -> Result<BoundCopy> {
     let parts = name.iter().map(|part| ast::ObjectNamePart::Identifier(ast::Ident::with_quote('"', part.as_str())));
     let name = ast::ObjectName(parts.collect());
-    let table = binder.table(&name).map_err(Error::without_position)?;
+    let view = match binder.relation(&name)? {
+        Some(Relation::View(view)) if !view.materialized => Some(Arc::clone(view)),
+        _ => None,
+    };
+    let table = match view {
+        Some(view) => Arc::new(binder.view_as_table(&view)?),
+        None => binder.table(&name).map_err(Error::without_position)?,
+    };
     if table.materialized.is_some() {
         let message = format!("cannot copy to materialized view \"{}\"", table.name);
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));

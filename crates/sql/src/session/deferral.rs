@@ -27,10 +27,12 @@ pub(super) struct Deferral {
     pub(super) is_in_block: bool,
     all: Option<bool>,
     named: HashMap<ObjectId, bool>,
-    /// In the order of what they are about.
-    checks: VecDeque<Deferred>,
+    /// In the order of what they are about, with their numbers.
+    checks: VecDeque<(u64, Deferred)>,
     /// Those that were made and found nothing wrong, since the block has SAVEPOINTs.
-    made: Vec<Deferred>,
+    made: Vec<(u64, Deferred)>,
+    /// The number of the last one.
+    serial: u64,
 }
 
 /// What ROLLBACK TO brings back.
@@ -39,27 +41,45 @@ pub(super) struct DeferralMark {
     all: Option<bool>,
     named: HashMap<ObjectId, bool>,
     made: usize,
+    serial: u64,
 }
 
 impl Deferral {
-    pub(super) fn is_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
+    /// Whether a constraint waits for the end of the transaction, which is that of a block, or that
+    /// of the statement that has called a body.
+    pub(super) fn is_deferred(&self, constraint: ObjectId, timing: Timing, is_in_body: bool) -> bool {
         let said = self.named.get(&constraint).copied().or(self.all);
-        self.is_in_block && !timing.is_fixed() && said.unwrap_or(timing == Timing::Deferred)
+        (self.is_in_block || is_in_body) && !timing.is_fixed() && said.unwrap_or(timing == Timing::Deferred)
     }
 
     pub(super) fn defer(&mut self, checks: Vec<Deferred>) {
-        self.checks.extend(checks);
+        for check in checks {
+            self.serial += 1;
+            self.checks.push_back((self.serial, check));
+        }
+    }
+
+    /// The number of the last check.
+    pub(super) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Forgets the triggers that were put off behind a number: what they were to fire for was taken
+    /// back.
+    pub(super) fn forget_triggers_after(&mut self, serial: u64) {
+        self.checks.retain(|(number, check)| *number <= serial || !check.calls_routine());
     }
 
     /// Where it is at a SAVEPOINT.
     pub(super) fn mark(&self) -> DeferralMark {
-        DeferralMark { all: self.all, named: self.named.clone(), made: self.made.len() }
+        DeferralMark { all: self.all, named: self.named.clone(), made: self.made.len(), serial: self.serial }
     }
 
     /// Goes back to a SAVEPOINT.
     pub(super) fn go_back_to(&mut self, mark: DeferralMark) {
         (self.all, self.named) = (mark.all, mark.named);
         self.checks.extend(self.made.drain(mark.made.min(self.made.len())..));
+        self.forget_triggers_after(mark.serial);
     }
 
     /// `None`: all constraints.
@@ -77,17 +97,31 @@ impl Deferral {
 impl Session {
     /// Makes the checks of some constraints. Those that fail stay.
     fn settle_some(&mut self, is_meant: &dyn Fn(ObjectId) -> bool) -> Result<Option<Progress>> {
-        let (mut left, kept): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.own.deferral.checks).into_iter().partition(|check| is_meant(check.constraint()));
-        let settled = self.make_checks(&mut left);
-        left.extend(kept);
-        self.own.deferral.checks = left;
-        settled
+        loop {
+            let (mut left, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.own.deferral.checks)
+                .into_iter()
+                .partition(|(_, check)| is_meant(check.constraint()));
+            let is_over = left.is_empty();
+            let settled = self.make_checks(&mut left);
+            left.extend(kept);
+            // Triggers may have left more.
+            left.append(&mut self.own.deferral.checks);
+            self.own.deferral.checks = left;
+            if is_over || !matches!(settled, Ok(None)) {
+                return settled;
+            }
+        }
+    }
+
+    /// Makes all checks at the end of a statement that is a transaction by itself: those that bodies
+    /// have put off.
+    pub(super) fn settle_all(&mut self) -> Result<Option<Progress>> {
+        self.settle_some(&|_| true)
     }
 
     /// Makes checks, the first one first, and takes those away that find nothing wrong.
-    fn make_checks(&mut self, checks: &mut VecDeque<Deferred>) -> Result<Option<Progress>> {
-        while let Some(check) = checks.front() {
+    fn make_checks(&mut self, checks: &mut VecDeque<(u64, Deferred)>) -> Result<Option<Progress>> {
+        while let Some((_, check)) = checks.front() {
             pulse::work(pulse::UNITS_PER_WRITE)?;
             let Some(txn) = &mut self.txn else { return Err(Error::internal("checks are left without a transaction")) };
             let savepoint = txn.begin_statement().in_sql()?;
@@ -124,7 +158,7 @@ impl Session {
     /// # Errors
     /// 55006.
     pub(super) fn expect_checked(&self, table: &colibri_catalog::Table, what: &str) -> Result<()> {
-        if !self.own.deferral.checks.iter().any(|check| check.is_about(table.id)) {
+        if !self.own.deferral.checks.iter().any(|(_, check)| check.is_about(table.id)) {
             return Ok(());
         }
         let message = format!("cannot {what} \"{}\" because it has pending trigger events", table.name);

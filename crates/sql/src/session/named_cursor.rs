@@ -366,10 +366,20 @@ impl Session {
     pub(crate) fn expect_not_in_use(&self, table: &Table, what: &str) -> Result<()> {
         let reads =
             |cursor: &OpenCursor| !cursor.is_held && !cursor.prepared.writes && cursor.planned.used.contains(&table.id);
-        if !self.cursors.values().any(|cursor| reads(cursor)) {
+        if !self.cursors.values().any(|cursor| reads(cursor)) && !self.own.calls.is_in_use(table.id) {
             return self.expect_checked(table, what);
         }
         let name = &table.name;
+        let message = format!("cannot {what} \"{name}\" because it is being used by active queries in this session");
+        Err(Error::new(SqlState("55006"), message))
+    }
+
+    /// 55006 if a plan that calls the body at hand reads or writes a table, of which something with
+    /// this name is to be changed.
+    pub(crate) fn expect_no_plan(&self, table: &Table, name: &str, what: &str) -> Result<()> {
+        if !self.own.calls.is_in_use(table.id) {
+            return Ok(());
+        }
         let message = format!("cannot {what} \"{name}\" because it is being used by active queries in this session");
         Err(Error::new(SqlState("55006"), message))
     }

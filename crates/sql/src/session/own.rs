@@ -300,7 +300,15 @@ impl SessionCalls for Own {
     }
 
     fn is_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
-        self.deferral.is_deferred(constraint, timing)
+        self.deferral.is_deferred(constraint, timing, self.calls.is_at_work())
+    }
+
+    fn is_trigger_deferred(&self, constraint: ObjectId, timing: Timing) -> bool {
+        self.deferral.is_deferred(constraint, timing, true)
+    }
+
+    fn replicates(&self) -> bool {
+        self.settings.hot().replicates
     }
 
     fn defer(&mut self, checks: Vec<Deferred>) {
@@ -378,6 +386,7 @@ impl SessionCalls for Own {
                 self.set_value(&sequence, value, called)?;
                 Datum::Int(value)
             }
+            "pg_trigger_depth" => Datum::Int(self.calls.triggers().into()),
             "current_user" => Datum::Text(self.user.clone()),
             "session_user" => Datum::Text(self.session_name.clone()),
             "current_database" => Datum::text(self.engine.name()),

@@ -123,6 +123,14 @@ pub struct Recipe {
     fixed_parts: OnceLock<Box<[Expr]>>,
 }
 
+impl Recipe {
+    /// The tables that nobody may change the shape of while it is at work: those that it writes to, or
+    /// else what it reads.
+    pub(super) fn tables_in_use(&self) -> &[u32] {
+        if self.writes { &self.targets } else { &self.used }
+    }
+}
+
 impl Deref for Prepared {
     type Target = Recipe;
 

@@ -66,8 +66,8 @@ pub struct Completion {
 }
 
 /// The catalogue before a statement; whether it, and the session's part, were changed; sequences;
-/// the number of the last cursor.
-type CatalogBefore = (Arc<Catalog>, (bool, bool), OwnSequences, u64);
+/// the numbers of the last cursor and of the last check that was put off.
+type CatalogBefore = (Arc<Catalog>, (bool, bool), OwnSequences, [u64; 2]);
 
 /// A statement at work.
 pub struct Running {
@@ -354,6 +354,7 @@ impl Session {
             && repeats
             && (running.keeps || running.rows == 0)
             && !self.deadlock_stays(error)
+            && !self.own.calls.has_ended_transaction()
             && !self.cancel.load(Ordering::Relaxed)
     }
 
@@ -379,7 +380,7 @@ impl Session {
     /// nothing that it happened in may run again unseen.
     #[must_use]
     pub fn lasting_changes(&self) -> u64 {
-        self.own.advisory.changes()
+        self.own.advisory.changes().wrapping_add(self.own.calls.transactions_ended())
     }
 
     pub(super) fn end_advisory_statement(&mut self) {
@@ -465,6 +466,13 @@ impl Session {
                         }
                     }
                 },
+                Stage::Committing { what: Ends::Statement, .. }
+                    if running.implicit && self.state == TransactionState::Idle && self.has_deferred() =>
+                {
+                    if let Some(progress) = self.settle_all()? {
+                        return Ok(progress);
+                    }
+                }
                 Stage::Committing { what, tag } => {
                     let step = match *what {
                         Ends::Statement if !running.implicit || self.state != TransactionState::Idle => {
@@ -537,6 +545,8 @@ impl Session {
             _ => return Err(error),
         };
         let pause = match store_error::pause(&error) {
+            // A body has ended a transaction: the statement cannot run again.
+            Some(_) if self.own.calls.has_ended_transaction() => return Err(store_error::not_serializable()),
             Some(pause) if running.rows == 0 || running.keeps => pause.clone(),
             // Rows are out already: the statement cannot run again.
             Some(_) => {
@@ -627,7 +637,8 @@ impl Session {
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
         self.own.advisory.take_statement_back();
         self.own.notifications.go_back_to(running.notified);
-        if let Some((catalog, changed, own_sequences, cursor_serial)) = &running.catalog_before {
+        if let Some((catalog, changed, own_sequences, [cursor_serial, check_serial])) = &running.catalog_before {
+            self.own.deferral.forget_triggers_after(*check_serial);
             if !Arc::ptr_eq(&self.own.catalog, catalog) {
                 self.own.calls.serial += 1;
                 self.own.catalog = Arc::clone(catalog);
@@ -652,6 +663,7 @@ impl Session {
 
     /// Begins a statement, which may be all there is to do.
     fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
+        self.own.calls.begins();
         let is_asked = if running.implicit { self.own.settings.hot().is_read_only } else { self.block.modes.read_only };
         let read_only = is_asked || self.own.engine.is_standby();
         self.own.read_only = read_only;
@@ -711,7 +723,8 @@ impl Session {
         if !matches!(prepared.command, Command::Plan { .. }) || prepared.calls_routines {
             let own_sequences = self.own.own_sequences.clone();
             let changed = (self.block.catalog_changed, self.block.temporary_changed);
-            running.catalog_before = Some((Arc::clone(&self.own.catalog), changed, own_sequences, self.cursor_serial));
+            let serials = [self.cursor_serial, self.own.deferral.serial()];
+            running.catalog_before = Some((Arc::clone(&self.own.catalog), changed, own_sequences, serials));
         }
         self.begin_again(running, savepoint)
     }
@@ -851,6 +864,9 @@ impl Session {
         self.check_age()?;
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
         self.memory.set_limits(self.own.settings.hot().memory);
+        if running.prepared.calls_routines {
+            self.own.calls.uses(Some(running.prepared.tables_in_use()));
+        }
         let mut lent = if running.prepared.calls_routines { Some(self.lend()?) } else { None };
         let txn = match (&mut lent, self.txn.as_deref_mut()) {
             (Some(lent), _) => lent,
@@ -869,6 +885,7 @@ impl Session {
         *budget_rows = cx.budget_rows;
         if let Some(lent) = lent {
             self.take_back_lent(lent);
+            self.own.calls.uses(None);
         }
         let outcome = outcome?;
         match outcome {

@@ -334,7 +334,7 @@ fn triggers(env: &Env, rows: &mut Rows) -> Result<()> {
         rows.push([
             oid(trigger.id),
             oid(relation),
-            oid(0),
+            oid(trigger.parent.unwrap_or(0)),
             text(&trigger.name),
             oid(trigger.function),
             int(bits(trigger)),
@@ -403,6 +403,14 @@ pub(crate) fn trigger_definition(names: &Surroundings, number: u32) -> Option<St
             colibri_catalog::Timing::Immediate => "DEFERRABLE INITIALLY IMMEDIATE ",
             colibri_catalog::Timing::Deferred => "DEFERRABLE INITIALLY DEFERRED ",
         });
+    }
+    if trigger.old_table.is_some() || trigger.new_table.is_some() {
+        out.push_str("REFERENCING ");
+        for (word, name) in [("OLD", &trigger.old_table), ("NEW", &trigger.new_table)] {
+            if let Some(name) = name {
+                out.push_str(&format!("{word} TABLE AS {} ", quote_identifier(name)));
+            }
+        }
     }
     out.push_str(if trigger.row { "FOR EACH ROW " } else { "FOR EACH STATEMENT " });
     if let Some(when) = &trigger.when {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use colibri_catalog::CheckOption;
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
-    Column, Domain, Identity, ReferenceAction, Table, UserType, View,
+    Column, Domain, Identity, ReferenceAction, Table, Trigger, TriggerTime, UserType, View,
     cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type, pulse};
@@ -26,6 +26,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("tables", tables),
     ("columns", columns),
     ("views", views),
+    ("triggers", triggers),
     ("sequences", sequences),
     ("table_constraints", table_constraints),
     ("key_column_usage", key_columns),
@@ -377,7 +378,6 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
 
 fn views(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in seen_views(env.names()) {
-        let no = || text("NO");
         let writable = |writing| describe::view_target(env, &view, writing).is_some();
         let check_option = match view.check_option {
             None => "NONE",
@@ -392,10 +392,63 @@ fn views(env: &Env, rows: &mut Rows) -> Result<()> {
             text(check_option),
             yes_or_no(writable(Writing::Update)),
             yes_or_no(writable(Writing::Insert)),
-            no(),
-            no(),
-            no(),
+            yes_or_no(has_instead(&view, Trigger::UPDATE)),
+            yes_or_no(has_instead(&view, Trigger::DELETE)),
+            yes_or_no(has_instead(&view, Trigger::INSERT)),
         ])?;
+    }
+    Ok(())
+}
+
+fn has_instead(view: &View, event: u8) -> bool {
+    view.triggers.iter().any(|trigger| trigger.timing == TriggerTime::InsteadOf && trigger.events & event != 0)
+}
+
+fn triggers(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let mut owners: Vec<(CompactString, CompactString, Vec<Arc<Trigger>>)> = Vec::new();
+    for table in sorted_tables(names).iter().filter(|table| sees(names, table.owner, table.acl.as_ref())) {
+        owners.push((table.schema.clone(), table.name.clone(), table.triggers.clone()));
+    }
+    for view in seen_views(names) {
+        owners.push((view.schema.clone(), view.name.clone(), view.triggers.clone()));
+    }
+    for (schema, relation, triggers) in &owners {
+        pulse::look();
+        for (event, word) in [(Trigger::INSERT, "INSERT"), (Trigger::DELETE, "DELETE"), (Trigger::UPDATE, "UPDATE")] {
+            for trigger in triggers.iter().filter(|trigger| trigger.events & event != 0) {
+                let is_beside = |other: &&Arc<Trigger>| {
+                    other.events & event != 0
+                        && (other.row, other.timing) == (trigger.row, trigger.timing)
+                        && other.name < trigger.name
+                };
+                let definition = super::routines::trigger_definition(names, trigger.id).unwrap_or_default();
+                let statement = definition.rfind("EXECUTE FUNCTION ").map_or("", |at| &definition[at..]);
+                rows.push([
+                    database(env),
+                    text(schema),
+                    text(&trigger.name),
+                    text(word),
+                    database(env),
+                    text(schema),
+                    text(relation),
+                    int(1 + triggers.iter().filter(is_beside).count() as i64),
+                    trigger.when.as_deref().map_or(NULL, |when| text(&format!("({when})"))),
+                    text(statement),
+                    text(if trigger.row { "ROW" } else { "STATEMENT" }),
+                    text(match trigger.timing {
+                        TriggerTime::Before => "BEFORE",
+                        TriggerTime::After => "AFTER",
+                        TriggerTime::InsteadOf => "INSTEAD OF",
+                    }),
+                    trigger.old_table.as_deref().map_or(NULL, text),
+                    trigger.new_table.as_deref().map_or(NULL, text),
+                    NULL,
+                    NULL,
+                    NULL,
+                ])?;
+            }
+        }
     }
     Ok(())
 }

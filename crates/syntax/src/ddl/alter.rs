@@ -147,7 +147,7 @@ impl Parser<'_> {
         }
         if let Some((which, state)) = self.enable_trigger()? {
             let table = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
-            return Ok(Admin::from(Routines::EnableTrigger { table, if_exists, which, state }).into());
+            return Ok(Admin::from(Routines::EnableTrigger { table, if_exists, only, which, state }).into());
         }
         if let Some(change) = self.partition_change()? {
             let parts = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();

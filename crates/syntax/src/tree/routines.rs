@@ -192,7 +192,7 @@ pub enum Routines {
     CommentTrigger { name: Name, table: QualifiedName, text: Option<String> },
     /// `ALTER TABLE … {ENABLE | DISABLE} TRIGGER …`
     #[expect(missing_docs, reason = "fields have the names that they have in the statement")]
-    EnableTrigger { table: QualifiedName, if_exists: bool, which: TriggersMeant, state: char },
+    EnableTrigger { table: QualifiedName, if_exists: bool, only: bool, which: TriggersMeant, state: char },
 }
 
 /// Which triggers of a table are meant.

@@ -38,6 +38,8 @@ pub(in super::super) struct Program {
 pub(super) struct Known {
     stamp: Stamp,
     shapes: Vec<(usize, Arc<RowType>)>,
+    /// The shapes of rows that it sees as tables.
+    tables: Vec<(usize, Arc<RowType>)>,
     /// The types of variables that are no rows: those of a polymorphic function differ by call.
     types: Vec<(usize, ColumnType)>,
     sources: Vec<Source>,
@@ -142,6 +144,10 @@ impl Session {
     /// Whether what was prepared is still right.
     fn is_known_right(&self, known: &Known, frame: &Frame) -> bool {
         self.is_stamp_right(known)
+            && known.tables.iter().all(|(at, shape)| {
+                let table = frame.tables.get(*at);
+                table.is_some_and(|table| Arc::ptr_eq(&table.shape, shape) || *table.shape == **shape)
+            })
             && known.types.iter().all(|(slot, ty)| {
                 let value = frame.slots.get(*slot).map(|slot| &slot.value);
                 matches!(value, Some(Value::Scalar(given, _)) if given == ty)
@@ -228,8 +234,16 @@ impl Session {
         let sources = in_sight.named.into_inner();
         let mut shapes: Vec<(usize, Arc<RowType>)> = Vec::new();
         let mut types: Vec<(usize, ColumnType)> = Vec::new();
+        let mut tables = Vec::new();
         for source in &sources {
-            let (Source::Slot(slot) | Source::Field(slot, _)) = source;
+            let slot = match source {
+                Source::Slot(slot) | Source::Field(slot, _) => slot,
+                Source::Rows(at) => {
+                    tables.push((*at, Arc::clone(&frame.tables[*at].shape)));
+                    continue;
+                }
+                Source::Given => continue,
+            };
             if let Value::Scalar(ty, _) = frame.slots[*slot].value {
                 types.push((*slot, ty));
             }
@@ -242,6 +256,7 @@ impl Session {
         Ok(Known {
             stamp,
             shapes,
+            tables,
             types,
             sources,
             what,
@@ -369,6 +384,8 @@ fn assigned(
 /// The value of a parameter.
 fn value_of_source(source: &Source, frame: &Frame) -> Datum {
     match source {
+        Source::Rows(at) => frame.tables.get(*at).map(|table| table.rows.clone()).unwrap_or_default(),
+        Source::Given => Datum::Null,
         Source::Slot(slot) => frame.slots.get(*slot).map(|slot| slot.value.datum()).unwrap_or_default(),
         Source::Field(slot, field) => {
             let record = frame.slots.get(*slot).and_then(|slot| slot.value.record());

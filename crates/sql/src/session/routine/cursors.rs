@@ -108,7 +108,7 @@ impl Activation<'_> {
             Open::Execute { query, params, .. } => {
                 let text = self.text_to_execute(query)?;
                 let (types, values) = self.using_values(params)?;
-                self.session.run_dynamic(&text, &types, values, usize::MAX)?
+                self.session.run_dynamic(&self.frame, &text, &types, values, usize::MAX)?
             }
         };
         if !ran.gives_rows {

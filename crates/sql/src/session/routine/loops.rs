@@ -80,7 +80,7 @@ impl Activation<'_> {
             StmtKind::ForExecute { label, targets, query, params, body } => {
                 let text = self.text_to_execute(query)?;
                 let (types, values) = self.using_values(params)?;
-                let ran = self.session.run_dynamic(&text, &types, values, usize::MAX)?;
+                let ran = self.session.run_dynamic(&self.frame, &text, &types, values, usize::MAX)?;
                 self.for_rows(label.as_ref(), targets, &ran, body)
             }
             StmtKind::ForCursor { label, var, cursor, args, body } => {

@@ -78,12 +78,77 @@ pub(super) struct Calls {
     pub(super) only_reads: bool,
     /// How many functions at work have the rights of their owners.
     definers: u32,
+    /// Settings or rights of a procedure hold until it ends, so that no transaction may end within:
+    /// how many of these are at work.
+    atomic: u32,
+    /// How many blocks that handle errors are at work.
+    subtransactions: u32,
+    /// How many transactions bodies have ended, of all statements.
+    transactions: u64,
+    /// The statement at hand has ended one.
+    has_ended: bool,
+    /// How many triggers are at work inside each other.
+    triggers: u32,
+    /// The tables of plans that call bodies, the outermost first.
+    in_use: Vec<Vec<ObjectId>>,
 }
 
 impl Calls {
     /// Whether a function with the rights of its owner is at work.
     pub(super) fn has_definer(&self) -> bool {
         self.definers > 0
+    }
+
+    /// Whether a body is at work.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// Whether something is at work that a transaction has to outlive.
+    fn is_atomic(&self) -> bool {
+        self.atomic > 0
+    }
+
+    fn has_subtransaction(&self) -> bool {
+        self.subtransactions > 0
+    }
+
+    /// A statement begins.
+    pub(super) fn begins(&mut self) {
+        self.has_ended = false;
+    }
+
+    fn end_transaction(&mut self) {
+        self.has_ended = true;
+        self.transactions += 1;
+    }
+
+    /// Whether the statement at hand has ended a transaction: it cannot be taken back any more.
+    pub(super) fn has_ended_transaction(&self) -> bool {
+        self.has_ended
+    }
+
+    /// How many transactions bodies have ended.
+    pub(super) fn transactions_ended(&self) -> u64 {
+        self.transactions
+    }
+
+    /// How many triggers are at work inside each other.
+    pub(super) fn triggers(&self) -> u32 {
+        self.triggers
+    }
+
+    /// Whether a plan that reads or writes a table is at work.
+    pub(super) fn is_in_use(&self, table: ObjectId) -> bool {
+        self.in_use.iter().any(|tables| tables.contains(&table))
+    }
+
+    /// A plan is at work on some tables while it calls bodies; none of them: it is no more.
+    pub(super) fn uses(&mut self, tables: Option<&[ObjectId]>) {
+        match tables {
+            Some(tables) => self.in_use.push(tables.to_vec()),
+            None => _ = self.in_use.pop(),
+        }
     }
 
     /// Closes the cursors of bodies: the transaction ends.
@@ -189,10 +254,13 @@ impl Session {
         let only_reads = self.own.calls.only_reads;
         self.own.calls.only_reads |= routine.volatility != colibri_catalog::RoutineVolatility::Volatile;
         let given = self.take_on(routine).and_then(|before| {
+            let is_atomic = before.is_some() || routine.language == RoutineLanguage::Sql;
+            self.own.calls.atomic += u32::from(is_atomic);
             let given = match routine.language {
                 RoutineLanguage::Sql => self.run_sql(call, args),
                 RoutineLanguage::PlPgSql => self.run_plpgsql_function(call, args),
             };
+            self.own.calls.atomic -= u32::from(is_atomic);
             self.take_off(before);
             given
         });

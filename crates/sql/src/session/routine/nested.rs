@@ -2,15 +2,18 @@
 //! transaction at hand.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use colibri_catalog::store_error::{self, InSql as _};
+use colibri_catalog::store_error::{self, InSql as _, Pause};
 use colibri_syntax::Statement;
 use colibri_syntax::tree::Transaction as TransactionStatement;
+use colibri_txn::LockWait;
 use colibri_types::{Datum, Error, Result, SqlState, Type, pulse};
 
-use super::super::block::NamedSavepoint;
+use super::super::block::{Block, NamedSavepoint};
+use super::super::deferral::Deferral;
 use super::super::plans::Command;
-use super::super::{Prepared, ResultColumn, Rows, Session};
+use super::super::{Prepared, Progress, ResultColumn, Rows, Session, TransactionState};
 use crate::bind::routines::Variables;
 use crate::exec::{Batch, Context, Execution, Outcome, RowsHeld};
 
@@ -52,7 +55,95 @@ impl Session {
     }
 
     /// Runs a statement to its end, or until there are so many rows.
+    ///
+    /// What has to wait takes the whole calling statement back, as long as that can be: after a
+    /// transaction of it was committed, the statement at hand waits here and runs again.
     pub(super) fn run_nested(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: Vec<Datum>,
+        rows_max: usize,
+    ) -> Result<Ran> {
+        if !self.own.calls.has_ended_transaction() || self.is_within_plan() {
+            return self.run_nested_once(prepared, params, rows_max);
+        }
+        loop {
+            let txn = self.txn.as_mut().ok_or_else(|| Error::internal("a statement has no transaction"))?;
+            let savepoint = txn.begin_statement().in_sql()?;
+            let error = match self.run_nested_once(prepared, params.clone(), rows_max) {
+                Err(error) if store_error::pause(&error).is_some() => error,
+                ran => return ran,
+            };
+            let Some(pause) = store_error::pause(&error).cloned() else { return Err(error) };
+            self.take_back_to(savepoint)?;
+            match pause {
+                Pause::Stale => {}
+                Pause::Wait(wait) => {
+                    if let Some(wait) = wait.lock().take() {
+                        self.wait_here(wait)?;
+                    }
+                }
+                Pause::Fetch(wait) | Pause::FetchAnew(wait) => wait.wait(),
+            }
+        }
+    }
+
+    /// Waits for a lock in the middle of a body.
+    fn wait_here(&self, wait: LockWait) -> Result<()> {
+        const LOOK_AGAIN: Duration = Duration::from_millis(10);
+        let deadline = self.own.settings.duration("lock_timeout").map(|limit| Instant::now() + limit);
+        loop {
+            // Lets others go on elsewhere, and looks whether it was cancelled.
+            pulse::work(usize::MAX)?;
+            if wait.wait_for(LOOK_AGAIN) {
+                return Ok(());
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
+            }
+        }
+    }
+
+    /// COMMIT and ROLLBACK in a body, which begin another transaction of the same kind.
+    ///
+    /// # Errors
+    /// 2D000 unless nothing but procedures and DO are at work, outside of a block.
+    fn end_transaction_in_body(&mut self, commits: bool) -> Result<()> {
+        if self.state != TransactionState::Idle || self.is_within_plan() || self.own.calls.is_atomic() {
+            return Err(Error::new(SqlState("2D000"), "invalid transaction termination"));
+        }
+        if self.own.calls.has_subtransaction() {
+            let what = if commits { "commit" } else { "roll back" };
+            let message = format!("cannot {what} while a subtransaction is active");
+            return Err(Error::new(SqlState("2D000"), message));
+        }
+        let begin = self.txn.as_ref().map(|txn| txn.begun()).unwrap_or_default();
+        if commits {
+            while let Some(progress) = self.settle_all()? {
+                match progress {
+                    Progress::Wait(wait) => self.wait_here(wait)?,
+                    Progress::Fetch(wait) => wait.wait(),
+                    _ => {}
+                }
+            }
+            pulse::work(usize::MAX)?;
+            self.commit_now()?;
+        } else {
+            self.abort_txn();
+        }
+        self.own.calls.end_transaction();
+        self.end_settings(None, commits);
+        self.block = Block::default();
+        self.block.used = true;
+        self.own.deferral = Deferral::default();
+        self.end_advisory_statement();
+        self.begin_txn(begin, colibri_types::clock_us())?;
+        self.see_catalog()?;
+        self.surround();
+        Ok(())
+    }
+
+    fn run_nested_once(
         &mut self,
         prepared: &Arc<Prepared>,
         mut params: Vec<Datum>,
@@ -120,15 +211,20 @@ impl Session {
                 ran.count = ran.rows.len() as u64;
                 Ok(ran)
             }
-            Command::Control(statement) => Err(match &**statement {
-                Statement::Transaction(TransactionStatement::Commit { .. } | TransactionStatement::Rollback { .. }) => {
-                    Error::new(SqlState("2D000"), "invalid transaction termination")
+            Command::Control(statement) => match &**statement {
+                Statement::Transaction(TransactionStatement::Commit { .. }) => {
+                    self.end_transaction_in_body(true)?;
+                    Ok(ran)
+                }
+                Statement::Transaction(TransactionStatement::Rollback { .. }) => {
+                    self.end_transaction_in_body(false)?;
+                    Ok(ran)
                 }
                 Statement::Transaction(_) => {
-                    Error::new(SqlState::FEATURE_NOT_SUPPORTED, "unsupported transaction command in PL/pgSQL")
+                    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "unsupported transaction command in PL/pgSQL"))
                 }
-                _ => Error::unsupported(format_args!("{} in a function", prepared.tag())),
-            }),
+                _ => Err(Error::unsupported(format_args!("{} in a function", prepared.tag()))),
+            },
             Command::Cursor(_) => Err(Error::unsupported("a cursor of SQL in a function")),
             Command::Copy => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot COPY to/from client in PL/pgSQL")),
         }
@@ -154,7 +250,10 @@ impl Session {
         let mut batch = Batch::default();
         self.memory.set_limits(self.own.settings.hot().memory);
         loop {
-            let mut lent = if prepared.calls_routines { Some(self.lend()?) } else { None };
+            if prepared.calls_routines {
+            self.own.calls.uses(Some(prepared.tables_in_use()));
+        }
+        let mut lent = if prepared.calls_routines { Some(self.lend()?) } else { None };
             let stepped = {
                 let txn = match (&mut lent, self.txn.as_deref_mut()) {
                     (Some(lent), _) => lent,
@@ -173,6 +272,7 @@ impl Session {
             };
             if let Some(lent) = lent.take() {
                 self.take_back_lent(lent);
+                self.own.calls.uses(None);
             }
             let (outcome, budget_rows) = stepped?;
             pulse::rows_done(pulse::ROWS_AT_ONCE - budget_rows)?;

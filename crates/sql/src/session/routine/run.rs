@@ -218,7 +218,10 @@ impl<'s> Activation<'s> {
         let Some(handlers) = &block.handlers else { return self.statements(&block.body) };
         let (slots, blocks, handled) = (self.frame.slots.len(), self.frame.blocks.len(), self.handled.len());
         let mark = self.session.mark_here()?;
-        let error = match self.statements(&block.body) {
+        self.session.own.calls.subtransactions += 1;
+        let done = self.statements(&block.body);
+        self.session.own.calls.subtransactions -= 1;
+        let error = match done {
             Ok(flow) => return Ok(flow),
             Err(error) => error,
         };

@@ -9,7 +9,8 @@ use super::super::{ResultColumn, Session};
 use super::compile::in_statement;
 use super::nested::Ran;
 use super::run::{Activation, Returns};
-use super::values::Value;
+use super::values::{Frame, InSight, Source, Value};
+use crate::bind::routines::Ambiguous;
 use crate::expr::RoutineCall;
 
 /// All rows.
@@ -94,7 +95,7 @@ impl Activation<'_> {
         let text = self.text_to_execute(query)?;
         let (types, values) = self.using_values(params)?;
         let rows_max = if into.is_some() { 2 } else { ALL };
-        let ran = self.session.run_dynamic(&text, &types, values, rows_max)?;
+        let ran = self.session.run_dynamic(&self.frame, &text, &types, values, rows_max)?;
         let Some(_) = into else {
             // FOUND stays what it was.
             self.row_count = ran.count;
@@ -229,7 +230,7 @@ impl Activation<'_> {
         let call = self.set_call("RETURN QUERY")?;
         let text = self.text_to_execute(query)?;
         let (types, values) = self.using_values(params)?;
-        let ran = self.session.run_dynamic(&text, &types, values, ALL)?;
+        let ran = self.session.run_dynamic(&self.frame, &text, &types, values, ALL)?;
         self.return_rows(&call, ran)
     }
 
@@ -303,9 +304,10 @@ impl Session {
     /// Runs a text that is made while the body runs.
     pub(super) fn run_dynamic(
         &mut self,
+        frame: &Frame,
         text: &str,
         types: &[Option<Type>],
-        values: Vec<Datum>,
+        mut values: Vec<Datum>,
         rows_max: usize,
     ) -> Result<Ran> {
         let ran = (|| {
@@ -324,7 +326,21 @@ impl Session {
                 let message = "EXECUTE of transaction commands is not implemented";
                 return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            let prepared = self.prepare_in_txn(text, types)?;
+            let prepared = if frame.tables.is_empty() {
+                self.prepare_in_txn(text, types)?
+            } else {
+                // It sees the tables of a trigger, but no variables.
+                let tables = Frame { slots: Vec::new(), blocks: Vec::new(), tables: frame.tables.clone() };
+                let in_sight = InSight::new(&tables, Ambiguous::Column);
+                in_sight.named.borrow_mut().resize(types.len(), Source::Given);
+                let prepared = self.prepare_in_body(text, types, &in_sight)?;
+                for source in &in_sight.named.into_inner()[types.len()..] {
+                    if let Source::Rows(at) = source {
+                        values.push(tables.tables[*at].rows.clone());
+                    }
+                }
+                prepared
+            };
             if prepared.params.len() > values.len() {
                 let message = format!("there is no parameter ${}", values.len() + 1);
                 return Err(Error::new(SqlState::NO_SUCH_PARAMETER, message));

@@ -7,14 +7,14 @@ use colibri_types::{Array, Datum, Error, Result, Row, SqlState, Type};
 
 use super::super::Session;
 use super::run::{Activation, Returns};
-use super::values::{Record, Value};
+use super::values::{Record, TableRows, Value};
 use crate::exec::TriggerCall;
 
 impl Session {
     /// Runs a trigger's function.
     pub(in super::super) fn run_trigger(&mut self, call: &TriggerCall<'_>) -> Result<Datum> {
         let trigger = &call.rule.trigger;
-        let replicates = self.setting("session_replication_role").is_ok_and(|role| role == "replica");
+        let replicates = self.own.settings.hot().replicates;
         let is_enabled = match trigger.enabled {
             'A' => true,
             'R' => replicates,
@@ -28,6 +28,7 @@ impl Session {
             return Err(super::too_deep());
         }
         self.own.calls.depth += 1;
+        self.own.calls.triggers += 1;
         let only_reads = std::mem::replace(&mut self.own.calls.only_reads, false);
         let depth = self.own.calls.depth;
         let given = if depth.is_multiple_of(super::DEPTH_SHALLOW) && !crate::statement::is_on_deep_stack() {
@@ -37,6 +38,7 @@ impl Session {
         };
         self.own.calls.only_reads = only_reads;
         self.own.calls.depth -= 1;
+        self.own.calls.triggers -= 1;
         given
     }
 
@@ -58,8 +60,9 @@ impl Session {
         activation.push_found();
         activation.push_of_trigger(call);
         activation.run()?;
-        let given = activation.result_of_trigger()?;
+        let given = activation.result_of_trigger();
         let is_before_row = call.rule.trigger.row && call.rule.trigger.timing != TriggerTime::After;
+        let given = given?;
         if !is_before_row {
             return Ok(Datum::Null);
         }
@@ -103,10 +106,16 @@ impl Activation<'_> {
                 // Without a row each field of it is NULL.
                 _ => match call.new.as_ref().or(call.old.as_ref()) {
                     Some(Datum::Row(other)) => Value::Record(Some(Record::null(Arc::clone(other.ty())))),
-                    _ => Value::Record(None),
+                    _ => Value::Record(call.shape().map(Record::null)),
                 },
             };
             self.frame.push(name, value);
+        }
+        let Trigger { old_table, new_table, .. } = &**trigger;
+        for (name, rows) in [(old_table, &call.old_rows), (new_table, &call.new_rows)] {
+            if let (Some(name), Some(rows), Some(shape)) = (name, rows, call.shape()) {
+                self.frame.tables.push(TableRows { name: name.clone(), shape, rows: rows.clone() });
+            }
         }
         let event = match call.event {
             Trigger::INSERT => "INSERT",

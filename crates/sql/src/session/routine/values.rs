@@ -102,6 +102,17 @@ pub(super) struct Names {
 pub(super) struct Frame {
     pub(super) slots: Vec<Slot>,
     pub(super) blocks: Vec<Names>,
+    /// Rows that statements see as tables.
+    pub(super) tables: Vec<TableRows>,
+}
+
+/// Rows that statements of a body see as a table.
+#[derive(Debug, Clone)]
+pub(super) struct TableRows {
+    pub(super) name: CompactString,
+    pub(super) shape: Arc<RowType>,
+    /// An array of rows.
+    pub(super) rows: Datum,
 }
 
 /// Where a parameter of a statement comes from.
@@ -111,6 +122,10 @@ pub(super) enum Source {
     Slot(usize),
     /// A field of a row, by its place.
     Field(usize, usize),
+    /// The rows of a table.
+    Rows(usize),
+    /// What is given when the statement runs: of a text that is made then.
+    Given,
 }
 
 /// The slot that a name means, and how many of its parts name it.
@@ -226,6 +241,12 @@ impl Variables for InSight<'_> {
             (name.clone(), self.named(Source::Field(at, place), *ty, None))
         };
         Ok(Some(record.shape.fields.iter().enumerate().map(field).collect()))
+    }
+
+    fn rows(&self, name: &str) -> Option<Variable> {
+        let at = self.frame.tables.iter().position(|table| table.name == name)?;
+        let shape = Arc::clone(&self.frame.tables[at].shape);
+        Some(self.named(Source::Rows(at), Type::Record.into(), Some(shape)))
     }
 
     fn ambiguous(&self) -> Ambiguous {

@@ -328,6 +328,13 @@ impl Session {
             let keys = catalog.tables().filter(|table| schemas.contains(&table.schema));
             let keys = keys.flat_map(|table| &table.foreign_keys);
             found.extend(keys.filter(|key| key.name == *constraint && !key.timing.is_fixed()).map(|key| key.id));
+            let triggers = catalog.tables().filter(|table| schemas.contains(&table.schema));
+            let triggers = triggers.flat_map(|table| &table.triggers).filter(|trigger| trigger.is_constraint);
+            found.extend(
+                triggers
+                    .filter(|trigger| trigger.name == *constraint && !trigger.deferral.is_fixed())
+                    .map(|trigger| trigger.id),
+            );
             if found.len() > before {
                 continue;
             }
@@ -410,8 +417,9 @@ fn has_constraint(catalog: &Catalog, schemas: &[CompactString], name: &str) -> b
         let unique = table.indexes.iter().any(|index| index.name == name);
         let key = table.primary_key.iter().any(|key| key.name == name);
         let check = table.checks.iter().any(|check| check.name == name);
+        let trigger = table.triggers.iter().any(|trigger| trigger.is_constraint && trigger.name == name);
         schemas.contains(&table.schema)
-            && (unique || key || check || table.foreign_keys.iter().any(|key| key.name == name))
+            && (unique || key || check || trigger || table.foreign_keys.iter().any(|key| key.name == name))
     };
     catalog.tables().any(|table| of_table(&table))
 }

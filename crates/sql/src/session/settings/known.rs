@@ -250,7 +250,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("server_version_num", "150000", Kind::Fixed),
     known("session_authorization", "", Kind::Role),
     known("session_preload_libraries", "", Kind::Text).superuser(),
-    known("session_replication_role", "origin", Kind::OneOf(&["origin", "local"], &["replica"])).superuser(),
+    known("session_replication_role", "origin", Kind::OneOf(&["origin", "local", "replica"], &[])).superuser(),
     known("ssl", "", Kind::OfServer),
     known("standard_conforming_strings", "on", Kind::OnlyBool(true)),
     known("statement_timeout", "0", Kind::Integer(0, INT_MAX, Unit::Ms)),

@@ -195,6 +195,8 @@ pub(crate) struct Hot {
     pub(crate) statement_timeout: Option<Duration>,
     /// `colibri.read_after`
     pub(crate) read_after: ReadAfter,
+    /// `session_replication_role` is `replica`.
+    pub(crate) replicates: bool,
 }
 
 impl Hot {
@@ -287,6 +289,7 @@ impl Settings {
             memory: self.memory_limits(),
             statement_timeout: self.duration("statement_timeout"),
             read_after: ReadAfter::of(self.text("colibri.read_after")),
+            replicates: self.raw("session_replication_role") == Some("replica"),
         };
     }
 

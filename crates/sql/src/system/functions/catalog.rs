@@ -370,7 +370,6 @@ pub(super) const TABLE: &[Function] = &[
         Ok(partitions::root_of(env.names(), number(a[0])?).map_or(Datum::Null, |root| Datum::Int(root.into())))
     })
     .stable(),
-    f("pg_trigger_depth", &[], Int4, |_, _| Ok(Datum::Int(0))).stable(),
     f("pg_jit_available", &[], Bool, NO).volatile(),
     f("pg_encoding_max_length", &[Int4], Int4, |a, _| Ok(if int(a[0])? == 6 { Datum::Int(4) } else { Datum::Null })),
     f("oidvectortypes", &[Type::OidVector], Text, type_names).stable(),
