@@ -309,9 +309,7 @@ impl Insertions {
         outcome: &mut Outcome,
     ) -> Result<()> {
         let (table, rules) = (&insert.table, &insert.rules);
-        if rules.triggers.is_some()
-            && !before_row(ex, table, rules, Trigger::INSERT, None, Some(&mut row), None)?
-        {
+        if rules.triggers.is_some() && !before_row(ex, table, rules, Trigger::INSERT, None, Some(&mut row), None)? {
             return Ok(());
         }
         fill_generated(ex, &insert.rules, &mut row)?;

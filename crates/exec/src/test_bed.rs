@@ -303,7 +303,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         domains_changed: 0,
         on_commit: None,
         triggers: Vec::new(),
-            references_off: false,
+        references_off: false,
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),

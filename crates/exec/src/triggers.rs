@@ -111,8 +111,7 @@ impl Fired {
     /// For a statement about a table with these rules.
     pub(super) fn new(rules: &Arc<TableRules>, statement: impl IntoIterator<Item = Meant>) -> Self {
         let Some(triggers) = &rules.triggers else { return Self::default() };
-        let names_rows =
-            |rule: &TriggerRule| rule.trigger.old_table.is_some() || rule.trigger.new_table.is_some();
+        let names_rows = |rule: &TriggerRule| rule.trigger.old_table.is_some() || rule.trigger.new_table.is_some();
         let captured = triggers.list.iter().any(names_rows).then(|| {
             Box::new(Captured {
                 tables: None,
@@ -161,9 +160,10 @@ impl Fired {
 
     /// How many rows are noted, for [`Fired::forget_behind`].
     pub(super) fn count(&self) -> (usize, [usize; 4]) {
-        let captured = self.captured.as_ref().map_or([0; 4], |rows| {
-            [rows.inserted.len(), rows.before.len(), rows.after.len(), rows.deleted.len()]
-        });
+        let captured = self
+            .captured
+            .as_ref()
+            .map_or([0; 4], |rows| [rows.inserted.len(), rows.before.len(), rows.after.len(), rows.deleted.len()]);
         (self.events.len(), captured)
     }
 

@@ -26,8 +26,8 @@ use super::key_set::KeySet;
 use super::operator::Run;
 use super::row_patch::{Addition, RowPatch};
 use super::triggers::{
-    Fired, after_statement, already_modified, before_row, before_statement, capture, expect_untouched,
-    instead_of_row, note_event, note_row,
+    Fired, after_statement, already_modified, before_row, before_statement, capture, expect_untouched, instead_of_row,
+    note_event, note_row,
 };
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
@@ -287,8 +287,7 @@ fn change_entries(
         let space = index.space();
         if let Some(before) = before {
             debug_assert!(
-                asks_routines(index, &plan.rules.expressions)
-                    || ex.txn.peek(&space, &before).in_sql()?.is_some(),
+                asks_routines(index, &plan.rules.expressions) || ex.txn.peek(&space, &before).in_sql()?.is_some(),
                 "the source reads the columns of indexes touched"
             );
             ex.txn.delete(&space, &before).in_sql()?;

@@ -10,9 +10,9 @@ use colibri_catalog::{Index, Table, record};
 use colibri_types::{Datum, Env, Result};
 
 use crate::eval::Evaluate as _;
-use crate::{Exec, Scope};
 use crate::expr::Expr;
 use crate::plan::TableRules;
+use crate::{Exec, Scope};
 
 /// What expressions are computed by.
 pub(crate) trait Computes {
@@ -39,9 +39,8 @@ impl Computes for Alone<'_> {
 /// Whether an index asks functions of users, which may have become others since its entries were
 /// made.
 pub(crate) fn asks_routines(index: &Index, expressions: &Expressions) -> bool {
-    let is_part = |column: usize| {
-        index.predicate == Some(column) || index.columns.iter().any(|part| part.column == column)
-    };
+    let is_part =
+        |column: usize| index.predicate == Some(column) || index.columns.iter().any(|part| part.column == column);
     let asks = |expression: &Expr| crate::expr::walk::any(expression, &|part| matches!(part, Expr::Session { .. }));
     expressions.iter().any(|(column, expression)| is_part(*column) && asks(expression))
 }

@@ -168,7 +168,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         domains_changed: 0,
         on_commit: None,
         triggers: Vec::new(),
-            references_off: false,
+        references_off: false,
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),

@@ -20,8 +20,8 @@ use super::partitions::WrittenTree;
 use super::view_target::{ViewTarget, Writing};
 use super::view_triggers::has_instead;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
-use crate::expr::{Expr, SessionFunction};
 use crate::expr::implied::implied;
+use crate::expr::{Expr, SessionFunction};
 use crate::plan::{Arbiter, ConflictAction, OnConflict};
 
 /// `INSERT`

@@ -87,8 +87,7 @@ impl Binder<'_> {
         referring.sort_unstable_by_key(|source| source.id);
         referring.dedup_by_key(|source| source.id);
         let keys = referring.iter().flat_map(|source| source.foreign_keys.iter().map(move |key| (source, key)));
-        let mut keys: Vec<_> =
-            keys.filter(|(_, key)| targets.contains(&key.target) && !table.references_off).collect();
+        let mut keys: Vec<_> = keys.filter(|(_, key)| targets.contains(&key.target) && !table.references_off).collect();
         // In the order in which they were made, which is the order in which they act.
         keys.sort_unstable_by_key(|(_, key)| key.id);
         let mut referenced_by = Vec::with_capacity(keys.len());

@@ -625,10 +625,8 @@ impl Session {
             trigger.row && (trigger.old_table.is_some() || trigger.new_table.is_some())
         };
         if let Some(trigger) = table.triggers.iter().find(with_rows) {
-            let message = format!(
-                "trigger \"{}\" prevents table \"{}\" from becoming a partition",
-                trigger.name, table.name
-            );
+            let message =
+                format!("trigger \"{}\" prevents table \"{}\" from becoming a partition", trigger.name, table.name);
             return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
                 .detail("ROW triggers with transition tables are not supported on partitions."));
         }

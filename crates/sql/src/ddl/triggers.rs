@@ -362,12 +362,11 @@ impl Session {
                 Some(root) => format!("trigger {name} on {}", self.described_table(root)),
                 None => format!("trigger {name}"),
             };
-            let message = format!(
-                "cannot drop trigger {name} on {} because {required} requires it",
-                self.described_table(table)
+            let message =
+                format!("cannot drop trigger {name} on {} because {required} requires it", self.described_table(table));
+            return Err(
+                Error::new(SqlState::DEPENDENT_OBJECTS, message).hint(format!("You can drop {required} instead."))
             );
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-                .hint(format!("You can drop {required} instead.")));
         }
         self.drop_copies(known.id)?;
         let kept = owner.triggers().iter().filter(|trigger| trigger.id != known.id).cloned().collect();

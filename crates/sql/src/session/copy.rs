@@ -221,9 +221,8 @@ impl Session {
         };
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
-        let inserts = |trigger: &Arc<Trigger>| {
-            trigger.timing == TriggerTime::InsteadOf && trigger.events & Trigger::INSERT != 0
-        };
+        let inserts =
+            |trigger: &Arc<Trigger>| trigger.timing == TriggerTime::InsteadOf && trigger.events & Trigger::INSERT != 0;
         if let Some(Relation::View(view)) = self.relation_named(name)?
             && !view.triggers.iter().any(inserts)
         {

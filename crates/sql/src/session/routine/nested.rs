@@ -58,12 +58,7 @@ impl Session {
     ///
     /// What has to wait takes the whole calling statement back, as long as that can be: after a
     /// transaction of it was committed, the statement at hand waits here and runs again.
-    pub(super) fn run_nested(
-        &mut self,
-        prepared: &Arc<Prepared>,
-        params: Vec<Datum>,
-        rows_max: usize,
-    ) -> Result<Ran> {
+    pub(super) fn run_nested(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>, rows_max: usize) -> Result<Ran> {
         if !self.own.calls.has_ended_transaction() || self.is_within_plan() {
             return self.run_nested_once(prepared, params, rows_max);
         }
@@ -143,12 +138,7 @@ impl Session {
         Ok(())
     }
 
-    fn run_nested_once(
-        &mut self,
-        prepared: &Arc<Prepared>,
-        mut params: Vec<Datum>,
-        rows_max: usize,
-    ) -> Result<Ran> {
+    fn run_nested_once(&mut self, prepared: &Arc<Prepared>, mut params: Vec<Datum>, rows_max: usize) -> Result<Ran> {
         let mut ran = Ran {
             columns: prepared.columns.clone(),
             gives_rows: prepared.columns().is_some(),
@@ -251,9 +241,9 @@ impl Session {
         self.memory.set_limits(self.own.settings.hot().memory);
         loop {
             if prepared.calls_routines {
-            self.own.calls.uses(Some(prepared.tables_in_use()));
-        }
-        let mut lent = if prepared.calls_routines { Some(self.lend()?) } else { None };
+                self.own.calls.uses(Some(prepared.tables_in_use()));
+            }
+            let mut lent = if prepared.calls_routines { Some(self.lend()?) } else { None };
             let stepped = {
                 let txn = match (&mut lent, self.txn.as_deref_mut()) {
                     (Some(lent), _) => lent,
