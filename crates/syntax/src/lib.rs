@@ -71,6 +71,7 @@ mod roles;
 mod routines;
 mod sequences;
 mod settings;
+mod shown;
 mod statement;
 mod strings;
 mod token;
@@ -82,6 +83,7 @@ mod user_types;
 
 pub use domains::{no_inherit, not_for_domains};
 pub use lift::{Lifted, lift};
+pub use shown::shown_query;
 /// The types of what reads or changes rows, and of what is about relations.
 pub use sqlparser::ast;
 pub use tree::Statement;

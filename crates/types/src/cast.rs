@@ -103,6 +103,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Text | Varchar, Type::RegClass) => Implicit,
         (Type::InternalChar, Text) => Implicit,
         (Text | Varchar | Char, Type::InternalChar) => Assignment,
+        (Int4, Type::InternalChar) | (Type::InternalChar, Int4) => Explicit,
         (Unknown, _) => Implicit,
         (Type::Cidr, Type::Inet) | (Type::MacAddr, Type::MacAddr8) | (Type::MacAddr8, Type::MacAddr) => Implicit,
         (Type::Inet, Type::Cidr) => Assignment,
@@ -251,6 +252,13 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Int(value), Type::Xid) if from == Type::Xid8 => Datum::Int(i64::from(positions::to_u64(*value) as u32)),
         (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {
             return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
+        }
+        (Datum::Int(value), Type::InternalChar) => {
+            let byte = i8::try_from(*value).map_err(|_| Error::new(SqlState::OUT_OF_RANGE, "\"char\" out of range"))?;
+            Datum::Text(text_io::shown_byte(byte as u8))
+        }
+        (Datum::Text(value), Type::Int4) if from == Type::InternalChar => {
+            Datum::Int(i64::from(text_io::byte_of_char(value) as i8))
         }
         (Datum::Int(cents), Type::Numeric) if from == Type::Money => Datum::Numeric(money::to_numeric(*cents)?),
         (Datum::Int(value), Type::Money) => Datum::Int(money::of_int(*value)?),

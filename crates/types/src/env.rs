@@ -56,6 +56,9 @@ pub struct Env {
     pub schema: CompactString,
     /// The setting `extra_float_digits`: above 0, the shortest digits that name a float exactly.
     pub extra_float_digits: i32,
+    /// The setting `bytea_output` is `escape`: bytes that are printable ASCII are written as they
+    /// are, and others in octal.
+    pub escapes_bytes: bool,
     /// The number of the configuration that texts are searched with unless another is said.
     pub text_search: u32,
     /// The settings `pg_trgm.*`.
@@ -134,6 +137,7 @@ impl Default for Env {
             database: CompactString::const_new("colibri"),
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
+            escapes_bytes: false,
             text_search: crate::text_search::DEFAULT_CONFIGURATION,
             trigram_thresholds: Thresholds::default(),
             surroundings: None,

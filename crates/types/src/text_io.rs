@@ -51,7 +51,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
         Type::Varchar | Type::Text | Type::Unknown => {
             check_text(text)?;
             match ty {
-                Type::InternalChar => Datum::text(text.chars().next().map_or("", |first| &text[..first.len_utf8()])),
+                Type::InternalChar => Datum::Text(one_byte(text)),
                 Type::Json => {
                     crate::json_text::validate(text)?;
                     pieces::copy(text)?
@@ -386,6 +386,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Text(text) => out.push_str(text),
         Datum::Bytes(bytes) if ty.category() == Category::BitString => crate::bits::Bits::new(bytes).write(out),
         Datum::Bytes(bytes) if ty != Type::Bytea && ty.base() == Type::Bytea => write_packed(ty, bytes, out),
+        Datum::Bytes(bytes) if env.escapes_bytes => write_escaped(bytes, out),
         Datum::Bytes(bytes) => {
             out.push_str("\\x");
             write_hex(bytes, out);
@@ -433,6 +434,49 @@ fn write_packed(ty: Type, bytes: &[u8], out: &mut String) {
         Type::MacAddr => network::Mac::from_bytes(bytes).write(out),
         Type::MacAddr8 => network::Mac8::from_bytes(bytes).write(out),
         _ => network::Address::from_bytes(bytes).write(ty == Type::Cidr, out),
+    }
+}
+
+/// The byte that a value of the type `"char"` is.
+pub(crate) fn byte_of_char(value: &str) -> u8 {
+    match value.strip_prefix('\\').filter(|digits| !digits.is_empty()) {
+        Some(octal) => u8::from_str_radix(octal, 8).unwrap_or_default(),
+        None => value.as_bytes().first().copied().unwrap_or_default(),
+    }
+}
+
+/// The first byte of a text, or the one that it names in octal behind a backslash, as the type
+/// `"char"` shows it: in octal where it is not ASCII, and zero as nothing.
+fn one_byte(text: &str) -> CompactString {
+    let digit = |byte: u8| matches!(byte, b'0'..=b'7').then(|| u32::from(byte - b'0'));
+    let named = match *text.as_bytes() {
+        [b'\\', a, b, c] => digit(a).zip(digit(b)).zip(digit(c)).map(|((a, b), c)| (a << 6 | b << 3 | c) as u8),
+        _ => None,
+    };
+    shown_byte(named.or_else(|| text.as_bytes().first().copied()).unwrap_or(0))
+}
+
+/// A value of the type `"char"`, which is a byte.
+pub(crate) fn shown_byte(byte: u8) -> CompactString {
+    match byte {
+        0 => CompactString::default(),
+        0x80.. => format!("\\{byte:03o}").into(),
+        _ => CompactString::from_iter([char::from(byte)]),
+    }
+}
+
+/// Appends bytes as `bytea_output = escape` has them: what is not printable ASCII in octal, and
+/// backslashes twice.
+pub(crate) fn write_escaped(bytes: &[u8], out: &mut String) {
+    for &byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(char::from(byte)),
+            _ => {
+                out.push('\\');
+                out.extend([byte >> 6, byte >> 3 & 7, byte & 7].map(|digit| char::from(b'0' + digit)));
+            }
+        }
     }
 }
 

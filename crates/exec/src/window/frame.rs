@@ -307,11 +307,19 @@ fn edge(kind: RangeOffset, base: &Datum, by: &Datum, subtracts: bool, env: &Env)
     Ok(Edge::At(at))
 }
 
+fn is_no_number(value: &Datum) -> bool {
+    match value {
+        Datum::Float(value) => value.is_nan(),
+        Datum::Numeric(value) => value.is_nan(),
+        _ => false,
+    }
+}
+
 /// Whether a value is on the right side of an edge.
 fn is_within(kind: RangeOffset, value: &Datum, edge: &Edge, subtracts: bool, wants_less: bool) -> Result<bool> {
     let at = match edge {
         // But for what is no number: that stands behind all others.
-        Edge::Everything => return Ok(!wants_less || !matches!(value, Datum::Float(value) if value.is_nan())),
+        Edge::Everything => return Ok(!wants_less || !is_no_number(value)),
         Edge::Beyond => return Ok(subtracts != wants_less),
         Edge::At(at) => at,
     };

@@ -120,10 +120,17 @@ impl Binder<'_> {
     pub(super) fn whole_row(&mut self, name: &(Option<CompactString>, CompactString)) -> Result<Option<Bound>> {
         for depth in (0..self.frames.len()).rev() {
             let Some(scope) = self.frames[depth].scopes.last() else { continue };
-            let Some((kind, ty, mut args)) = scope.whole_row(name) else { continue };
+            let Some((kind, mut ty, mut args)) = scope.whole_row(name) else { continue };
             if let WholeRow::Scalar(ty) = kind {
                 let value = args.pop().unwrap_or(Expr::Const(Datum::Null));
                 return Ok(Some(Bound::new(self.handed_down(value, depth), ty)));
+            }
+            // A table's rows have fields by the names of its columns, whatever these are called in FROM.
+            if let Some(own) = scope.relation_of(name).and_then(|relation| self.row_of_relation(relation).ok())
+                && own.oid == ty.oid
+                && own.fields.len() == ty.fields.len()
+            {
+                ty.fields.clone_from(&own.fields);
             }
             let ty = Arc::new(ty);
             let mut args: Vec<Expr> = args.into_iter().map(|arg| self.handed_down(arg, depth)).collect();
@@ -310,6 +317,14 @@ enum WholeRow {
 }
 
 impl Scope {
+    /// The relation that a name in FROM stands for.
+    fn relation_of(&self, (schema, name): &(Option<CompactString>, CompactString)) -> Option<u32> {
+        let is_meant = |table: &&super::ScopeTable| {
+            table.visible && table.name == *name && (schema.is_none() || table.schema == *schema)
+        };
+        self.tables.iter().find(is_meant)?.oid
+    }
+
     fn whole_row(
         &self,
         (schema, name): &(Option<CompactString>, CompactString),

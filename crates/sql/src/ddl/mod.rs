@@ -213,12 +213,12 @@ impl Session {
 
     /// A name like PostgreSQL makes them: `table_column_suffix`, with a number if it is taken.
     fn free_name(&self, schema: &str, parts: &[&str], suffix: &str, taken: &[CompactString]) -> CompactString {
-        let stem = short_stem(parts, suffix.len() + 1);
         (0u32..)
             .map(|number| match number {
-                0 => compact_str::format_compact!("{stem}_{suffix}"),
-                number => compact_str::format_compact!("{stem}_{suffix}{number}"),
+                0 => suffix.to_owned(),
+                number => format!("{suffix}{number}"),
             })
+            .map(|suffix| compact_str::format_compact!("{}_{suffix}", short_stem(parts, suffix.len() + 1)))
             .find(|name| self.catalog().relation(schema, name).is_none() && !taken.contains(name))
             .expect("there are more numbers than names")
     }
@@ -276,15 +276,26 @@ impl Session {
     }
 }
 
-/// Joins names, cut so that together with a suffix they do not exceed the longest name.
+/// Joins the name of a table and those of columns, cut so that together with a suffix they do not
+/// exceed the longest name: as in PostgreSQL the longer one of the table's name and of all columns
+/// together loses its last character, again and again.
 fn short_stem(parts: &[&str], suffix_bytes: usize) -> String {
-    let room = colibri_catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
-    let mut parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
-    while parts.iter().map(String::len).sum::<usize>() > room {
-        let longest = parts.iter_mut().max_by_key(|part| part.len()).expect("there is a part that is too long");
-        longest.pop();
+    let longest = colibri_catalog::NAME_BYTES_MAX;
+    let (table, columns) = parts.split_first().map_or(("", String::new()), |(&table, rest)| (table, rest.join("_")));
+    let room = longest.saturating_sub(suffix_bytes + usize::from(!columns.is_empty()));
+    let (mut table_bytes, mut columns_bytes) = (table.len(), columns.len().min(longest));
+    while table_bytes + columns_bytes > room {
+        if table_bytes > columns_bytes {
+            table_bytes -= 1;
+        } else {
+            columns_bytes -= 1;
+        }
     }
-    parts.join("_")
+    let table = &table[..table.floor_char_boundary(table_bytes)];
+    match &columns[..columns.floor_char_boundary(columns_bytes)] {
+        "" => table.to_owned(),
+        columns => format!("{table}_{columns}"),
+    }
 }
 
 fn no_such(kind: &str, name: &ast::ObjectName) -> Error {

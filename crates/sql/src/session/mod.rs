@@ -335,6 +335,7 @@ impl Session {
         self.env.dates = colibri_types::datetime::DateStyle::of_shown(settings.text("datestyle"));
         self.env.intervals = colibri_types::datetime::IntervalStyle::named(settings.text("intervalstyle"));
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
+        self.env.escapes_bytes = settings.text("bytea_output") == "escape";
         self.env.text_search =
             crate::system::search::number_of_setting(settings.text("default_text_search_config")).unwrap_or(0);
         let threshold = |name: &str, usual: f64| settings.text(name).parse().unwrap_or(usual);

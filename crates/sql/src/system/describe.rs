@@ -206,7 +206,7 @@ pub(crate) fn bare(condition: &str) -> String {
 
 /// A view's query.
 pub(crate) fn view_definition(view: &View) -> String {
-    format!(" {};", view.query)
+    format!(" {};", colibri_syntax::shown_query(&view.query))
 }
 
 fn is_string(expr: &ast::Expr) -> bool {

@@ -9,7 +9,7 @@ use crate::value::Datum;
 const NUM: Type = Type::Numeric;
 
 #[cold]
-fn input_out_of_range() -> Error {
+pub(super) fn input_out_of_range() -> Error {
     Error::new(SqlState::OUT_OF_RANGE, "input is out of range")
 }
 
@@ -26,24 +26,9 @@ fn of_finite(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
     if argument.is_infinite() { Err(input_out_of_range()) } else { finite(compute(argument), argument) }
 }
 
-fn of_unit_interval(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
-    if !(-1.0..=1.0).contains(&argument) { Err(input_out_of_range()) } else { Ok(Datum::Float(compute(argument))) }
-}
-
-/// A result in degrees, exact where the angle is a whole one that everybody knows.
-fn in_degrees(radians: f64) -> Datum {
-    let degrees = radians.to_degrees();
-    let whole = degrees.round();
-    Datum::Float(if (degrees - whole).abs() < 1e-12 { whole } else { degrees })
-}
-
-fn of_degrees(degrees: f64, compute: fn(f64) -> f64) -> Result<Datum> {
-    if degrees.is_infinite() {
-        return Err(input_out_of_range());
-    }
-    let result = compute((degrees % 360.0).to_radians());
-    let halves = (result * 2.0).round();
-    Ok(Datum::Float(if (result * 2.0 - halves).abs() < 1e-14 { halves / 2.0 } else { result }))
+/// A result of a function whose arguments are from -1 to 1; what is no number stays that.
+pub(super) fn of_unit_interval(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
+    if argument.abs() > 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float(compute(argument))) }
 }
 
 fn check_logarithm(sign: i32) -> Result<()> {
@@ -300,17 +285,4 @@ pub(super) const TABLE: &[Function] = &[
         if value < 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float(value.acosh())) }
     }),
     f("atanh", &[Float8], Float8, |a, _| of_unit_interval(float(a[0])?, f64::atanh)),
-    f("sind", &[Float8], Float8, |a, _| of_degrees(float(a[0])?, f64::sin)),
-    f("cosd", &[Float8], Float8, |a, _| of_degrees(float(a[0])?, f64::cos)),
-    f("tand", &[Float8], Float8, |a, _| of_degrees(float(a[0])?, f64::tan)),
-    f("asind", &[Float8], Float8, |a, _| match of_unit_interval(float(a[0])?, f64::asin)? {
-        Datum::Float(radians) => Ok(in_degrees(radians)),
-        other => Ok(other),
-    }),
-    f("acosd", &[Float8], Float8, |a, _| match of_unit_interval(float(a[0])?, f64::acos)? {
-        Datum::Float(radians) => Ok(in_degrees(radians)),
-        other => Ok(other),
-    }),
-    f("atand", &[Float8], Float8, |a, _| Ok(in_degrees(float(a[0])?.atan()))),
-    f("atan2d", &[Float8, Float8], Float8, |a, _| Ok(in_degrees(float(a[0])?.atan2(float(a[1])?)))),
 ];

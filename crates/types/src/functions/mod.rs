@@ -28,6 +28,7 @@ mod bytes;
 mod comparisons;
 mod crypto;
 mod datetime;
+mod degrees;
 mod format;
 mod json;
 mod json_access;
@@ -180,6 +181,7 @@ pub const TABLES: &[&[Function]] = &[
     jsonb_change::TABLE,
     jsonb_path::TABLE,
     math::TABLE,
+    degrees::TABLE,
     network::TABLE,
     ranges::DATE,
     ranges::INT4,

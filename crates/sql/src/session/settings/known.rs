@@ -103,7 +103,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("backend_flush_after", "0", Kind::Integer(0, 256, Unit::Blocks)),
     known("backslash_quote", "safe_encoding", Kind::OneOf(&["safe_encoding", "on", "off"], &[])),
     known("backtrace_functions", "", Kind::Text).superuser(),
-    known("bytea_output", "hex", Kind::OneOf(&["hex"], &["escape"])),
+    known("bytea_output", "hex", Kind::OneOf(&["hex", "escape"], &[])),
     known("check_function_bodies", "on", Kind::Bool),
     known("client_connection_check_interval", "0", Kind::Integer(0, INT_MAX, Unit::Ms)),
     known("client_encoding", "UTF8", Kind::Encoding),

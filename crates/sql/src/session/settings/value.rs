@@ -499,7 +499,7 @@ mod tests {
         for (value, expected) in [("of", "off"), ("tr", "on"), ("0", "off"), ("o", "22023"), (" on", "22023")] {
             assert_eq!(shown("enable_seqscan", value), expected, "{value}");
         }
-        assert_eq!(shown("bytea_output", "escape"), "0A000");
+        assert_eq!(shown("bytea_output", "Escape"), "escape");
         assert_eq!(shown("array_nulls", "off"), "0A000");
         for (value, expected) in [
             ("utf-8", "UTF8"),
