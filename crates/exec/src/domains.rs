@@ -23,9 +23,18 @@ pub fn check_value(rules: &DomainRules, value: &Datum, scope: &mut Scope<'_>) ->
     Ok(())
 }
 
-/// The fields of a row. NULL has none, and neither has a row that only tells its type.
+/// The fields of a row, or of the rows in an array. NULL has none, and neither has a row that only tells its type.
 fn check_fields(rules: &DomainRules, row: &Datum, scope: &mut Scope<'_>) -> Result<()> {
-    let Datum::Row(row) = row else { return Ok(()) };
+    let row = match (row, &rules.elements) {
+        (Datum::Row(row), _) => row,
+        (Datum::Array(array), Some(elements)) => {
+            return array.values().iter().try_for_each(|value| {
+                pulse::work(pulse::UNITS_PER_ROW)?;
+                check_value(elements, value, scope)
+            });
+        }
+        _ => return Ok(()),
+    };
     let values = row.values();
     let with_values = rules.fields.iter().filter_map(|(place, rules)| Some((rules, values.get(*place)?)));
     with_values.into_iter().try_for_each(|(rules, value)| check_value(rules, value, scope))

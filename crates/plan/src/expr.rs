@@ -119,7 +119,8 @@ pub struct DomainRules {
     pub not_null: bool,
     /// Its conditions, in the order in which they are looked at.
     pub checks: Vec<DomainCheck>,
-    /// Of a domain over arrays of another one: what the values in the array obey, before the rest.
+    /// Of a domain over arrays of another one, and of arrays of rows: what the values in the array
+    /// obey, before the rest.
     pub elements: Option<Arc<DomainRules>>,
     /// Of rows: places of fields, and what their domains demand.
     pub fields: Vec<(usize, Arc<DomainRules>)>,
@@ -170,6 +171,13 @@ impl DomainRules {
         Self { fields, ..rules }
     }
 
+    /// Those of arrays of rows.
+    pub fn of_elements(rows: Arc<Self>) -> Self {
+        let mut rules = Self::without_conditions(None);
+        rules.takes_in(&rows);
+        Self { elements: Some(rows), ..rules }
+    }
+
     /// Counts what evaluating the rules of another domain takes as part of evaluating these.
     pub fn takes_in(&mut self, part: &Self) {
         self.depth = self.depth.max(part.depth + 1);
@@ -180,7 +188,12 @@ impl DomainRules {
     /// Whether they are those of the same domain, or of rows with the same domains.
     pub fn is_of_same(&self, other: &Self) -> bool {
         let mut fields = self.fields.iter().zip(&other.fields);
+        let elements = match (&self.elements, &other.elements) {
+            (Some(elements), Some(other)) if self.domain.is_none() => elements.is_of_same(other),
+            (elements, other) => self.domain.is_some() || elements.is_none() && other.is_none(),
+        };
         self.domain == other.domain
+            && elements
             && self.fields.len() == other.fields.len()
             && fields.all(|((place, rules), (other_place, other))| place == other_place && rules.is_of_same(other))
     }

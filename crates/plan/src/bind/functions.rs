@@ -735,7 +735,8 @@ impl Binder<'_> {
             "enum_range" if matches!(args.exprs.len(), 1 | 2) => self.enum_range(&args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty;
-                let oid = self.row_type_of(ty).map_or(ty.oid(), |rows| rows.oid);
+                let rows = self.row_type_of(ty).filter(|_| ty.domain.is_none());
+                let oid = rows.map_or(ty.oid(), |rows| rows.oid);
                 Bound::new(Expr::Const(Datum::Int(oid.into())), Type::RegType)
             }
             // These have a syntax of their own, which the parser takes for a call if it does not

@@ -104,6 +104,15 @@ impl Binder<'_> {
             }
             table.visible = false;
         }
+        if alias.columns.len() > parts.len() {
+            let message = format!(
+                "join expression \"{}\" has {} columns available but {} columns specified",
+                fold(&alias.name),
+                parts.len(),
+                alias.columns.len()
+            );
+            return Err(self.place(alias.name.span, Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+        }
         // The name's columns are scattered over the wide row: each is a column of its own of a
         // table without a base.
         for (index, (column, expr, place)) in parts.into_iter().enumerate() {

@@ -168,7 +168,12 @@ impl Pulled {
         select.relations.iter().flat_map(|relation| relation.source.taken()).for_each(read);
         let mut parts = 0;
         reads.iter().zip(&self.output).filter(|(reads, _)| **reads > 0).all(|(reads, output)| {
-            if let Expr::Column(_) = output {
+            // Bug: a column of another relation counted as one of the query's. Consequence: where an outer
+            // join found no partner, what a LATERAL query gives of the row outside was there, and not NULL.
+            // Fix: such a column is an expression like any other.
+            if let Expr::Column(column) = output
+                && self.relations.iter().any(|own| (own.base..own.base + own.width).contains(column))
+            {
                 return true;
             }
             parts += reads * parts_of(output);

@@ -8,9 +8,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use colibri_catalog::{Catalog, Change, Check, Domain, Table, UserType, UserTypeKind};
+use colibri_catalog::{Catalog, Change, Check, Column, Domain, Table, UserType, UserTypeKind};
 use colibri_syntax::tree::DomainChange;
-use colibri_types::{ColumnType, Error, Result, SqlState};
+use colibri_types::{ColumnType, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption};
 
@@ -281,6 +281,14 @@ impl Session {
         let mut tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
         tables.sort_by_key(|table| table.id);
         for table in tables {
+            let holds = |column: &&Column| column.ty.domain.is_none() && has_fields_of(column.ty.ty, &domains);
+            if let Some((_, column)) = table.live_columns().find(|(_, column)| holds(column)) {
+                let message = format!(
+                    "cannot alter type \"{}\" because column \"{}.{}\" uses it",
+                    ty.name, table.name, column.name
+                );
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             let columns: Vec<usize> = table
                 .live_columns()
                 .filter(|(_, column)| column.ty.domain.is_some_and(|domain| domains.contains(&domain.element().oid())))
@@ -335,4 +343,16 @@ fn change_domain(ty: &mut UserType, change: impl FnOnce(&mut Domain)) {
     if let UserTypeKind::Domain(domain) = &mut ty.kind {
         change(domain);
     }
+}
+
+/// Whether rows of a composite type, or of those in arrays, have fields of one of some domains.
+fn has_fields_of(ty: Type, domains: &[u32]) -> bool {
+    let of = match (ty, ty.element()) {
+        (Type::Composite(of), _) | (_, Some(Type::Composite(of))) => of,
+        _ => return false,
+    };
+    of.fields().iter().any(|field| match field.ty.domain {
+        Some(domain) => domains.contains(&domain.element().oid()),
+        None => has_fields_of(field.ty.ty, domains),
+    })
 }

@@ -73,12 +73,21 @@ impl Zone {
 
     /// A zone as `AT TIME ZONE` names it: an abbreviation, a zone, or a POSIX specification. What
     /// an abbreviation stands for may hang on the moment, which is given in microseconds since
-    /// 2000, of the clocks there or of UTC.
-    pub fn at(name: &str, moment: i64) -> Result<Self> {
+    /// 2000 of the clocks there.
+    pub fn at(name: &str, local_us: i64) -> Result<Self> {
+        Self::with_meaning(name, |zone, name| zone.offset_of_abbreviation(name, local_us))
+    }
+
+    /// The same at an instant, in microseconds since 2000 UTC.
+    pub fn at_instant(name: &str, instant_us: i64) -> Result<Self> {
+        Self::with_meaning(name, |zone, name| zone.meaning_at(name, instant_us).0)
+    }
+
+    fn with_meaning(name: &str, offset_of: impl FnOnce(&Self, &str) -> i32) -> Result<Self> {
         let name = cut(name);
         match words::abbreviation(name) {
             Some(Abbreviation::Offset(seconds, _)) => Ok(Self::Fixed(seconds)),
-            Some(Abbreviation::Zone(zone)) => Ok(Self::Fixed(Self::named(zone)?.offset_of_abbreviation(name, moment))),
+            Some(Abbreviation::Zone(zone)) => Ok(Self::Fixed(offset_of(&Self::named(zone)?, name))),
             None => Self::named(name),
         }
     }
@@ -103,7 +112,10 @@ impl Zone {
 
     /// The same, and whether it is a summer time.
     pub(super) fn meaning_of_abbreviation(&self, name: &str, local_us: i64) -> (i32, bool) {
-        let instant = self.to_instant(local_us);
+        self.meaning_at(name, self.to_instant(local_us))
+    }
+
+    fn meaning_at(&self, name: &str, instant: i64) -> (i32, bool) {
         let own = (self.offset_at(instant), false);
         let Self::Named(named) = self else { return own };
         let Some(timestamp) = library_timestamp(instant) else { return own };

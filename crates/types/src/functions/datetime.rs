@@ -44,8 +44,13 @@ fn infinite_part(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Dat
 }
 
 /// A timestamp moved into a zone by name, or out of it. Infinity stays, whatever the name.
-fn in_zone(name: &str, us: i64, moved: fn(i64, &Zone) -> Result<i64>) -> Result<Datum> {
-    if dt::is_infinite_timestamp(us) { at(us) } else { at(moved(us, &Zone::at(name, us)?)?) }
+fn in_zone(
+    name: &str,
+    us: i64,
+    zone: fn(&str, i64) -> Result<Zone>,
+    moved: fn(i64, &Zone) -> Result<i64>,
+) -> Result<Datum> {
+    if dt::is_infinite_timestamp(us) { at(us) } else { at(moved(us, &zone(name, us)?)?) }
 }
 
 /// The same with an interval for a zone.
@@ -348,7 +353,7 @@ pub(super) const TABLE: &[Function] = &[
     })
     .stable(),
     f("timezone", &[Text, TTZ], TTZ, |a, env| {
-        let zone = Zone::at(text(a[0])?, env.transaction_us)?;
+        let zone = Zone::at_instant(text(a[0])?, env.transaction_us)?;
         Ok(Datum::TimeTz(time_tz(a[1])?.moved_to(zone.offset_at(env.transaction_us))))
     })
     .stable(),
@@ -393,8 +398,12 @@ pub(super) const TABLE: &[Function] = &[
     f("date_bin", &[SPAN, TimestampTz, TimestampTz], TimestampTz, |a, _| {
         at(dt::bin(interval(a[0])?, timestamp(a[1])?, timestamp(a[2])?)?)
     }),
-    f("timezone", &[Text, TS], TimestampTz, |a, _| in_zone(text(a[0])?, timestamp(a[1])?, dt::local_to_instant)),
-    f("timezone", &[Text, TimestampTz], TS, |a, _| in_zone(text(a[0])?, timestamp(a[1])?, dt::instant_to_local)),
+    f("timezone", &[Text, TS], TimestampTz, |a, _| {
+        in_zone(text(a[0])?, timestamp(a[1])?, Zone::at, dt::local_to_instant)
+    }),
+    f("timezone", &[Text, TimestampTz], TS, |a, _| {
+        in_zone(text(a[0])?, timestamp(a[1])?, Zone::at_instant, dt::instant_to_local)
+    }),
     f("timezone", &[SPAN, TS], TimestampTz, |a, _| in_offset(interval(a[0])?, timestamp(a[1])?, dt::local_to_instant)),
     f("timezone", &[SPAN, TimestampTz], TS, |a, _| in_offset(interval(a[0])?, timestamp(a[1])?, dt::instant_to_local)),
     f("make_date", &[Int4, Int4, Int4], DATE, |a, _| {

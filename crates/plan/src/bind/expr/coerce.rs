@@ -94,6 +94,12 @@ impl Binder<'_> {
         if to.ty.is_composite()
             && let Some(row) = self.row_in(input, to)?
         {
+            // Bug: the row was one of the type that a domain is over. Consequence: it had to obey nothing.
+            // Fix: it becomes one of the domain.
+            let row = match to.domain {
+                Some(domain) => self.in_domain(row, domain)?,
+                None => row,
+            };
             return Ok(Bound::new(row, to));
         }
         let mut bound = self.expr(input)?;
@@ -153,7 +159,7 @@ impl Binder<'_> {
                 }
                 let context = if is_of_domain { CastContext::Assignment } else { context };
                 if ty == to.ty && to.modifier == Modifier::NONE {
-                    return Ok(Expr::Param(index));
+                    return self.with_rules_within(Expr::Param(index), ty);
                 }
                 self.coerce(Bound::new(Expr::Param(index), ty), to, context, span)
             }
@@ -185,7 +191,7 @@ impl Binder<'_> {
                     self.at(span, text_io::parse(to.ty, modifier, &text, self.env))?
                 };
                 if modifier == to.modifier {
-                    return Ok(Expr::Const(value));
+                    return self.with_rules_within(Expr::Const(value), to.ty);
                 }
                 let input = Box::new(Expr::Const(value));
                 Ok(Expr::Cast { input, from: to.ty, to, context })
@@ -211,7 +217,7 @@ impl Binder<'_> {
                 match allowed {
                     Some(weakest) if weakest <= context => {
                         let from = if from == Type::Unknown { Type::Text } else { from };
-                        Ok(Expr::Cast { input: Box::new(expr), from, to, context })
+                        self.with_rules_within(Expr::Cast { input: Box::new(expr), from, to, context }, to.ty)
                     }
                     _ => {
                         let message = format!("cannot cast type {from_name} to {to_name}");

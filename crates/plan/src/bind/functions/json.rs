@@ -11,7 +11,7 @@ use colibri_catalog::Relation;
 use colibri_types::cast::CastContext;
 use colibri_types::functions::{JsonRows, POPULATE, member_type};
 use colibri_types::row::row_type;
-use colibri_types::{ColumnType, Datum, Error, Result, RowType, SqlState, Type};
+use colibri_types::{ColumnType, Datum, DomainType, Error, Result, RowType, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
@@ -47,6 +47,12 @@ enum Kind {
         many: bool,
         is_listed: bool,
     },
+}
+
+/// The domain that the rows are of which a function makes out of a first one.
+fn domain_of_base(kind: Kind, bounds: &[(Bound, Span)]) -> Option<DomainType> {
+    let Kind::Records { is_listed: false, .. } = kind else { return None };
+    bounds.first()?.0.ty.domain.filter(|domain| !domain.is_array())
 }
 
 fn rows_named(name: &str) -> Option<Rows> {
@@ -199,8 +205,13 @@ impl Binder<'_> {
         let declared: &[Type] = match kind {
             Kind::Query(_) => &[Type::Jsonb, Type::JsonPath, Type::Jsonb, Type::Bool],
             Kind::Records { .. } => {
+                let domain = domain_of_base(kind, &bounds);
                 let (mut args, ty) = self.record_args(name, kind, json, bounds, span)?;
-                if let (Some(rules), Some(template)) = (self.rules_of_fields(&ty)?, args.first_mut()) {
+                let rules = match domain {
+                    Some(domain) => Some(self.domain_rules(domain)?),
+                    None => self.rules_of_fields(&ty)?,
+                };
+                if let (Some(rules), Some(template)) = (rules.filter(|rules| !rules.is_empty()), args.first_mut()) {
                     // A row without values obeys; the run looks at each row that it makes.
                     let input = Box::new(std::mem::replace(template, Expr::Const(Datum::Null)));
                     *template = Expr::Domain { input, rules };
@@ -247,6 +258,7 @@ impl Binder<'_> {
             bounds.push((self.base_or_value(kind, at, expr)?, expr.span()));
         }
         let json = if is_binary { Type::Jsonb } else { Type::Json };
+        let domain = domain_of_base(kind, &bounds);
         let (args, ty) = self.record_args(name, kind, json, bounds, span)?;
         let rules = self.rules_of_fields(&ty)?;
         let ty = self.type_of_rows(ty);
@@ -257,7 +269,10 @@ impl Binder<'_> {
             Some(rules) => Expr::Domain { input: Box::new(record), rules },
             None => record,
         };
-        Ok(Bound::new(record, ty))
+        match domain {
+            Some(domain) => Ok(Bound::new(self.in_domain(record, domain)?, ColumnType { domain: Some(domain), ..ty })),
+            None => Ok(Bound::new(record, ty)),
+        }
     }
 
     /// An argument: the first one may be a NULL of a table's row type.

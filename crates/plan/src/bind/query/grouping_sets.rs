@@ -11,6 +11,7 @@
 //! aggregates look at. Each of its rows comes once for each set, and these are grouped by the keys
 //! and by the set's number.
 
+use colibri_types::aggregates::ordered;
 use colibri_types::functions::GROUPING;
 use colibri_types::{Datum, Error, Result, SqlState, Type};
 use sqlparser::ast;
@@ -28,6 +29,19 @@ use crate::plan::AggregateCall;
 const SETS_MAX: usize = 4096;
 /// The most elements of a CUBE, as in PostgreSQL.
 const CUBE_MAX: usize = 12;
+
+/// The places of the arguments of an aggregate with WITHIN GROUP that are no values of rows.
+fn direct_args(call: &AggregateCall) -> std::ops::Range<usize> {
+    let (name, args) = (call.aggregate.name, call.args.len());
+    if ordered::is_hypothetical(name) {
+        // As many as values of rows, which stand before them; behind them stands how these are ordered.
+        args / 2..args - 1
+    } else if ordered::is_ordered_set(name) {
+        1..args
+    } else {
+        args..args
+    }
+}
 /// The most arguments of GROUPING: a bit for each.
 const GROUPING_ARGS_MAX: usize = 31;
 
@@ -154,7 +168,15 @@ impl Binder<'_> {
         let number = keys.len() + looked_at.len();
         let place = |column: usize| keys.len() + looked_at.binary_search(&column).unwrap_or_default();
         for call in &mut calls {
+            let places = direct_args(call);
+            let mut direct = call.args[places.clone()].to_vec();
             exprs_of(call, &mut |expr| rewrite::map_columns(expr, &place));
+            // Bug: direct arguments were those of the rows. Consequence: rank(a) of a set without a was
+            // that of any row's a. Fix: like all else beside an aggregate they see the keys of the set.
+            for arg in &mut direct {
+                rewrite::Grouping { keys: &keys, binder: self }.rewrite(arg)?;
+            }
+            call.args.splice(places, direct);
         }
         let column = |ty: colibri_types::ColumnType| Column {
             name: super::names::UNNAMED.into(),

@@ -279,6 +279,11 @@ impl Session {
             user: self.own.user.clone(),
             definers: self.own.calls.definers,
         };
+        // Bug: what a failed statement goes back to was noted by the first SET in the body. Consequence:
+        // the session stayed with what the function had set. Fix: it is noted before.
+        if self.own.settings_before.is_none() {
+            self.own.settings_before = Some(self.own.settings.clone());
+        }
         for (name, value) in &routine.settings {
             if let Err(error) = self.set_for_routine(name, value) {
                 self.take_off(Some(before));
