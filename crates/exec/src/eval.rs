@@ -17,6 +17,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use colibri_catalog::RoutineVolatility;
 use colibri_txn::Transaction;
 use colibri_types::{Array, Datum, Env, Error, Result, Type, cast, functions::Function, operators, pulse};
 use smallvec::SmallVec;
@@ -640,10 +641,16 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
                 return Ok(Datum::Null);
             }
             pulse::work(UNITS_PER_ROUTINE)?;
-            // What is called sees all that was written.
-            let before = outside.txn.see_old(false);
+            // What is called sees all that was written, unless it says that it gives the same to the whole
+            // statement: then it sees what that one does.
+            // Bug: all saw what was written. Consequence: a STABLE function that counts rows gave another
+            // number for each row that the statement had written. Fix: as in PostgreSQL.
+            let is_volatile = call.routine.volatility == RoutineVolatility::Volatile;
+            let before = is_volatile.then(|| outside.txn.see_old(false));
             let given = outside.cx.session.call_routine(&mut *outside.txn, outside.cx.env, call, values);
-            outside.txn.see_old(before);
+            if let Some(before) = before {
+                outside.txn.see_old(before);
+            }
             given
         }
         SessionFunction::Named(name) => outside.cx.session.call(&mut *outside.txn, name, &values),
