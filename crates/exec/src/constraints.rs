@@ -275,10 +275,13 @@ pub(super) fn claim_index_values(
 ) -> Result<()> {
     let space = index.space();
     ex.txn.lock(&space, values, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
-    match find_entry(ex.txn, &space, values)? {
-        None => Ok(()),
-        Some(_) => Err(duplicate(table, Some(index), row, ex.cx.env)),
-    }
+    let Some(entry) = find_entry(ex.txn, &space, values)? else { return Ok(()) };
+    // Bug: the row counted although another transaction was about to delete it, or to change its value.
+    // Consequence: what would have been free a moment later was a duplicate. Fix: that one's end is waited
+    // for, after which the statement begins anew if the row has changed.
+    let key = Key::from_slice(record::split_index_entry(table, index, &entry)?);
+    ex.txn.lock(&table.space(), &key, LockMode::KeyShare, IfLocked::Wait).in_sql()?;
+    Err(duplicate(table, Some(index), row, ex.cx.env))
 }
 
 /// Locks a row's key, and fails if there is such a row. Hidden numbers are new, always.

@@ -1094,6 +1094,32 @@ fn who_waited_for_the_first_of_a_queue_gets_the_next() {
 }
 
 #[test]
+fn a_unique_value_is_waited_for_while_its_row_may_go() {
+    let setup = "CREATE TABLE u (id int PRIMARY KEY, email text UNIQUE, v int); \
+                 INSERT INTO u VALUES (1, 'a', 0), (2, 'b', 0), (3, 'c', 0)";
+    for begin in BOTH {
+        let db = TestDatabase::new(setup);
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("DELETE FROM u WHERE id = 1");
+        t2.waits("INSERT INTO u VALUES (4, 'a', 0)");
+        t1.ok("COMMIT");
+        t2.then_ok();
+        t2.ok("COMMIT");
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("UPDATE u SET email = 'x' WHERE id = 2");
+        t2.waits("INSERT INTO u VALUES (5, 'b', 0)");
+        t1.ok("ROLLBACK");
+        assert_eq!(t2.then_fails(), DUPLICATE, "{begin}");
+        t2.ok("ROLLBACK");
+        // A change of another column is in nobody's way.
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("UPDATE u SET v = 1 WHERE id = 3");
+        assert_eq!(t2.fails("INSERT INTO u VALUES (6, 'c', 0)"), DUPLICATE, "{begin}");
+        t1.ok("COMMIT");
+    }
+}
+
+#[test]
 fn a_statement_of_its_own_runs_again_until_it_comes_through() {
     let db = TestDatabase::new(ACCOUNTS);
     let mut client = db.client();
