@@ -22,6 +22,7 @@ mod partition;
 pub mod record;
 mod routines;
 pub mod row;
+mod security;
 pub mod store_error;
 pub mod system_tables;
 pub mod temporary;
@@ -40,4 +41,5 @@ pub use objects::{
 };
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
 pub use routines::{Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody};
+pub use security::{Policy, RowSecurity};
 pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::partition::{PartitionOf, Partitioned};
 use crate::row::RowFormat;
+use crate::security::RowSecurity;
 
 /// The number of an object.
 pub type ObjectId = u32;
@@ -362,6 +363,9 @@ pub struct Table {
     /// Its foreign keys and those that refer to it are not looked at: DISABLE TRIGGER ALL.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub references_off: bool,
+    /// What row-level security says of it.
+    #[serde(default, skip_serializing_if = "RowSecurity::is_empty")]
+    pub security: RowSecurity,
     /// It is partitioned: it has no rows of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitioned: Option<Partitioned>,

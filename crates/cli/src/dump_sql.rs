@@ -150,6 +150,7 @@ impl Dump<'_> {
         self.grants()?;
         if self.tables.is_empty() {
             self.triggers()?;
+            self.policies()?;
             self.settings()?;
         }
         self.connection.batch("ROLLBACK").map_err(|source| self.failed(source))

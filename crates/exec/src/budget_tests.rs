@@ -293,6 +293,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             on_conflict: None,
             returning: None,
             rules: rules(),
+            security: RowChecks::default(),
             tree: None,
         })),
         Node::Update(Arc::new(Update {
@@ -301,6 +302,7 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             assignments: vec![write(1)],
             returning: None,
             rules: rules(),
+            security: RowChecks::default(),
             tree: None,
         })),
         Node::Delete(Arc::new(Delete {
@@ -316,7 +318,8 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
 
 /// Looks at rows, and does nothing with them.
 fn merge_of_nothing(source: Node, into: &Arc<Table>, rules: Arc<TableRules>) -> Node {
-    let action = MergeAction { is_matched: true, condition: None, what: MergeWhat::Nothing };
+    let action =
+        MergeAction { is_matched: true, condition: None, what: MergeWhat::Nothing, security: RowChecks::default() };
     Node::Merge(Arc::new(Merge { table: Arc::clone(into), source, actions: vec![action], rules }))
 }
 

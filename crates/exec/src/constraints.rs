@@ -14,6 +14,7 @@ pub mod deferred;
 pub(super) mod exclusion;
 pub mod expressions;
 pub mod references;
+pub(crate) mod security;
 #[cfg(test)]
 mod tests;
 pub mod validate;

@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 use super::constraints::exclusion;
 use super::constraints::expressions::{Expressions, fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, put_entry};
+use super::constraints::security::check_rows;
 use super::constraints::{
     check_condition, check_not_null, claim_key, find_entry, is_in_partition, partition_violation, reads_table,
 };
@@ -32,7 +33,7 @@ use super::update::{ChangePlan, assign, change_row, columns_set};
 use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
-use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
+use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, RowCheck, TableRules};
 
 /// Writes new rows into a table: for INSERT and COPY.
 pub struct RowWriter {
@@ -135,6 +136,16 @@ impl RowWriter {
     /// row as it was written; `None` if a trigger kept it from being written.
     #[inline]
     pub fn insert(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<Option<Vec<Datum>>> {
+        self.insert_secured(ex, &[], row)
+    }
+
+    /// The same, and the row as it is to be written has to pass what row-level security demands.
+    pub(super) fn insert_secured(
+        &mut self,
+        ex: &mut Exec<'_, '_>,
+        security: &[RowCheck],
+        row: &[Datum],
+    ) -> Result<Option<Vec<Datum>>> {
         let mut filled;
         let mut row = row;
         let has_triggers = self.rules.triggers.is_some();
@@ -156,6 +167,7 @@ impl RowWriter {
             fill_generated(ex, &self.rules, &mut filled)?;
             row = &filled;
         }
+        check_rows(ex, security, row)?;
         self.check(ex, row)?;
         let key = record::row_key(&self.table, row)?;
         self.put(ex, row, &key)?;
@@ -374,6 +386,7 @@ impl Insertions {
     #[inline]
     fn insert(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
+        check_rows(ex, &insert.security.insert, row)?;
         self.writer.check(ex, row)?;
         let key = record::row_key(&insert.table, row)?;
         if let (Some(conflict), Some(on_conflict)) = (&mut self.conflict, &insert.on_conflict) {
@@ -461,6 +474,7 @@ impl Conflict {
         {
             return Ok(Resolved::Skipped);
         }
+        check_rows(ex, &insert.security.existing, &self.old)?;
         self.new.clear();
         self.new.extend_from_slice(&self.old);
         assign(ex, assignments, &self.pair, &mut self.new, &mut self.additions)?;
@@ -473,6 +487,7 @@ impl Conflict {
             expect_untouched(ex, table, (space, &key), &self.old[..width], "updated")?;
             fill_generated(ex, &insert.rules, &mut self.new)?;
         }
+        check_rows(ex, &insert.security.update, &self.new)?;
         change_row(ex, effects, plan, &key, &self.old, &self.new, &self.additions)?;
         let (old, new) = (Some(self.old.as_slice()), Some(self.new.as_slice()));
         note_row(ex, (table, &insert.rules), fired, Trigger::UPDATE, old, new, Some(&changed))?;

@@ -14,6 +14,7 @@ use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::constraints::expressions::fill_generated;
 use super::constraints::references::Mark;
+use super::constraints::security::check_rows;
 use super::delete::delete_row;
 use super::insert::RowWriter;
 use super::operator::Run;
@@ -24,7 +25,7 @@ use super::writing::{ChangeRun, Changes, Outcome};
 use super::{Batch, Exec, operator_cache};
 use crate::eval::Evaluate as _;
 use crate::expr::Expr;
-use crate::plan::{Assignment, Merge, MergeAction, MergeWhat};
+use crate::plan::{Assignment, Merge, MergeAction, MergeWhat, RowChecks};
 
 /// MERGE at work.
 pub(super) type MergeRun = ChangeRun<(Arc<Merge>, Merging)>;
@@ -106,8 +107,11 @@ impl Merging {
                     before_statement(ex, &merge.table, &merge.rules, self.writer.parts().1)?;
                     let is_done = match what {
                         MergeWhat::Update(assignments) => self.update(merge, (number, assignments), ex, row)?,
-                        MergeWhat::Insert(values) => self.insert(values, ex, row)?,
-                        _ => self.delete(merge, ex, row)?,
+                        MergeWhat::Insert(values) => self.insert((values, &action.security), ex, row)?,
+                        _ => {
+                            check_rows(ex, &action.security.existing, row)?;
+                            self.delete(merge, ex, row)?
+                        }
                     };
                     outcome.affected += u64::from(is_done);
                     return Ok(());
@@ -154,6 +158,8 @@ impl Merging {
         let own_width = merge.table.columns.len() + usize::from(merge.table.primary_key.is_none());
         new.clear();
         new.extend_from_slice(&row[..own_width]);
+        let security = &merge.actions[action].security;
+        check_rows(ex, &security.existing, row)?;
         assign(ex, assignments, row, new, additions)?;
         let Merge { table, rules, .. } = merge;
         let (old, set) = (&row[..own_width], columns_set(assignments));
@@ -164,6 +170,7 @@ impl Merging {
             expect_untouched(ex, table, (&space, &key), old, "updated")?;
             fill_generated(ex, rules, new)?;
         }
+        check_rows(ex, &security.update, new)?;
         ex.txn.lock(&space, &key, plan.lock_mode(row, new, true), IfLocked::Wait).in_sql()?;
         change_row(ex, writer.effects_mut(), plan, &key, row, new, additions)?;
         let fired = writer.parts().1;
@@ -172,7 +179,12 @@ impl Merging {
         Ok(true)
     }
 
-    fn insert(&mut self, values: &[Expr], ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<bool> {
+    fn insert(
+        &mut self,
+        (values, security): (&[Expr], &RowChecks),
+        ex: &mut Exec<'_, '_>,
+        row: &[Datum],
+    ) -> Result<bool> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
         let Self { writer, new, .. } = self;
         new.clear();
@@ -180,7 +192,7 @@ impl Merging {
             new.push(value.eval_owned(&mut ex.scope(), row)?);
         }
         new.extend(writer.new_number(ex)?);
-        Ok(writer.insert(ex, new)?.is_some())
+        Ok(writer.insert_secured(ex, &security.insert, new)?.is_some())
     }
 }
 

@@ -258,6 +258,7 @@ impl Search {
                 self.needs.volatile = true;
                 self.node(&insert.source, filled);
                 self.exprs(insert.returning.iter().flatten(), filled);
+                self.exprs(insert.security.exprs(), filled);
                 if let Some(conflict) = &insert.on_conflict
                     && let ConflictAction::Update { assignments, condition } = &conflict.action
                 {
@@ -269,6 +270,7 @@ impl Search {
                 self.needs.volatile = true;
                 self.assignments(&update.assignments, filled);
                 self.exprs(update.returning.iter().flatten(), filled);
+                self.exprs(update.security.exprs(), filled);
                 self.node(&update.source, filled);
             }
             Node::Merge(merge) => {

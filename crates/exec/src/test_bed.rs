@@ -304,6 +304,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         on_commit: None,
         triggers: Vec::new(),
         references_off: false,
+        security: colibri_catalog::RowSecurity::default(),
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 
 use super::constraints::expressions::{asks_routines, fill_generated, row_for};
 use super::constraints::references::{Effects, Mark, differ, put_off};
+use super::constraints::security::check_rows;
 use super::constraints::{
     check_condition, is_in_partition, is_plain_scan, looks_at, null_violation, partition_violation, takes_no_null,
 };
@@ -557,6 +558,7 @@ impl Updates {
             }
             self.is_assigned = true;
             if !is_in_partition(ex, &update.rules, &self.new)? {
+                check_rows(ex, &update.security.update, &self.new)?;
                 self.is_assigned = false;
                 let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
                 if update.rules.triggers.is_some()
@@ -664,6 +666,7 @@ impl Updates {
             self.is_assigned = true;
         }
         let rules = &update.rules;
+        check_rows(ex, &update.security.update, &self.new)?;
         let mode = plan.lock_mode(row, &self.new, ex.statement.adds_alone);
         ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait).in_sql()?;
         change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
@@ -698,5 +701,5 @@ fn are_plain(update: &Update) -> bool {
     let assigned = update.assignments.iter().map(|assignment| match &assignment.value {
         AssignedValue::Expr(expr) | AssignedValue::Generated(expr) | AssignedValue::Add { amount: expr, .. } => expr,
     });
-    !assigned.chain(update.returning.iter().flatten()).any(super::constraints::has_query)
+    !assigned.chain(update.returning.iter().flatten()).chain(update.security.exprs()).any(super::constraints::has_query)
 }

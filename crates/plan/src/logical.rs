@@ -36,6 +36,9 @@ pub struct Query {
     pub locks: Vec<Lock>,
     /// Its rows come with the keys of the rows of its tables behind them.
     pub is_marked: bool,
+    /// It stands for a table, as far as policies show its rows: what could tell of others stays
+    /// outside.
+    pub barrier: Option<Arc<Table>>,
     /// The view that it is, whose owner's privileges count inside.
     pub view: Option<Arc<View>>,
 }
@@ -52,6 +55,7 @@ impl Query {
             offset: None,
             locks: Vec::new(),
             is_marked: false,
+            barrier: None,
             view: None,
         }
     }

@@ -19,10 +19,12 @@ use crate::expr::Expr;
 use crate::expr::walk::for_each_column;
 
 pub mod partitions;
+mod row_checks;
 mod walk;
 mod window;
 
 use partitions::{Router, Tree};
+pub use row_checks::{CheckedRow, RowCheck, RowChecks};
 pub use window::{Exclude, Frame, FrameBound, FrameUnits, RangeOffset, WindowCall, WindowFunction};
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query
@@ -603,6 +605,8 @@ pub struct Insert {
     /// Over the new row (all the table's columns).
     pub returning: Option<Vec<Expr>>,
     pub rules: Arc<TableRules>,
+    /// What row-level security demands.
+    pub security: RowChecks,
     /// Of a partitioned table.
     pub tree: Option<TreeChange<Insert>>,
 }
@@ -678,6 +682,8 @@ pub struct Update {
     /// Over the source's row with the new values in place of the old. Without queries.
     pub returning: Option<Vec<Expr>>,
     pub rules: Arc<TableRules>,
+    /// What row-level security demands.
+    pub security: RowChecks,
     /// Of a partitioned table. Its rows are those of the tree, all columns of which are there.
     pub tree: Option<TreeChange<Update>>,
 }
@@ -713,6 +719,8 @@ pub struct MergeAction {
     pub is_matched: bool,
     pub condition: Option<Expr>,
     pub what: MergeWhat,
+    /// What row-level security demands, over a row of the table's columns.
+    pub security: RowChecks,
 }
 
 /// What MERGE does with a row.
@@ -728,8 +736,9 @@ pub enum MergeWhat {
 impl Merge {
     /// Calls `visit` with each of its expressions.
     pub fn for_each_expr<'m>(&'m self, visit: &mut dyn FnMut(&'m Expr)) {
-        for MergeAction { condition, what, .. } in &self.actions {
+        for MergeAction { condition, what, security, .. } in &self.actions {
             condition.iter().for_each(&mut *visit);
+            security.exprs().for_each(&mut *visit);
             match what {
                 MergeWhat::Nothing | MergeWhat::Delete => {}
                 MergeWhat::Update(assignments) => walk::of_assignments(assignments, visit),

@@ -5,7 +5,7 @@ use colibri_types::{Error, Result, SqlState};
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::Kind;
-use crate::tree::{Admin, Object, ObjectKind, Routines};
+use crate::tree::{Admin, Object, ObjectKind, Policies, Routines};
 
 impl Parser<'_> {
     /// `COMMENT ON kind name IS {'text' | NULL}`
@@ -32,6 +32,7 @@ impl Parser<'_> {
             Kind::Key(K::Extension) => ObjectKind::Extension,
             Kind::Key(K::Function | K::Procedure | K::Routine) => return self.comment_on_routine(),
             Kind::Key(K::Trigger) => return self.comment_on_trigger(),
+            Kind::Key(K::Policy) => return self.comment_on_policy(),
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
                 return Err(self.refuse_statement(token, &what));
@@ -76,6 +77,15 @@ impl Parser<'_> {
         let table = self.qualified()?;
         let text = self.comment_text()?;
         Ok(Routines::CommentTrigger { name, table, text }.into())
+    }
+
+    fn comment_on_policy(&mut self) -> Result<Admin> {
+        self.expect(K::Policy)?;
+        let name = self.folded()?;
+        self.expect(K::On)?;
+        let table = self.qualified()?;
+        let text = self.comment_text()?;
+        Ok(Policies::Comment { name, table, text }.into())
     }
 
     fn comment_text(&mut self) -> Result<Option<String>> {

@@ -106,6 +106,7 @@ impl Parser<'_> {
             Kind::Key(K::Event) if is_plain && self.kind_behind(1) == Kind::Key(K::Trigger) => {
                 Err(self.refuse_event_trigger(token, "CREATE"))
             }
+            Kind::Key(K::Policy) if is_plain => self.create_policy().map(Statement::from),
             Kind::Key(K::Extension) if is_plain => self.create_extension().map(Statement::from),
             // One that is not logged is an ordinary one, which keeps more than it has to.
             Kind::Key(K::Sequence) if !or_replace => {
@@ -225,6 +226,9 @@ impl Parser<'_> {
         }
         if self.is_next(K::Trigger) {
             return self.drop_trigger().map(Statement::from);
+        }
+        if self.is_next(K::Policy) {
+            return self.drop_policy().map(Statement::from);
         }
         if self.is_next(K::Owned) {
             return self.drop_owned().map(Statement::from);

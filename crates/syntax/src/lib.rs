@@ -65,6 +65,7 @@ mod lexer;
 mod lift;
 mod parser;
 pub mod plpgsql;
+mod policies;
 mod privileges;
 mod query;
 mod roles;

@@ -48,7 +48,7 @@ impl Parser<'_> {
     }
 
     /// Who is granted something; `None` is PUBLIC.
-    fn grantee(&mut self) -> Result<Option<RoleName>> {
+    pub(crate) fn grantee(&mut self) -> Result<Option<RoleName>> {
         self.eat(K::Group);
         // Even in quotes it is nobody's name.
         Ok(Some(self.role_name()?).filter(|role| !matches!(role, RoleName::Named(name) if name == "public")))

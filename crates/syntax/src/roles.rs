@@ -25,7 +25,7 @@ const FLAGS: [Flag; 6] = [
     ("createrole", "nocreaterole", RoleOption::CreateRole),
     ("login", "nologin", RoleOption::Login),
     ("replication", "noreplication", |on| RoleOption::Unknown("REPLICATION", on)),
-    ("bypassrls", "nobypassrls", |on| RoleOption::Unknown("BYPASSRLS", on)),
+    ("bypassrls", "nobypassrls", RoleOption::BypassRls),
 ];
 
 impl Parser<'_> {

@@ -10,6 +10,7 @@
 //! | `cursors` | DECLARE, FETCH, MOVE |
 //! | `copy` | COPY |
 //! | `admin` | roles, databases, privileges, owners, comments, upkeep |
+//! | `policies` | policies of row-level security |
 //! | `routines` | functions, procedures, triggers, DO, CALL |
 //! | `sequences` | what a sequence or an identity column is told to be |
 //! | `user_types` | what is changed of types and extensions |
@@ -26,6 +27,7 @@ mod admin;
 mod control;
 mod copy;
 mod cursors;
+mod policies;
 mod routines;
 mod sequences;
 mod settings;
@@ -38,6 +40,7 @@ pub use admin::{
 pub use control::{Discard, Execute, Explain, ExplainOption, Level, Mode, Prepare, Transaction};
 pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySource};
 pub use cursors::{Declare, Fetch, Goal};
+pub use policies::{CreatePolicy, Policies};
 pub use routines::{
     ArgMode, Call, CreateRoutine, CreateTrigger, OnRoutines, Returned, RoutineArg, RoutineBody, RoutineChange,
     RoutineKind, RoutineNamed, RoutineOption, Routines, TriggerEvent, TriggerTiming, TriggersMeant, TypeGiven,

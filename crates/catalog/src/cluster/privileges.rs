@@ -15,6 +15,8 @@ pub struct Authority {
     /// The role.
     pub role: RoleId,
     superuser: bool,
+    /// Row-level security does not hold for it.
+    bypasses_security: bool,
     /// Roles whose privileges it has, itself among them.
     has: HashSet<RoleId>,
 }
@@ -23,14 +25,15 @@ impl Authority {
     /// The authority of a superuser.
     #[must_use]
     pub fn superuser() -> Self {
-        Self { role: BOOTSTRAP_ROLE, superuser: true, has: HashSet::new() }
+        Self { role: BOOTSTRAP_ROLE, superuser: true, bypasses_security: true, has: HashSet::new() }
     }
 
     /// A role's, in a database that belongs to `owner`.
     #[must_use]
     pub fn of(roles: &Roles, role: RoleId, owner: RoleId) -> Self {
         let superuser = roles.get(role).is_some_and(|role| role.superuser);
-        Self { role, superuser, has: in_database_of(owner, roles, role).into_iter().collect() }
+        let bypasses_security = superuser || roles.get(role).is_some_and(|role| role.bypassrls);
+        Self { role, superuser, bypasses_security, has: in_database_of(owner, roles, role).into_iter().collect() }
     }
 
     /// The number of roles whose privileges it has.
@@ -43,6 +46,12 @@ impl Authority {
     #[must_use]
     pub fn is_superuser(&self) -> bool {
         self.superuser
+    }
+
+    /// Whether row-level security does not hold for it, whoever owns a table.
+    #[must_use]
+    pub fn bypasses_security(&self) -> bool {
+        self.bypasses_security
     }
 
     /// Whether it has a role's privileges, as an owner has to.

@@ -30,6 +30,9 @@ pub struct Role {
     /// May log in.
     #[serde(default)]
     pub login: bool,
+    /// BYPASSRLS: row-level security does not hold for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bypassrls: bool,
     /// The most sessions, -1 for any number.
     #[serde(default = "unlimited")]
     pub connection_limit: i32,
@@ -70,6 +73,7 @@ impl Role {
             createrole: false,
             createdb: false,
             login: false,
+            bypassrls: false,
             connection_limit: -1,
             verifier: None,
             valid_until_us: None,

@@ -129,6 +129,9 @@ impl Dump<'_> {
             let mut options = flag("SUPERUSER", role.superuser) + &flag("INHERIT", role.inherit);
             options += &(flag("CREATEROLE", role.createrole) + &flag("CREATEDB", role.createdb));
             options += &flag("LOGIN", role.login);
+            if role.bypassrls {
+                options += " BYPASSRLS";
+            }
             if role.connection_limit >= 0 {
                 options += &format!(" CONNECTION LIMIT {}", role.connection_limit);
             }
@@ -179,6 +182,58 @@ impl Dump<'_> {
             }
         }
         self.names = Some(names);
+        Ok(())
+    }
+
+    /// Policies of row-level security, and the tables that they hold for.
+    pub(super) fn policies(&mut self) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), quote_ident(p.polname::text), \
+             p.polcmd::text, p.polpermissive::text, array_to_string(p.polroles, ','), \
+             pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid) \
+             FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE {NOT_SYSTEM} ORDER BY p.oid"
+        ))?;
+        for row in &rows {
+            let mut policy = format!("CREATE POLICY {} ON {}", self.text(row, 1)?, self.text(row, 0)?);
+            if self.text(row, 3)? == "false" {
+                policy += " AS RESTRICTIVE";
+            }
+            policy += match self.text(row, 2)?.as_str() {
+                "r" => " FOR SELECT",
+                "a" => " FOR INSERT",
+                "w" => " FOR UPDATE",
+                "d" => " FOR DELETE",
+                _ => "",
+            };
+            let numbers = self.text(row, 4)?;
+            let role = |number: &str| match (number.parse().unwrap_or_default(), &self.names) {
+                (0, _) => "PUBLIC".to_owned(),
+                (number, Some(names)) => quoted_name(&names.of(number)),
+                (number, None) => quoted_name(&format!("unknown (OID={number})")),
+            };
+            let roles: Vec<String> = numbers.split(',').map(role).collect();
+            policy += &format!(" TO {}", roles.join(", "));
+            for (word, column) in [("USING", 5), ("WITH CHECK", 6)] {
+                if let Some(condition) = self.maybe(row, column)? {
+                    policy += &format!(" {word} ({condition})");
+                }
+            }
+            writeln!(self.out, "{policy};")?;
+        }
+        let rows = self.query(&format!(
+            "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), c.relrowsecurity::text, \
+             c.relforcerowsecurity::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE (c.relrowsecurity OR c.relforcerowsecurity) AND {NOT_SYSTEM} ORDER BY c.oid"
+        ))?;
+        for row in &rows {
+            let table = self.text(row, 0)?;
+            for (word, column) in [("ENABLE", 1), ("FORCE", 2)] {
+                if self.text(row, column)? == "true" {
+                    writeln!(self.out, "ALTER TABLE {table} {word} ROW LEVEL SECURITY;")?;
+                }
+            }
+        }
         Ok(())
     }
 

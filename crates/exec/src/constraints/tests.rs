@@ -14,7 +14,7 @@ use super::validate::{
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{
     Access, Arbiter, AssignedValue, Assignment, ConflictAction, Delete, ForeignKeyRule, Fragment, Insert, JoinKind,
-    KeyPart, KeyRanges, Node, OnConflict, OutputColumn, ReferenceRule, Scan, TableRules, Update,
+    KeyPart, KeyRanges, Node, OnConflict, OutputColumn, ReferenceRule, RowChecks, Scan, TableRules, Update,
 };
 use crate::{Batch, Context, Execution, SessionCalls};
 
@@ -169,6 +169,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         on_commit: None,
         triggers: Vec::new(),
         references_off: false,
+        security: colibri_catalog::RowSecurity::default(),
         partitioned: None,
         partition_of: None,
         inherits: Vec::new(),
@@ -244,6 +245,7 @@ fn insert(table: &Arc<Table>, rules: &Arc<TableRules>, rows: &[Vec<Datum>]) -> I
         on_conflict: None,
         returning: None,
         rules: Arc::clone(rules),
+        security: RowChecks::default(),
         tree: None,
     }
 }
@@ -263,6 +265,7 @@ fn update(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>, ass
         assignments,
         returning: None,
         rules: Arc::clone(rules),
+        security: RowChecks::default(),
         tree: None,
     }
 }

@@ -192,17 +192,24 @@ impl Binder<'_> {
         let visible_as = alias.map_or(table.name.clone(), |alias| fold(&alias.name));
         let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
         columns = output.iter().map(|&column| columns[column].clone()).collect();
+        let mut filter = Vec::new();
+        let subject = self.subject_to(&table)?;
+        if let Some(authority) = &subject {
+            filter = self.policy_filter(&table, authority, 'r')?;
+        }
+        filter.push(Expr::Call { function: &TABLESAMPLE, args });
         let select = super::logical::Select {
             relations: vec![Relation::new(0, width, source, visible_as.clone())],
             from: Some(From::Relation(0)),
-            filter: vec![Expr::Call { function: &TABLESAMPLE, args }],
+            filter,
             group: None,
             grouped_rows: Vec::new(),
             extras: Vec::new(),
             output: output.into_iter().map(Expr::Column).collect(),
             distinct: super::logical::Distinct::No,
         };
-        let query = Query::plain(super::logical::Body::Select(Box::new(select)), columns.clone());
+        let mut query = Query::plain(super::logical::Body::Select(Box::new(select)), columns.clone());
+        query.barrier = subject.map(|_| table);
         self.add(visible_as, schema, columns, &[], Source::Query(Box::new(query)), alias, relations)
     }
 
@@ -260,9 +267,17 @@ impl Binder<'_> {
                 let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
                 let source = match table.is_tree() {
                     true => Source::Tree(self.tree(&table)?),
-                    false => Source::Table(table),
+                    false => Source::Table(Arc::clone(&table)),
                 };
-                self.add(visible_as, schema, columns, &hidden, source, alias, relations)
+                match self.subject_to(&table)? {
+                    None => self.add(visible_as, schema, columns, &hidden, source, alias, relations),
+                    Some(authority) => {
+                        let source = self.barrier(&table, source, &authority, &columns)?;
+                        let from = self.add(visible_as, schema, columns, &hidden, source, alias, relations);
+                        self.looks_like_table(&table);
+                        from
+                    }
+                }
             }
             Some(Object::View(view)) => {
                 let view = Arc::clone(view);

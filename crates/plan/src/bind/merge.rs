@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Table, cluster::Privileges};
+use colibri_catalog::{Table, cluster::Authority, cluster::Privileges};
 use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast::{self, Spanned};
 
@@ -16,6 +16,7 @@ use super::view_target::Writing;
 use super::write::{BoundValue, Overriding, is_default};
 use super::{Binder, Scope, name_span, rewrite, whole};
 use crate::expr::Expr;
+use crate::plan::{CheckedRow, RowChecks};
 
 /// `MERGE`: into the first relation.
 pub struct BoundMerge {
@@ -32,6 +33,8 @@ pub struct BoundAction {
     /// Over the wide row, as all expressions are.
     pub condition: Option<Expr>,
     pub what: BoundWhat,
+    /// What row-level security demands.
+    pub security: RowChecks,
 }
 
 pub enum BoundWhat {
@@ -81,14 +84,45 @@ impl Binder<'_> {
         self.scope().no_calls = "JOIN conditions";
         let on = rewrite::conjuncts(self.condition(&merge.on, "JOIN/ON")?);
         self.need_for_merge(&table, &merge.clauses);
+        let subject = self.subject_to(&table)?;
         let mut actions = Vec::with_capacity(merge.clauses.len());
         for clause in &merge.clauses {
-            actions.push(self.merge_action(&table, clause)?);
+            let mut action = self.merge_action(&table, clause)?;
+            if let Some(authority) = &subject {
+                action.security = self.merge_checks(&table, authority, &action.what)?;
+            }
+            actions.push(action);
         }
         let has_unmatched = actions.iter().any(|action| !action.is_matched);
         let kind = if has_unmatched { Join::Right } else { Join::Inner };
+        // Rows that policies hide are no partners.
+        let on = match &subject {
+            Some(authority) => {
+                let width = relations[0].width;
+                Self::behind_policies(self.policy_filter(&table, authority, 'r')?, on, width)
+            }
+            None => on,
+        };
         let from = From::Join { kind, left: Box::new(target), right: Box::new(source), on };
         Ok(BoundMerge { table, relations, from, actions })
+    }
+
+    fn merge_checks(&mut self, table: &Table, authority: &Authority, what: &BoundWhat) -> Result<RowChecks> {
+        let mut checks = RowChecks::default();
+        match what {
+            BoundWhat::Nothing => {}
+            BoundWhat::Insert(_) => {
+                checks.insert = self.policy_checks(table, authority, ('a', CheckedRow::New, false))?;
+            }
+            BoundWhat::Update(_) => {
+                checks.existing = self.policy_checks(table, authority, ('w', CheckedRow::Target, true))?;
+                checks.update = self.update_checks(table, authority, true)?;
+            }
+            BoundWhat::Delete => {
+                checks.existing = self.policy_checks(table, authority, ('d', CheckedRow::Target, true))?;
+            }
+        }
+        Ok(checks)
     }
 
     /// The source, which may be a join that is not in parentheses.
@@ -132,7 +166,7 @@ impl Binder<'_> {
             }
         };
         self.scope().tables[0].visible = true;
-        Ok(BoundAction { is_matched, condition, what })
+        Ok(BoundAction { is_matched, condition, what, security: RowChecks::default() })
     }
 
     fn merge_insert(&mut self, table: &Arc<Table>, insert: &ast::MergeInsertExpr) -> Result<Vec<Expr>> {

@@ -25,6 +25,7 @@ pub mod rewrite;
 pub mod routines;
 mod rows;
 mod scope;
+mod security;
 mod series;
 pub mod stored;
 pub mod types;
@@ -59,6 +60,7 @@ pub use logical::Query;
 pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use partitions::WrittenTree;
 pub use query::{index_column_name, sort_key_options};
+pub use security::{Rights, is_leakproof};
 pub use types::{TypeNames, bind_type};
 pub use view_target::{ViewTarget, Writing};
 pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
@@ -135,6 +137,8 @@ pub struct Binder<'a> {
     is_stored: bool,
     /// Views whose queries are being bound, from the outermost inwards.
     views: Vec<u32>,
+    /// Tables whose policies are being bound.
+    policies: Vec<u32>,
     /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
     by: Option<RoleId>,
     /// The view that the statement at hand writes to.
@@ -549,6 +553,7 @@ impl<'a> Binder<'a> {
             meanings: None,
             is_stored: false,
             views: Vec::new(),
+            policies: Vec::new(),
             by: None,
             target_view: None,
             has_side_effects: false,

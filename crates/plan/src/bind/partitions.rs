@@ -171,6 +171,12 @@ impl Binder<'_> {
 
     /// ONLY: a partitioned table has no rows of its own, another one has those of no other.
     pub(super) fn without_leaves(source: &mut Source) {
+        if let Source::Query(query) = source
+            && query.barrier.is_some()
+            && let super::logical::Body::Select(select) = &mut query.body
+        {
+            select.relations.iter_mut().for_each(|relation| Self::without_leaves(&mut relation.source));
+        }
         if let Source::Tree(tree) = source {
             let root = Arc::clone(&tree.root);
             let leaves = match root.partitioned {

@@ -83,7 +83,7 @@ impl Binder<'_> {
         Ok((bound, written.to_string()))
     }
 
-    fn noting<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Meanings)> {
+    pub(super) fn noting<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Meanings)> {
         self.meanings = Some(Box::default());
         let bound = bind(self);
         let meanings = self.meanings.take().unwrap_or_default();
@@ -239,8 +239,8 @@ impl VisitorMut for Tables {
 }
 
 /// Writes meanings into the parser's tree.
-struct Writer {
-    meanings: Meanings,
+pub(super) struct Writer {
+    pub(super) meanings: Meanings,
 }
 
 impl Writer {

@@ -103,6 +103,11 @@ impl ViewTarget {
         self.columns.iter().enumerate().filter_map(|(at, column)| Some((self.place(at)?, column.default.as_deref()?)))
     }
 
+    /// Whose rights count for the table; `None`: the user's.
+    pub(super) fn table_by(&self) -> Option<u32> {
+        self.below.last().and_then(|below| below.by)
+    }
+
     /// Its name.
     pub(super) fn name(&self) -> &CompactString {
         &self.view.name

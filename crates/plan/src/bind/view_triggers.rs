@@ -68,6 +68,7 @@ impl Binder<'_> {
             domains_changed: 0,
             on_commit: None,
             triggers: view.triggers.clone(),
+            security: colibri_catalog::RowSecurity::default(),
             references_off: false,
             partitioned: None,
             partition_of: None,

@@ -22,7 +22,7 @@ use super::view_triggers::has_instead;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::implied::implied;
 use crate::expr::{Expr, SessionFunction};
-use crate::plan::{Arbiter, ConflictAction, OnConflict};
+use crate::plan::{Arbiter, ConflictAction, OnConflict, RowChecks};
 
 /// `INSERT`
 pub struct BoundInsert {
@@ -33,6 +33,8 @@ pub struct BoundInsert {
     pub values: Vec<Expr>,
     pub on_conflict: Option<OnConflict>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    /// What row-level security demands.
+    pub security: RowChecks,
     /// The view that it is written by.
     pub(super) view: Option<Arc<ViewTarget>>,
     pub tree: Option<WrittenTree>,
@@ -47,6 +49,8 @@ pub struct BoundUpdate {
     /// Over the wide row.
     pub assignments: Vec<(usize, BoundValue)>,
     pub returning: Option<(Vec<Expr>, Vec<Column>)>,
+    /// What row-level security demands.
+    pub security: RowChecks,
     /// The view that it is written by.
     pub(super) view: Option<Arc<ViewTarget>>,
     pub tree: Option<WrittenTree>,
@@ -462,7 +466,13 @@ impl Binder<'_> {
             }
         };
         let tree = self.inserted_tree(&table)?;
-        Ok(BoundInsert { table, source, values, on_conflict, returning, tree, view: self.target_view.take() })
+        let updates = matches!(on_conflict, Some(OnConflict { action: ConflictAction::Update { .. }, .. }));
+        let reads = returning.is_some() || on_conflict.as_ref().is_some_and(|conflict| !conflict.arbiters.is_empty());
+        let security = match self.subject_to_target(&table)? {
+            Some(authority) => self.as_target(|binder| binder.insert_checks(&table, &authority, (reads, updates)))?,
+            None => RowChecks::default(),
+        };
+        Ok(BoundInsert { table, source, values, on_conflict, returning, security, tree, view: self.target_view.take() })
     }
 
     /// The columns that a row's values are for, in their order; all without a list.
@@ -1054,9 +1064,43 @@ impl Binder<'_> {
         let assignments = self.assignments(&table, &update.assignments)?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
+        let mut security = RowChecks::default();
+        if let Some(authority) = self.subject_to_target(&table)? {
+            let width = relations[0].width;
+            let assigned = assignments.iter().map(|(_, value)| &value.expr);
+            let returned = returning.iter().flat_map(|(exprs, _)| exprs);
+            let reads = reads_row(filter.iter().chain(assigned).chain(returned), width);
+            let (shown, checks) = self.as_target(|binder| {
+                let mut shown = if reads { binder.policy_filter(&table, &authority, 'r')? } else { Vec::new() };
+                shown.extend(binder.policy_filter(&table, &authority, 'w')?);
+                Ok((shown, binder.update_checks(&table, &authority, reads)?))
+            })?;
+            filter = Self::behind_policies(shown, filter, width);
+            security.update = checks;
+        }
         let view = self.target_view.take();
         let tree = self.written_tree(&table)?;
-        Ok(BoundUpdate { table, relations, from, filter, assignments, returning, tree, view })
+        Ok(BoundUpdate { table, relations, from, filter, assignments, returning, security, tree, view })
+    }
+
+    /// Does something with the rights of whoever uses the table that is written to: of the user, or
+    /// of the owner of the view that it is written by.
+    pub(super) fn as_target<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let by = match &self.target_view {
+            Some(view) => std::mem::replace(&mut self.by, view.table_by()),
+            None => self.by,
+        };
+        let done = act(self);
+        self.by = by;
+        done
+    }
+
+    /// The rights of whoever is subject to the policies of the table that is written to.
+    pub(super) fn subject_to_target(
+        &mut self,
+        table: &Table,
+    ) -> Result<Option<Arc<colibri_catalog::cluster::Authority>>> {
+        self.as_target(|binder| binder.subject_to(table))
     }
 
     fn beside(
@@ -1111,9 +1155,28 @@ impl Binder<'_> {
         let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
+        if let Some(authority) = self.subject_to_target(&table)? {
+            let width = relations[0].width;
+            let reads = reads_row(filter.iter().chain(returning.iter().flat_map(|(exprs, _)| exprs)), width);
+            let shown = self.as_target(|binder| {
+                let mut shown = if reads { binder.policy_filter(&table, &authority, 'r')? } else { Vec::new() };
+                shown.extend(binder.policy_filter(&table, &authority, 'd')?);
+                Ok(shown)
+            })?;
+            filter = Self::behind_policies(shown, filter, width);
+        }
         let tree = self.written_tree(&table)?;
         Ok(BoundDelete { table, relations, from, filter, returning, tree })
     }
+}
+
+/// Whether some expressions look at the first columns of a row.
+pub(super) fn reads_row<'e>(exprs: impl Iterator<Item = &'e Expr>, width: usize) -> bool {
+    let mut reads = false;
+    for expr in exprs {
+        rewrite::for_each_column(expr, &mut |column| reads |= column < width);
+    }
+    reads
 }
 
 /// Whether an expression gives the same for the same row whenever it is computed.

@@ -50,10 +50,12 @@ impl Node {
                     of_assignments(assignments, visit);
                     condition.iter().for_each(&mut *visit);
                 }
+                insert.security.exprs().for_each(&mut *visit);
                 insert.returning.iter().flatten().for_each(visit);
             }
             Self::Update(update) => {
                 of_assignments(&update.assignments, visit);
+                update.security.exprs().for_each(&mut *visit);
                 update.returning.iter().flatten().for_each(visit);
             }
             Self::Delete(delete) => delete.returning.iter().flatten().for_each(visit),

@@ -27,7 +27,7 @@ use colibri_types::Result;
 
 use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites};
-use crate::bind::rewrite;
+use crate::bind::{is_leakproof, rewrite};
 use crate::expr::{Expr, Inner, SubqueryKind};
 use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, From, Join, Query, Relation, Select, Source};
@@ -123,6 +123,10 @@ pub(super) fn of_table(query: &Query, args: &[Expr], left: &[Expr], base: usize)
         return None;
     }
     let mut inner = query.select_of_all_rows()?.clone();
+    let is_barrier = |relation: &Relation| matches!(&relation.source, Source::Query(query) if query.barrier.is_some());
+    if inner.relations.iter().any(is_barrier) && !inner.output[..left.len()].iter().all(is_leakproof) {
+        return None;
+    }
     pull_up(&mut inner, &[]);
     let ([relation], Some(From::Relation(0))) = (&inner.relations[..], &inner.from) else { return None };
     if !matches!(relation.source, Source::Table(_) | Source::Tree(_)) {

@@ -101,6 +101,11 @@ pub trait Sizes {
         Rewrites::Paying
     }
 
+    /// Who the statement runs as; `None` where nobody's rights matter.
+    fn rights(&self) -> Option<&dyn crate::bind::Rights> {
+        None
+    }
+
     /// The value of an expression of constants, which has no query and no session function in it.
     fn value_of(&self, constant: &Expr, env: &Env) -> Result<colibri_types::Datum>;
 

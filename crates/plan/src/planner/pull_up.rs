@@ -23,7 +23,7 @@ use colibri_types::Result;
 
 use super::joins::columns_of;
 use super::{Asked, Planner, Rewrites};
-use crate::bind::rewrite;
+use crate::bind::{is_leakproof, rewrite};
 use crate::expr::Expr;
 use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, Distinct, From, Join, Query, Relation, Select, Source};
@@ -113,6 +113,9 @@ impl Pulled {
             _ => return None,
         };
         let is_lateral = matches!(relation.source, Source::Lateral { .. });
+        if query.barrier.is_some() && tells_of_hidden_rows(select, from, relation) {
+            return None;
+        }
         let inner = joins_and_conditions(query)?;
         let is_kept = from.keeps(at);
         let mut place = from.clone();
@@ -205,6 +208,23 @@ impl Pulled {
         }
         put_in_place(from, at, &inner);
     }
+}
+
+/// Whether a condition on a relation, or what is given a value of it, could tell of rows that
+/// policies hide, if it was looked at before the policies' conditions.
+fn tells_of_hidden_rows(select: &Select, from: &From, relation: &Relation) -> bool {
+    let mut tells = false;
+    let mut look = |expr: &Expr| {
+        let mut is_of_it = false;
+        rewrite::for_each_column(expr, &mut |column| {
+            is_of_it |= (relation.base..relation.base + relation.width).contains(&column);
+        });
+        tells |= is_of_it && !is_leakproof(expr);
+    };
+    select.filter.iter().cloned().flat_map(rewrite::conjuncts).for_each(|condition| look(&condition));
+    from.for_each_condition(&mut look);
+    select.relations.iter().flat_map(|other| other.source.taken()).for_each(look);
+    tells
 }
 
 /// The SELECT that a query is, if it does nothing but join and filter.

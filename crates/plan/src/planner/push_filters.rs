@@ -27,7 +27,7 @@ use std::sync::Arc;
 use colibri_types::Result;
 
 use super::{Asked, Planner, Rewrites};
-use crate::bind::rewrite;
+use crate::bind::{is_leakproof, rewrite};
 use crate::expr::{CompareOp, Expr};
 use crate::logical::walk::uses_slots;
 use crate::logical::{Body, Distinct, Extra, From, Join, Query, Relation, Select, SetOperation, Source};
@@ -409,6 +409,10 @@ pub(super) fn push_into(source: &mut Source, base: usize, condition: &Expr) -> b
 /// Has a query look at a condition on its columns; `false` if some of its rows have not been asked.
 fn push_into_query(query: &mut Query, condition: &Expr) -> bool {
     if query.limit.is_some() || query.offset.is_some() {
+        return false;
+    }
+    // What could tell of rows that policies hide is asked of those that they show.
+    if query.barrier.is_some() && !is_leakproof(condition) {
         return false;
     }
     match &mut query.body {

@@ -8,7 +8,7 @@ use crate::bind::WrittenTree;
 use crate::expr::Expr;
 use crate::plan::partitions::{Leaf, Tree};
 use crate::plan::{
-    Arbiter, AssignedValue, Assignment, ConflictAction, Delete, Insert, Node, OnConflict, TreeChange, Update,
+    Arbiter, AssignedValue, Assignment, ConflictAction, Delete, Insert, Node, OnConflict, RowChecks, TreeChange, Update,
 };
 
 /// Calls something for each column of a tree's rows that a change needs: all of them.
@@ -29,6 +29,14 @@ fn own(leaf: &Leaf, exprs: Option<&[Expr]>) -> Option<Vec<Expr>> {
         expr
     };
     exprs.map(|exprs| exprs.iter().map(of_leaf).collect())
+}
+
+fn own_checks(leaf: &Leaf, checks: &RowChecks) -> RowChecks {
+    checks.mapped(|expr| {
+        let mut expr = expr.clone();
+        leaf.own(&mut expr);
+        expr
+    })
 }
 
 /// Assignments to columns of the root as those to columns of a leaf, whose values `own` makes.
@@ -79,7 +87,7 @@ fn conflict(tree: &Tree, leaf: &Leaf, conflict: &OnConflict) -> Result<OnConflic
 pub(super) fn inserts(
     written: WrittenTree,
     on_conflict: Option<&OnConflict>,
-    returning: Option<&[Expr]>,
+    (returning, security): (Option<&[Expr]>, &RowChecks),
 ) -> Result<TreeChange<Insert>> {
     let WrittenTree { tree, rules } = written;
     let of_leaf = |(leaf, rules): (&Leaf, _)| {
@@ -89,6 +97,7 @@ pub(super) fn inserts(
             on_conflict: on_conflict.map(|one| conflict(&tree, leaf, one)).transpose()?,
             returning: own(leaf, returning),
             rules,
+            security: own_checks(leaf, security),
             tree: None,
         }))
     };
@@ -96,7 +105,11 @@ pub(super) fn inserts(
     Ok(TreeChange { tree, leaves })
 }
 
-pub(super) fn updates(written: WrittenTree, all: &[Assignment], returning: Option<&[Expr]>) -> TreeChange<Update> {
+pub(super) fn updates(
+    written: WrittenTree,
+    all: &[Assignment],
+    (returning, security): (Option<&[Expr]>, &RowChecks),
+) -> TreeChange<Update> {
     let WrittenTree { tree, rules } = written;
     let of_leaf = |(leaf, rules): (&Leaf, _)| {
         let of_row = |expr: &Expr| {
@@ -110,6 +123,7 @@ pub(super) fn updates(written: WrittenTree, all: &[Assignment], returning: Optio
             assignments: assignments(leaf, all, &of_row),
             returning: own(leaf, returning),
             rules,
+            security: own_checks(leaf, security),
             tree: None,
         })
     };

@@ -111,6 +111,7 @@ impl Planner<'_> {
         if let Some((returning, _)) = &mut bound.returning {
             returning.iter_mut().try_for_each(|expr| self.prepare(expr))?;
         }
+        bound.security.exprs_mut().try_for_each(|expr| self.prepare(expr))?;
         bound.on_conflict.iter_mut().try_for_each(|conflict| lower_conflict(self, conflict))?;
         if let Some(OnConflict { action: ConflictAction::Update { assignments, .. }, .. }) = &mut bound.on_conflict {
             let changed: Vec<usize> = assignments.iter().map(|assignment| assignment.column).collect();
@@ -122,10 +123,13 @@ impl Planner<'_> {
         };
         let source = Node::Project { input: Box::new(input), exprs: bound.values.into() };
         let (returning, columns) = bound.returning.unzip();
-        let tree =
-            bound.tree.map(|written| trees_of::inserts(written, bound.on_conflict.as_ref(), returning.as_deref()));
+        let security = bound.security;
+        let tree = bound
+            .tree
+            .map(|written| trees_of::inserts(written, bound.on_conflict.as_ref(), (returning.as_deref(), &security)));
         let tree = tree.transpose()?;
-        let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules, tree };
+        let on_conflict = bound.on_conflict;
+        let insert = Insert { table: bound.table, source, on_conflict, returning, rules, security, tree };
         Ok((Node::Insert(Arc::new(insert)), columns))
     }
 }
@@ -135,8 +139,12 @@ impl Planner<'_> {
 fn reads_while_it_writes(node: &Node) -> bool {
     let (table, mut exprs): (_, Vec<&Expr>) = match node {
         Node::Merge(_) => return true,
-        Node::Insert(insert) => (&insert.table, insert.returning.iter().flatten().collect()),
-        Node::Update(update) => (&update.table, update.returning.iter().flatten().collect()),
+        Node::Insert(insert) => {
+            (&insert.table, insert.returning.iter().flatten().chain(insert.security.exprs()).collect())
+        }
+        Node::Update(update) => {
+            (&update.table, update.returning.iter().flatten().chain(update.security.exprs()).collect())
+        }
         Node::Delete(delete) => (&delete.table, delete.returning.iter().flatten().collect()),
         _ => return false,
     };
@@ -253,6 +261,8 @@ impl Planner<'_> {
         let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs)).collect();
         let width = self.rewrite_changes(&mut bound.relations, &mut bound.from, &mut bound.filter, exprs)?;
         let table = bound.table;
+        let mut security = bound.security;
+        security.exprs_mut().try_for_each(|expr| self.prepare(expr))?;
         let (mut returning, columns) = bound.returning.unzip();
         let mut changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
         let generated = generated(&rules, &changed);
@@ -266,6 +276,7 @@ impl Planner<'_> {
                 rewrite::for_each_column(expr, &mut |column| touched.push(column));
             }
         }
+        security.exprs().for_each(|expr| rewrite::for_each_column(expr, &mut |column| touched.push(column)));
         // How often each column is looked at, aside from an addition to itself.
         let reads = |column: usize, except: Option<usize>| {
             let mut found = touched.contains(&column);
@@ -315,8 +326,9 @@ impl Planner<'_> {
         }
         let source = source(self, (&bound.relations, width), &bound.from, bound.filter, &needed)?;
         let source = ahead_of_update(source, width, &mut assignments, returning.as_mut());
-        let tree = bound.tree.map(|written| trees_of::updates(written, &assignments, returning.as_deref()));
-        let update = Update { table, source, assignments, returning, rules, tree };
+        let tree =
+            bound.tree.map(|written| trees_of::updates(written, &assignments, (returning.as_deref(), &security)));
+        let update = Update { table, source, assignments, returning, rules, security, tree };
         Ok((Node::Update(Arc::new(update)), columns))
     }
 }
@@ -474,6 +486,9 @@ impl Planner<'_> {
     fn merge_rows(&mut self, bound: BoundMerge, rules: Arc<TableRules>) -> Result<Node> {
         let BoundMerge { table, mut relations, mut from, actions } = bound;
         let mut actions: Vec<MergeAction> = actions.into_iter().map(merge_action).collect();
+        for action in &mut actions {
+            action.security.exprs_mut().try_for_each(|expr| self.prepare(expr))?;
+        }
         let mut exprs = Vec::new();
         for MergeAction { condition, what, .. } in &mut actions {
             exprs.extend(condition);
@@ -495,7 +510,9 @@ impl Planner<'_> {
         if rules.triggers.is_some() {
             touched.extend(table.live_columns().map(|(column, _)| column));
         }
-        for MergeAction { what, .. } in &mut actions {
+        for MergeAction { what, security, .. } in &mut actions {
+            let of_row = security.existing.iter().chain(&security.update);
+            of_row.for_each(|check| rewrite::for_each_column(&check.condition, &mut |column| touched.push(column)));
             match what {
                 MergeWhat::Nothing | MergeWhat::Insert(_) => {}
                 MergeWhat::Delete => {
@@ -529,7 +546,7 @@ impl Planner<'_> {
 }
 
 fn merge_action(action: BoundAction) -> MergeAction {
-    let BoundAction { is_matched, condition, what } = action;
+    let BoundAction { is_matched, condition, what, security } = action;
     let assignment =
         |(column, value): (usize, BoundValue)| Assignment { column, value: AssignedValue::Expr(value.expr) };
     let what = match what {
@@ -538,5 +555,5 @@ fn merge_action(action: BoundAction) -> MergeAction {
         BoundWhat::Update(assignments) => MergeWhat::Update(assignments.into_iter().map(assignment).collect()),
         BoundWhat::Insert(values) => MergeWhat::Insert(values),
     };
-    MergeAction { is_matched, condition, what }
+    MergeAction { is_matched, condition, what, security }
 }

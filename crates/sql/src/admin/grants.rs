@@ -580,6 +580,10 @@ impl Session {
                 }
             })
             .collect();
+        for table in self.catalog().tables() {
+            let named = table.security.policies.iter().filter(|policy| policy.roles.contains(&role));
+            found.extend(named.map(|policy| format!("target of policy {} on table {}", policy.name, table.name)));
+        }
         let types = self.catalog().types().filter(|ty| ty.owner == role);
         found.extend(types.map(|ty| format!("owner of type {}", ty.name)));
         found.sort();
@@ -650,6 +654,7 @@ impl Session {
                 }
             }
         }
+        self.take_out_of_policies(&roles)?;
         for object in everything.iter().filter(|object| roles.contains(&object.owner())) {
             self.drop_one(object, cascade)?;
         }
@@ -659,6 +664,24 @@ impl Session {
             self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade, false)?;
         }
         Ok(())
+    }
+
+    /// Policies are no more for some roles; those for nobody else are dropped.
+    fn take_out_of_policies(&mut self, roles: &[RoleId]) -> Result<()> {
+        let mut changes = Vec::new();
+        for table in self.catalog().tables() {
+            let mut security = table.security.clone();
+            for policy in &mut security.policies {
+                if policy.roles.iter().any(|role| roles.contains(role)) {
+                    Arc::make_mut(policy).roles.retain(|role| !roles.contains(role));
+                }
+            }
+            security.policies.retain(|policy| !policy.roles.is_empty());
+            if security != table.security {
+                changes.push(Change::PutTable(Table { security, ..(**table).clone() }));
+            }
+        }
+        if changes.is_empty() { Ok(()) } else { self.change(changes) }
     }
 
     /// An object as the catalogue has it now.

@@ -148,6 +148,7 @@ impl Session {
             Admin::AlterExtension { name, change } => self.alter_extension(name, change),
             Admin::DropExtensions { names, if_exists, cascade } => self.drop_extensions(names, *if_exists, *cascade),
             Admin::Routines(statement) => self.about_routines(statement),
+            Admin::Policies(statement) => self.about_policies(statement),
         }
     }
 

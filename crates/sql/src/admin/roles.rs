@@ -32,6 +32,7 @@ impl Wanted {
                 RoleOption::CreateRole(on) => role.createrole = on,
                 RoleOption::Inherit(on) => role.inherit = on,
                 RoleOption::Login(on) => role.login = on,
+                RoleOption::BypassRls(on) => role.bypassrls = on,
                 RoleOption::ConnectionLimit(limit) => role.connection_limit = limit,
                 _ => {}
             }
@@ -167,6 +168,9 @@ impl Session {
         if wanted.makes_superuser() && !authority.is_superuser() {
             return Err(denied("must be superuser to create superusers"));
         }
+        if wanted.options.contains(&RoleOption::BypassRls(true)) && !authority.is_superuser() {
+            return Err(denied("must be superuser to create bypassrls users"));
+        }
         let memberships = wanted.memberships(name);
         expect_may_join(&authority, &cluster.roles(), &memberships)?;
         cluster.change_roles(&mut |roles| {
@@ -191,6 +195,10 @@ impl Session {
             oid == authority.role && wanted.options.iter().all(|option| matches!(option, RoleOption::Password(_)));
         if touches_superuser && !authority.is_superuser() && !(own_password && role.superuser) {
             return Err(denied("must be superuser to alter superuser roles or change superuser attribute"));
+        }
+        let bypasses = |option: &RoleOption| matches!(option, RoleOption::BypassRls(_));
+        if wanted.options.iter().any(bypasses) && !authority.is_superuser() {
+            return Err(denied("must be superuser to change bypassrls attribute"));
         }
         if !may_create_roles(&authority, &roles) && !own_password {
             return Err(denied("permission denied"));

@@ -302,6 +302,10 @@ impl Session {
                 Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
             }
             AlterTableOperation::SetOptionsParens { options } => storage::check_table_options(options),
+            AlterTableOperation::EnableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = true),
+            AlterTableOperation::DisableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = false),
+            AlterTableOperation::ForceRowLevelSecurity => self.set_row_security(draft, |it| it.forced = true),
+            AlterTableOperation::NoForceRowLevelSecurity => self.set_row_security(draft, |it| it.forced = false),
             AlterTableOperation::ReplicaIdentity { .. }
             | AlterTableOperation::SetLogged
             | AlterTableOperation::SetUnlogged => Ok(()),
@@ -703,6 +707,10 @@ impl Session {
         for trigger in &triggers {
             details.push(format!("trigger {trigger} on {} depends on {on}", self.described_table(&table)));
         }
+        let policies = self.policies_on_column(&table, place)?;
+        for policy in &policies {
+            details.push(format!("policy {policy} on {} depends on {on}", self.described_table(&table)));
+        }
         for generated in generated {
             details.push(format!("column {generated} of {} depends on {on}", self.described_table(&table)));
         }
@@ -721,8 +729,16 @@ impl Session {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         defaults.into_iter().for_each(|default| cascade.takes(default));
-        if !triggers.is_empty() {
+        if !policies.is_empty() {
             let mut changed = (*table).clone();
+            changed.security.policies.retain(|policy| !policies.contains(&policy.name));
+            self.change(vec![Change::PutTable(changed)])?;
+            for policy in policies {
+                cascade.takes(format!("policy {policy} on {}", self.described_table(&table)));
+            }
+        }
+        if !triggers.is_empty() {
+            let mut changed = (*self.current(table.id)?).clone();
             changed.triggers.retain(|trigger| !triggers.contains(&trigger.name));
             self.change(vec![Change::PutTable(changed)])?;
             for trigger in triggers {
@@ -819,6 +835,12 @@ impl Session {
         changed.columns[place].name = to.into();
         for check in &mut changed.checks {
             check.condition = rename_in(&check.condition, from, to)?;
+        }
+        for policy in &mut changed.security.policies {
+            let policy = Arc::make_mut(policy);
+            for text in [&mut policy.using, &mut policy.check].into_iter().flatten() {
+                *text = rename_in(text, from, to)?;
+            }
         }
         for trigger in &mut changed.triggers {
             if let Some(when) = &trigger.when {

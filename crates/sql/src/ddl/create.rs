@@ -222,6 +222,7 @@ impl Session {
             on_commit: None,
             triggers: Vec::new(),
             references_off: false,
+            security: colibri_catalog::RowSecurity::default(),
             partitioned: None,
             partition_of: None,
             inherits: Vec::new(),

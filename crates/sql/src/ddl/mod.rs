@@ -23,6 +23,7 @@ mod like;
 mod materialized;
 mod partition_indexes;
 mod partitions;
+mod policies;
 mod renamed;
 mod routines;
 mod sequence;

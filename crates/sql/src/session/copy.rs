@@ -716,6 +716,7 @@ fn bind_copy_from(
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
     }
     binder.need(table.id, &table.schema, Privileges::INSERT);
+    binder.expect_no_policies(&table)?;
     let mut places: Vec<usize> = Vec::new();
     for name in columns {
         let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;

@@ -120,6 +120,8 @@ pub struct Recipe {
     pub(super) is_personal: bool,
     /// The settings by which dates and intervals were read that are constants of it.
     styles: (DateStyle, IntervalStyle),
+    /// The setting `row_security` by which a personal one was made.
+    row_security: bool,
     fixed_parts: OnceLock<Box<[Expr]>>,
 }
 
@@ -713,6 +715,7 @@ impl Session {
             param_hints: Vec::new(),
             is_personal: false,
             styles: (self.env.dates, self.env.intervals),
+            row_security: self.has_row_security(),
             fixed_parts: OnceLock::new(),
         }
     }
@@ -722,7 +725,9 @@ impl Session {
             && prepared.temporary_version == self.own.catalog.temporary_version()
             && !self.block.catalog_changed
             && prepared.search_path == self.own.search_path
-            && (!prepared.is_personal || prepared.styles == (self.env.dates, self.env.intervals))
+            && (!prepared.is_personal
+                || prepared.styles == (self.env.dates, self.env.intervals)
+                    && prepared.row_security == self.has_row_security())
             && Arc::ptr_eq(&prepared.authority, &self.own.authority)
     }
 
@@ -1066,19 +1071,26 @@ impl Session {
         Ok(bound)
     }
 
+    /// The rights of a role, or of the user.
+    pub(super) fn authority_of(&self, role: Option<u32>) -> Arc<Authority> {
+        let mine = &self.own.authority;
+        match role {
+            Some(role) if role != mine.role => {
+                Arc::new(Authority::of(&self.all_roles(), role, self.own_database_info().owner))
+            }
+            _ => Arc::clone(mine),
+        }
+    }
+
+    /// The setting `row_security`.
+    pub(super) fn has_row_security(&self) -> bool {
+        self.own.settings.text("row_security") != "off"
+    }
+
     /// Refuses what the user has no privileges for.
     fn check_needs(&self, needs: &[Need]) -> Result<()> {
-        let mine = &self.own.authority;
         for need in needs {
-            let others;
-            let authority = match need.by {
-                None => mine,
-                Some(role) if role == mine.role => mine,
-                Some(role) => {
-                    others = Arc::new(Authority::of(&self.all_roles(), role, self.own_database_info().owner));
-                    &others
-                }
-            };
+            let authority = &self.authority_of(need.by);
             if !authority.is_superuser() {
                 need.check(&self.own.catalog, authority)?;
             }

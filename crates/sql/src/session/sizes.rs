@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use colibri_catalog::cluster::Authority;
 use colibri_catalog::{Index, Table, record, store_error, store_error::InSql as _};
 use colibri_txn::{Key, KeyRange, Space, SpaceId, Transaction};
 use colibri_types::{Datum, Env, Error, Result};
@@ -14,7 +15,7 @@ use colibri_types::{Datum, Env, Error, Result};
 use super::Session;
 use super::guesses::{Guess, Guesses, ROWS_SMALL};
 use super::samples::Samples;
-use crate::bind::{Binder, rewrite};
+use crate::bind::{Binder, Rights, rewrite};
 use crate::exec::{self, Ranges, Scope, under};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{KeyRanges, TokenCondition};
@@ -28,6 +29,8 @@ const SAMPLE_KEYS: usize = 16;
 /// Sizes of tables, as a transaction sees them.
 pub(super) struct TxnSizes<'t> {
     txn: &'t dyn Transaction,
+    /// The session that the plan is for.
+    session: Option<&'t Session>,
     /// The tables that were asked about, and their rows then.
     pub(super) asked: RefCell<Vec<(Arc<Table>, f64)>>,
     alike: RefCell<HashMap<Prefix, Option<Known>>>,
@@ -71,6 +74,7 @@ impl<'t> TxnSizes<'t> {
         };
         Ok(Self {
             txn,
+            session: Some(session),
             asked: RefCell::default(),
             alike: RefCell::default(),
             tables: &session.own.catalog,
@@ -89,6 +93,7 @@ impl<'t> TxnSizes<'t> {
     pub(super) fn alone(txn: &'t dyn Transaction, catalog: &'t colibri_catalog::Catalog, env: &'t Env) -> Self {
         Self {
             txn,
+            session: None,
             asked: RefCell::default(),
             alike: RefCell::default(),
             tables: catalog,
@@ -128,7 +133,22 @@ impl<'t> TxnSizes<'t> {
     }
 }
 
+impl Rights for TxnSizes<'_> {
+    fn authority(&self, role: Option<u32>) -> Arc<Authority> {
+        let Some(session) = self.session else { return Arc::new(Authority::superuser()) };
+        session.authority_of(role)
+    }
+
+    fn row_security(&self) -> bool {
+        self.session.is_none_or(Session::has_row_security)
+    }
+}
+
 impl Sizes for TxnSizes<'_> {
+    fn rights(&self) -> Option<&dyn Rights> {
+        self.session.is_some().then_some(self as &dyn Rights)
+    }
+
     fn rewrites(&self) -> Rewrites {
         self.rewrites
     }

@@ -2,7 +2,7 @@
 //! when a query reads them.
 //!
 //! The list of tables is `tables.txt`, as PostgreSQL 15 has them: name, number, kind, columns.
-//! Those without rows here have none because there is nothing of that kind (policies, publications,
+//! Those without rows here have none because there is nothing of that kind (publications,
 //! foreign tables, …).
 //!
 //! | file | has |
@@ -18,6 +18,7 @@
 //! | `standard` | `information_schema` |
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
 //! | `extensions` | extensions |
+//! | `policies` | policies of row-level security |
 //! | `partitions` | partitioned tables and partitions |
 //! | `names` | object numbers as names and back: `regclass` and its kin |
 //!
@@ -33,6 +34,7 @@ pub(crate) mod functions;
 pub(crate) mod names;
 mod operators;
 pub(crate) mod partitions;
+pub(crate) mod policies;
 pub(crate) mod procedures;
 pub(crate) mod relations;
 mod roles;
@@ -52,7 +54,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 12] = [
+const ALL_FILLS: [&[(&str, Fill)]; 13] = [
     routines::FILLS,
     relations::FILLS,
     types::FILLS,
@@ -65,6 +67,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 12] = [
     extensions::FILLS,
     search::FILLS,
     partitions::FILLS,
+    policies::FILLS,
 ];
 
 /// All system tables.

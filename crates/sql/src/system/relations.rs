@@ -46,6 +46,7 @@ const PG_TYPE: u32 = 1247;
 const PG_EXTENSION: u32 = 3079;
 const PG_PROC: u32 = 1255;
 const PG_TRIGGER: u32 = 2620;
+const PG_POLICY: u32 = 3256;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
 
@@ -113,6 +114,8 @@ struct Class<'a> {
     has_rules: bool,
     populated: bool,
     options: Datum,
+    /// Row-level security is enabled, and forced.
+    security: (bool, bool),
     /// It has partitions.
     has_children: bool,
     is_partition: bool,
@@ -152,8 +155,8 @@ impl Class<'_> {
             flag(self.has_rules),
             flag(self.has_triggers),
             flag(self.has_children),
-            flag(false),
-            flag(false),
+            flag(self.security.0),
+            flag(self.security.1),
             flag(self.populated),
             text(if matches!(self.kind, "r" | "p" | "m") { "d" } else { "n" }),
             flag(self.is_partition),
@@ -224,6 +227,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: table.is_view,
             populated: true,
             options: NULL,
+            security: (false, false),
             has_children: false,
             is_partition: false,
             bound: NULL,
@@ -251,6 +255,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: true,
             populated: true,
             options: view_options(&view),
+            security: (false, false),
             has_children: false,
             is_partition: false,
             bound: NULL,
@@ -275,6 +280,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: false,
             populated: true,
             options: NULL,
+            security: (false, false),
             has_children: false,
             is_partition: false,
             bound: NULL,
@@ -300,6 +306,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_rules: false,
             populated: true,
             options: NULL,
+            security: (false, false),
             has_children: false,
             is_partition: false,
             bound: NULL,
@@ -339,6 +346,7 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         has_rules: table.materialized.is_some(),
         populated: table.materialized.is_none_or(|view| view.populated),
         options: NULL,
+        security: (table.security.enabled, table.security.forced),
         has_children,
         is_partition: table.partition_of.is_some(),
         bound: super::partitions::bound_value(names, table, env),
@@ -358,6 +366,7 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         has_rules: false,
         populated: true,
         options: NULL,
+        security: (false, false),
         has_children,
         is_partition: parent.is_some(),
         bound: NULL,
@@ -1013,12 +1022,18 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_PROC
     } else if names.relation(object).is_none() && is_trigger(names, object) {
         PG_TRIGGER
+    } else if names.relation(object).is_none() && is_policy(names, object) {
+        PG_POLICY
     } else if names.relation(object).is_none() {
         // A comment that was made before constraints had a number within their table.
         PG_CONSTRAINT
     } else {
         PG_CLASS
     }
+}
+
+fn is_policy(names: &Surroundings, object: u32) -> bool {
+    names.catalog.tables().flat_map(|table| &table.security.policies).any(|policy| policy.id == object)
 }
 
 fn is_trigger(names: &Surroundings, object: u32) -> bool {
@@ -1057,7 +1072,7 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(table.primary_key.is_some() || !table.indexes.is_empty()),
             flag(false),
             flag(!table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some()),
-            flag(false),
+            flag(table.security.enabled),
         ])?;
     }
     Ok(())

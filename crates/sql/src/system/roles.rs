@@ -53,13 +53,17 @@ fn authids(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(role.createdb),
             flag(role.login),
             flag(false),
-            flag(role.superuser),
+            flag(bypasses_security(role)),
             int(role.connection_limit),
             super::text_or_null(role.verifier.as_deref()),
             until(role),
         ])?;
     }
     Ok(())
+}
+
+fn bypasses_security(role: &Role) -> bool {
+    role.bypassrls || role.oid == colibri_catalog::cluster::BOOTSTRAP_ROLE
 }
 
 fn roles(env: &Env, rows: &mut Rows) -> Result<()> {
@@ -75,7 +79,7 @@ fn roles(env: &Env, rows: &mut Rows) -> Result<()> {
             int(role.connection_limit),
             text(HIDDEN),
             until(role),
-            flag(role.superuser),
+            flag(bypasses_security(role)),
             settings_of_role(env, role.oid),
             oid(role.oid),
         ])?;
@@ -91,7 +95,7 @@ fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) -> R
             flag(role.createdb),
             flag(role.superuser),
             flag(false),
-            flag(role.superuser),
+            flag(bypasses_security(role)),
             password(role),
             until(role),
             settings_of_role(env, role.oid),

@@ -37,6 +37,7 @@ impl Parser<'_> {
                 None => Err(self.wrong()),
             },
             Kind::Key(K::Trigger) => self.alter_trigger().map(Statement::from),
+            Kind::Key(K::Policy) => self.alter_policy().map(Statement::from),
             Kind::Key(K::Database) => {
                 self.next();
                 self.alter_database().map(Statement::from)
@@ -224,6 +225,10 @@ impl Parser<'_> {
                 self.next();
                 Ok(Operation::OwnerTo { new_owner })
             }
+            Kind::Key(K::Enable | K::Disable | K::Force | K::No) => match self.row_security() {
+                Some(operation) => Ok(operation),
+                None => self.unknown_operation(token),
+            },
             Kind::Key(K::Replica) => self.replica_identity(),
             Kind::Key(K::Set) => self.set_of_table(token),
             Kind::Key(K::Reset) => {
@@ -233,6 +238,17 @@ impl Parser<'_> {
             }
             _ => self.unknown_operation(token),
         }
+    }
+
+    /// `{ENABLE | DISABLE | FORCE | NO FORCE} ROW LEVEL SECURITY`, if it comes next.
+    fn row_security(&mut self) -> Option<Operation> {
+        const ALL: [(&[K], Operation); 4] = [
+            (&[K::Enable, K::Row, K::Level, K::Security], Operation::EnableRowLevelSecurity),
+            (&[K::Disable, K::Row, K::Level, K::Security], Operation::DisableRowLevelSecurity),
+            (&[K::Force, K::Row, K::Level, K::Security], Operation::ForceRowLevelSecurity),
+            (&[K::No, K::Force, K::Row, K::Level, K::Security], Operation::NoForceRowLevelSecurity),
+        ];
+        ALL.into_iter().find(|(words, _)| self.eat_all(words)).map(|(_, operation)| operation)
     }
 
     /// Takes words that change nothing here.

@@ -87,6 +87,8 @@ pub enum Admin {
     AlterExtension { name: Name, change: ExtensionChange },
     /// About functions, procedures and triggers.
     Routines(Box<super::Routines>),
+    /// About policies of row-level security.
+    Policies(Box<super::Policies>),
     /// `DROP EXTENSION name, …`
     DropExtensions { names: Vec<Name>, if_exists: bool, cascade: bool },
 }
@@ -115,6 +117,8 @@ pub enum RoleOption {
     Inherit(bool),
     /// LOGIN or NOLOGIN.
     Login(bool),
+    /// BYPASSRLS or NOBYPASSRLS.
+    BypassRls(bool),
     /// CONNECTION LIMIT
     ConnectionLimit(i32),
     /// PASSWORD; `None` takes it away.
@@ -347,6 +351,7 @@ impl Admin {
             Self::AlterExtension { .. } => "ALTER EXTENSION",
             Self::DropExtensions { .. } => "DROP EXTENSION",
             Self::Routines(statement) => statement.tag(),
+            Self::Policies(statement) => statement.tag(),
         }
     }
 }

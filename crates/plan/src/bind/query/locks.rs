@@ -94,6 +94,7 @@ impl Binder<'_> {
             }
             Source::Query(inner) | Source::Lateral { query: inner, .. } => {
                 let lock = Lock { mode, if_locked, of: Vec::new() };
+                self.lock_behind_barrier(inner)?;
                 let Some(view) = inner.view.clone() else { return self.lock_rows(inner, lock) };
                 self.need(view.id, &view.schema, Privileges::UPDATE);
                 let by = self.by.replace(view.owner);

@@ -593,9 +593,9 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     {
         return query;
     }
-    let Query { body, columns, order, limit, with_ties, offset, locks, is_marked, view } = query;
+    let Query { body, columns, order, limit, with_ties, offset, locks, is_marked, view, barrier } = query;
     let Body::Select(mut inner) = body else {
-        return Query { body, columns, order, limit, with_ties, offset, locks, is_marked, view };
+        return Query { body, columns, order, limit, with_ties, offset, locks, is_marked, view, barrier };
     };
     let width = inner.output.len();
     let mut extras = std::mem::take(&mut inner.extras);

@@ -19,7 +19,7 @@ use colibri_types::{
 use crate::bind::Writing;
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
-use crate::system::{activity, describe, partitions, procedures, routines, types};
+use crate::system::{activity, describe, partitions, policies, procedures, routines, types};
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
@@ -258,6 +258,12 @@ fn is_user_table(args: &[&Datum], env: &Env) -> Result<Datum> {
         .map_or(Datum::Null, |found| Datum::Bool(matches!(found, Found::User { relation: Relation::Table(_), .. }))))
 }
 
+fn row_security_active(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let Datum::Text(name) = args[0] else { return Ok(Datum::Null) };
+    let table = env.names().named(Type::RegClass, name)?;
+    Ok(Datum::Bool(policies::is_active(env, table)))
+}
+
 /// The changes that a relation supports: the bits of UPDATE, INSERT and DELETE.
 fn updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
     if let Some(view) = env.names().catalog.view(number(args[0])?).filter(|view| !view.materialized) {
@@ -387,8 +393,8 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_is_wal_replay_paused", &[], Bool, NO).stable(),
     f("pg_my_temp_schema", &[], Oid, my_temp_schema).stable(),
     f("pg_is_other_temp_schema", &[Oid], Bool, NO).stable(),
-    f("row_security_active", &[Oid], Bool, NO).stable(),
-    f("row_security_active", &[Text], Bool, NO).stable(),
+    f("row_security_active", &[Oid], Bool, |a, env| Ok(Datum::Bool(policies::is_active(env, number(a[0])?)))).stable(),
+    f("row_security_active", &[Text], Bool, row_security_active).stable(),
     f("pg_postmaster_start_time", &[], TimestampTz, started).stable(),
     f("pg_conf_load_time", &[], TimestampTz, started).stable(),
     f("pg_cancel_backend", &[Int4], Bool, cancel).volatile(),
