@@ -87,6 +87,16 @@ mod tests {
                                 | Type::MacAddr
                                 | Type::MacAddr8
                         )
+                        | (
+                            Datum::Bytes(_),
+                            Type::Point
+                                | Type::Lseg
+                                | Type::Path
+                                | Type::Box
+                                | Type::Polygon
+                                | Type::Line
+                                | Type::Circle
+                        )
                         | (Datum::Int(_), Type::Money | Type::Xid8 | Type::PgLsn | Type::Tid)
                         | (Datum::TimeTz(_), Type::TimeTz)
                         | (Datum::Date(_), Type::Date)

@@ -20,6 +20,7 @@ use crate::token::{Kind, Token};
 use crate::{KEY_LOCK_MARK, LOCK_MARK};
 
 mod from;
+mod search;
 mod select;
 
 /// UNION and EXCEPT bind less closely than INTERSECT.
@@ -97,11 +98,11 @@ impl Parser<'_> {
         }
         let token = self.next();
         let recursive = self.eat(K::Recursive);
-        let cte_tables = self.list(Self::with_query)?;
+        let cte_tables = self.list(|parser| parser.with_query(recursive))?;
         Ok(Some(ast::With { with_token: self.attached(token), recursive, cte_tables }))
     }
 
-    fn with_query(&mut self) -> Result<ast::Cte> {
+    fn with_query(&mut self, recursive: bool) -> Result<ast::Cte> {
         let name = self.name()?;
         let names = self.maybe_in_parens(Self::name)?;
         let columns = names.into_iter().map(|name| ast::TableAliasColumnDef { name, data_type: None }).collect();
@@ -120,44 +121,15 @@ impl Parser<'_> {
         self.expect_kind(Kind::LeftParen)?;
         let query = self.nested(Self::query_or_change)?;
         let close = self.expect_kind(Kind::RightParen)?;
-        self.search_and_cycle()?;
-        Ok(ast::Cte {
+        let mut cte = ast::Cte {
             alias: ast::TableAlias { explicit: false, name, columns, at: None },
             query,
             from: None,
             materialized,
             closing_paren_token: self.attached(close),
-        })
-    }
-
-    /// SEARCH and CYCLE behind a query of WITH RECURSIVE.
-    fn search_and_cycle(&mut self) -> Result<()> {
-        let token = self.peek();
-        if self.eat(K::Search) {
-            if !self.eat(K::Depth) {
-                self.expect(K::Breadth)?;
-            }
-            self.expect_all(&[K::First, K::By])?;
-            self.list(Self::name)?;
-            self.expect(K::Set)?;
-            self.name()?;
-            self.not_supported(token, "the SEARCH clause of WITH RECURSIVE");
-        }
-        let token = self.peek();
-        if self.eat(K::Cycle) {
-            self.list(Self::name)?;
-            self.expect(K::Set)?;
-            self.name()?;
-            if self.eat(K::To) {
-                self.expr()?;
-                self.expect(K::Default)?;
-                self.expr()?;
-            }
-            self.expect(K::Using)?;
-            self.name()?;
-            self.not_supported(token, "the CYCLE clause of WITH RECURSIVE");
-        }
-        Ok(())
+        };
+        self.search_and_cycle(&mut cte, recursive)?;
+        Ok(cte)
     }
 
     /// A query, or a statement that changes rows.

@@ -97,6 +97,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
             // One of six bytes becomes one of eight.
             Type::MacAddr8 if bytes.len() == 6 => network::Mac(exactly(bytes)?).widened().0.into(),
             Type::MacAddr8 => exactly::<8>(bytes)?.into(),
+            ty if ty.is_geometric() => crate::geometry::receive(ty, bytes)?.into(),
             _ => bytes.into(),
         }),
         Type::TsQuery => Datum::Query(text_search::receive_query(bytes)?),

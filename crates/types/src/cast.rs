@@ -54,7 +54,7 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
         (from, to) if is_packed(from) && is_packed(to) => true,
         (from, to) if is_text(to) => {
             is_exact(from)
-                || is_packed(from)
+                || is_packed(from) && !from.is_geometric()
                 || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb)
         }
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
@@ -107,6 +107,12 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Unknown, _) => Implicit,
         (Type::Cidr, Type::Inet) | (Type::MacAddr, Type::MacAddr8) | (Type::MacAddr8, Type::MacAddr) => Implicit,
         (Type::Inet, Type::Cidr) => Assignment,
+        (Type::Point, Type::Box) | (Type::Path, Type::Polygon) | (Type::Box, Type::Polygon) => Assignment,
+        (Type::Polygon, Type::Path) => Assignment,
+        (Type::Lseg | Type::Box | Type::Polygon | Type::Circle, Type::Point)
+        | (Type::Box, Type::Lseg | Type::Circle)
+        | (Type::Polygon, Type::Box | Type::Circle)
+        | (Type::Circle, Type::Box | Type::Polygon) => Explicit,
         (Int2, Int4 | Int8 | Float4 | Float8 | Numeric | Oid)
         | (Int4, Int8 | Float4 | Float8 | Numeric | Oid)
         | (Int8, Float4 | Float8 | Numeric | Oid)
@@ -392,6 +398,12 @@ fn convert_packed(bytes: &[u8], from: Type, to: Type, env: &Env) -> Result<Datum
         (Type::Inet, Type::Cidr) => Datum::Bytes(Address::from_bytes(bytes).network().to_bytes()),
         (Type::MacAddr, Type::MacAddr8) => Datum::Bytes(Mac::from_bytes(bytes).widened().0.into()),
         (Type::MacAddr8, Type::MacAddr) => Datum::Bytes(Mac8::from_bytes(bytes).narrowed()?.0.into()),
+        (from, to) if from.is_geometric() && to.is_geometric() => {
+            match crate::functions::cast_geometry(bytes, from, to) {
+                Some(cast) => return cast,
+                None => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
+            }
+        }
         // Unlike where the type writes them, all networks have their bits.
         (Type::Inet, Type::Text | Type::Varchar | Type::Char) => {
             let mut text = String::new();

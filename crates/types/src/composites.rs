@@ -120,8 +120,7 @@ impl CompositeType {
             array_name: array_name(&content.name).into(),
             is_ordered: content.fields.iter().all(|field| match field.ty.ty {
                 Type::Composite(inner) => inner.is_ordered(),
-                Type::Json | Type::JsonPath => false,
-                ty => !ty.is_array(),
+                ty => !ty.is_array() && ty.is_ordered(),
             }),
             row_type: Arc::new(RowType { oid: content.oid, name: content.name.as_ref().into(), fields }),
             sql_name: sql_name.into(),

@@ -101,7 +101,7 @@ pub fn is_indexable(ty: Type) -> bool {
     if let Type::Composite(of) = ty {
         return of.is_ordered();
     }
-    !ty.is_array() && !matches!(ty, Type::Json | Type::JsonPath)
+    !ty.is_array() && ty.is_ordered()
 }
 
 /// Appends a column's value, of type `ty` or NULL. `not_null_column` leaves out the marker: the

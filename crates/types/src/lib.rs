@@ -30,6 +30,7 @@ pub mod env;
 pub mod error;
 mod float_text;
 pub mod functions;
+mod geometry;
 pub mod interval;
 mod json_text;
 pub mod jsonb;

@@ -48,26 +48,42 @@ pub fn of_key<'v>(key: impl IntoIterator<Item = (Type, &'v Datum)>) -> u64 {
 }
 
 fn of_value(ty: Type, value: &Datum) -> u64 {
+    hash_extended(ty, value, SEED)
+}
+
+/// What PostgreSQL's hash functions of types with a seed give, for the types that
+/// `functions::behind` lists.
+#[must_use]
+pub fn hash_extended(ty: Type, value: &Datum, seed: u64) -> u64 {
     match value {
-        Datum::Int(value) if ty == Type::Int8 => of_int8(*value),
-        Datum::Int(value) => of_word(*value as u32),
-        Datum::Bool(value) => of_word(u32::from(*value)),
-        Datum::Date(days) => of_word(*days as u32),
-        Datum::Timestamp(value) | Datum::Time(value) => of_int8(*value),
-        Datum::Float(value) if *value == 0.0 => SEED,
-        Datum::Float(value) if value.is_nan() => of_bytes(&f64::NAN.to_le_bytes()),
-        Datum::Float(value) => of_bytes(&value.to_le_bytes()),
-        Datum::Text(text) => of_bytes(text.as_bytes()),
-        Datum::Bytes(bytes) => of_bytes(bytes),
-        Datum::Uuid(bytes) => of_bytes(bytes),
+        Datum::Int(value) if matches!(ty, Type::Int8 | Type::PgLsn) => of_int8(*value, seed),
+        Datum::Int(value) => of_word(*value as u32, seed),
+        Datum::Bool(value) => of_word(u32::from(*value), seed),
+        Datum::Date(days) => of_word(*days as u32, seed),
+        Datum::Timestamp(value) | Datum::Time(value) => of_int8(*value, seed),
+        Datum::Float(value) if *value == 0.0 => seed,
+        Datum::Float(value) if value.is_nan() => of_bytes(&f64::NAN.to_le_bytes(), seed),
+        Datum::Float(value) => of_bytes(&value.to_le_bytes(), seed),
+        Datum::Text(text) if ty == Type::InternalChar => {
+            of_word(text.bytes().next().map_or(0, |byte| i32::from(byte as i8) as u32), seed)
+        }
+        Datum::Text(text) => of_bytes(text.as_bytes(), seed),
+        Datum::Bytes(bytes) => of_bytes(bytes, seed),
+        Datum::Uuid(bytes) => of_bytes(bytes, seed),
         _ => 0,
     }
 }
 
+/// The same without a seed.
+#[must_use]
+pub fn hash(ty: Type, value: &Datum) -> i32 {
+    hash_extended(ty, value, 0) as u32 as i32
+}
+
 /// Of a number of 64 bits: one that a narrower type has, too, hashes as there.
-fn of_int8(value: i64) -> u64 {
+fn of_int8(value: i64, seed: u64) -> u64 {
     let high = (value >> 32) as u32;
-    of_word(value as u32 ^ if value >= 0 { high } else { !high })
+    of_word(value as u32 ^ if value >= 0 { high } else { !high }, seed)
 }
 
 struct State {
@@ -77,12 +93,14 @@ struct State {
 }
 
 impl State {
-    fn new(bytes: usize) -> Self {
+    fn new(bytes: usize, seed: u64) -> Self {
         let start = 0x9e37_79b9_u32.wrapping_add(bytes as u32).wrapping_add(3_923_095);
         let mut state = Self { a: start, b: start, c: start };
-        state.a = state.a.wrapping_add((SEED >> 32) as u32);
-        state.b = state.b.wrapping_add(SEED as u32);
-        state.mix();
+        if seed != 0 {
+            state.a = state.a.wrapping_add((seed >> 32) as u32);
+            state.b = state.b.wrapping_add(seed as u32);
+            state.mix();
+        }
         state
     }
 
@@ -113,14 +131,14 @@ impl State {
     }
 }
 
-fn of_word(word: u32) -> u64 {
-    let mut state = State::new(4);
+fn of_word(word: u32, seed: u64) -> u64 {
+    let mut state = State::new(4, seed);
     state.a = state.a.wrapping_add(word);
     state.finish()
 }
 
-fn of_bytes(bytes: &[u8]) -> u64 {
-    let mut state = State::new(bytes.len());
+fn of_bytes(bytes: &[u8], seed: u64) -> u64 {
+    let mut state = State::new(bytes.len(), seed);
     let word =
         |part: &[u8]| part.iter().enumerate().fold(0_u32, |word, (at, byte)| word | u32::from(*byte) << (8 * at));
     let mut parts = bytes.chunks_exact(12);

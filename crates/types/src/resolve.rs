@@ -303,6 +303,8 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Type::Json | Type::JsonPath | Type::Record, _) | (_, Type::Json | Type::JsonPath | Type::Record) => {
             return None;
         }
+        // Operators of their own compare these.
+        (left, right) if left.is_geometric() || right.is_geometric() => return None,
         (Unknown, Unknown) => Text,
         (Unknown, other) | (other, Unknown) => other,
         (left, right) if left == right => left,

@@ -78,6 +78,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             Type::Inet | Type::Cidr => network::Address::parse(ty, text)?.to_bytes(),
             Type::MacAddr => network::Mac::parse(text)?.0.into(),
             Type::MacAddr8 => network::Mac8::parse(text)?.0.into(),
+            ty if ty.is_geometric() => crate::geometry::read(ty, text)?.into(),
             _ => parse_bytea(text)?.into(),
         }),
         Type::TsQuery => {
@@ -385,7 +386,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Numeric(value) => value.write(out),
         Datum::Text(text) => out.push_str(text),
         Datum::Bytes(bytes) if ty.category() == Category::BitString => crate::bits::Bits::new(bytes).write(out),
-        Datum::Bytes(bytes) if ty != Type::Bytea && ty.base() == Type::Bytea => write_packed(ty, bytes, out),
+        Datum::Bytes(bytes) if ty != Type::Bytea && ty.base() == Type::Bytea => write_packed(ty, bytes, env, out),
         Datum::Bytes(bytes) if env.escapes_bytes => write_escaped(bytes, out),
         Datum::Bytes(bytes) => {
             out.push_str("\\x");
@@ -428,8 +429,9 @@ fn hex(byte: u8) -> [u8; 2] {
 }
 
 /// Appends the text of a value whose bytes are a form of its own.
-fn write_packed(ty: Type, bytes: &[u8], out: &mut String) {
+fn write_packed(ty: Type, bytes: &[u8], env: &Env, out: &mut String) {
     match ty {
+        ty if ty.is_geometric() => crate::geometry::write(ty, bytes, env, out),
         Type::TsVector => text_search::Vector::new(bytes).write(out),
         Type::MacAddr => network::Mac::from_bytes(bytes).write(out),
         Type::MacAddr8 => network::Mac8::from_bytes(bytes).write(out),

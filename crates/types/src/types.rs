@@ -258,6 +258,20 @@ types! {
     DateMultirange 4535 6155 "datemultirange" "datemultirange" Range -1;
     /// `int8multirange`
     Int8Multirange 4536 6157 "int8multirange" "int8multirange" Range -1;
+    /// `point`, of the plane: see `geometry`
+    Point 600 1017 "point" "point" Geometric 16;
+    /// `lseg`, a segment of a line
+    Lseg 601 1018 "lseg" "lseg" Geometric 32;
+    /// `path`, points that follow each other
+    Path 602 1019 "path" "path" Geometric -1;
+    /// `box`, a rectangle
+    Box 603 1020 "box" "box" Geometric 32;
+    /// `polygon`
+    Polygon 604 1027 "polygon" "polygon" Geometric -1;
+    /// `line`
+    Line 628 629 "line" "line" Geometric 24;
+    /// `circle`
+    Circle 718 719 "circle" "circle" Geometric 24;
     /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the
     /// number of that type in the catalogue; other modifiers are the binder's.
     Record 2249 2287 "record" "record" Pseudo -1;
@@ -292,6 +306,8 @@ pub enum Category {
     Network,
     /// Strings of bits.
     BitString,
+    /// Points, lines and what these enclose.
+    Geometric,
     /// Ranges and multiranges.
     Range,
     /// What is no type of values.
@@ -333,6 +349,18 @@ impl Type {
     #[must_use]
     pub fn is_reg(self) -> bool {
         self != Self::Oid && self != Self::Xid && self.base() == Self::Oid
+    }
+
+    /// Whether values are points, lines, or what these enclose.
+    #[must_use]
+    pub const fn is_geometric(self) -> bool {
+        matches!(self.category(), Category::Geometric)
+    }
+
+    /// Whether values have an order, and an equality, that is the same wherever values are compared.
+    #[must_use]
+    pub const fn is_ordered(self) -> bool {
+        !matches!(self, Self::Json | Self::JsonPath) && !self.is_geometric()
     }
 
     /// Whether it is an enum: values are places of labels.
@@ -403,6 +431,7 @@ impl Type {
             Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
             Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
             Self::Bit | Self::VarBit => Self::Bytea,
+            geometric if geometric.is_geometric() => Self::Bytea,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
             other => other,
         }

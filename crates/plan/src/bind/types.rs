@@ -383,6 +383,13 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("cidr", []) => Type::Cidr,
         ("macaddr", []) => Type::MacAddr,
         ("macaddr8", []) => Type::MacAddr8,
+        ("point", []) => Type::Point,
+        ("lseg", []) => Type::Lseg,
+        ("path", []) => Type::Path,
+        ("box", []) => Type::Box,
+        ("polygon", []) => Type::Polygon,
+        ("line", []) => Type::Line,
+        ("circle", []) => Type::Circle,
         ("int4range", []) => Type::Int4Range,
         ("numrange", []) => Type::NumRange,
         ("tsrange", []) => Type::TsRange,
@@ -432,7 +439,7 @@ pub fn serial_type(data_type: &DataType) -> Option<Type> {
 /// Refuses types whose values have no order, or no equality.
 pub(super) fn expect_comparable(ty: Type, by_order: bool) -> Result<()> {
     match ty.element().unwrap_or(ty) {
-        Type::Json | Type::JsonPath => {
+        unordered if !unordered.is_ordered() => {
             let what = if by_order { "an ordering" } else { "an equality" };
             let message = format!("could not identify {what} operator for type {ty}");
             let error = Error::new(SqlState::NO_SUCH_FUNCTION, message);

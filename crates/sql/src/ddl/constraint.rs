@@ -343,7 +343,7 @@ fn may_refer(from: Type, key: Type) -> bool {
 /// Refuses columns of types that keys cannot have.
 pub(super) fn refuse_unindexable(table: &Table, places: &[usize]) -> Result<()> {
     match places.iter().map(|&place| table.columns[place].ty.ty).find(|&ty| !colibri_types::key::is_indexable(ty)) {
-        Some(ty @ (Type::Json | Type::JsonPath)) => {
+        Some(ty) if !ty.is_ordered() => {
             let message = format!("data type {ty} has no default operator class for access method \"btree\"");
             Err(Error::new(SqlState::NO_SUCH_OBJECT, message).hint(
                 "You must specify an operator class for the index or define a default operator class for the data type.",

@@ -126,7 +126,7 @@ impl Session {
                 _ => (colibri_types::key::is_indexable(ty), "btree"),
             };
             if !is_possible {
-                if matches!(ty, Type::Json | Type::JsonPath) {
+                if !ty.is_ordered() {
                     let ty = ty.sql_name();
                     let message =
                         format!("data type {ty} has no default operator class for access method \"{method}\"");

@@ -399,6 +399,7 @@ pub(super) fn layout_of(ty: Type) -> (&'static str, &'static str, bool) {
         16 if ty == Type::Uuid => ("c", "p", false),
         16 => ("d", "p", false),
         64 => ("c", "p", false),
+        _ if ty.is_geometric() => ("d", if ty.length() == -1 { "x" } else { "p" }, false),
         -2 => ("c", "p", false),
         -1 if ty == Type::Numeric => ("i", "m", false),
         -1 if matches!(ty, Type::Int2Vector | Type::OidVector) => ("i", "p", false),

@@ -60,6 +60,7 @@ fn category_letter(ty: Type) -> &'static str {
         Category::BitString => "V",
         Category::Pseudo => "P",
         Category::Range => "R",
+        Category::Geometric => "G",
     }
 }
 

@@ -23,6 +23,7 @@ use crate::value::Datum;
 mod amounts;
 mod arithmetic;
 mod arrays;
+mod behind;
 mod bits;
 mod bytes;
 mod comparisons;
@@ -30,6 +31,7 @@ mod crypto;
 mod datetime;
 mod degrees;
 mod format;
+mod geometry;
 mod json;
 mod json_access;
 mod json_rows;
@@ -50,6 +52,7 @@ mod trigrams;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
+pub(crate) use geometry::cast as cast_geometry;
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use ranges::ranges_as_array;
@@ -170,12 +173,19 @@ pub const TABLES: &[&[Function]] = &[
     amounts::TABLE,
     arithmetic::TABLE,
     arrays::TABLE,
+    behind::CHOICES,
+    behind::HASHES,
+    behind::OTHERS,
+    behind::PATTERNS,
+    behind::TABLE,
     bits::TABLE,
     bytes::TABLE,
     comparisons::TABLE,
     crypto::TABLE,
     datetime::TABLE,
     format::TABLE,
+    geometry::OF_ONE,
+    geometry::OF_TWO,
     json::TABLE,
     json_access::TABLE,
     jsonb_change::TABLE,

@@ -224,6 +224,16 @@ fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
         Type::MacAddr => {
             (*random.choice(&["08:00:2b:01:02:03", "ff-ff-ff-ff-ff-ff", "0000.0000.0001"]).unwrap()).to_owned()
         }
+        ty if ty.is_geometric() => {
+            let mut point = || format!("({},{})", random.i8(..), f64::from(random.i8(..)) / 4.0);
+            match ty {
+                Type::Point => point(),
+                Type::Line => "{1,2,3}".to_owned(),
+                Type::Circle => format!("<{},2.5>", point()),
+                Type::Lseg | Type::Box => format!("{},{}", point(), point()),
+                _ => format!("{},{},{}", point(), point(), point()),
+            }
+        }
         Type::MacAddr8 => {
             (*random.choice(&["08:00:2b:01:02:03", "0000000000000001", "ffffffffffffffff"]).unwrap()).to_owned()
         }

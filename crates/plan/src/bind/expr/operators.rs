@@ -100,10 +100,11 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 50] = [
+    const CALLS: [&str; 62] = [
         "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#",
         "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%", "%>", "<<%",
-        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-",
+        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-", "##", "&<|", "|&>",
+        "<<|", "|>>", "<^", ">^", "?#", "?-|", "?||", "~=", "?-",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
@@ -250,6 +251,10 @@ impl Binder<'_> {
                     (false, left) => Expr::Or(vec![left, right]),
                 };
                 Ok(Bound::bool(expr))
+            }
+            // What these are compared by is not the same for all of them.
+            Operator::Compare(op) if left.ty.ty.is_geometric() || bound.ty.ty.is_geometric() => {
+                self.call_operator(op.symbol(), left, left_span, bound, span)
             }
             Operator::Compare(op) => {
                 let (left, right) = self.comparable(op.symbol(), left, left_span, bound, span)?;
