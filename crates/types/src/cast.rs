@@ -398,12 +398,10 @@ fn convert_packed(bytes: &[u8], from: Type, to: Type, env: &Env) -> Result<Datum
         (Type::Inet, Type::Cidr) => Datum::Bytes(Address::from_bytes(bytes).network().to_bytes()),
         (Type::MacAddr, Type::MacAddr8) => Datum::Bytes(Mac::from_bytes(bytes).widened().0.into()),
         (Type::MacAddr8, Type::MacAddr) => Datum::Bytes(Mac8::from_bytes(bytes).narrowed()?.0.into()),
-        (from, to) if from.is_geometric() && to.is_geometric() => {
-            match crate::functions::cast_geometry(bytes, from, to) {
-                Some(cast) => return cast,
-                None => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
-            }
-        }
+        (from, to) if from.is_geometric() && to.is_geometric() => match crate::geometry::cast(bytes, from, to)? {
+            Some(cast) => Datum::Bytes(cast.into()),
+            None => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
+        },
         // Unlike where the type writes them, all networks have their bits.
         (Type::Inet, Type::Text | Type::Varchar | Type::Char) => {
             let mut text = String::new();

@@ -206,10 +206,14 @@ impl Binder<'_> {
             return Ok(None);
         }
         let tree = self.tree(table)?;
-        if table.partitioned.is_none() && tree.leaves.iter().any(|leaf| !leaf.table.triggers.is_empty()) {
-            return Err(Error::unsupported("changing a table with heirs and triggers"));
+        // Conditions of a view that is written to are conditions on the rows of each leaf.
+        let checks = self.target_view.as_ref().map_or_else(Vec::new, |view| view.checks.clone());
+        let mut rules = Vec::with_capacity(tree.leaves.len());
+        for leaf in &tree.leaves {
+            let mut own = checks.clone();
+            own.iter_mut().for_each(|(_, condition)| leaf.own(condition));
+            rules.push(self.rules_by_views(&leaf.table, &own)?);
         }
-        let rules = tree.leaves.iter().map(|leaf| self.rules(&leaf.table)).collect::<Result<Vec<_>>>()?;
         Ok(Some(WrittenTree { tree, rules }))
     }
 }

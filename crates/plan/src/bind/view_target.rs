@@ -261,6 +261,10 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         self.used.push(table.id);
+        let is_only = select.from.first().is_some_and(|from| super::whole::is_only(&from.relation));
+        if is_only && table.is_tree() {
+            return Err(Error::unsupported("writing to a view of ONLY a table with partitions or heirs"));
+        }
         let shown = match (alias, &below) {
             (Some(alias), _) => fold(&alias.name),
             (None, Some(below)) => below.view.name.clone(),

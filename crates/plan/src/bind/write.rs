@@ -395,9 +395,6 @@ impl Binder<'_> {
             let found = self.view_target(view, writing);
             let target = Arc::new(self.at(super::name_span(name), found)?);
             let table = Arc::clone(&target.table);
-            if table.partitioned.is_some() {
-                return Err(Error::unsupported("writing to a view of a partitioned table"));
-            }
             self.target_view = Some(target);
             return Ok(table);
         }
@@ -1078,8 +1075,8 @@ impl Binder<'_> {
             filter = Self::behind_policies(shown, filter, width);
             security.update = checks;
         }
-        let view = self.target_view.take();
         let tree = self.written_tree(&table)?;
+        let view = self.target_view.take();
         Ok(BoundUpdate { table, relations, from, filter, assignments, returning, security, tree, view })
     }
 

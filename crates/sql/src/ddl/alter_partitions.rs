@@ -304,7 +304,8 @@ impl Session {
                 return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
             }
             None => {
-                let own = Check { id: self.new_id()?, inherited: true, declared: false, ..check.clone() };
+                let own =
+                    Check { id: self.new_id_in(&child.schema)?, inherited: true, declared: false, ..check.clone() };
                 if !own.not_valid && changed.partitioned.is_none() {
                     self.check_rows(&child, &own)?;
                 }

@@ -37,9 +37,6 @@ impl Session {
         }
         let (schema, name) = self.new_name_of(&create.name, create.temporary)?;
         let on_commit = Self::on_commit(create, &schema)?;
-        if (create.partition_by.is_some() || create.partition_of.is_some()) && schema.starts_with("pg_temp") {
-            return Err(Error::unsupported("a temporary partitioned table"));
-        }
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             self.notice_existing("relation", &name);
             let tag = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     Catalog, Change, Check, Column, ForeignKey, Index, IndexColumn, PartitionBound, PartitionOf, PartitionStrategy,
     Partitioned, PrimaryKey, RangeBound, Table,
@@ -70,6 +71,17 @@ pub(super) fn expect_whole_key(table: &Table, columns: &[usize], what: &str) -> 
             Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail))
         }
     }
+}
+
+/// 42809 if one of a table and a partition of it is of a session alone.
+fn expect_same_lifetime(parent: &Table, partition_is_temporary: bool, verb: &str) -> Result<()> {
+    let (one, other) = match (is_temporary(parent.id), partition_is_temporary) {
+        (true, false) => ("permanent", "temporary"),
+        (false, true) => ("temporary", "permanent"),
+        _ => return Ok(()),
+    };
+    let message = format!("cannot {verb} a {one} relation as partition of {other} relation \"{}\"", parent.name);
+    Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
 }
 
 /// The types of a table's key.
@@ -202,12 +214,13 @@ impl Session {
     pub(super) fn columns_of_parent(&mut self, draft: &mut Draft, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let parent = self.partitioned_table(name)?;
         self.expect_not_in_use(&parent, "CREATE TABLE .. PARTITION OF")?;
+        expect_same_lifetime(&parent, is_temporary(draft.table.id), "create")?;
         for (_, column) in parent.live_columns() {
             let own = Column { missing: None, identity: None, ..column.clone() };
             draft.table.columns.push(own);
         }
         for check in parent.checks.iter().filter(|check| !check.no_inherit) {
-            let id = self.new_id()?;
+            let id = self.new_id_in(&draft.table.schema)?;
             draft.table.checks.push(Check { id, not_valid: false, inherited: true, declared: false, ..check.clone() });
         }
         Ok(parent)
@@ -268,7 +281,7 @@ impl Session {
             expect_whole_key(&draft.table, &columns, "PRIMARY KEY")?;
             columns.iter().for_each(|&column| draft.table.columns[column].not_null = true);
             let name = self.free_name(&draft.table.schema, &[&draft.table.name], "pkey", &draft.names);
-            let id = self.new_id()?;
+            let id = self.new_id_in(&draft.table.schema)?;
             draft.names.push(name.clone());
             draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: Some(key.id) });
         }
@@ -314,7 +327,7 @@ impl Session {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let suffix = if index.constraint { "key" } else { "idx" };
         let name = self.free_name(&table.schema, &parts, suffix, taken);
-        let (id, space) = (self.new_id()?, self.new_id()?);
+        let (id, space) = (self.new_id_in(&table.schema)?, self.new_id_in(&table.schema)?);
         Ok(Index { id, name, space, columns, predicate, parent: Some(index.id), ..index.clone() })
     }
 
@@ -337,7 +350,14 @@ impl Session {
             key.name.clone()
         };
         let delete_columns = own_columns(parent, table, &key.delete_columns)?;
-        Ok(ForeignKey { id: self.new_id()?, name, columns, delete_columns, parent: Some(key.id), ..key.clone() })
+        Ok(ForeignKey {
+            id: self.new_id_in(&table.schema)?,
+            name,
+            columns,
+            delete_columns,
+            parent: Some(key.id),
+            ..key.clone()
+        })
     }
 
     /// Enters a partition into the list of its table, and looks whether the default partition has
@@ -621,6 +641,7 @@ impl Session {
         if table.materialized.is_some() {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", table.name)));
         }
+        expect_same_lifetime(parent, is_temporary(table.id), "attach")?;
         let with_rows = |trigger: &&Arc<colibri_catalog::Trigger>| {
             trigger.row && (trigger.old_table.is_some() || trigger.new_table.is_some())
         };
@@ -698,7 +719,7 @@ impl Session {
         let mut draft = self.draft(&table);
         columns.iter().for_each(|&column| draft.table.columns[column].not_null = true);
         let name = self.free_name(&table.schema, &[&table.name], "pkey", &[]);
-        let id = self.new_id()?;
+        let id = self.new_id_in(&table.schema)?;
         draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: Some(key.id) });
         self.finish_constraint(&table, draft)
     }

@@ -135,13 +135,6 @@ macro_rules! of_two {
     };
 }
 
-fn closed(path: Path) -> Result<Polygon> {
-    match path.closed {
-        true => Ok(Polygon { points: path.points }),
-        false => Err(Error::new(SqlState::BAD_PARAMETER, "open path cannot be converted to polygon")),
-    }
-}
-
 /// Each point of a path as another one.
 fn moved(path: Path, by: impl Fn(&Point) -> Result<Point>) -> Result<Path> {
     let points = path.points.iter().map(by).collect::<Result<_>>()?;
@@ -173,11 +166,6 @@ fn size(point: &Point) -> Result<f64> {
     hypot(point.x, point.y)
 }
 
-fn corners(rect: &Rect) -> Polygon {
-    let (low, high) = (rect.low, rect.high);
-    Polygon { points: vec![low, Point { x: low.x, y: high.y }, high, Point { x: high.x, y: low.y }] }
-}
-
 fn radius_given(radius: f64) -> f64 {
     radius
 }
@@ -200,24 +188,21 @@ of_one! {
     ["area"] (c: Circle) -> f64 = c.area()?;
     ["width"] (b: Rect) -> f64 = b.width()?;
     ["height"] (b: Rect) -> f64 = b.height()?;
-    ["diagonal", "lseg"] (b: Rect) -> Segment = Segment(b.high, b.low);
+    ["diagonal", "lseg"] (b: Rect) -> Segment = b.diagonal();
     ["diameter"] (c: Circle) -> f64 = mul(c.radius, 2.0)?;
     ["radius"] (c: Circle) -> f64 = radius_given(c.radius);
     ["isclosed"] (p: Path) -> bool = p.closed;
     ["isopen"] (p: Path) -> bool = !p.closed;
     ["pclose"] (p: Path) -> Path = Path { closed: true, ..p };
     ["popen"] (p: Path) -> Path = Path { closed: false, ..p };
-    ["box"] (p: Point) -> Rect = Rect { high: p, low: p };
+    ["box"] (p: Point) -> Rect = p.rect();
     ["box"] (c: Circle) -> Rect = c.rect()?;
     ["box"] (p: Polygon) -> Rect = p.rect();
-    ["circle"] (b: Rect) -> Circle = {
-        let center = b.center()?;
-        Circle { center, radius: center.distance(&b.high)? }
-    };
+    ["circle"] (b: Rect) -> Circle = b.circle()?;
     ["circle"] (p: Polygon) -> Circle = p.circle()?;
-    ["path"] (p: Polygon) -> Path = Path { closed: true, points: p.points };
-    ["polygon"] (b: Rect) -> Polygon = corners(&b);
-    ["polygon"] (p: Path) -> Polygon = closed(p)?;
+    ["path"] (p: Polygon) -> Path = p.path();
+    ["polygon"] (b: Rect) -> Polygon = b.polygon();
+    ["polygon"] (p: Path) -> Polygon = p.polygon()?;
     ["polygon"] (c: Circle) -> Polygon = c.polygon(12)?;
 }
 
@@ -405,14 +390,4 @@ of_two! {
 /// The nearest point, if there is one.
 fn found((distance, point): (f64, Point)) -> Option<Point> {
     (!distance.is_nan()).then_some(point)
-}
-
-/// A cast between two geometric types.
-///
-/// # Errors
-/// Those of the function that it calls.
-pub(crate) fn cast(bytes: &[u8], from: Type, to: Type) -> Option<Result<Datum>> {
-    let name = to.inner_name();
-    let function = OF_ONE.iter().find(|function| function.name == name && function.args == [from])?;
-    Some((function.eval)(&[&Datum::Bytes(bytes.into())], &crate::Env::default()))
 }

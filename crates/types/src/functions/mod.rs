@@ -52,7 +52,6 @@ mod trigrams;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
-pub(crate) use geometry::cast as cast_geometry;
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use ranges::ranges_as_array;

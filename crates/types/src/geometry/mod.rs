@@ -191,6 +191,30 @@ pub(crate) struct Polygon {
     pub(crate) points: Vec<Point>,
 }
 
+/// A value as one of another type; `None` if there is no such cast.
+pub(crate) fn cast(bytes: &[u8], from: Type, to: Type) -> Result<Option<Vec<u8>>> {
+    Ok(Some(match (from, to) {
+        (Type::Point, Type::Box) => Point::from_bytes(bytes)?.rect().to_bytes(),
+        (Type::Lseg, Type::Point) => {
+            let Segment(one, other) = Segment::from_bytes(bytes)?;
+            one.between(&other)?.to_bytes()
+        }
+        (Type::Path, Type::Polygon) => Path::from_bytes(bytes)?.polygon()?.to_bytes(),
+        (Type::Box, Type::Point) => Rect::from_bytes(bytes)?.center()?.to_bytes(),
+        (Type::Box, Type::Lseg) => Rect::from_bytes(bytes)?.diagonal().to_bytes(),
+        (Type::Box, Type::Circle) => Rect::from_bytes(bytes)?.circle()?.to_bytes(),
+        (Type::Box, Type::Polygon) => Rect::from_bytes(bytes)?.polygon().to_bytes(),
+        (Type::Polygon, Type::Point) => Polygon::from_bytes(bytes)?.circle()?.center.to_bytes(),
+        (Type::Polygon, Type::Box) => Polygon::from_bytes(bytes)?.rect().to_bytes(),
+        (Type::Polygon, Type::Circle) => Polygon::from_bytes(bytes)?.circle()?.to_bytes(),
+        (Type::Polygon, Type::Path) => Polygon::from_bytes(bytes)?.path().to_bytes(),
+        (Type::Circle, Type::Point) => Circle::from_bytes(bytes)?.center.to_bytes(),
+        (Type::Circle, Type::Box) => Circle::from_bytes(bytes)?.rect()?.to_bytes(),
+        (Type::Circle, Type::Polygon) => Circle::from_bytes(bytes)?.polygon(12)?.to_bytes(),
+        _ => return Ok(None),
+    }))
+}
+
 /// Reads PostgreSQL's binary form of a value.
 ///
 /// # Errors

@@ -214,6 +214,11 @@ impl Point {
         Ok(Self { x: div(add(self.x, other.x)?, 2.0)?, y: div(add(self.y, other.y)?, 2.0)? })
     }
 
+    /// The box that is nothing but this point.
+    pub(crate) fn rect(&self) -> Rect {
+        Rect { high: *self, low: *self }
+    }
+
     fn is_nan(&self) -> bool {
         self.x.is_nan() || self.y.is_nan()
     }
@@ -634,6 +639,24 @@ impl Rect {
     }
 }
 
+impl Rect {
+    /// The smallest circle around it.
+    pub(crate) fn circle(&self) -> Result<Circle> {
+        let center = self.center()?;
+        Ok(Circle { center, radius: center.distance(&self.high)? })
+    }
+
+    pub(crate) fn diagonal(&self) -> Segment {
+        Segment(self.high, self.low)
+    }
+
+    /// Its corners.
+    pub(crate) fn polygon(&self) -> Polygon {
+        let (low, high) = (self.low, self.high);
+        Polygon { points: vec![low, Point { x: low.x, y: high.y }, high, Point { x: high.x, y: low.y }] }
+    }
+}
+
 impl Circle {
     /// # Errors
     /// It is out of range.
@@ -704,6 +727,14 @@ fn edges(points: &[Point], closed: bool) -> impl Iterator<Item = Segment> + '_ {
 }
 
 impl Path {
+    /// What a closed one encloses.
+    pub(crate) fn polygon(self) -> Result<Polygon> {
+        match self.closed {
+            true => Ok(Polygon { points: self.points }),
+            false => Err(Error::new(SqlState::BAD_PARAMETER, "open path cannot be converted to polygon")),
+        }
+    }
+
     /// The area of a closed one.
     ///
     /// # Errors
@@ -870,6 +901,11 @@ pub(crate) fn place_in(point: &Point, points: &[Point]) -> Result<Place> {
 }
 
 impl Polygon {
+    /// What encloses it.
+    pub(crate) fn path(self) -> Path {
+        Path { closed: true, points: self.points }
+    }
+
     #[must_use]
     pub(crate) fn rect(&self) -> Rect {
         Rect::around(&self.points)
