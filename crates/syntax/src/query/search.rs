@@ -180,7 +180,7 @@ impl Parser<'_> {
         if !is_recursive {
             return Err(wrong("WITH query is not recursive"));
         }
-        if matches!(**left, SetExpr::SetOperation { .. }) {
+        if is_set_operation(left) {
             let message = "with a SEARCH or CYCLE clause, the left side of the UNION must be a SELECT";
             return Err(not_supported(message));
         }

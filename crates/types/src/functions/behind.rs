@@ -9,7 +9,7 @@ use crate::operators::compare;
 use crate::partition_hash::{hash, hash_extended};
 use crate::types::Type::{
     self, AnyArray, Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, InternalChar, Interval, MacAddr, MacAddr8,
-    Name, Numeric, Oid, PgLsn, Text, Tid, Time, TimeTz, Timestamp, TimestampTz, Uuid, Void, Xid8,
+    Name, Numeric, Oid, PgLsn, Text, Tid, Time, TimeTz, Timestamp, TimestampTz, Uuid, Xid8,
 };
 use crate::value::Datum;
 
@@ -119,7 +119,6 @@ hashes! {
     Time "time_hash" "time_hash_extended";
     Timestamp "timestamp_hash" "timestamp_hash_extended";
     Uuid "uuid_hash" "uuid_hash_extended";
-    PgLsn "pg_lsn_hash" "pg_lsn_hash_extended";
     MacAddr "hashmacaddr" "hashmacaddrextended";
     MacAddr8 "hashmacaddr8" "hashmacaddr8extended";
 }
@@ -147,10 +146,6 @@ others! {
     "textlen" is "length" [Text] -> Int4;
 }
 
-fn count(args: &[&Datum], is_meant: fn(&Datum) -> bool) -> Datum {
-    Datum::Int(args.iter().filter(|value| is_meant(value)).count() as i64)
-}
-
 fn changed(args: &[&Datum], by: i64, ty: Type) -> Result<Datum> {
     let result = int(args[0])?.checked_add(by).filter(|&result| ty == Int8 || i32::try_from(result).is_ok());
     let what = if ty == Int8 { "bigint" } else { "integer" };
@@ -170,8 +165,6 @@ fn to_ascii(_: &[&Datum], _: &Env) -> Result<Datum> {
 }
 
 pub(super) const TABLE: &[Function] = &[
-    f("num_nulls", &[Void], Int4, |args, _| Ok(count(args, Datum::is_null))).variadic().called_on_null(),
-    f("num_nonnulls", &[Void], Int4, |args, _| Ok(count(args, |value| !value.is_null()))).variadic().called_on_null(),
     f("booland_statefunc", &[Bool, Bool], Bool, |args, _| both(args, true)),
     f("boolor_statefunc", &[Bool, Bool], Bool, |args, _| both(args, false)),
     f("int4inc", &[Int4], Int4, |args, _| changed(args, 1, Int4)),

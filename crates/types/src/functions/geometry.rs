@@ -171,10 +171,10 @@ fn radius_given(radius: f64) -> f64 {
 }
 
 of_one! {
-    ["@@", "lseg_center", "center", "point"] (s: Segment) -> Point = s.0.between(&s.1)?;
+    ["@@", "lseg_center", "point"] (s: Segment) -> Point = s.0.between(&s.1)?;
     ["@@", "box_center", "center", "point"] (b: Rect) -> Point = b.center()?;
     ["@@", "circle_center", "center", "point"] (c: Circle) -> Point = c.center;
-    ["@@", "poly_center", "center", "point"] (p: Polygon) -> Point = p.circle()?.center;
+    ["@@", "poly_center", "point"] (p: Polygon) -> Point = p.circle()?.center;
     ["@-@", "lseg_length", "length"] (s: Segment) -> f64 = s.length()?;
     ["@-@", "path_length", "length"] (p: Path) -> f64 = p.length()?;
     ["#", "path_npoints", "npoints"] (p: Path) -> Count = Count(p.points.len());
@@ -238,7 +238,7 @@ of_two! {
     ["?-|", "line_perp", "isperp"] (a: Line, b: Line) -> bool = a.is_perpendicular(&b)?;
     ["?#", "line_intersect"] (a: Line, b: Line) -> bool = a.crossing(&b)?.is_some();
     ["#", "line_interpt"] (a: Line, b: Line) -> Option<Point> = a.crossing(&b)?;
-    ["?||", "lseg_parallel"] (a: Segment, b: Segment) -> bool = a.is_parallel(&b)?;
+    ["?||", "lseg_parallel", "isparallel"] (a: Segment, b: Segment) -> bool = a.is_parallel(&b)?;
     ["?-|", "lseg_perp", "isperp"] (a: Segment, b: Segment) -> bool = a.is_perpendicular(&b)?;
     ["?#", "lseg_intersect"] (a: Segment, b: Segment) -> bool = a.crossing(&b)?.is_some();
     ["#", "lseg_interpt"] (a: Segment, b: Segment) -> Option<Point> = a.crossing(&b)?;

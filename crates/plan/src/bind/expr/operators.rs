@@ -158,6 +158,11 @@ impl Binder<'_> {
             UnaryOperator::PGAbs => "@",
             UnaryOperator::PGSquareRoot => "|/",
             UnaryOperator::PGCubeRoot => "||/",
+            UnaryOperator::AtDashAt => "@-@",
+            UnaryOperator::DoubleAt => "@@",
+            UnaryOperator::Hash => "#",
+            UnaryOperator::QuestionDash => "?-",
+            UnaryOperator::QuestionPipe => "?|",
             other => {
                 let written = format!("{other} {}", self.expr(operand)?.ty.ty);
                 let error = resolve::no_operator(&written, true);
