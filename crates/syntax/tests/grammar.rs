@@ -158,7 +158,6 @@ fn bodies_of_functions_are_read_to_their_end() {
 fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
     for text in [
         "SELECT xmlelement(name a)",
-        "CREATE TABLE t (a int) INHERITS (b)",
         "CREATE AGGREGATE a (int) (sfunc = f, stype = int)",
         "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (a + 1)",
         "SELECT * FROM a JOIN b USING (x) AS j",
@@ -410,6 +409,8 @@ fn partitions_are_made_attached_and_detached() {
         Admin::ChangePartitions { change, .. } => change,
         other => panic!("{other:?}"),
     };
+    assert!(matches!(change("ALTER TABLE t INHERIT s.p"), PartitionChange::Inherit { parent } if parent == ["s", "p"]));
+    assert!(matches!(change("ALTER TABLE t NO INHERIT p"), PartitionChange::NoInherit { parent } if parent == ["p"]));
     assert!(matches!(change("ALTER TABLE t ATTACH PARTITION p DEFAULT"), PartitionChange::Attach { .. }));
     let concurrently = change("ALTER TABLE IF EXISTS t DETACH PARTITION s.p CONCURRENTLY");
     assert!(matches!(concurrently, PartitionChange::Detach { concurrently: true, finalize: false, .. }));
