@@ -20,6 +20,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
+use crate::default_privileges::DefaultPrivileges;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::routines::{Routine, RoutineType};
@@ -44,6 +45,7 @@ pub struct Catalog {
     views: HashMap<ObjectId, Arc<View>>,
     types: BTreeMap<ObjectId, Arc<UserType>>,
     extensions: BTreeMap<ObjectId, Arc<Extension>>,
+    default_privileges: BTreeMap<ObjectId, DefaultPrivileges>,
     routines: BTreeMap<ObjectId, Arc<Routine>>,
     /// Numbers of routines by their names, in whichever schemas.
     routines_named: HashMap<CompactString, Vec<ObjectId>>,
@@ -79,6 +81,7 @@ const COMMENT: u8 = b'c';
 const TYPE: u8 = b'y';
 const EXTENSION: u8 = b'x';
 const ROUTINE: u8 = b'f';
+const DEFAULT_PRIVILEGES: u8 = b'd';
 
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
@@ -107,6 +110,10 @@ pub enum Change {
     PutExtension(Extension),
     /// An extension is dropped.
     DropExtension(ObjectId),
+    /// ALTER DEFAULT PRIVILEGES
+    PutDefaultPrivileges(DefaultPrivileges),
+    /// Default privileges are what they always are.
+    DropDefaultPrivileges(ObjectId),
     /// A function or procedure is made or changed.
     PutRoutine(Routine),
     /// A function or procedure is dropped.
@@ -173,6 +180,7 @@ impl Entry {
             VIEW => Change::PutView(parse(value)?),
             TYPE => Change::PutType(parse(value)?),
             EXTENSION => Change::PutExtension(parse(value)?),
+            DEFAULT_PRIVILEGES => Change::PutDefaultPrivileges(parse(value)?),
             COMMENT => {
                 let (id, column, text): (ObjectId, i32, String) = parse(value)?;
                 Change::Comment(id, column, Some(text))
@@ -445,6 +453,12 @@ impl Catalog {
                     txn.put(&space, &object_key(EXTENSION, extension.id), &to_json(extension)).in_sql()?;
                 }
                 Change::DropExtension(id) => txn.delete(&space, &object_key(EXTENSION, *id)).in_sql()?,
+                Change::PutDefaultPrivileges(privileges) => {
+                    txn.put(&space, &object_key(DEFAULT_PRIVILEGES, privileges.id), &to_json(privileges)).in_sql()?;
+                }
+                Change::DropDefaultPrivileges(id) => {
+                    txn.delete(&space, &object_key(DEFAULT_PRIVILEGES, *id)).in_sql()?;
+                }
                 Change::PutRoutine(routine) => {
                     txn.put(&space, &object_key(ROUTINE, routine.id), &to_json(routine)).in_sql()?;
                 }
@@ -622,6 +636,10 @@ impl Catalog {
             Change::DropType(id) => _ = self.types.remove(&id),
             Change::PutExtension(extension) => _ = self.extensions.insert(extension.id, Arc::new(extension)),
             Change::DropExtension(id) => _ = self.extensions.remove(&id),
+            Change::PutDefaultPrivileges(privileges) => {
+                self.default_privileges.insert(privileges.id, privileges);
+            }
+            Change::DropDefaultPrivileges(id) => _ = self.default_privileges.remove(&id),
             Change::PutRoutine(mut routine) => {
                 self.resolve_routine(&mut routine);
                 self.forget_routine(routine.id);
@@ -812,6 +830,11 @@ impl Catalog {
             Some(schema) => self.type_named(schema, name),
             None => search_path.iter().find_map(|schema| self.type_named(schema, name)),
         }
+    }
+
+    /// What ALTER DEFAULT PRIVILEGES has said, in the order of its numbers.
+    pub fn default_privileges(&self) -> impl Iterator<Item = &DefaultPrivileges> {
+        self.default_privileges.values()
     }
 
     /// All extensions that were made, in the order of their numbers.

@@ -15,8 +15,10 @@
 pub mod builtin;
 mod catalog;
 pub mod cluster;
+mod default_privileges;
 mod extensions;
 pub mod inverted;
+mod new_objects;
 mod objects;
 mod partition;
 pub mod record;
@@ -33,11 +35,12 @@ pub use catalog::{
     sequence_state_key, table_key, view_key,
 };
 pub use colibri_types::types::NAME_BYTES_MAX;
+pub use default_privileges::DefaultPrivileges;
 pub use extensions::Extension;
 pub use objects::{
-    Check, CheckOption, Column, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn, Materialized,
-    ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence, Table,
-    TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
+    Check, CheckOption, Column, ColumnAcls, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn,
+    Materialized, ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
+    Table, TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
 };
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
 pub use routines::{Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody};

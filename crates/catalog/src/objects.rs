@@ -21,6 +21,9 @@ use crate::security::RowSecurity;
 /// The number of an object.
 pub type ObjectId = u32;
 
+/// Privileges on columns, by their places from 0.
+pub type ColumnAcls = BTreeMap<usize, Acl>;
+
 /// The first number of a user's object, as in PostgreSQL.
 pub const FIRST_USER_OBJECT: ObjectId = 16384;
 
@@ -345,6 +348,9 @@ pub struct Table {
     /// Who may do what with it; `None` is the owner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acl: Option<Acl>,
+    /// Who may do what with single columns, by their places.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub column_acls: ColumnAcls,
     /// It is a materialized view: its rows are what a query gave, which the view of the same number
     /// has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -562,6 +568,9 @@ pub struct View {
     /// Who may do what with it; `None` is the owner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acl: Option<Acl>,
+    /// Who may do what with single columns, by their places.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub column_acls: ColumnAcls,
 }
 
 /// What rows that are written to a view have to fulfil.
@@ -683,7 +692,13 @@ impl Table {
         let indexes = self.indexes.iter().map(|index| index.id);
         let checks = self.checks.iter().map(|check| check.id);
         let references = self.foreign_keys.iter().map(|key| key.id);
-        indexes.chain(checks).chain(references).chain(self.primary_key.iter().map(|key| key.id)).collect()
+        let policies = self.security.policies.iter().map(|policy| policy.id);
+        indexes
+            .chain(checks)
+            .chain(references)
+            .chain(policies)
+            .chain(self.primary_key.iter().map(|key| key.id))
+            .collect()
     }
 
     /// Columns that were not dropped, with their places.

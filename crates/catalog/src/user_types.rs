@@ -18,7 +18,7 @@ use colibri_types::{ColumnType, DomainType, Type};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{BOOTSTRAP_ROLE, RoleId};
+use crate::cluster::{Acl, BOOTSTRAP_ROLE, RoleId};
 use crate::objects::{Check, ObjectId, column_type};
 
 /// A type that a user has defined.
@@ -35,6 +35,9 @@ pub struct UserType {
     /// Who owns it.
     #[serde(default = "bootstrap")]
     pub owner: RoleId,
+    /// Who may use it; `None` is everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
     /// What it is.
     pub kind: UserTypeKind,
     /// Made from the rest when it is read.

@@ -299,6 +299,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         generations: Vec::new(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
+        column_acls: colibri_catalog::ColumnAcls::new(),
         materialized: None,
         domains_changed: 0,
         on_commit: None,

@@ -5,12 +5,15 @@
 //! GRANT|REVOKE [ADMIN OPTION FOR] role, … {TO|FROM} role, …
 //! ```
 
-use colibri_types::Result;
+use colibri_types::{Error, Result, SqlState};
 
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
 use crate::tree::{Admin, Granting, Name, Object, ObjectKind, On, OnRoutines, RoleName, RoutineKind, Routines};
+
+/// Privileges on columns.
+type ColumnPrivileges = Vec<(Option<Name>, Vec<Name>)>;
 
 impl Parser<'_> {
     pub(crate) fn grant(&mut self) -> Result<Admin> {
@@ -21,11 +24,11 @@ impl Parser<'_> {
             return self.grant_roles(roles, revoke, true);
         }
         let only_option = revoke && self.eat_all(&[K::Grant, K::Option, K::For]);
-        let privileges = self.privileges(token)?;
+        let (privileges, columns) = self.privileges()?;
         if !self.eat(K::On) {
             // These were names of roles.
             return match privileges {
-                Some(roles) if !only_option => self.grant_roles(roles, revoke, false),
+                Some(roles) if !only_option && columns.is_empty() => self.grant_roles(roles, revoke, false),
                 _ => Err(self.wrong()),
             };
         }
@@ -35,7 +38,7 @@ impl Parser<'_> {
             let option = if revoke { only_option } else { self.eat_all(&[K::With, K::Grant, K::Option]) };
             let by = self.granted_by()?;
             let cascade = revoke && self.cascade();
-            let granting = Granting { privileges, option, revoke, by, cascade };
+            let granting = Granting { privileges, columns, option, revoke, by, cascade };
             return Ok(Routines::Grant { granting, kind, on, to }.into());
         }
         let on = self.granted_objects(token)?;
@@ -44,7 +47,45 @@ impl Parser<'_> {
         let option = if revoke { only_option } else { self.eat_all(&[K::With, K::Grant, K::Option]) };
         let by = self.granted_by()?;
         let cascade = revoke && self.cascade();
-        Ok(Admin::Grant { granting: Granting { privileges, option, revoke, by, cascade }, on, to })
+        Ok(Admin::Grant { granting: Granting { privileges, columns, option, revoke, by, cascade }, on, to })
+    }
+
+    /// `ALTER DEFAULT PRIVILEGES [FOR ROLE role, …] [IN SCHEMA schema, …] {GRANT | REVOKE} …`
+    pub(crate) fn alter_default_privileges(&mut self) -> Result<Admin> {
+        self.expect_all(&[K::Default, K::Privileges])?;
+        let (mut roles, mut schemas) = (Vec::new(), Vec::new());
+        loop {
+            if roles.is_empty() && self.eat(K::For) {
+                if self.eat_any(&[K::Role, K::User]).is_none() {
+                    return Err(self.wrong());
+                }
+                roles = self.list(Self::role_name)?;
+            } else if schemas.is_empty() && self.eat_all(&[K::In, K::Schema]) {
+                schemas = self.list(Self::folded)?;
+            } else {
+                break;
+            }
+        }
+        let revoke = match self.eat_any(&[K::Grant, K::Revoke]) {
+            Some(which) => which == 1,
+            None => return Err(self.wrong()),
+        };
+        let only_option = revoke && self.eat_all(&[K::Grant, K::Option, K::For]);
+        let (privileges, columns) = self.privileges()?;
+        if !columns.is_empty() {
+            let error = Error::new(SqlState::INVALID_GRANT_OPERATION, "default privileges cannot be set for columns");
+            self.note_error(error);
+        }
+        self.expect(K::On)?;
+        let kinds = [K::Tables, K::Functions, K::Routines, K::Sequences, K::Types, K::Schemas];
+        let kind = self.eat_any(&kinds).ok_or_else(|| self.wrong())?;
+        let object = ['r', 'f', 'f', 'S', 'T', 'n'][kind];
+        self.expect(if revoke { K::From } else { K::To })?;
+        let to = self.list(Self::grantee)?;
+        let option = if revoke { only_option } else { self.eat_all(&[K::With, K::Grant, K::Option]) };
+        let cascade = revoke && self.cascade();
+        let granting = Granting { privileges, columns, option, revoke, by: None, cascade };
+        Ok(Admin::DefaultPrivileges { roles, schemas, granting, object, to })
     }
 
     /// Who is granted something; `None` is PUBLIC.
@@ -58,26 +99,29 @@ impl Parser<'_> {
         if self.eat_all(&[K::Granted, K::By]) { self.role_name().map(Some) } else { Ok(None) }
     }
 
-    /// Privileges by name; `None` is ALL. They may turn out to be names of roles.
-    fn privileges(&mut self, token: Token) -> Result<Option<Vec<Name>>> {
-        const ON_COLUMNS: &str = "privileges on columns";
+    /// Privileges by name, and those on columns; `None` is ALL. They may turn out to be names of
+    /// roles.
+    fn privileges(&mut self) -> Result<(Option<Vec<Name>>, ColumnPrivileges)> {
         if self.eat(K::All) {
             self.eat(K::Privileges);
-            return match self.kind() {
-                Kind::LeftParen => Err(self.refuse_statement(token, ON_COLUMNS)),
-                _ => Ok(None),
+            return match self.maybe_in_parens(Self::folded)? {
+                columns if columns.is_empty() => Ok((None, Vec::new())),
+                columns => Ok((Some(Vec::new()), vec![(None, columns)])),
             };
         }
+        let mut on_columns = Vec::new();
         let privileges = self.list(|parser| {
             // The reserved words among the privileges' names.
             let is_word = matches!(parser.kind(), Kind::Key(K::Select | K::References | K::Create));
             let name = if is_word { parser.folded_label()? } else { parser.folded()? };
-            match parser.kind() {
-                Kind::LeftParen => Err(parser.refuse_statement(token, ON_COLUMNS)),
-                _ => Ok(name),
-            }
+            let columns = parser.maybe_in_parens(Self::folded)?;
+            Ok((name, columns))
         })?;
-        Ok(Some(privileges))
+        let mut whole = Vec::new();
+        for (name, columns) in privileges {
+            if columns.is_empty() { whole.push(name) } else { on_columns.push((Some(name), columns)) }
+        }
+        Ok((Some(whole), on_columns))
     }
 
     /// Functions, if they come next.

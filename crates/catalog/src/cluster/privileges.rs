@@ -144,6 +144,8 @@ pub enum ObjectKind {
     Sequence,
     /// A function or procedure.
     Function,
+    /// A type.
+    Type,
 }
 
 impl ObjectKind {
@@ -155,6 +157,7 @@ impl ObjectKind {
             Self::Schema => Privileges::USAGE.with(Privileges::CREATE),
             Self::Table => Privileges(0x7f),
             Self::Function => Privileges::EXECUTE,
+            Self::Type => Privileges::USAGE,
             Self::Sequence => Privileges::USAGE.with(Privileges::SELECT).with(Privileges::UPDATE),
         }
     }
@@ -295,6 +298,7 @@ impl Acl {
         let public = match kind {
             ObjectKind::Database => Privileges::TEMPORARY.with(Privileges::CONNECT),
             ObjectKind::Function => Privileges::EXECUTE,
+            ObjectKind::Type => Privileges::USAGE,
             _ => Privileges::NONE,
         };
         let mut grants = Vec::with_capacity(2);
@@ -427,6 +431,20 @@ impl Acl {
             }
             self.add(grant);
         }
+    }
+
+    /// Whether both have the same entries, in whichever order.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().all(|grant| other.0.contains(grant))
+    }
+
+    /// Both lists.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        let mut merged = self.clone();
+        other.0.iter().for_each(|grant| merged.add(*grant));
+        merged
     }
 
     /// Whether a role is named in it.

@@ -178,10 +178,34 @@ impl Dump<'_> {
             let kind = if kind == "VIEW" { "TABLE" } else { kind };
             writeln!(self.out, "REVOKE ALL ON {kind} {name} FROM PUBLIC, {owner};")?;
             for grant in grants.lines().filter_map(|item| names.grant(item)) {
-                self.grant(kind, &name, &owner, &grant)?;
+                self.grant(kind, &name, "", &owner, &grant)?;
             }
         }
+        self.column_grants(&names)?;
         self.names = Some(names);
+        Ok(())
+    }
+
+    /// Privileges on columns of tables and views.
+    fn column_grants(&mut self, names: &Names) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), c.relname::text, \
+             quote_ident(a.attname::text), c.relowner::int8, array_to_string(a.attacl, E'\\n') \
+             FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND {NOT_SYSTEM} ORDER BY c.oid, a.attnum"
+        ))?;
+        for row in &rows {
+            let (name, plain) = (self.text(row, 0)?, self.text(row, 1)?);
+            if !self.tables.is_empty() && !self.tables.iter().any(|wanted| *wanted == plain || *wanted == name) {
+                continue;
+            }
+            let column = format!(" ({})", self.text(row, 2)?);
+            let owner = row.get::<_, i64>(3).map_err(|source| self.failed(source))?;
+            let owner = quoted_name(&names.of(u32::try_from(owner).unwrap_or_default()));
+            for grant in self.text(row, 4)?.lines().filter_map(|item| names.grant(item)) {
+                self.grant("TABLE", &name, &column, &owner, &grant)?;
+            }
+        }
         Ok(())
     }
 
@@ -237,7 +261,8 @@ impl Dump<'_> {
         Ok(())
     }
 
-    fn grant(&mut self, kind: &str, name: &str, owner: &str, grant: &Grant) -> Result<()> {
+    /// GRANTs on an object, or on a column of it: ` (column)`.
+    fn grant(&mut self, kind: &str, name: &str, column: &str, owner: &str, grant: &Grant) -> Result<()> {
         let to = grant.to.as_ref().map_or_else(|| "PUBLIC".to_owned(), |to| quoted_name(to));
         let by = quoted_name(&grant.by);
         let is_others = by != owner;
@@ -246,6 +271,7 @@ impl Dump<'_> {
         }
         for (words, option) in [(&grant.plain, ""), (&grant.grantable, " WITH GRANT OPTION")] {
             if !words.is_empty() {
+                let words: Vec<String> = words.iter().map(|word| format!("{word}{column}")).collect();
                 writeln!(self.out, "GRANT {} ON {kind} {name} TO {to}{option};", words.join(", "))?;
             }
         }

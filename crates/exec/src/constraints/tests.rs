@@ -164,6 +164,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         generations: Vec::new(),
         owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
+        column_acls: colibri_catalog::ColumnAcls::new(),
         materialized: None,
         domains_changed: 0,
         on_commit: None,

@@ -188,6 +188,7 @@ impl Binder<'_> {
                 is_scalar: false,
                 is_nullable: false,
                 computed: None,
+                read: None,
             }],
             ..Scope::default()
         };

@@ -262,14 +262,14 @@ impl Binder<'_> {
                 let table = Arc::clone(table);
                 self.note_schema(name, &table.schema);
                 self.used.push(table.id);
-                self.need(table.id, &table.schema, Privileges::SELECT);
+                let read = self.need_read(table.id, &table.schema);
                 let (columns, hidden) = table_columns(&table);
                 let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
                 let source = match table.is_tree() {
                     true => Source::Tree(self.tree(&table)?),
                     false => Source::Table(Arc::clone(&table)),
                 };
-                match self.subject_to(&table)? {
+                let from = match self.subject_to(&table)? {
                     None => self.add(visible_as, schema, columns, &hidden, source, alias, relations),
                     Some(authority) => {
                         let source = self.barrier(&table, source, &authority, &columns)?;
@@ -277,16 +277,20 @@ impl Binder<'_> {
                         self.looks_like_table(&table);
                         from
                     }
-                }
+                };
+                self.notes_reads(&read);
+                from
             }
             Some(Object::View(view)) => {
                 let view = Arc::clone(view);
                 self.note_schema(name, &view.schema);
-                self.need(view.id, &view.schema, Privileges::SELECT);
+                let read = self.need_read(view.id, &view.schema);
                 let query = self.view(&view)?;
                 let columns = query.columns.clone();
                 let schema = if alias.is_some() { None } else { Some(view.schema.clone()) };
-                self.add(visible_as, schema, columns, &[], Source::Query(Box::new(query)), alias, relations)
+                let from = self.add(visible_as, schema, columns, &[], Source::Query(Box::new(query)), alias, relations);
+                self.notes_reads(&read);
+                from
             }
             Some(Object::Sequence(sequence)) => {
                 let (id, schema) = (sequence.id, sequence.schema.clone());

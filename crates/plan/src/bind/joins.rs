@@ -208,6 +208,7 @@ impl Binder<'_> {
                     let message = format!("common column name \"{name}\" appears more than once in one side");
                     return Err(Error::new(SqlState::AMBIGUOUS_COLUMN, message));
                 }
+                table.reads(index);
                 found =
                     Some(Merged { name: name.into(), expr: Expr::Column(place), ty: column.ty.ty, parts: vec![place] });
             }

@@ -41,8 +41,11 @@ pub enum BoundWhat {
     Nothing,
     Delete,
     Update(Vec<(usize, BoundValue)>),
-    /// For each of the table's columns, what it gets.
-    Insert(Vec<Expr>),
+    /// For each of the table's columns, what it gets; and the columns that are given something.
+    Insert {
+        values: Vec<Expr>,
+        columns: Vec<usize>,
+    },
 }
 
 impl Binder<'_> {
@@ -50,7 +53,7 @@ impl Binder<'_> {
     pub(super) fn merge_statement(&mut self, merge: &ast::Merge) -> Result<BoundMerge> {
         whole::merge(merge)?;
         self.frame().scopes.push(Scope { no_calls: "MERGE WHEN conditions", ..Scope::default() });
-        let bound = self.merge_in_scope(merge);
+        let bound = self.noting_target(|binder| binder.merge_in_scope(merge));
         self.frame().scopes.pop();
         bound
     }
@@ -83,7 +86,6 @@ impl Binder<'_> {
         scope.tables[0].visible = true;
         self.scope().no_calls = "JOIN conditions";
         let on = rewrite::conjuncts(self.condition(&merge.on, "JOIN/ON")?);
-        self.need_for_merge(&table, &merge.clauses);
         let subject = self.subject_to(&table)?;
         let mut actions = Vec::with_capacity(merge.clauses.len());
         for clause in &merge.clauses {
@@ -93,6 +95,7 @@ impl Binder<'_> {
             }
             actions.push(action);
         }
+        self.need_for_merge(&table, &actions);
         let has_unmatched = actions.iter().any(|action| !action.is_matched);
         let kind = if has_unmatched { Join::Right } else { Join::Inner };
         // Rows that policies hide are no partners.
@@ -111,7 +114,7 @@ impl Binder<'_> {
         let mut checks = RowChecks::default();
         match what {
             BoundWhat::Nothing => {}
-            BoundWhat::Insert(_) => {
+            BoundWhat::Insert { .. } => {
                 checks.insert = self.policy_checks(table, authority, ('a', CheckedRow::New, false))?;
             }
             BoundWhat::Update(_) => {
@@ -133,17 +136,24 @@ impl Binder<'_> {
         }
     }
 
-    fn need_for_merge(&mut self, table: &Table, clauses: &[ast::MergeClause]) {
-        let mut needed = Privileges::SELECT;
-        for clause in clauses {
-            needed = needed.with(match &clause.action {
-                ast::MergeAction::Insert(_) => Privileges::INSERT,
-                ast::MergeAction::Update(_) => Privileges::UPDATE,
-                ast::MergeAction::Delete { .. } => Privileges::DELETE,
-                ast::MergeAction::DoNothing { .. } => Privileges::NONE,
-            });
+    fn need_for_merge(&mut self, table: &Table, actions: &[BoundAction]) {
+        for action in actions {
+            let (privilege, columns) = match &action.what {
+                BoundWhat::Nothing => continue,
+                BoundWhat::Delete => (Privileges::DELETE, Vec::new()),
+                BoundWhat::Update(assignments) => {
+                    (Privileges::UPDATE, assignments.iter().map(|(column, _)| *column).collect())
+                }
+                BoundWhat::Insert { columns, .. } => (Privileges::INSERT, columns.clone()),
+            };
+            match privilege {
+                Privileges::DELETE => self.need(table.id, &table.schema, privilege),
+                _ => self.need_columns(table.id, &table.schema, privilege, columns),
+            }
         }
-        self.need(table.id, &table.schema, needed);
+        if let Some(read) = self.target_read.clone() {
+            self.need_if_read(table.id, &table.schema, &read);
+        }
     }
 
     fn merge_action(&mut self, table: &Arc<Table>, clause: &ast::MergeClause) -> Result<BoundAction> {
@@ -162,14 +172,15 @@ impl Binder<'_> {
             ast::MergeAction::Update(_) => return Err(Error::unsupported("UPDATE * in MERGE")),
             ast::MergeAction::Insert(insert) => {
                 self.scope().no_calls = "VALUES";
-                BoundWhat::Insert(self.merge_insert(table, insert)?)
+                let (values, columns) = self.merge_insert(table, insert)?;
+                BoundWhat::Insert { values, columns }
             }
         };
         self.scope().tables[0].visible = true;
         Ok(BoundAction { is_matched, condition, what, security: RowChecks::default() })
     }
 
-    fn merge_insert(&mut self, table: &Arc<Table>, insert: &ast::MergeInsertExpr) -> Result<Vec<Expr>> {
+    fn merge_insert(&mut self, table: &Arc<Table>, insert: &ast::MergeInsertExpr) -> Result<(Vec<Expr>, Vec<usize>)> {
         let targets = self.insert_targets(table, &insert.columns)?;
         let explicit = !insert.columns.is_empty();
         let mut values = self.default_row(table, &targets)?;
@@ -178,7 +189,9 @@ impl Binder<'_> {
             Some(_) => Overriding::User,
             None => Overriding::No,
         };
-        let ast::MergeInsertKind::Values(ast::Values { rows, .. }) = &insert.kind else { return Ok(values) };
+        let ast::MergeInsertKind::Values(ast::Values { rows, .. }) = &insert.kind else {
+            return Ok((values, Vec::new()));
+        };
         let given: &[ast::Expr] = rows.first().map_or(&[], |row| &row.content);
         let wrong = |message| Error::new(SqlState::SYNTAX_ERROR, message);
         if given.len() > targets.len() {
@@ -202,7 +215,8 @@ impl Binder<'_> {
             let value = self.value_for(table, place, target, bound, expr.span())?;
             self.put(table, place, target, value, &mut values)?;
         }
-        Ok(values)
+        let columns = targets.iter().take(given.len()).map(|(place, _)| *place).collect();
+        Ok((values, columns))
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod changes;
 pub mod collation;
+mod columns_read;
 mod current_of;
 mod domains;
 mod elements;
@@ -39,9 +40,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use colibri_catalog::{
-    Catalog, NAME_BYTES_MAX, Relation, Table,
+    Catalog, ColumnAcls, NAME_BYTES_MAX, Relation, Table,
     builtin::Builtin,
-    cluster::{Acl, Authority, ObjectKind, Privileges, RoleId},
+    cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_types::{Env, Error, Result, SqlState, Type, keywords::is_reserved, letters};
 use compact_str::CompactString;
@@ -141,6 +142,8 @@ pub struct Binder<'a> {
     policies: Vec<u32>,
     /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
     by: Option<RoleId>,
+    /// Where it is noted what a statement reads of the table that it writes to.
+    target_read: Option<Arc<columns_read::ColumnsRead>>,
     /// The view that the statement at hand writes to.
     target_view: Option<Arc<view_target::ViewTarget>>,
     /// Whether a session function that changes something, or a volatile one, is called.
@@ -175,6 +178,21 @@ pub struct Need {
     any: bool,
     /// Who needs it, if not the user.
     pub by: Option<RoleId>,
+    /// The columns that it is enough to have it on.
+    columns: OnColumns,
+}
+
+/// On which columns of a relation a privilege is enough, where there is none on the relation. On no
+/// column in particular, any column will do.
+#[derive(Debug, Clone)]
+enum OnColumns {
+    /// Nothing less than the relation is enough.
+    Relation,
+    /// Those that are read.
+    Read(Arc<columns_read::ColumnsRead>),
+    /// The same, but nothing is needed if none is read.
+    IfRead(Arc<columns_read::ColumnsRead>),
+    Listed(Vec<usize>),
 }
 
 #[derive(Debug, Clone)]
@@ -198,6 +216,22 @@ impl Need {
         }
     }
 
+    /// Whether it is had on the columns that matter.
+    fn has_on_columns(&self, authority: &Authority, acls: &ColumnAcls) -> bool {
+        let has = |acl: &Acl| {
+            let has = authority.privileges(ObjectKind::Table, PUBLIC_ROLE, Some(acl));
+            self.privileges.without(has).is_empty()
+        };
+        let has_on = |column: usize| acls.get(&column).is_some_and(has);
+        match &self.columns {
+            OnColumns::Relation => false,
+            OnColumns::Read(read) if read.is_empty() => acls.values().any(has),
+            OnColumns::Read(read) | OnColumns::IfRead(read) => read.all(has_on),
+            OnColumns::Listed(columns) if columns.is_empty() => acls.values().any(has),
+            OnColumns::Listed(columns) => columns.iter().copied().all(has_on),
+        }
+    }
+
     /// Refuses whoever has it not.
     pub fn check(&self, catalog: &Catalog, authority: &Authority) -> Result<()> {
         let has = |kind, owner, acl: Option<&Acl>| {
@@ -218,13 +252,20 @@ impl Need {
                 _ => Ok(()),
             },
             NeedOn::Relation(id) => {
+                if matches!(&self.columns, OnColumns::IfRead(read) if read.is_empty()) {
+                    return Ok(());
+                }
                 if let Some(table) = catalog.table(*id) {
-                    if !has(ObjectKind::Table, table.owner, table.acl.as_ref()) {
+                    if !has(ObjectKind::Table, table.owner, table.acl.as_ref())
+                        && !self.has_on_columns(authority, &table.column_acls)
+                    {
                         let is_view = table.materialized.is_some();
                         return Err(Error::denied(if is_view { "materialized view" } else { "table" }, &table.name));
                     }
                 } else if let Some(view) = catalog.view(*id) {
-                    if !has(ObjectKind::Table, view.owner, view.acl.as_ref()) {
+                    if !has(ObjectKind::Table, view.owner, view.acl.as_ref())
+                        && !self.has_on_columns(authority, &view.column_acls)
+                    {
                         return Err(Error::denied("view", &view.name));
                     }
                 } else if let Some(sequence) = catalog.sequence(*id)
@@ -302,6 +343,8 @@ struct ScopeTable {
     is_nullable: bool,
     /// Of a view's column that is computed: how. It has no place.
     computed: Option<Expr>,
+    /// Where it is noted which columns are read, and what number the first of them has there.
+    read: Option<(Arc<columns_read::ColumnsRead>, usize)>,
 }
 
 /// A column that stands for several.
@@ -555,6 +598,7 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             policies: Vec::new(),
             by: None,
+            target_read: None,
             target_view: None,
             has_side_effects: false,
             locks_rows: None,
@@ -714,15 +758,50 @@ impl<'a> Binder<'a> {
 
     /// The statement needs privileges on a relation, and the use of its schema.
     pub fn need(&mut self, id: u32, schema: &CompactString, privileges: Privileges) {
+        self.need_on(id, schema, privileges, OnColumns::Relation);
+    }
+
+    fn need_on(&mut self, id: u32, schema: &CompactString, privileges: Privileges, columns: OnColumns) {
         let by = self.by;
-        self.needs.push(Need { on: NeedOn::Schema(schema.clone()), privileges: Privileges::USAGE, any: false, by });
-        self.needs.push(Need { on: NeedOn::Relation(id), privileges, any: false, by });
+        self.needs.push(Need {
+            on: NeedOn::Schema(schema.clone()),
+            privileges: Privileges::USAGE,
+            any: false,
+            by,
+            columns: OnColumns::Relation,
+        });
+        self.needs.push(Need { on: NeedOn::Relation(id), privileges, any: false, by, columns });
+    }
+
+    /// The statement reads columns of a relation, which are noted as their names are met.
+    fn need_read(&mut self, id: u32, schema: &CompactString) -> Arc<columns_read::ColumnsRead> {
+        let read = Arc::default();
+        self.need_on(id, schema, Privileges::SELECT, OnColumns::Read(Arc::clone(&read)));
+        read
+    }
+
+    /// The same of what a statement writes to, which it need not read.
+    fn need_if_read(&mut self, id: u32, schema: &CompactString, read: &Arc<columns_read::ColumnsRead>) {
+        self.need_on(id, schema, Privileges::SELECT, OnColumns::IfRead(Arc::clone(read)));
+    }
+
+    /// The statement needs a privilege on some columns; on any column if it lists none.
+    pub fn need_columns(&mut self, id: u32, schema: &CompactString, privilege: Privileges, columns: Vec<usize>) {
+        self.need_on(id, schema, privilege, OnColumns::Listed(columns));
+    }
+
+    /// What is read of the relation that was added last is noted here.
+    fn notes_reads(&mut self, read: &Arc<columns_read::ColumnsRead>) {
+        if let Some(last) = self.scope().tables.last_mut() {
+            last.read = Some((Arc::clone(read), 0));
+        }
     }
 
     /// The statement takes values from a sequence.
     pub(super) fn need_sequence(&mut self, id: u32) {
         let privileges = Privileges::USAGE.with(Privileges::UPDATE);
-        self.needs.push(Need { on: NeedOn::Relation(id), privileges, any: true, by: self.by });
+        let (on, by) = (NeedOn::Relation(id), self.by);
+        self.needs.push(Need { on, privileges, any: true, by, columns: OnColumns::Relation });
     }
 
     fn frame(&mut self) -> &mut Frame {

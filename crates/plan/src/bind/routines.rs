@@ -294,12 +294,19 @@ impl Binder<'_> {
         }
         let by = self.by;
         let schema = routine.schema.clone();
-        self.needs.push(super::Need { on: NeedOn::Schema(schema), privileges: Privileges::USAGE, any: false, by });
+        self.needs.push(super::Need {
+            on: NeedOn::Schema(schema),
+            privileges: Privileges::USAGE,
+            any: false,
+            by,
+            columns: super::OnColumns::Relation,
+        });
         self.needs.push(super::Need {
             on: NeedOn::Routine(routine.id),
             privileges: Privileges::EXECUTE,
             any: false,
             by,
+            columns: super::OnColumns::Relation,
         });
         let element = self.element_of_call(&routine, &places, gathers_from, &given, span)?;
         let actual = |ty: &RoutineType| -> ColumnType {
@@ -679,6 +686,7 @@ impl Binder<'_> {
                 is_scalar: false,
                 is_nullable: false,
                 computed: None,
+                read: None,
             });
         }
         scope.width = 2 * table.columns.len();

@@ -1,5 +1,7 @@
 //! Names of a FROM clause: which columns they bring, and how they are found.
 
+use std::sync::Arc;
+
 use colibri_types::{Datum, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -78,6 +80,7 @@ impl Binder<'_> {
             is_scalar,
             is_nullable: false,
             computed: None,
+            read: None,
         });
         relations.push(Relation::new(base, width, source, name));
         Ok(From::Relation(relations.len() - 1))
@@ -88,10 +91,13 @@ impl Binder<'_> {
         let scope = self.scope();
         let merged = scope.merged.split_off(first_merged);
         let mut parts: Vec<(Column, Expr, usize)> = Vec::new();
+        let mut reads = Vec::new();
         for merged in &merged {
             let column =
                 Column { name: merged.name.clone(), ty: merged.ty.into(), origin: None, collation: Collation::Default };
             parts.push((column, merged.expr.clone(), merged.parts[0]));
+            // They were read to join by them.
+            reads.push(None);
         }
         let covered: Vec<usize> = merged.iter().flat_map(|merged| merged.parts.clone()).collect();
         for table in &mut scope.tables[first..] {
@@ -99,6 +105,7 @@ impl Binder<'_> {
                 for (index, column) in table.columns.iter().enumerate() {
                     if !table.hidden[index] && !covered.contains(&(table.base + index)) {
                         parts.push((column.clone(), Expr::Column(table.base + index), table.base + index));
+                        reads.push(table.read.as_ref().map(|(read, first)| (Arc::clone(read), first + index)));
                     }
                 }
             }
@@ -115,7 +122,7 @@ impl Binder<'_> {
         }
         // The name's columns are scattered over the wide row: each is a column of its own of a
         // table without a base.
-        for (index, (column, expr, place)) in parts.into_iter().enumerate() {
+        for (index, ((column, expr, place), read)) in parts.into_iter().zip(reads).enumerate() {
             let name = alias.columns.get(index).map_or(column.name.clone(), |column| fold(&column.name));
             let ty = column.ty;
             let scope = self.scope();
@@ -132,6 +139,7 @@ impl Binder<'_> {
                 is_scalar: false,
                 is_nullable: false,
                 computed: None,
+                read,
             });
             if !matches!(expr, Expr::Column(column) if column == place) {
                 scope.merged.push(Merged { name, expr, ty: ty.ty, parts: vec![place] });
@@ -338,8 +346,16 @@ pub(super) fn scope_collation(frame: &super::Frame, expr: &Expr) -> Collation {
 }
 
 impl ScopeTable {
+    /// A column is read.
+    pub(super) fn reads(&self, index: usize) {
+        if let Some((read, first)) = &self.read {
+            read.note(first + index);
+        }
+    }
+
     /// What a column is.
     pub(super) fn column(&self, index: usize) -> Expr {
+        self.reads(index);
         self.computed.clone().unwrap_or(Expr::Column(self.base + index))
     }
 }

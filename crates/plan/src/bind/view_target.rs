@@ -353,6 +353,7 @@ impl Binder<'_> {
                 is_scalar: false,
                 is_nullable: false,
                 computed,
+                read: None,
             });
         }
     }

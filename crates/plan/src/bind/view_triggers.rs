@@ -69,6 +69,7 @@ impl Binder<'_> {
             on_commit: None,
             triggers: view.triggers.clone(),
             security: colibri_catalog::RowSecurity::default(),
+            column_acls: Default::default(),
             references_off: false,
             partitioned: None,
             partition_of: None,

@@ -317,6 +317,7 @@ impl Binder<'_> {
             is_scalar: false,
             is_nullable: false,
             computed: None,
+            read: None,
         });
     }
 
@@ -324,16 +325,41 @@ impl Binder<'_> {
     fn scope_for_target(&mut self, table: &Table, name: &str) {
         match self.target_view.clone() {
             Some(view) => self.scope_for_view(&view, name),
-            None => self.scope_for_table(table, name, false),
+            None => {
+                self.scope_for_table(table, name, false);
+                if let Some(read) = self.target_read.clone() {
+                    self.notes_reads(&read);
+                }
+            }
         }
     }
 
-    /// The statement needs privileges on what it writes to.
-    fn need_on_target(&mut self, table: &Table, privileges: Privileges) {
+    /// The statement writes to columns of a table, or of a view, of which it may read some:
+    /// `reads` says whether it reads a view.
+    fn need_on_target(&mut self, table: &Table, privilege: Privileges, columns: Vec<usize>, reads: bool) {
         match self.target_view.clone() {
-            Some(view) => self.need_on_view(&view, privileges),
-            None => self.need(table.id, &table.schema, privileges),
+            Some(view) => {
+                let also = if reads { Privileges::SELECT } else { Privileges::NONE };
+                self.need_on_view(&view, privilege.with(also));
+            }
+            None => {
+                match privilege {
+                    Privileges::DELETE => self.need(table.id, &table.schema, privilege),
+                    _ => self.need_columns(table.id, &table.schema, privilege, columns),
+                }
+                if let Some(read) = self.target_read.clone() {
+                    self.need_if_read(table.id, &table.schema, &read);
+                }
+            }
         }
+    }
+
+    /// Binds a statement that writes, and notes what it reads of what it writes to.
+    pub(super) fn noting_target<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let around = (self.target_view.take(), self.target_read.replace(Arc::default()));
+        let bound = bind(self);
+        (self.target_view, self.target_read) = around;
+        bound
     }
 
     pub(super) fn target_column(&mut self, table: &Table, ident: &ast::Ident) -> Result<usize> {
@@ -418,16 +444,11 @@ impl Binder<'_> {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
         whole::insert(insert)?;
-        let around = self.target_view.take();
-        let bound = self.insert_into(insert, name);
-        self.target_view = around;
-        bound
+        self.noting_target(|binder| binder.insert_into(insert, name))
     }
 
     fn insert_into(&mut self, insert: &ast::Insert, name: &ast::ObjectName) -> Result<BoundInsert> {
         let table = self.written_table(name, Writing::Insert)?;
-        let also = if insert.returning.is_some() { Privileges::SELECT } else { Privileges::NONE };
-        self.need_on_target(&table, Privileges::INSERT.with(also));
         let shown = self.target_view.as_ref().map_or(&table.name, |view| view.name()).clone();
         let alias = insert.table_alias.as_ref().map_or(shown, |alias| fold(&alias.alias));
         let targets = self.insert_targets(&table, &insert.columns)?;
@@ -445,6 +466,13 @@ impl Binder<'_> {
                 Some(source)
             }
         };
+        let given = match (&source, insert.source.as_ref().map(|query| &*query.body)) {
+            (_, Some(ast::SetExpr::Values(rows))) => rows.rows.first().map_or(0, |row| row.content.len()),
+            (Some(source), _) => source.columns.len(),
+            (None, _) => 0,
+        };
+        let written = targets.iter().take(given).map(|(place, _)| *place).collect();
+        self.need_on_target(&table, Privileges::INSERT, written, insert.returning.is_some());
         let on_conflict = match &insert.on {
             None => None,
             Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(&table, &alias, clause)?),
@@ -751,7 +779,6 @@ impl Binder<'_> {
         let action = match &clause.action {
             ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
             ast::OnConflictAction::DoUpdate(update) => {
-                self.need_on_target(table, Privileges::UPDATE.with(Privileges::SELECT));
                 if arbiters.is_empty() {
                     let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                     return Err(
@@ -769,7 +796,15 @@ impl Binder<'_> {
                 self.scope_for_excluded(table);
                 let bound = self.conflict_update(table, update);
                 self.frame().scopes.pop();
-                bound?
+                let bound = bound?;
+                let written = match &bound {
+                    ConflictAction::Update { assignments, .. } => {
+                        assignments.iter().map(|assignment| assignment.column).collect()
+                    }
+                    ConflictAction::Nothing => Vec::new(),
+                };
+                self.need_on_target(table, Privileges::UPDATE, written, true);
+                bound
             }
         };
         Ok(OnConflict { arbiters, action })
@@ -797,7 +832,13 @@ impl Binder<'_> {
                 Some(colibri_syntax::CONFLICT_CONDITION) => {
                     given = rewrite::conjuncts(self.new_index_predicate(&column.value, table)?);
                 }
-                _ => places.push(self.target_column(table, column)?),
+                _ => {
+                    let place = self.target_column(table, column)?;
+                    if let Some(read) = &self.target_read {
+                        read.note(place);
+                    }
+                    places.push(place);
+                }
             }
         }
         let mut found = unique_on(table, &places);
@@ -831,6 +872,7 @@ impl Binder<'_> {
             self.scope().width = base * 2;
             return;
         }
+        let read = self.target_read.clone().map(|read| (read, 0));
         let scope = self.scope();
         scope.tables.push(ScopeTable {
             name: "excluded".into(),
@@ -845,6 +887,7 @@ impl Binder<'_> {
             is_scalar: false,
             is_nullable: false,
             computed: None,
+            read,
         });
         scope.width = base * 2;
     }
@@ -1029,9 +1072,7 @@ impl Binder<'_> {
             return Err(Error::unsupported("UPDATE of a join"));
         }
         self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
-        let around = self.target_view.take();
-        let bound = self.update_in_scope(update);
-        self.target_view = around;
+        let bound = self.noting_target(|binder| binder.update_in_scope(update));
         self.frame().scopes.pop();
         bound
     }
@@ -1043,8 +1084,6 @@ impl Binder<'_> {
         let (table, target) = self.target(&update.table.relation, Writing::Update, &mut relations)?;
         let reads =
             update.selection.is_some() && cursor.is_none() || update.from.is_some() || update.returning.is_some();
-        let also = if reads { Privileges::SELECT } else { Privileges::NONE };
-        self.need_on_target(&table, Privileges::UPDATE.with(also));
         let others: &[ast::TableWithJoins] = match &update.from {
             None => &[],
             Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
@@ -1059,6 +1098,8 @@ impl Binder<'_> {
         let returning = update.returning.as_ref().map(|items| self.returning(items)).transpose()?;
         self.scope().no_calls = "UPDATE";
         let assignments = self.assignments(&table, &update.assignments)?;
+        let written = assignments.iter().map(|(column, _)| *column).collect();
+        self.need_on_target(&table, Privileges::UPDATE, written, reads);
         filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         filter.extend(self.target_view.iter().flat_map(|view| view.filter.iter().cloned()));
         let mut security = RowChecks::default();
@@ -1121,9 +1162,7 @@ impl Binder<'_> {
     pub(super) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
         whole::delete(delete)?;
         self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
-        let around = self.target_view.take();
-        let bound = self.delete_in_scope(delete);
-        self.target_view = around;
+        let bound = self.noting_target(|binder| binder.delete_in_scope(delete));
         self.frame().scopes.pop();
         bound
     }
@@ -1142,8 +1181,7 @@ impl Binder<'_> {
         let (table, target) = self.target(&table.relation, Writing::Delete, &mut relations)?;
         let reads =
             delete.selection.is_some() && cursor.is_none() || delete.using.is_some() || delete.returning.is_some();
-        let also = if reads { Privileges::SELECT } else { Privileges::NONE };
-        self.need_on_target(&table, Privileges::DELETE.with(also));
+        self.need_on_target(&table, Privileges::DELETE, Vec::new(), reads);
         let from = self.beside(target, delete.using.as_deref().unwrap_or_default(), &mut relations)?;
         let mut filter = match &delete.selection {
             Some(condition) if cursor.is_none() => rewrite::conjuncts(self.condition(condition, "WHERE")?),

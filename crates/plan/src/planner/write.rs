@@ -553,7 +553,7 @@ fn merge_action(action: BoundAction) -> MergeAction {
         BoundWhat::Nothing => MergeWhat::Nothing,
         BoundWhat::Delete => MergeWhat::Delete,
         BoundWhat::Update(assignments) => MergeWhat::Update(assignments.into_iter().map(assignment).collect()),
-        BoundWhat::Insert(values) => MergeWhat::Insert(values),
+        BoundWhat::Insert { values, .. } => MergeWhat::Insert(values),
     };
     MergeAction { is_matched, condition, what, security }
 }

@@ -3,10 +3,11 @@
 //! Invariants: a role grants only privileges that it holds with the grant option; REVOKE removes
 //! only grants of its grantor; a role that loses the grant option loses the grants that it made.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Catalog, Change, Relation, Schema, Sequence, Table, UserType, View,
+    Catalog, Change, ColumnAcls, DefaultPrivileges, Relation, Schema, Sequence, Table, UserType, View,
     cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties},
     cluster::{Privileges, RoleId},
 };
@@ -27,6 +28,7 @@ enum Owned {
     View(Arc<View>),
     Sequence(Arc<Sequence>),
     Schema(Arc<Schema>),
+    Type(Arc<UserType>),
 }
 
 impl Owned {
@@ -35,6 +37,7 @@ impl Owned {
             Self::Table(_) | Self::View(_) => ObjectKind::Table,
             Self::Sequence(_) => ObjectKind::Sequence,
             Self::Schema(_) => ObjectKind::Schema,
+            Self::Type(_) => ObjectKind::Type,
         }
     }
 
@@ -44,6 +47,7 @@ impl Owned {
             Self::View(_) => "view",
             Self::Sequence(_) => "sequence",
             Self::Schema(_) => "schema",
+            Self::Type(_) => "type",
         }
     }
 
@@ -53,6 +57,7 @@ impl Owned {
             Self::View(view) => &view.name,
             Self::Sequence(sequence) => &sequence.name,
             Self::Schema(schema) => &schema.name,
+            Self::Type(ty) => &ty.name,
         }
     }
 
@@ -62,6 +67,7 @@ impl Owned {
             Self::View(view) => view.owner,
             Self::Sequence(sequence) => sequence.owner,
             Self::Schema(schema) => schema.owner,
+            Self::Type(ty) => ty.owner,
         }
     }
 
@@ -71,6 +77,7 @@ impl Owned {
             Self::View(view) => view.acl.as_ref(),
             Self::Sequence(sequence) => sequence.acl.as_ref(),
             Self::Schema(schema) => schema.acl.as_ref(),
+            Self::Type(ty) => ty.acl.as_ref(),
         }
     }
 
@@ -85,6 +92,7 @@ impl Owned {
             Self::View(view) => view.id,
             Self::Sequence(sequence) => sequence.id,
             Self::Schema(schema) => schema.id,
+            Self::Type(ty) => ty.id,
         }
     }
 
@@ -98,8 +106,36 @@ impl Owned {
                 system.chain(["last_value", "log_cnt", "is_called"].map(CompactString::const_new)).collect()
             }
             Self::View(view) => view.columns.clone(),
-            Self::Schema(_) => Vec::new(),
+            Self::Schema(_) | Self::Type(_) => Vec::new(),
         }
+    }
+
+    /// The privileges on its columns.
+    fn column_acls(&self) -> ColumnAcls {
+        match self {
+            Self::Table(table) => table.column_acls.clone(),
+            Self::View(view) => view.column_acls.clone(),
+            Self::Sequence(_) | Self::Schema(_) | Self::Type(_) => ColumnAcls::new(),
+        }
+    }
+
+    /// The place of a column.
+    fn column(&self, name: &str) -> Option<usize> {
+        match self {
+            Self::Table(table) => table.column(name),
+            Self::View(view) => view.columns.iter().position(|column| column == name),
+            Self::Sequence(_) | Self::Schema(_) | Self::Type(_) => None,
+        }
+    }
+
+    /// The name of a column, by its place.
+    fn column_name(&self, place: usize) -> CompactString {
+        match self {
+            Self::Table(table) => table.columns.get(place).map(|column| column.name.clone()),
+            Self::View(view) => view.columns.get(place).cloned(),
+            Self::Sequence(_) | Self::Schema(_) | Self::Type(_) => None,
+        }
+        .unwrap_or_default()
     }
 
     /// The name of the schema that it is in.
@@ -108,23 +144,25 @@ impl Owned {
             Self::Table(table) => Some(&table.schema),
             Self::View(view) => Some(&view.schema),
             Self::Sequence(sequence) => Some(&sequence.schema),
+            Self::Type(ty) => Some(&ty.schema),
             Self::Schema(_) => None,
         }
     }
 
     /// The object with another owner and other grants.
-    fn changed(&self, owner: RoleId, acl: Option<Acl>) -> Change {
+    fn changed(&self, owner: RoleId, acl: Option<Acl>, column_acls: ColumnAcls) -> Change {
         match self {
-            Self::Table(table) => Change::PutTable(Table { owner, acl, ..(**table).clone() }),
-            Self::View(view) => Change::PutView(View { owner, acl, ..(**view).clone() }),
+            Self::Table(table) => Change::PutTable(Table { owner, acl, column_acls, ..(**table).clone() }),
+            Self::View(view) => Change::PutView(View { owner, acl, column_acls, ..(**view).clone() }),
             Self::Sequence(sequence) => Change::PutSequence(Sequence { owner, acl, ..(**sequence).clone() }),
             Self::Schema(schema) => Change::PutSchema(Schema { owner, acl, ..(**schema).clone() }),
+            Self::Type(ty) => Change::PutType(UserType { owner, acl, ..(**ty).clone() }),
         }
     }
 }
 
 /// The privileges that a statement's words name, for any kind of object.
-fn named(names: &[CompactString]) -> Result<Privileges> {
+pub(super) fn named(names: &[CompactString]) -> Result<Privileges> {
     names.iter().try_fold(Privileges::NONE, |sum, name| {
         Privileges::named(name).map(|privilege| sum.with(privilege)).ok_or_else(|| {
             Error::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{}\"", name.to_ascii_lowercase()))
@@ -132,7 +170,7 @@ fn named(names: &[CompactString]) -> Result<Privileges> {
     })
 }
 
-fn invalid(privileges: Privileges, word: &str) -> Error {
+pub(super) fn invalid(privileges: Privileges, word: &str) -> Error {
     let name = privileges.names().next().unwrap_or_default();
     Error::new(SqlState::INVALID_GRANT_OPERATION, format!("invalid privilege type {name} for {word}"))
 }
@@ -152,6 +190,37 @@ fn privileges_on(object: &Owned, wanted: Option<Privileges>) -> Result<(Privileg
         return Ok((wanted.common(all), Some(Error::new(SqlState::INVALID_GRANT_OPERATION, message))));
     }
     Err(invalid(others, object.word()))
+}
+
+/// The columns of an object that a statement names, with the privileges that it names of each.
+fn columns_wanted(object: &Owned, granting: &Granting) -> Result<BTreeMap<usize, Privileges>> {
+    let mut wanted = BTreeMap::new();
+    if granting.columns.is_empty() {
+        return Ok(wanted);
+    }
+    if !matches!(object, Owned::Table(_) | Owned::View(_)) {
+        let message = "column privileges are only valid for relations";
+        return Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message));
+    }
+    for (privilege, columns) in &granting.columns {
+        let privileges = match privilege {
+            None => Privileges::OF_COLUMNS,
+            Some(name) => named(std::slice::from_ref(name))?,
+        };
+        let others = privileges.without(Privileges::OF_COLUMNS);
+        if !others.is_empty() {
+            return Err(invalid(others, "column"));
+        }
+        for name in columns {
+            let column = object.column(name).ok_or_else(|| {
+                let message = format!("column \"{name}\" of relation \"{}\" does not exist", object.name());
+                Error::new(SqlState::NO_SUCH_COLUMN, message)
+            })?;
+            let known: &mut Privileges = wanted.entry(column).or_default();
+            *known = known.with(privileges);
+        }
+    }
+    Ok(wanted)
 }
 
 /// The change that a statement makes to one object's list.
@@ -181,6 +250,11 @@ impl ListChange<'_> {
                 return Err(Error::denied(self.word, self.name));
             }
         }
+        self.apply(acl, grantor, grantable)?;
+        Ok(self.warning(wanted, grantable))
+    }
+
+    fn apply(&self, acl: &mut Acl, grantor: RoleId, grantable: Privileges) -> Result<()> {
         let (revoke, option) = (self.granting.revoke, self.granting.option);
         for &grantee in self.grantees {
             if option && !revoke && grantee == PUBLIC_ROLE {
@@ -198,7 +272,7 @@ impl ListChange<'_> {
                 acl.grant(&self.parties, grant)?;
             }
         }
-        Ok(self.warning(wanted, grantable))
+        Ok(())
     }
 
     /// REVOKE on a table in its effect on columns, which have no privileges of their own here: it
@@ -232,7 +306,37 @@ impl ListChange<'_> {
         Ok(columns.iter().map(warning).collect())
     }
 
+    /// Changes the list of a column of a relation with this list, as [`ListChange::make`] does.
+    ///
+    /// # Errors
+    /// As [`ListChange::make`].
+    fn make_on_column(
+        &self,
+        acl: &mut Acl,
+        of_relation: &Acl,
+        wanted: Privileges,
+        column: &str,
+    ) -> Result<Option<Error>> {
+        let merged = of_relation.merged(acl);
+        let (grantor, grantable) = merged.best_grantor(&self.parties, self.role, wanted);
+        if grantable.is_empty() && !wanted.is_empty() {
+            let authority = Authority::of(self.parties.roles, grantor, self.parties.database_owner);
+            let has = authority.privileges(self.kind, self.parties.owner, Some(&merged));
+            if has.common(Privileges::OF_COLUMNS).is_empty() {
+                let message = format!("permission denied for column \"{column}\" of relation \"{}\"", self.name);
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+        }
+        self.apply(acl, grantor, grantable)?;
+        let warning = self.warning_of(wanted, grantable, &format!("column \"{column}\" of relation \"{}\"", self.name));
+        Ok(warning)
+    }
+
     fn warning(&self, wanted: Privileges, grantable: Privileges) -> Option<Error> {
+        self.warning_of(wanted, grantable, &format!("\"{}\"", self.name))
+    }
+
+    fn warning_of(&self, wanted: Privileges, grantable: Privileges, what: &str) -> Option<Error> {
         let not_all = if wanted == grantable {
             return None;
         } else if grantable.is_empty() {
@@ -244,7 +348,7 @@ impl ListChange<'_> {
         };
         let (state, done) =
             if self.granting.revoke { (NOT_REVOKED, "could be revoked") } else { (NOT_GRANTED, "were granted") };
-        Some(Error::new(state, format!("{not_all} privileges {done} for \"{}\"", self.name)))
+        Some(Error::new(state, format!("{not_all} privileges {done} for {what}")))
     }
 }
 
@@ -319,6 +423,14 @@ impl Session {
         {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "grantor must be current user"));
         }
+        let is_other = |object: &Object| matches!(object.kind, Kind::Database | Kind::Type | Kind::Domain);
+        if let On::Objects(objects) = on
+            && objects.iter().any(is_other)
+            && !granting.columns.is_empty()
+        {
+            let message = "column privileges are only valid for relations";
+            return Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message));
+        }
         if let On::Objects(objects) = on
             && objects.iter().any(|object| object.kind == Kind::Database)
         {
@@ -336,7 +448,7 @@ impl Session {
         self.change_lists(granting, &objects, &grantees, wanted)
     }
 
-    fn grantees(&self, to: &[Option<RoleName>]) -> Result<Vec<RoleId>> {
+    pub(super) fn grantees(&self, to: &[Option<RoleName>]) -> Result<Vec<RoleId>> {
         let number = |actor: &Option<RoleName>| actor.as_ref().map_or(Ok(PUBLIC_ROLE), |actor| self.actor(actor));
         to.iter().map(number).collect()
     }
@@ -350,8 +462,9 @@ impl Session {
         wanted: Option<Privileges>,
     ) -> Result<()> {
         let (roles, database_owner, role) = (self.all_roles(), self.own_database_info().owner, self.role());
-        let mut changes: Vec<(Owned, Option<Acl>)> = Vec::new();
+        let mut changes: Vec<(Owned, Option<Acl>, ColumnAcls)> = Vec::new();
         for object in objects {
+            let on_columns = columns_wanted(object, granting)?;
             let (wanted, warning) = privileges_on(object, wanted)?;
             if let Some(warning) = warning {
                 self.notice_error(warning);
@@ -361,22 +474,37 @@ impl Session {
             let change =
                 ListChange { granting, grantees, parties, role, kind, word: object.word(), name: object.name() };
             // The same object may be named twice.
-            let place = changes.iter().position(|(known, _)| known.is(object)).unwrap_or_else(|| {
-                changes.push((object.clone(), object.acl().cloned()));
+            let place = changes.iter().position(|(known, ..)| known.is(object)).unwrap_or_else(|| {
+                changes.push((object.clone(), object.acl().cloned(), object.column_acls()));
                 changes.len() - 1
             });
-            let acl = changes[place].1.get_or_insert_with(|| Acl::default_of(kind, owner));
-            let before = acl.clone();
-            let mut warnings = Vec::from_iter(change.make(acl, wanted)?);
-            if granting.revoke {
-                warnings.extend(change.warn_of_columns(&before, wanted, &object.columns())?);
+            let (_, acl, column_acls) = &mut changes[place];
+            let before = acl.clone().unwrap_or_else(|| Acl::default_of(kind, owner));
+            let mut warnings = Vec::new();
+            if !wanted.is_empty() || on_columns.is_empty() {
+                let acl = acl.get_or_insert_with(|| before.clone());
+                warnings.extend(change.make(acl, wanted)?);
+                if granting.revoke {
+                    warnings.extend(change.warn_of_columns(&before, wanted, &object.columns())?);
+                    // What is taken back of all columns is taken back of each.
+                    for (column, acl) in column_acls.iter_mut() {
+                        let wanted = wanted.common(Privileges::OF_COLUMNS);
+                        change.make_on_column(acl, &before, wanted, &object.column_name(*column))?;
+                    }
+                }
             }
+            for (column, wanted) in on_columns {
+                let acl = column_acls.entry(column).or_default();
+                warnings.extend(change.make_on_column(acl, &before, wanted, &object.column_name(column))?);
+            }
+            column_acls.retain(|_, acl| !acl.0.is_empty());
             warnings.into_iter().for_each(|warning| self.notice_error(warning));
         }
         if changes.is_empty() {
             return Ok(());
         }
-        self.change(changes.into_iter().map(|(object, acl)| object.changed(object.owner(), acl)).collect())
+        let changed = |(object, acl, columns): (Owned, _, _)| object.changed(object.owner(), acl, columns);
+        self.change(changes.into_iter().map(changed).collect())
     }
 
     fn notice_error(&mut self, warning: Error) {
@@ -404,18 +532,30 @@ impl Session {
         Ok(())
     }
 
-    /// Checks a statement about types, which has no effect: everybody may use them all.
+    /// Privileges on types. Everybody may use those that are built in.
     fn grant_on_types(&mut self, granting: &Granting, objects: &[Object], to: &[Option<RoleName>]) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let mut found = Vec::new();
         for object in objects {
             match object.kind {
                 Kind::Domain => self.expect_domain(&object.name)?,
                 _ => self.expect_type(&object.name)?,
             }
+            match self.find_user_type(&object.name) {
+                Ok(ty) => found.extend(ty.map(Owned::Type)),
+                // It is built in.
+                Err(error) if error.state() == SqlState::DEPENDENT_OBJECTS => {}
+                Err(error) => return Err(error),
+            }
         }
-        self.grantees(to)?;
+        let grantees = self.grantees(to)?;
         let wanted = granting.privileges.as_deref().map_or(Ok(Privileges::USAGE), named)?;
         let invalid_ones = wanted.without(Privileges::USAGE);
-        if invalid_ones.is_empty() { Ok(()) } else { Err(invalid(invalid_ones, "type")) }
+        if !invalid_ones.is_empty() {
+            let is_domain = objects.iter().any(|object| object.kind == Kind::Domain);
+            return Err(invalid(invalid_ones, if is_domain { "domain" } else { "type" }));
+        }
+        self.change_lists(granting, &found, &grantees, Some(wanted))
     }
 
     fn change_database_list(
@@ -549,7 +689,9 @@ impl Session {
             if let Some(acl) = &mut acl {
                 acl.change_owner(object.owner(), to);
             }
-            object.changed(to, acl)
+            let mut column_acls = object.column_acls();
+            column_acls.values_mut().for_each(|acl| acl.change_owner(object.owner(), to));
+            object.changed(to, acl, column_acls)
         };
         let changes: Vec<Change> = objects.iter().map(given).collect();
         if changes.is_empty() { Ok(()) } else { self.change(changes) }
@@ -573,7 +715,9 @@ impl Session {
             .filter_map(|object| {
                 if object.owner() == role {
                     Some(format!("owner of {} {}", object.word(), object.name()))
-                } else if object.acl().is_some_and(|acl| acl.mentions(role)) {
+                } else if object.acl().is_some_and(|acl| acl.mentions(role))
+                    || object.column_acls().values().any(|acl| acl.mentions(role))
+                {
                     Some(format!("privileges for {} {}", object.word(), object.name()))
                 } else {
                     None
@@ -583,6 +727,28 @@ impl Session {
         for table in self.catalog().tables() {
             let named = table.security.policies.iter().filter(|policy| policy.roles.contains(&role));
             found.extend(named.map(|policy| format!("target of policy {} on table {}", policy.name, table.name)));
+        }
+        let types = self.catalog().types().filter(|ty| ty.owner != role);
+        let granted = types.filter(|ty| ty.acl.as_ref().is_some_and(|acl| acl.mentions(role)));
+        found.extend(granted.map(|ty| format!("privileges for type {}", ty.name)));
+        let roles = self.all_roles();
+        for one in self.catalog().default_privileges() {
+            let what = match one.object {
+                'S' => "sequences",
+                'f' => "functions",
+                'T' => "types",
+                'n' => "schemas",
+                _ => "relations",
+            };
+            let schema = self.catalog().schemas().find(|schema| Some(schema.id) == one.schema);
+            let place = schema.map(|schema| format!(" in schema {}", schema.name)).unwrap_or_default();
+            let whose =
+                format!("default privileges on new {what} belonging to role {}{place}", roles.name_of(one.role));
+            if one.role == role {
+                found.push(format!("owner of {whose}"));
+            } else if one.acl.mentions(role) {
+                found.push(format!("privileges for {whose}"));
+            }
         }
         let types = self.catalog().types().filter(|ty| ty.owner == role);
         found.extend(types.map(|ty| format!("owner of type {}", ty.name)));
@@ -639,13 +805,21 @@ impl Session {
         let roles = self.owners(roles, "drop objects")?;
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let everything = self.everything();
-        let all = Granting { privileges: None, option: false, revoke: true, by: None, cascade: true };
+        let all =
+            Granting { privileges: None, columns: Vec::new(), option: false, revoke: true, by: None, cascade: true };
         let is_grantee = |acl: Option<&Acl>, role| acl.is_some_and(|acl| acl.0.iter().any(|g| g.grantee == role));
         for &role in &roles {
             let others = everything.iter().filter(|object| !roles.contains(&object.owner()));
-            let granted: Vec<Owned> = others.filter(|object| is_grantee(object.acl(), role)).cloned().collect();
+            let is_granted = |object: &&Owned| {
+                is_grantee(object.acl(), role) || object.column_acls().values().any(|acl| is_grantee(Some(acl), role))
+            };
+            let granted: Vec<Owned> = others.filter(is_granted).cloned().collect();
             // The list is read again, as it was changed for another role before.
             let granted: Vec<Owned> = granted.iter().filter_map(|object| self.as_it_is(object)).collect();
+            self.change_lists(&all, &granted, &[role], None)?;
+            let types = self.catalog().types().filter(|ty| !roles.contains(&ty.owner));
+            let granted: Vec<Owned> =
+                types.filter(|ty| is_grantee(ty.acl.as_ref(), role)).cloned().map(Owned::Type).collect();
             self.change_lists(&all, &granted, &[role], None)?;
             let databases = self.cluster().map(|cluster| cluster.databases()).unwrap_or_default();
             for database in databases {
@@ -655,6 +829,7 @@ impl Session {
             }
         }
         self.take_out_of_policies(&roles)?;
+        self.forget_default_privileges(&roles)?;
         for object in everything.iter().filter(|object| roles.contains(&object.owner())) {
             self.drop_one(object, cascade)?;
         }
@@ -664,6 +839,25 @@ impl Session {
             self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade, false)?;
         }
         Ok(())
+    }
+
+    /// What some roles have said of objects to come is forgotten, and what others have granted them.
+    fn forget_default_privileges(&mut self, roles: &[RoleId]) -> Result<()> {
+        let mut changes = Vec::new();
+        for one in self.catalog().default_privileges() {
+            let mut acl = one.acl.clone();
+            acl.0.retain(|grant| !roles.contains(&grant.grantee));
+            let usual = match one.schema {
+                None => Acl::default_of(DefaultPrivileges::kind(one.object), one.role),
+                Some(_) => Acl::default(),
+            };
+            if roles.contains(&one.role) || acl != one.acl && acl.is_same(&usual) {
+                changes.push(Change::DropDefaultPrivileges(one.id));
+            } else if acl != one.acl {
+                changes.push(Change::PutDefaultPrivileges(DefaultPrivileges { acl, ..one.clone() }));
+            }
+        }
+        if changes.is_empty() { Ok(()) } else { self.change(changes) }
     }
 
     /// Policies are no more for some roles; those for nobody else are dropped.
@@ -692,6 +886,7 @@ impl Session {
             Owned::View(view) => catalog.view(view.id).cloned().map(Owned::View),
             Owned::Sequence(sequence) => catalog.sequence(sequence.id).cloned().map(Owned::Sequence),
             Owned::Schema(schema) => catalog.schema(&schema.name).cloned().map(Owned::Schema),
+            Owned::Type(ty) => catalog.types().find(|known| known.id == ty.id).cloned().map(Owned::Type),
         }
     }
 
@@ -704,6 +899,7 @@ impl Session {
                 ("SEQUENCE", format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name)))
             }
             Owned::Schema(schema) => ("SCHEMA", quoted(&schema.name)),
+            Owned::Type(ty) => ("TYPE", format!("{}.{}", quoted(&ty.schema), quoted(&ty.name))),
         };
         // Some objects were dropped together with others.
         let text = format!("DROP {kind} IF EXISTS {name}{}", if cascade { " CASCADE" } else { "" });

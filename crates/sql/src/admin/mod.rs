@@ -10,6 +10,7 @@
 
 mod comments;
 mod databases;
+mod default_privileges;
 mod grants;
 mod roles;
 mod sequences;
@@ -112,6 +113,9 @@ impl Session {
             Admin::AlterDatabase { name, options } => self.alter_database(name, options),
             Admin::Settings { of, change } => self.change_settings(of, change),
             Admin::Grant { granting, on, to } => self.grant(granting, on, to),
+            Admin::DefaultPrivileges { roles, schemas, granting, object, to } => {
+                self.alter_default_privileges(roles, schemas, granting, *object, to)
+            }
             Admin::Owner { object, if_exists, to } => self.change_owner(object, *if_exists, to),
             Admin::ReassignOwned { from, to } => self.reassign_owned(from, to),
             Admin::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade),

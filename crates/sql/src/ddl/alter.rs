@@ -782,6 +782,7 @@ impl Session {
         }
         cascade.append(with_views);
         let mut changed = (*self.current(table.id)?).clone();
+        changed.column_acls.remove(&place);
         let column = &mut changed.columns[place];
         column.dropped = true;
         column.ty = column.ty.base();
@@ -946,7 +947,7 @@ impl Session {
         data_type: &ast::DataType,
         using: Option<&ast::Expr>,
     ) -> Result<()> {
-        let to = self.type_named(data_type)?;
+        let to = self.usable_type_named(data_type)?;
         let column = table.columns[place].clone();
         let reader =
             self.catalog().views().find(|view| view.reads.contains(&table.id) && mentions(&view.query, &column.name));

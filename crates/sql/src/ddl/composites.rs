@@ -55,7 +55,8 @@ impl Session {
         let id = Catalog::new_ids(txn, 3)?;
         let last_number = known.len() as u16;
         let kind = UserTypeKind::Composite(Composite { relation: id + 2, fields: known, last_number });
-        let ty = UserType { id, array: id + 1, schema, name, owner, kind, handle: None };
+        let acl = self.catalog().privileges_of_new('T', owner, Some(&schema));
+        let ty = UserType { acl, id, array: id + 1, schema, name, owner, kind, handle: None };
         self.change(vec![Change::PutType(ty)])
     }
 
@@ -75,7 +76,7 @@ impl Session {
         data_type: &sqlparser::ast::DataType,
         of: Option<&UserType>,
     ) -> Result<ColumnType> {
-        let ty = self.type_named(data_type)?;
+        let ty = self.usable_type_named(data_type)?;
         if !ty.ty.is_storable() {
             let message = format!("column \"{name}\" has pseudo-type {ty}");
             return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use colibri_catalog::{
     Check, ForeignKey, Index, IndexColumn, PrimaryKey, ReferenceAction, Table,
-    cluster::{ObjectKind, Privileges},
+    cluster::{ObjectKind, PUBLIC_ROLE, Privileges},
 };
 use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use compact_str::CompactString;
@@ -160,6 +160,18 @@ impl Session {
         Ok(())
     }
 
+    /// 42501 unless the user may refer to columns of a table.
+    fn expect_may_refer(&self, target: &Table, columns: &[usize]) -> Result<()> {
+        let authority = self.authority();
+        let wanted = Privileges::REFERENCES;
+        let may_on = |column: &usize| {
+            let acl = target.column_acls.get(column);
+            acl.is_some_and(|acl| authority.may(wanted, ObjectKind::Table, PUBLIC_ROLE, Some(acl)))
+        };
+        let may = authority.may(wanted, ObjectKind::Table, target.owner, target.acl.as_ref());
+        if may || columns.iter().all(may_on) { Ok(()) } else { Err(Error::denied("table", &target.name)) }
+    }
+
     fn add_foreign_key(&mut self, draft: &mut Draft, key: &ast::ForeignKeyConstraint) -> Result<()> {
         whole::foreign_key(key)?;
         let mut columns = Vec::with_capacity(key.columns.len());
@@ -200,11 +212,6 @@ impl Session {
                 let message = format!("referenced relation \"{}\" is not a table", target.name);
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
-            let may =
-                self.authority().may(Privileges::REFERENCES, ObjectKind::Table, target.owner, target.acl.as_ref());
-            if !may {
-                return Err(Error::denied("table", &target.name));
-            }
             Self::expect_same_persistence(&draft.table, &target)?;
             if target.id != draft.table.id {
                 self.lock_table(&target)?;
@@ -228,6 +235,9 @@ impl Session {
             }
             places
         };
+        if !is_self {
+            self.expect_may_refer(&target, &target_columns)?;
+        }
         if columns.len() != target_columns.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(Error::new(SqlState::BAD_FOREIGN_KEY, message));

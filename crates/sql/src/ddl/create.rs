@@ -201,6 +201,7 @@ impl Session {
         columns: Vec<Column>,
     ) -> Result<Table> {
         let (id, space) = (self.new_id_in(&schema)?, self.new_id_in(&schema)?);
+        let acl = self.catalog().privileges_of_new('r', self.role(), Some(&schema));
         Ok(Table {
             id,
             schema,
@@ -213,7 +214,8 @@ impl Session {
             foreign_keys: Vec::new(),
             generations: Vec::new(),
             owner: self.role(),
-            acl: None,
+            acl,
+            column_acls: colibri_catalog::ColumnAcls::new(),
             materialized: None,
             domains_changed: 0,
             on_commit: None,
@@ -242,7 +244,7 @@ impl Session {
         let serial = serial_type(&definition.data_type);
         let ty = match serial {
             Some(ty) => ty.into(),
-            None => self.type_named(&definition.data_type)?,
+            None => self.usable_type_named(&definition.data_type)?,
         };
         if !ty.ty.is_storable() {
             let message = format!("column \"{name}\" has pseudo-type {ty}");
@@ -429,7 +431,9 @@ impl Session {
             return Err(Error::denied("database", &database.name));
         }
         let id = self.new_id_in(&name)?;
-        self.change(vec![Change::PutSchema(Schema::new(id, name.clone(), self.role()))])?;
+        let mut schema = Schema::new(id, name.clone(), self.role());
+        schema.acl = self.catalog().privileges_of_new('n', self.role(), None).or(schema.acl);
+        self.change(vec![Change::PutSchema(schema)])?;
         match owner {
             None => Ok(()),
             Some(owner) => self.give_schema(name, owner),

@@ -54,7 +54,7 @@ impl Session {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let (schema, name) = self.new_name_of(&object_name(name), false)?;
         self.expect_free_type(&schema, &name)?;
-        let base = self.type_named(data_type)?;
+        let base = self.usable_type_named(data_type)?;
         if !base.ty.is_storable() {
             let message = format!("\"{}\" is not a valid base type for a domain", base.sql_name());
             return Err(Error::new(SqlState::TYPE_MISMATCH, message));
@@ -103,7 +103,9 @@ impl Session {
         let id = self.new_ids_in(&schema, 2)?;
         // Arrays of arrays are arrays of what is in them, so there are none of such a domain.
         let array = if base.ty.array().is_some() { id + 1 } else { 0 };
-        let mut new = UserType { id, array, schema, name, owner, kind: UserTypeKind::Domain(domain), handle: None };
+        let acl = self.catalog().privileges_of_new('T', owner, Some(&schema));
+        let mut new =
+            UserType { acl, id, array, schema, name, owner, kind: UserTypeKind::Domain(domain), handle: None };
         for (given, check) in checks {
             self.add_check(&mut new, given.as_ref(), check, false)?;
         }

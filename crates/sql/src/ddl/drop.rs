@@ -677,7 +677,11 @@ impl Session {
                 self.drop_routine(routine, quiet)?;
             }
         }
-        self.change(vec![Change::DropSchema(folded)])
+        let schema = self.catalog().schema(&folded).map(|schema| schema.id);
+        let in_it = self.catalog().default_privileges().filter(|one| one.schema.is_some() && one.schema == schema);
+        let mut changes: Vec<Change> = in_it.map(|one| Change::DropDefaultPrivileges(one.id)).collect();
+        changes.push(Change::DropSchema(folded));
+        self.change(changes)
     }
 
     /// Locks a table for TRUNCATE.

@@ -100,6 +100,7 @@ impl Session {
             defaults,
             invoker,
             owner,
+            column_acls: colibri_catalog::ColumnAcls::new(),
             acl,
             triggers: Vec::new(),
         };

@@ -39,6 +39,7 @@ pub(crate) use sequence::SequenceOptions;
 
 use std::sync::Arc;
 
+use colibri_catalog::cluster::{ObjectKind, Privileges};
 use colibri_catalog::{Catalog, Change, Relation, Table, catalog_space, record, store_error::InSql as _, table_key};
 use colibri_txn::{IfLocked, LockMode};
 use colibri_types::{ColumnType, Error, Result, SqlState};
@@ -256,6 +257,21 @@ impl Session {
     pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<ColumnType> {
         let (catalog, search_path) = (self.catalog(), self.search_path());
         crate::bind::TypeNames { database: self.engine().name(), catalog, search_path }.find(data_type)
+    }
+
+    /// The same, which the user has to be allowed to use.
+    pub(crate) fn usable_type_named(&self, data_type: &ast::DataType) -> Result<ColumnType> {
+        let ty = self.type_named(data_type)?;
+        let (named, element) = match ty.domain {
+            Some(domain) => (domain.oid(), None),
+            None => (ty.ty.oid(), ty.ty.element().map(|element| element.oid())),
+        };
+        let is_it = |known: &&Arc<colibri_catalog::UserType>| {
+            known.id == named || known.array == named || Some(known.id) == element
+        };
+        let Some(found) = self.catalog().types().find(is_it) else { return Ok(ty) };
+        let may = self.authority().may(Privileges::USAGE, ObjectKind::Type, found.owner, found.acl.as_ref());
+        if may { Ok(ty) } else { Err(Error::denied("type", &found.name)) }
     }
 
     /// The table that a statement changes.

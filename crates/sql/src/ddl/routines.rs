@@ -93,7 +93,7 @@ impl Session {
                 _ => {}
             }
         }
-        match self.type_named(named) {
+        match self.usable_type_named(named) {
             Ok(ty) => Ok(match self.catalog().relation_of_rows(ty.ty).filter(|_| ty.domain.is_none()) {
                 Some(relation) => RoutineType::RowOf(relation),
                 None => RoutineType::Value(ColumnType { modifier: colibri_types::Modifier::NONE, ..ty }),
@@ -116,12 +116,13 @@ impl Session {
         let (schema, name) = self.new_name(&object_name(&create.name))?;
         let args = self.arguments(create)?;
         let (result, set) = self.result_of(create, &args)?;
+        let acl = self.catalog().privileges_of_new('f', self.role(), Some(&schema));
         let mut routine = Routine {
             id: 0,
             schema,
             name,
             owner: self.role(),
-            acl: None,
+            acl,
             is_procedure: create.is_procedure,
             language: RoutineLanguage::Sql,
             args,
@@ -708,6 +709,10 @@ impl Session {
         to: &[Option<RoleName>],
     ) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
+        if !granting.columns.is_empty() {
+            let message = "column privileges are only valid for relations";
+            return Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message));
+        }
         for privilege in granting.privileges.iter().flatten() {
             if privilege != "execute" {
                 let message = format!("invalid privilege type {} for {}", privilege.to_ascii_uppercase(), kind.word());

@@ -209,7 +209,9 @@ impl Session {
             }
         };
         let owner = draft.table.owner;
+        let acl = self.catalog().privileges_of_new('S', owner, Some(&schema));
         let (mut sequence, restart) = new_sequence(self.new_id_in(&schema)?, schema, name.clone(), &options, owner)?;
+        sequence.acl = acl;
         if let Some(column) = &options.owned_by {
             self.owner_of(&sequence, column)?;
         }
@@ -257,7 +259,9 @@ impl Session {
         let id = self.new_id_in(&schema)?;
         // Errors of the options come before a name that is taken.
         let options = SequenceOptions::gathered(None, options)?;
+        let acl = self.catalog().privileges_of_new('S', self.role(), Some(&schema));
         let (mut sequence, restart) = new_sequence(id, schema, name, &options, self.role())?;
+        sequence.acl = acl;
         self.expect_free(&sequence.schema, &sequence.name)?;
         if let Some(column) = &options.owned_by {
             sequence.owned_by = self.owner_of(&sequence, column)?;

@@ -83,7 +83,8 @@ impl Session {
         }
         let owner = self.role();
         let kind = UserTypeKind::Enum(known);
-        let ty = UserType { id: first, array: first + 1, schema, name, owner, kind, handle: None };
+        let acl = self.catalog().privileges_of_new('T', owner, Some(&schema));
+        let ty = UserType { acl, id: first, array: first + 1, schema, name, owner, kind, handle: None };
         self.change(vec![Change::PutType(ty)])
     }
 
@@ -108,7 +109,7 @@ impl Session {
     }
 
     /// The type that a name means: one that a user has defined. `None` if there is none.
-    pub(super) fn find_user_type(&self, name: &[CompactString]) -> Result<Option<Arc<UserType>>> {
+    pub(crate) fn find_user_type(&self, name: &[CompactString]) -> Result<Option<Arc<UserType>>> {
         let data_type = ast::DataType::Custom(object_name(name), Vec::new());
         let (catalog, search_path) = (self.catalog(), self.search_path());
         let names = TypeNames { database: self.engine().name(), catalog, search_path };

@@ -113,8 +113,9 @@ impl Session {
         reads.dedup();
         let (owner, acl, triggers) = match &old {
             Some(old) => (old.owner, old.acl.clone(), old.triggers.clone()),
-            None => (self.role(), None, Vec::new()),
+            None => (self.role(), self.catalog().privileges_of_new('r', self.role(), Some(&schema)), Vec::new()),
         };
+        let column_acls = old.as_ref().map(|old| old.column_acls.clone()).unwrap_or_default();
         let options = storage::view_options(storage::with_options(&create.options)?)?;
         let view = View {
             id,
@@ -127,6 +128,7 @@ impl Session {
             check_option: options.check_option.flatten(),
             defaults: old.map(|old| old.defaults.clone()).unwrap_or_default(),
             invoker: options.invoker.unwrap_or(false),
+            column_acls,
             owner,
             acl,
             triggers,

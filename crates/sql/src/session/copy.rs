@@ -715,7 +715,6 @@ fn bind_copy_from(
         let message = format!("cannot copy to materialized view \"{}\"", table.name);
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
     }
-    binder.need(table.id, &table.schema, Privileges::INSERT);
     binder.expect_no_policies(&table)?;
     let mut places: Vec<usize> = Vec::new();
     for name in columns {
@@ -733,6 +732,7 @@ fn bind_copy_from(
         let columns = table.live_columns().filter(|(_, column)| column.generated.is_none());
         places = columns.map(|(place, _)| place).collect();
     }
+    binder.need_columns(table.id, &table.schema, Privileges::INSERT, places.clone());
     let mut defaults = Vec::new();
     for (place, column) in table.live_columns() {
         if !places.contains(&place)

@@ -16,6 +16,7 @@
 //! | `statistics` | statistics of what is not counted, or not there |
 //! | `activity` | sessions, locks, statistics, settings |
 //! | `standard` | `information_schema` |
+//! | `default_privileges` | privileges on objects to come |
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
 //! | `extensions` | extensions |
 //! | `policies` | policies of row-level security |
@@ -28,6 +29,7 @@
 //! nothing.
 
 pub(crate) mod activity;
+mod default_privileges;
 pub(crate) mod describe;
 pub(crate) mod extensions;
 pub(crate) mod functions;
@@ -54,7 +56,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 13] = [
+const ALL_FILLS: [&[(&str, Fill)]; 14] = [
     routines::FILLS,
     relations::FILLS,
     types::FILLS,
@@ -68,6 +70,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 13] = [
     search::FILLS,
     partitions::FILLS,
     policies::FILLS,
+    default_privileges::FILLS,
 ];
 
 /// All system tables.

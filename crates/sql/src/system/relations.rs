@@ -435,6 +435,8 @@ struct Attribute<'a> {
     inherited: usize,
     /// It was declared here.
     local: bool,
+    /// The privileges on it alone.
+    acl: Datum,
 }
 
 impl<'a> Attribute<'a> {
@@ -453,6 +455,7 @@ impl<'a> Attribute<'a> {
             generated: false,
             inherited: 0,
             local: true,
+            acl: NULL,
         }
     }
 
@@ -482,7 +485,7 @@ impl<'a> Attribute<'a> {
             flag(self.local),
             int(self.inherited as i64),
             oid(self.collation.map_or(collation_of(ty), super::types::collation_number)),
-            NULL,
+            self.acl.clone(),
             NULL,
             NULL,
             NULL,
@@ -526,6 +529,7 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 collation: column.collation.as_deref(),
                 inherited: inherited_from(names, &table, &|parent| parent.column(&column.name).is_some()),
                 local: !(column.inherited_only || table.partition_of.is_some() && !column.dropped),
+                acl: acl(table.column_acls.get(&at), names),
                 ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
             }
             .push(rows)?;
@@ -540,7 +544,8 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in sorted_views(names) {
         let types = describe::view_types(env, &view);
         for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
-            Attribute::plain(view.id, name, ty, at as i64 + 1).push(rows)?;
+            let acl = acl(view.column_acls.get(&at), names);
+            Attribute { acl, ..Attribute::plain(view.id, name, ty, at as i64 + 1) }.push(rows)?;
         }
     }
     for sequence in sorted_sequences(names) {

@@ -84,6 +84,7 @@ struct TypeRow<'a> {
     name: &'a str,
     namespace: u32,
     owner: RoleId,
+    acl: Datum,
     length: i16,
     by_value: bool,
     kind: &'static str,
@@ -134,7 +135,7 @@ impl TypeRow<'_> {
             oid(self.collation),
             default.clone(),
             default,
-            NULL,
+            self.acl.clone(),
         ])
     }
 }
@@ -151,6 +152,7 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
             name: ty.inner_name(),
             namespace: PG_CATALOG,
             owner: BOOTSTRAP_ROLE,
+            acl: NULL,
             length: ty.length(),
             by_value,
             kind: match category_letter(element) {
@@ -188,6 +190,7 @@ fn user_types(env: &Env, rows: &mut Rows) -> Result<()> {
             name: &ty.name,
             namespace: names.schema_number(&ty.schema).unwrap_or_default(),
             owner: ty.owner,
+            acl: super::relations::acl(ty.acl.as_ref(), names),
             length: if composite.is_some() { -1 } else { 4 },
             by_value: composite.is_none(),
             kind: if composite.is_some() { "c" } else { "e" },
@@ -245,6 +248,7 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
         name: &ty.name,
         namespace: names.schema_number(&ty.schema).unwrap_or_default(),
         owner: ty.owner,
+        acl: super::relations::acl(ty.acl.as_ref(), names),
         length: base.length(),
         by_value,
         kind: "d",
@@ -299,6 +303,7 @@ fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
             name,
             namespace,
             owner,
+            acl: NULL,
             length: -1,
             by_value: false,
             kind: "c",

@@ -38,6 +38,9 @@ impl Parser<'_> {
             },
             Kind::Key(K::Trigger) => self.alter_trigger().map(Statement::from),
             Kind::Key(K::Policy) => self.alter_policy().map(Statement::from),
+            Kind::Key(K::Default) if self.kind_behind(1) == Kind::Key(K::Privileges) => {
+                self.alter_default_privileges().map(Statement::from)
+            }
             Kind::Key(K::Database) => {
                 self.next();
                 self.alter_database().map(Statement::from)

@@ -35,6 +35,14 @@ pub enum Admin {
     Settings { of: SettingsOf, change: SettingChange },
     /// `GRANT … ON … TO …` and `REVOKE … ON … FROM …`. `None` is PUBLIC.
     Grant { granting: Granting, on: On, to: Vec<Option<RoleName>> },
+    /// `ALTER DEFAULT PRIVILEGES …`: of objects of a kind, by its letter in `pg_default_acl`.
+    DefaultPrivileges {
+        roles: Vec<RoleName>,
+        schemas: Vec<Name>,
+        granting: Granting,
+        object: char,
+        to: Vec<Option<RoleName>>,
+    },
     /// `ALTER … OWNER TO role`
     Owner { object: Object, if_exists: bool, to: RoleName },
     /// `REASSIGN OWNED BY … TO role`
@@ -177,8 +185,10 @@ pub struct SettingsOf {
 /// How privileges are granted, or taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Granting {
-    /// By name; `None` for all.
+    /// By name; `None` for all. Empty if all are on columns.
     pub privileges: Option<Vec<Name>>,
+    /// Privileges on columns: by name, or `None` for all.
+    pub columns: Vec<(Option<Name>, Vec<Name>)>,
     /// WITH GRANT OPTION; or only the right to grant is taken back.
     pub option: bool,
     /// It is REVOKE.
@@ -351,6 +361,7 @@ impl Admin {
             Self::AlterExtension { .. } => "ALTER EXTENSION",
             Self::DropExtensions { .. } => "DROP EXTENSION",
             Self::Routines(statement) => statement.tag(),
+            Self::DefaultPrivileges { .. } => "ALTER DEFAULT PRIVILEGES",
             Self::Policies(statement) => statement.tag(),
         }
     }

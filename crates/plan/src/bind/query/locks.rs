@@ -78,12 +78,12 @@ impl Binder<'_> {
                     return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
                 }
                 let (id, schema) = (table.id, table.schema.clone());
-                self.need(id, &schema, Privileges::UPDATE);
+                self.need_columns(id, &schema, Privileges::UPDATE, Vec::new());
                 Ok(())
             }
             Source::Tree(tree) => {
                 let (id, schema) = (tree.root.id, tree.root.schema.clone());
-                self.need(id, &schema, Privileges::UPDATE);
+                self.need_columns(id, &schema, Privileges::UPDATE, Vec::new());
                 Ok(())
             }
             Source::Query(inner) if is_one_row(inner) => Ok(()),
@@ -96,7 +96,7 @@ impl Binder<'_> {
                 let lock = Lock { mode, if_locked, of: Vec::new() };
                 self.lock_behind_barrier(inner)?;
                 let Some(view) = inner.view.clone() else { return self.lock_rows(inner, lock) };
-                self.need(view.id, &view.schema, Privileges::UPDATE);
+                self.need_columns(view.id, &view.schema, Privileges::UPDATE, Vec::new());
                 let by = self.by.replace(view.owner);
                 let locked = self.lock_rows(inner, lock);
                 self.by = by;

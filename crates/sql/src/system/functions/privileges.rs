@@ -6,7 +6,7 @@
 //! read as SQL reads them.
 
 use colibri_catalog::{
-    ObjectId, Relation,
+    ColumnAcls, ObjectId, Relation,
     cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_types::{
@@ -174,7 +174,28 @@ fn any_column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let (authority, args) = who(names, args, 2)?;
     let id = relation_id(names, args[0])?;
-    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, Privileges::OF_COLUMNS)?))
+    let wanted = wanted(text(args[1])?, Privileges::OF_COLUMNS)?;
+    let on_all = on_relation(names, &authority, id, &wanted);
+    Ok(match on_all {
+        Datum::Bool(false) => {
+            let acls = column_acls(names, id);
+            Datum::Bool(acls.values().any(|acl| on_column(&authority, acl, &wanted)))
+        }
+        known => known,
+    })
+}
+
+fn column_acls(names: &Surroundings, id: ObjectId) -> ColumnAcls {
+    match (names.catalog.table(id), names.catalog.view(id)) {
+        (Some(table), _) => table.column_acls.clone(),
+        (None, Some(view)) => view.column_acls.clone(),
+        (None, None) => ColumnAcls::new(),
+    }
+}
+
+/// Whether the role has any of the privileges by the list of a column.
+fn on_column(authority: &Authority, acl: &Acl, wanted: &[(Privileges, bool)]) -> bool {
+    allowed(authority, wanted, ObjectKind::Table, PUBLIC_ROLE, Some(acl)) == Datum::Bool(true)
 }
 
 fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -182,11 +203,12 @@ fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (authority, args) = who(names, args, 3)?;
     let id = relation_id(names, args[0])?;
     let columns = columns_known(names, id);
+    let mut place = None;
     let is_there = match (args[1], &columns) {
         (_, None) => false,
         (Datum::Text(column), Some(columns)) => {
-            let known = columns.iter().any(|known| known.as_ref() == Some(column));
-            if !known && !is_system_column(names, id, column) {
+            place = columns.iter().position(|known| known.as_ref() == Some(column));
+            if place.is_none() && !is_system_column(names, id, column) {
                 let table = names.relation(id).map(|found| found.name().to_owned()).unwrap_or_default();
                 let message = format!("column \"{column}\" of relation \"{table}\" does not exist");
                 return Err(Error::new(SqlState::NO_SUCH_COLUMN, message));
@@ -194,12 +216,22 @@ fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
             true
         }
         (number, Some(columns)) => match int(number)? {
-            at @ 1.. => columns.get(at as usize - 1).is_some_and(Option::is_some),
+            at @ 1.. => {
+                place = Some(at as usize - 1);
+                columns.get(at as usize - 1).is_some_and(Option::is_some)
+            }
             at => (-6..0).contains(&at) && has_system_columns(names, id),
         },
     };
     let wanted = wanted(text(args[2])?, Privileges::OF_COLUMNS)?;
-    Ok(if is_there { on_relation(names, &authority, id, &wanted) } else { Datum::Null })
+    if !is_there {
+        return Ok(Datum::Null);
+    }
+    let acls = column_acls(names, id);
+    Ok(match (on_relation(names, &authority, id, &wanted), place.and_then(|place| acls.get(&place))) {
+        (Datum::Bool(false), Some(acl)) => Datum::Bool(on_column(&authority, acl, &wanted)),
+        (known, _) => known,
+    })
 }
 
 /// The columns of a relation, a sequence being one.
@@ -317,12 +349,32 @@ fn system_privilege(
 fn function_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let find = |names: &Surroundings, text: &str| names.named(RegProcedure, text);
     let is_there = |_: &Surroundings, id| procedures::name_of(id).is_some();
+    let names = env.names();
+    let (authority, own) = who(names, args, 2)?;
+    let id = match own[0] {
+        Datum::Text(name) => find(names, name)?,
+        other => int(other)? as u32,
+    };
+    if let Some(routine) = names.catalog.routine(id) {
+        let wanted = wanted(text(own[1])?, Privileges::EXECUTE)?;
+        return Ok(allowed(&authority, &wanted, ObjectKind::Function, routine.owner, routine.acl.as_ref()));
+    }
     system_privilege(args, env, Privileges::EXECUTE, find, is_there, Privileges::EXECUTE)
 }
 
 fn type_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let find = |names: &Surroundings, text: &str| names.named(RegType, text);
     let is_there = |names: &Surroundings, id| names.type_name(id).is_some();
+    let names = env.names();
+    let (authority, own) = who(names, args, 2)?;
+    let id = match own[0] {
+        Datum::Text(name) => find(names, name)?,
+        other => int(other)? as u32,
+    };
+    if let Some(ty) = names.catalog.types().find(|ty| ty.id == id || ty.array == id) {
+        let wanted = wanted(text(own[1])?, Privileges::USAGE)?;
+        return Ok(allowed(&authority, &wanted, ObjectKind::Type, ty.owner, ty.acl.as_ref()));
+    }
     system_privilege(args, env, Privileges::USAGE, find, is_there, Privileges::USAGE)
 }
 
