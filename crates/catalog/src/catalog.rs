@@ -23,7 +23,7 @@ use crate::cluster::BOOTSTRAP_ROLE;
 use crate::default_privileges::DefaultPrivileges;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
-use crate::routines::{Routine, RoutineType};
+use crate::routines::{Routine, RoutineType, UserCast};
 use crate::store_error::{InSql as _, in_sql};
 use crate::user_types::UserType;
 
@@ -47,6 +47,7 @@ pub struct Catalog {
     extensions: BTreeMap<ObjectId, Arc<Extension>>,
     default_privileges: BTreeMap<ObjectId, DefaultPrivileges>,
     routines: BTreeMap<ObjectId, Arc<Routine>>,
+    casts: BTreeMap<ObjectId, Arc<UserCast>>,
     /// Numbers of routines by their names, in whichever schemas.
     routines_named: HashMap<CompactString, Vec<ObjectId>>,
     /// For each table, those that refer to it.
@@ -82,6 +83,7 @@ const TYPE: u8 = b'y';
 const EXTENSION: u8 = b'x';
 const ROUTINE: u8 = b'f';
 const DEFAULT_PRIVILEGES: u8 = b'd';
+const CAST: u8 = b'k';
 
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
@@ -118,6 +120,10 @@ pub enum Change {
     PutRoutine(Routine),
     /// A function or procedure is dropped.
     DropRoutine(ObjectId),
+    /// A cast is made or changed.
+    PutCast(UserCast),
+    /// A cast is dropped.
+    DropCast(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
@@ -181,6 +187,7 @@ impl Entry {
             TYPE => Change::PutType(parse(value)?),
             EXTENSION => Change::PutExtension(parse(value)?),
             DEFAULT_PRIVILEGES => Change::PutDefaultPrivileges(parse(value)?),
+            CAST => Change::PutCast(parse(value)?),
             COMMENT => {
                 let (id, column, text): (ObjectId, i32, String) = parse(value)?;
                 Change::Comment(id, column, Some(text))
@@ -463,6 +470,8 @@ impl Catalog {
                     txn.put(&space, &object_key(ROUTINE, routine.id), &to_json(routine)).in_sql()?;
                 }
                 Change::DropRoutine(id) => txn.delete(&space, &object_key(ROUTINE, *id)).in_sql()?,
+                Change::PutCast(cast) => txn.put(&space, &object_key(CAST, cast.id), &to_json(cast)).in_sql()?,
+                Change::DropCast(id) => txn.delete(&space, &object_key(CAST, *id)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
@@ -490,9 +499,11 @@ impl Catalog {
         let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
         match change {
             Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
-            Change::DropSequence(id) | Change::DropView(id) | Change::DropExtension(id) | Change::DropRoutine(id) => {
-                of(*id).collect()
-            }
+            Change::DropSequence(id)
+            | Change::DropView(id)
+            | Change::DropExtension(id)
+            | Change::DropRoutine(id)
+            | Change::DropCast(id) => of(*id).collect(),
             Change::DropType(id) => {
                 let domain = self.types.get(id).and_then(|ty| ty.domain());
                 let checks = domain.iter().flat_map(|domain| domain.checks.iter().map(|check| check.id));
@@ -647,6 +658,8 @@ impl Catalog {
                 self.routines.insert(routine.id, Arc::new(routine));
             }
             Change::DropRoutine(id) => self.forget_routine(id),
+            Change::PutCast(cast) => _ = self.casts.insert(cast.id, Arc::new(cast)),
+            Change::DropCast(id) => _ = self.casts.remove(&id),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
@@ -743,6 +756,20 @@ impl Catalog {
     #[must_use]
     pub fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
         self.views.get(&id)
+    }
+
+    /// The casts that users have defined.
+    pub fn casts(&self) -> impl Iterator<Item = &Arc<UserCast>> {
+        self.casts.values()
+    }
+
+    /// The cast that a user has defined from one type, by its number, to another.
+    #[must_use]
+    pub fn cast_between(&self, from: ObjectId, to: ObjectId) -> Option<&Arc<UserCast>> {
+        if self.casts.is_empty() {
+            return None;
+        }
+        self.casts.values().find(|cast| cast.from == from && cast.to == to)
     }
 
     /// All relations of a schema.

@@ -43,6 +43,9 @@ pub use objects::{
     Table, TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
 };
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
-pub use routines::{Argument, ArgumentMode, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody};
+pub use routines::{
+    AggregateParts, Argument, ArgumentMode, CastMethod, Routine, RoutineLanguage, RoutineType, RoutineVolatility,
+    StandardBody, UserCast,
+};
 pub use security::{Policy, RowSecurity};
 pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

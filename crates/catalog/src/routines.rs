@@ -68,6 +68,58 @@ pub struct Routine {
     /// Settings while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<(CompactString, String)>,
+    /// It is an aggregate: what it is made of. It has no body then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<Box<AggregateParts>>,
+}
+
+/// What an aggregate is made of. Functions are written as calls are: with their schemas, quoted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AggregateParts {
+    /// SFUNC
+    pub transition: String,
+    /// STYPE
+    pub state: RoutineType,
+    /// FINALFUNC
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    /// FINALFUNC_EXTRA
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finish_extra: bool,
+    /// INITCOND
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<String>,
+    /// What else was said, by name, which is only shown: COMBINEFUNC, SORTOP, MSFUNC, ….
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<(CompactString, String)>,
+}
+
+/// A cast that a user has defined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UserCast {
+    /// Its number.
+    pub id: ObjectId,
+    /// The number of the type that it casts from.
+    pub from: ObjectId,
+    /// The number of the type that it casts to.
+    pub to: ObjectId,
+    /// Where it is used: `e`, where it is written; `a`, in assignments as well; `i`, anywhere.
+    pub context: char,
+    /// How it is done.
+    pub method: CastMethod,
+}
+
+/// How a cast of a user's is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum CastMethod {
+    /// By a function of a user's.
+    Routine(ObjectId),
+    /// By one of the system's, by its name.
+    Builtin(String),
+    /// By the text of the value: WITH INOUT.
+    Text,
+    /// The value is the same: WITHOUT FUNCTION.
+    Same,
 }
 
 /// The language of a body.
@@ -193,7 +245,11 @@ impl Routine {
     /// What it is called in messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        if self.is_procedure { "procedure" } else { "function" }
+        match (self.is_procedure, &self.aggregate) {
+            (true, _) => "procedure",
+            (false, Some(_)) => "aggregate",
+            (false, None) => "function",
+        }
     }
 }
 

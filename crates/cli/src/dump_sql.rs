@@ -128,6 +128,7 @@ impl Dump<'_> {
         }
         if self.tables.is_empty() {
             self.routines(true)?;
+            self.aggregates_and_casts()?;
         }
         self.partitions(&tables)?;
         for table in &plain {

@@ -251,7 +251,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
         "exec",
         &[
             // A row that is written obeys constraints, and an action of a foreign key writes rows.
-            &["constraints", "delete", "update", "writing"],
+            // Triggers fire for these, and one that is put off is a check like others.
+            &["constraints", "delete", "triggers", "update", "writing"],
             // An expression may have a query inside, which operators run, and these evaluate
             // expressions. What a domain demands of a value are expressions, too.
             &["domains", "eval", "keyed", "operator", "subquery"],

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use super::group::{Fold, Groups};
 use super::{Context, Exec, Statement, subquery};
-use crate::expr::{CaseArm, CompareOp, Expr, SessionFunction, Test};
+use crate::expr::{CaseArm, CompareOp, Expr, Fold as AggregateFold, SessionFunction, Test};
 
 /// What calling a function takes at the least, in units of work.
 const UNITS_PER_CALL: usize = 4;
@@ -631,6 +631,9 @@ fn call_many(function: &Function, args: &[Expr], scope: &mut Scope<'_>, row: &[D
 #[inline(never)]
 fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<Datum> {
     let values = args.iter().map(|arg| arg.eval_owned(scope, row)).collect::<Result<Vec<Datum>>>()?;
+    if let SessionFunction::Fold(fold) = function {
+        return folded(fold, values.first(), scope);
+    }
     let Some(outside) = &mut scope.outside else {
         return Err(Error::internal("a session function in an expression that has to do without a session"));
     };
@@ -653,7 +656,47 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
             }
             given
         }
+        SessionFunction::Fold(_) => Err(Error::internal("an aggregate is called as a function")),
         SessionFunction::Named(name) => outside.cx.session.call(&mut *outside.txn, name, &values),
+    }
+}
+
+/// The value of an aggregate of a user's over what was gathered.
+fn folded(fold: &AggregateFold, gathered: Option<&Datum>, scope: &mut Scope<'_>) -> Result<Datum> {
+    let mut row = vec![Datum::Null; fold.values + 1];
+    // A strict transition without a state at the beginning takes the first value for it.
+    let mut takes_first = fold.is_strict && fold.initial.is_none();
+    row[0] = fold.initial.clone().unwrap_or_default();
+    let all = match gathered {
+        Some(Datum::Array(all)) => all.values(),
+        _ => &[],
+    };
+    for one in all {
+        pulse::work(UNITS_PER_CALL)?;
+        match one {
+            Datum::Row(values) if fold.values > 1 => row[1..].clone_from_slice(&values.values()[..fold.values]),
+            one if fold.values == 1 => row[1] = one.clone(),
+            _ => {}
+        }
+        if fold.is_strict && row[1..].iter().any(Datum::is_null) {
+            continue;
+        }
+        if std::mem::take(&mut takes_first) {
+            row[0] = row.get(1).cloned().unwrap_or_default();
+            continue;
+        }
+        if fold.is_strict && row[0].is_null() {
+            continue;
+        }
+        row[0] = fold.transition.eval_owned(scope, &row)?;
+    }
+    match &fold.finish {
+        None => Ok(row.swap_remove(0)),
+        Some((_, true)) if row[0].is_null() => Ok(Datum::Null),
+        Some((finish, _)) => {
+            row[1..].fill(Datum::Null);
+            finish.eval_owned(scope, &row)
+        }
     }
 }
 

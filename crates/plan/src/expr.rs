@@ -384,6 +384,24 @@ pub struct RoutineCall {
     pub row: Option<Arc<RowType>>,
 }
 
+/// An aggregate of a user's: how a value is made of all that was gathered of a group. Expressions are
+/// over a row of the state, and behind it the aggregate's arguments.
+#[derive(Debug)]
+pub struct Fold {
+    /// What it is called.
+    pub name: compact_str::CompactString,
+    /// The state at the beginning, if there is one.
+    pub initial: Option<Datum>,
+    /// The state behind the next values.
+    pub transition: Expr,
+    /// It is not called with a NULL.
+    pub is_strict: bool,
+    /// How many values there are; several come as rows.
+    pub values: usize,
+    /// What the state gives, and whether that is NULL for a state that is.
+    pub finish: Option<(Expr, bool)>,
+}
+
 /// What only the session can do or knows.
 #[derive(Clone, Debug)]
 pub enum SessionFunction {
@@ -391,6 +409,8 @@ pub enum SessionFunction {
     NextVal(Arc<Sequence>),
     /// A function that a user has defined.
     Routine(Arc<RoutineCall>),
+    /// The value of an aggregate that a user has defined, of an array of what it is called on.
+    Fold(Arc<Fold>),
     /// Any other, by name, with the evaluated arguments: `nextval(text)`, `currval`, `lastval`,
     /// `setval`, `current_setting`, `set_config`, `pg_backend_pid`, …
     Named(&'static str),
@@ -402,6 +422,7 @@ impl SessionFunction {
         match self {
             Self::NextVal(_) => true,
             Self::Routine(call) => call.routine.volatility == RoutineVolatility::Volatile,
+            Self::Fold(_) => false,
             Self::Named(name) => !matches!(*name, "current_setting" | "pg_backend_pid"),
         }
     }

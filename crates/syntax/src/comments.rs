@@ -30,9 +30,10 @@ impl Parser<'_> {
             Kind::Key(K::Type) => ObjectKind::Type,
             Kind::Key(K::Domain) => ObjectKind::Domain,
             Kind::Key(K::Extension) => ObjectKind::Extension,
-            Kind::Key(K::Function | K::Procedure | K::Routine) => return self.comment_on_routine(),
+            Kind::Key(K::Function | K::Procedure | K::Routine | K::Aggregate) => return self.comment_on_routine(),
             Kind::Key(K::Trigger) => return self.comment_on_trigger(),
             Kind::Key(K::Policy) => return self.comment_on_policy(),
+            Kind::Key(K::Cast) => return self.comment_on_cast(),
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
                 return Err(self.refuse_statement(token, &what));
@@ -68,6 +69,13 @@ impl Parser<'_> {
         let routine = self.routine_named()?;
         let text = self.comment_text()?;
         Ok(Routines::Comment { kind, routine, text }.into())
+    }
+
+    fn comment_on_cast(&mut self) -> Result<Admin> {
+        self.expect(K::Cast)?;
+        let types = self.cast_types()?;
+        let text = self.comment_text()?;
+        Ok(Routines::CommentCast { types, text }.into())
     }
 
     fn comment_on_trigger(&mut self) -> Result<Admin> {

@@ -99,6 +99,10 @@ impl Parser<'_> {
             Kind::Key(K::Function | K::Procedure) if !temporary && !unlogged => {
                 self.create_routine(or_replace).map(Statement::from)
             }
+            Kind::Key(K::Cast) if is_plain => self.create_cast().map(Statement::from),
+            Kind::Key(K::Aggregate) if !temporary && !unlogged => {
+                self.create_aggregate(or_replace).map(Statement::from)
+            }
             Kind::Key(K::Trigger) if !temporary && !unlogged => self.create_trigger(or_replace).map(Statement::from),
             Kind::Key(K::Constraint) if self.kind_behind(1) == Kind::Key(K::Trigger) && !temporary && !unlogged => {
                 self.create_trigger(or_replace).map(Statement::from)
@@ -229,6 +233,9 @@ impl Parser<'_> {
         }
         if self.is_next(K::Policy) {
             return self.drop_policy().map(Statement::from);
+        }
+        if self.is_next(K::Cast) {
+            return self.drop_cast().map(Statement::from);
         }
         if self.is_next(K::Owned) {
             return self.drop_owned().map(Statement::from);

@@ -48,6 +48,7 @@ use crate::keyword::Keyword;
 use crate::parser::Parser;
 use crate::token::Kind;
 
+mod casts;
 mod comments;
 mod control;
 mod copy;

@@ -16,8 +16,8 @@ use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
 use crate::tree::{
-    Admin, ArgMode, Call, CreateRoutine, Returned, RoutineArg, RoutineBody, RoutineChange, RoutineKind, RoutineNamed,
-    RoutineOption, Routines, SettingChange, Statement, TypeGiven, fold,
+    Admin, AggregateValue, ArgMode, Call, CreateAggregate, CreateRoutine, Returned, RoutineArg, RoutineBody,
+    RoutineChange, RoutineKind, RoutineNamed, RoutineOption, Routines, SettingChange, Statement, TypeGiven, fold,
 };
 
 fn conflicting() -> Error {
@@ -27,11 +27,65 @@ fn conflicting() -> Error {
 impl Parser<'_> {
     /// Takes FUNCTION, PROCEDURE or ROUTINE, if one comes next.
     pub(crate) fn eat_routine(&mut self) -> Option<RoutineKind> {
-        Some(match self.eat_any(&[K::Function, K::Procedure, K::Routine])? {
+        Some(match self.eat_any(&[K::Function, K::Procedure, K::Routine, K::Aggregate])? {
             0 => RoutineKind::Function,
             1 => RoutineKind::Procedure,
-            _ => RoutineKind::Routine,
+            2 => RoutineKind::Routine,
+            _ => RoutineKind::Aggregate,
         })
+    }
+
+    /// `CREATE [OR REPLACE] AGGREGATE name (argument, … | *) (option = value, …)`; in the old form the
+    /// arguments are an option.
+    pub(crate) fn create_aggregate(&mut self, or_replace: bool) -> Result<Admin> {
+        self.expect(K::Aggregate)?;
+        let name = self.qualified_function()?;
+        self.expect_kind(Kind::LeftParen)?;
+        let is_old = Self::is_type_name(self.kind()) && self.kind_behind(1) == Kind::Equal;
+        let mut args = Vec::new();
+        if !is_old {
+            if !self.eat_kind(Kind::Star) {
+                args = self.list(Self::routine_arg)?;
+                if self.is_next(K::Order) {
+                    let token = self.peek();
+                    return Err(self.refuse_statement(token, "CREATE AGGREGATE with ORDER BY"));
+                }
+            }
+            self.expect_kind(Kind::RightParen)?;
+            self.expect_kind(Kind::LeftParen)?;
+        }
+        let mut options = Vec::new();
+        let mut base = None;
+        loop {
+            let word = self.folded_label()?;
+            let value = if !self.eat_kind(Kind::Equal) {
+                AggregateValue::None
+            } else if matches!(word.as_str(), "stype" | "stype1" | "mstype" | "basetype")
+                && !Self::is_string(self.kind())
+            {
+                AggregateValue::Type(self.routine_type()?)
+            } else if Self::is_string(self.kind()) {
+                AggregateValue::Text(self.string()?)
+            } else if Self::is_type_name(self.kind()) || Self::is_column_name(self.kind()) {
+                AggregateValue::Name(self.qualified_function()?)
+            } else {
+                let token = self.next();
+                AggregateValue::Text(self.token_text(token).to_owned())
+            };
+            match (word.as_str(), value) {
+                ("basetype", AggregateValue::Type(ty)) => base = Some(ty),
+                (_, value) => options.push((word, value)),
+            }
+            if !self.eat_kind(Kind::Comma) {
+                break;
+            }
+        }
+        self.expect_kind(Kind::RightParen)?;
+        let is_any = |ty: &TypeGiven| matches!(ty, TypeGiven::Named(named) if named.to_string().trim_matches('"').eq_ignore_ascii_case("any"));
+        if let Some(ty) = base.filter(|ty| !is_any(ty)) {
+            args.push(RoutineArg { mode: ArgMode::In, name: None, ty, default: None });
+        }
+        Ok(Routines::CreateAggregate(CreateAggregate { or_replace, name, args, options }).into())
     }
 
     /// Behind CREATE [OR REPLACE].
@@ -302,7 +356,7 @@ impl Parser<'_> {
             return Ok(RoutineNamed { name, args: None });
         }
         let mut args = Vec::new();
-        if self.kind() != Kind::RightParen {
+        if !self.eat_kind(Kind::Star) && self.kind() != Kind::RightParen {
             args = self.list(|parser| {
                 let arg = parser.routine_arg()?;
                 match arg.ty {

@@ -42,8 +42,9 @@ pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySourc
 pub use cursors::{Declare, Fetch, Goal};
 pub use policies::{CreatePolicy, Policies};
 pub use routines::{
-    ArgMode, Call, CreateRoutine, CreateTrigger, OnRoutines, Returned, RoutineArg, RoutineBody, RoutineChange,
-    RoutineKind, RoutineNamed, RoutineOption, Routines, TriggerEvent, TriggerTiming, TriggersMeant, TypeGiven,
+    AggregateValue, ArgMode, Call, CastTypes, CreateAggregate, CreateCast, CreateRoutine, CreateTrigger, OnRoutines,
+    Returned, RoutineArg, RoutineBody, RoutineChange, RoutineKind, RoutineNamed, RoutineOption, Routines, TriggerEvent,
+    TriggerTiming, TriggersMeant, TypeGiven,
 };
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};

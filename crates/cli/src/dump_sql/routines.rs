@@ -1,4 +1,4 @@
-//! Functions, procedures and triggers in a dump.
+//! Functions, procedures, aggregates, casts and triggers in a dump.
 //!
 //! A function that takes or gives rows of a table comes behind the tables, all others in front of
 //! them: defaults and conditions may call them. Bodies are not read for mistakes when they are
@@ -17,7 +17,7 @@ impl Dump<'_> {
             "SELECT pg_get_functiondef(p.oid), p.prorettype::int8::text || ' ' || p.proargtypes::text || ' ' \
              || coalesce(array_to_string(p.proallargtypes, ' '), '') \
              FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
-             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY p.oid",
+             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND p.prokind <> 'a' ORDER BY p.oid",
         )?;
         let mut begun = false;
         for row in &rows {
@@ -34,17 +34,47 @@ impl Dump<'_> {
         Ok(())
     }
 
+    /// Aggregates and casts, whose functions are there.
+    pub(super) fn aggregates_and_casts(&mut self) -> Result<()> {
+        let aggregates = self.query(
+            "SELECT 'CREATE AGGREGATE ' || quote_ident(n.nspname::text) || '.' || quote_ident(p.proname::text) || '(' \
+             || CASE WHEN p.pronargs = 0 THEN '*' ELSE pg_get_function_arguments(p.oid) END \
+             || ') (SFUNC = ' || a.aggtransfn::regproc::text || ', STYPE = ' || format_type(a.aggtranstype, NULL) \
+             || CASE WHEN a.aggfinalfn::oid <> 0 THEN ', FINALFUNC = ' || a.aggfinalfn::regproc::text ELSE '' END \
+             || CASE WHEN a.aggfinalextra THEN ', FINALFUNC_EXTRA' ELSE '' END \
+             || coalesce(', INITCOND = ' || quote_literal(a.agginitval), '') || ')' \
+             FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid::oid \
+             JOIN pg_namespace n ON n.oid = p.pronamespace \
+             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY p.oid",
+        )?;
+        let casts = self.query(
+            "SELECT 'CREATE CAST (' || format_type(castsource, NULL) || ' AS ' || format_type(casttarget, NULL) || ') ' \
+             || CASE castmethod WHEN 'i' THEN 'WITH INOUT' WHEN 'b' THEN 'WITHOUT FUNCTION' \
+             ELSE 'WITH FUNCTION ' || castfunc::regprocedure::text END \
+             || CASE castcontext WHEN 'i' THEN ' AS IMPLICIT' WHEN 'a' THEN ' AS ASSIGNMENT' ELSE '' END \
+             FROM pg_cast WHERE oid >= 16384 ORDER BY oid",
+        )?;
+        for row in aggregates.iter().chain(&casts) {
+            let statement = self.text(row, 0)?;
+            writeln!(self.out, "{statement};")?;
+        }
+        Ok(())
+    }
+
     pub(super) fn triggers(&mut self) -> Result<()> {
         let rows = self.query(
             "SELECT pg_get_triggerdef(t.oid), quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), \
-             quote_ident(t.tgname::text), t.tgenabled::text \
+             quote_ident(t.tgname::text), t.tgenabled::text, (t.tgparentid <> 0)::text \
              FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
              WHERE NOT t.tgisinternal ORDER BY t.oid",
         )?;
         for row in &rows {
             let (definition, table) = (self.text(row, 0)?, self.text(row, 1)?);
             let (name, enabled) = (self.text(row, 2)?, self.text(row, 3)?);
-            writeln!(self.out, "{definition};")?;
+            // Copies come with the trigger that they are of.
+            if self.text(row, 4)? != "true" {
+                writeln!(self.out, "{definition};")?;
+            }
             let how = match enabled.as_str() {
                 "D" => "DISABLE",
                 "R" => "ENABLE REPLICA",

@@ -39,7 +39,7 @@ impl Bound {
     }
 
     /// A string whose type is still open.
-    fn literal(text: &str, span: Span) -> Self {
+    pub(super) fn literal(text: &str, span: Span) -> Self {
         Self { literal: span.start, ..Self::new(Expr::Const(Datum::text(text)), Type::Unknown) }
     }
 

@@ -30,6 +30,8 @@ mod security;
 mod series;
 pub mod stored;
 pub mod types;
+mod user_aggregates;
+mod user_casts;
 mod view_target;
 mod view_triggers;
 mod whole;
@@ -163,6 +165,8 @@ pub struct Binder<'a> {
     /// The columns that FROM lists for a function that gives rows of any kind, which is bound next.
     listed_columns: Option<Vec<(CompactString, colibri_types::ColumnType)>>,
     /// The variables in sight, inside of a body.
+    /// The next aggregate gives what it has gathered as it is, for one of a user's.
+    gathers: bool,
     pub variables: Option<&'a dyn routines::Variables>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search
     /// path.
@@ -608,6 +612,7 @@ impl<'a> Binder<'a> {
             open_domains: Vec::new(),
             calls_routines: false,
             listed_columns: None,
+            gathers: false,
             variables: None,
             is_personal: false,
         }

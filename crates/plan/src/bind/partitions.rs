@@ -206,6 +206,14 @@ impl Binder<'_> {
             return Ok(None);
         }
         let tree = self.tree(table)?;
+        // Their rows are read without the columns that they have alone, which triggers would miss.
+        let misses = |leaf: &Leaf| {
+            let has_own = leaf.table.live_columns().any(|(place, _)| !leaf.columns.contains(&Some(place)));
+            has_own && !leaf.table.triggers.is_empty()
+        };
+        if tree.leaves.iter().any(misses) {
+            return Err(Error::unsupported("changing a table with heirs that have columns of their own and triggers"));
+        }
         // Conditions of a view that is written to are conditions on the rows of each leaf.
         let checks = self.target_view.as_ref().map_or_else(Vec::new, |view| view.checks.clone());
         let mut rules = Vec::with_capacity(tree.leaves.len());

@@ -113,6 +113,14 @@ impl Binder<'_> {
     /// A call of a function that a user has defined; `None` if it means another one.
     pub(super) fn routine(&mut self, function: &ast::Function, span: Span) -> Result<Option<Bound>> {
         let Some((meant, given)) = self.routine_meant(function, span, false)? else { return Ok(None) };
+        if meant.routine.aggregate.is_some() {
+            let routine = Arc::clone(&meant.routine);
+            let by = self.by;
+            let on = NeedOn::Routine(routine.id);
+            self.needs.push(super::Need { on, privileges: Privileges::EXECUTE, any: false, by });
+            let types: Vec<ColumnType> = given.iter().map(|given| given.bound.ty).collect();
+            return self.user_aggregate(function, &routine, &types, span).map(Some);
+        }
         self.refuse_clauses(function, &meant.routine.name, span)?;
         let set = meant.routine.set;
         let (expr, ty) = self.routine_call(meant, given, span)?;
@@ -285,6 +293,23 @@ impl Binder<'_> {
         Ok(Some((one, given)))
     }
 
+    /// The call of a function of a user's that makes a value of one of another type.
+    pub(super) fn call_for_cast(&mut self, routine: Arc<Routine>, bound: Bound, span: Span) -> Result<Bound> {
+        // It may ask for the type's modifier as well, and whether the cast is written.
+        let mut given = vec![Given { name: None, bound, span, is_variadic: false }];
+        let more = [
+            Bound::new(Expr::Const(Datum::Int(-1)), Type::Int4),
+            Bound::new(Expr::Const(Datum::Bool(true)), Type::Bool),
+        ];
+        let count = routine.given().count();
+        given.extend(more.into_iter().map(|bound| Given { name: None, bound, span, is_variadic: false }));
+        given.truncate(count.max(1));
+        let places = (0..given.len()).map(Some).collect();
+        let types = given.iter().map(|given| given.bound.ty.ty).collect();
+        let (expr, ty) = self.routine_call(Meant { routine, places, types, gathers_from: None }, given, span)?;
+        Ok(Bound::new(expr, ty))
+    }
+
     /// The call itself, and the type of what it gives; of rows, of each.
     fn routine_call(&mut self, meant: Meant, given: Vec<Given>, span: Span) -> Result<(Expr, ColumnType)> {
         let Meant { routine, places, gathers_from, .. } = meant;
@@ -292,22 +317,15 @@ impl Binder<'_> {
             let message = "trigger functions can only be called as triggers";
             return Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
         }
-        let by = self.by;
-        let schema = routine.schema.clone();
-        self.needs.push(super::Need {
-            on: NeedOn::Schema(schema),
-            privileges: Privileges::USAGE,
-            any: false,
-            by,
-            columns: super::OnColumns::Relation,
-        });
-        self.needs.push(super::Need {
-            on: NeedOn::Routine(routine.id),
-            privileges: Privileges::EXECUTE,
-            any: false,
-            by,
-            columns: super::OnColumns::Relation,
-        });
+        // Also in a view it is the user who calls it. A text of the catalogue has found it already.
+        let by = None;
+        let columns = super::OnColumns::Relation;
+        if !self.is_stored {
+            let on = NeedOn::Schema(routine.schema.clone());
+            self.needs.push(super::Need { on, privileges: Privileges::USAGE, any: false, by, columns });
+        }
+        let on = NeedOn::Routine(routine.id);
+        self.needs.push(super::Need { on, privileges: Privileges::EXECUTE, any: false, by, columns });
         let element = self.element_of_call(&routine, &places, gathers_from, &given, span)?;
         let actual = |ty: &RoutineType| -> ColumnType {
             match ty.value() {

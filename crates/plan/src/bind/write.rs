@@ -379,7 +379,8 @@ impl Binder<'_> {
         let (from, to) = (bound.ty.ty, column.ty);
         let allowed = from == Type::Unknown
             || from == to.ty
-            || colibri_types::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
+            || colibri_types::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment)
+            || self.user_cast(from, to, CastContext::Assignment).is_some();
         if !allowed {
             let (of, from) = (to.sql_name(), bound.ty.sql_name());
             let message = format!("column \"{}\" is of type {of} but expression is of type {from}", column.name);

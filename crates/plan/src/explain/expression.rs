@@ -122,6 +122,7 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
         Expr::Session { function, args } => match function {
             SessionFunction::NextVal(sequence) => format!("nextval('{}'::regclass)", sequence.name),
             SessionFunction::Routine(call) => format!("{}({})", call.routine.name, joined(args, ", ")),
+            SessionFunction::Fold(fold) => format!("{}({})", fold.name, joined(args, ", ")),
             SessionFunction::Named(name) => format!("{name}({})", joined(args, ", ")),
         },
     }

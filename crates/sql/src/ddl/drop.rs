@@ -82,7 +82,7 @@ impl Session {
 
     /// A relation's name as a message has it: with its schema where the name alone would not find
     /// it.
-    fn shown(&self, schema: &str, name: &str) -> String {
+    pub(super) fn shown(&self, schema: &str, name: &str) -> String {
         let path = self.search_path();
         let found = path.iter().find(|within| self.catalog().relation(within, name).is_some());
         let quote = colibri_types::functions::quote_identifier;

@@ -7,8 +7,10 @@
 //! Invariants: all dependencies that PostgreSQL would find are found before anything is changed;
 //! dropping an object drops only those others that CASCADE or ownership name.
 
+mod aggregates;
 mod alter;
 mod alter_partitions;
+mod casts;
 mod composites;
 mod constraint;
 mod create;
@@ -25,6 +27,7 @@ mod partition_indexes;
 mod partitions;
 mod policies;
 mod renamed;
+mod routine_users;
 mod routines;
 mod sequence;
 mod storage;

@@ -3,13 +3,12 @@
 //! A body is read when the function is made, unless `check_function_bodies` is off: mistakes of its
 //! grammar are told then. What its names mean is found out when it runs.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use colibri_catalog::cluster::{Acl, Grant, ObjectKind, PUBLIC_ROLE, Privileges};
 use colibri_catalog::{
-    Argument, ArgumentMode, Catalog, Change, Routine, RoutineLanguage, RoutineType, RoutineVolatility, StandardBody,
-    Table,
+    Argument, ArgumentMode, CastMethod, Catalog, Change, Routine, RoutineLanguage, RoutineType, RoutineVolatility,
+    StandardBody, Table,
 };
 use colibri_syntax::plpgsql;
 use colibri_syntax::tree::{
@@ -22,6 +21,7 @@ use sqlparser::ast;
 
 use super::Session;
 use super::drop::Cascade;
+use super::routine_users::{calls_in_expression, calls_in_query};
 use super::user_types::object_name;
 use crate::session::{Severity, no_such_language};
 
@@ -49,6 +49,10 @@ impl Session {
             }
             Routines::Grant { granting, kind, on, to } => self.grant_routines(granting, *kind, on, to),
             Routines::Do { language, body } => self.run_do(language.as_ref(), body),
+            Routines::CreateAggregate(create) => self.create_aggregate(create),
+            Routines::CreateCast(create) => self.create_cast(create),
+            Routines::DropCast { types, if_exists, cascade: _ } => self.drop_cast(types, *if_exists),
+            Routines::CommentCast { types, text } => self.comment_on_cast(types, text.clone()),
             Routines::CreateTrigger(create) => self.create_trigger(create),
             Routines::DropTrigger { name, table, if_exists, cascade: _ } => self.drop_trigger(name, table, *if_exists),
             Routines::RenameTrigger { name, table, to } => self.rename_trigger(name, table, to),
@@ -62,7 +66,7 @@ impl Session {
     // ---- types ----
 
     /// A type that a function takes or gives.
-    fn routine_type(&mut self, given: &TypeGiven) -> Result<RoutineType> {
+    pub(super) fn routine_type(&mut self, given: &TypeGiven) -> Result<RoutineType> {
         let named = match given {
             TypeGiven::Named(named) => named,
             TypeGiven::Of(name) => {
@@ -138,6 +142,7 @@ impl Session {
             rows: None,
             parallel: 'u',
             settings: Vec::new(),
+            aggregate: None,
         };
         self.take_body(&mut routine, create)?;
         self.take_options(&mut routine, &create.options, true)?;
@@ -156,11 +161,16 @@ impl Session {
             None => routine.id = self.new_id_in(&routine.schema.clone())?,
         }
         self.check_body(&routine)?;
-        self.change(vec![Change::PutRoutine(routine)])
+        let is_renewed = old.is_some();
+        self.change(vec![Change::PutRoutine(routine.clone())])?;
+        if is_renewed {
+            self.renew_indexes_of(&routine)?;
+        }
+        Ok(())
     }
 
     /// The routine of the same name and arguments.
-    fn same_routine(&self, routine: &Routine) -> Option<Arc<Routine>> {
+    pub(super) fn same_routine(&self, routine: &Routine) -> Option<Arc<Routine>> {
         let types = |routine: &Routine| routine.given().map(|arg| arg.ty.oid()).collect::<Vec<_>>();
         let wanted = types(routine);
         self.catalog()
@@ -169,7 +179,7 @@ impl Session {
             .cloned()
     }
 
-    fn arguments(&mut self, create: &CreateRoutine) -> Result<Vec<Argument>> {
+    pub(super) fn arguments(&mut self, create: &CreateRoutine) -> Result<Vec<Argument>> {
         let mut args: Vec<Argument> = Vec::with_capacity(create.args.len());
         let mut has_default = false;
         for given in &create.args {
@@ -480,8 +490,9 @@ impl Session {
         }
         let found = self.with_binder("", |binder| Ok(binder.routines_of_name(schema.as_deref(), &name)))?;
         let is_kind = |routine: &Arc<Routine>| match kind {
-            RoutineKind::Function => !routine.is_procedure,
+            RoutineKind::Function => !routine.is_procedure && routine.aggregate.is_none(),
             RoutineKind::Procedure => routine.is_procedure,
+            RoutineKind::Aggregate => routine.aggregate.is_some(),
             RoutineKind::Routine => true,
         };
         let shown = named.name.join(".");
@@ -577,6 +588,29 @@ impl Session {
     /// Drops a routine with what depends on it, if that may go.
     pub(super) fn drop_routine(&mut self, routine: &Arc<Routine>, cascade: &mut Cascade) -> Result<()> {
         let shown = format!("{} {}", routine.kind(), self.routine_text(routine));
+        let (mut blocking, _) = self.dependents_of_routine(routine)?;
+        let bound = self.bound_to_routine(routine);
+        blocking.extend(bound.iter().map(|(described, _)| described.clone()));
+        if !blocking.is_empty() && !cascade.allows() {
+            let details: Vec<String> =
+                blocking.iter().map(|dependent| format!("{dependent} depends on {shown}")).collect();
+            let message = format!("cannot drop {shown} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                .detail(details.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for dependent in blocking {
+            cascade.takes(dependent);
+        }
+        // While the routine is still there: the tables have to be understood.
+        bound.into_iter().try_for_each(|(_, user)| self.drop_bound(user))?;
+        let (_, mut changes) = self.dependents_of_routine(routine)?;
+        changes.push(Change::DropRoutine(routine.id));
+        self.change(changes)
+    }
+
+    /// What depends on a routine and can be without it, as messages show it; and what becomes of that.
+    fn dependents_of_routine(&mut self, routine: &Arc<Routine>) -> Result<(Vec<String>, Vec<Change>)> {
         let mut blocking = Vec::new();
         let mut changes = Vec::new();
         let tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
@@ -590,24 +624,21 @@ impl Session {
                 changes.push(Change::PutTable(Table { triggers: kept, ..(**table).clone() }));
             }
         }
+        let casts: Vec<_> = self.catalog().casts().cloned().collect();
+        for cast in casts.iter().filter(|cast| cast.method == CastMethod::Routine(routine.id)) {
+            blocking.push(self.described_cast(cast));
+            changes.push(Change::DropCast(cast.id));
+        }
+        for aggregate in self.aggregates_of(routine) {
+            blocking.push(format!("function {}", self.routine_text(&aggregate)));
+            changes.push(Change::DropRoutine(aggregate.id));
+        }
         let users = self.users_of_routine(routine)?;
         blocking.extend(users.iter().map(|(described, _)| described.clone()));
-        if !blocking.is_empty() && !cascade.allows() {
-            let details: Vec<String> =
-                blocking.iter().map(|dependent| format!("{dependent} depends on {shown}")).collect();
-            let message = format!("cannot drop {shown} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-                .detail(details.join("\n"))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        for dependent in blocking {
-            cascade.takes(dependent);
-        }
         for (_, change) in users {
             changes.extend(change);
         }
-        changes.push(Change::DropRoutine(routine.id));
-        self.change(changes)
+        Ok((blocking, changes))
     }
 
     /// Drops the routines that take or give rows of a relation, or values of a type.
@@ -696,7 +727,12 @@ impl Session {
             );
             return Err(Error::new(SqlState("42723"), message));
         }
-        self.change(vec![Change::PutRoutine(routine)])
+        let mut changes = Vec::new();
+        if routine.name != old.name || routine.schema != old.schema {
+            changes = self.renamed_in_texts(&old, &routine)?;
+        }
+        changes.push(Change::PutRoutine(routine));
+        self.change(changes)
     }
 
     // ---- privileges ----
@@ -733,6 +769,7 @@ impl Session {
                 let is_kind = |routine: &&Arc<Routine>| match kind {
                     RoutineKind::Function => !routine.is_procedure,
                     RoutineKind::Procedure => routine.is_procedure,
+                    RoutineKind::Aggregate => routine.aggregate.is_some(),
                     RoutineKind::Routine => true,
                 };
                 let is_in = |routine: &&Arc<Routine>| schemas.contains(&routine.schema);
@@ -772,43 +809,6 @@ impl Session {
             self.change(vec![Change::PutRoutine(Routine { acl: Some(acl), ..(*routine).clone() })])?;
         }
         Ok(())
-    }
-}
-
-/// Whether an expression calls a routine.
-fn calls_in_expression(text: &str, routine: &Routine) -> bool {
-    let Ok(expr) = crate::statement::parse_expr(text) else { return false };
-    let mut found = false;
-    _ = ast::visit_expressions(&expr, |expr| {
-        found |= is_call_of(expr, routine);
-        ControlFlow::<()>::Continue(())
-    });
-    found
-}
-
-/// Whether a query calls a routine, in its expressions or in FROM.
-fn calls_in_query(text: &str, routine: &Routine) -> bool {
-    let Ok(query) = crate::statement::parse_query(text) else { return false };
-    let mut found = false;
-    _ = ast::visit_expressions(&query, |expr| {
-        found |= is_call_of(expr, routine);
-        ControlFlow::<()>::Continue(())
-    });
-    _ = ast::visit_relations(&query, |name| {
-        found |= is_name_of(name, routine);
-        ControlFlow::<()>::Continue(())
-    });
-    found
-}
-
-fn is_call_of(expr: &ast::Expr, routine: &Routine) -> bool {
-    matches!(expr, ast::Expr::Function(function) if is_name_of(&function.name, routine))
-}
-
-fn is_name_of(name: &ast::ObjectName, routine: &Routine) -> bool {
-    match crate::bind::qualified(name) {
-        Ok((schema, name)) => schema.is_none_or(|schema| schema == routine.schema) && name == routine.name,
-        Err(_) => false,
     }
 }
 

@@ -241,6 +241,8 @@ impl Session {
     /// What depends on a type, with what it depends on: that of domains over it, too. `known`: types
     /// that go anyway, or have been told.
     fn tell_dependents(&self, ty: &UserType, known: &mut HashSet<u32>, told: &mut Vec<(String, String)>) -> Result<()> {
+        let of_casts = self.catalog().casts().filter(|cast| [cast.from, cast.to].contains(&ty.id));
+        told.extend(of_casts.map(|cast| (self.described_cast(cast), self.described_type(ty))));
         // Domains may be over each other at any depth.
         let mut open = vec![(self.described_type(ty), self.dependents_of_type(ty).into_iter())];
         while let Some((on, dependents)) = open.last_mut() {
@@ -323,6 +325,17 @@ impl Session {
         dependents.retain(is_kept);
         if !cascade.allows() && !dependents.is_empty() {
             return Err(depended_on(&self.described_type(ty), &self.all_dependents(ty)));
+        }
+        let casts: Vec<_> =
+            self.catalog().casts().filter(|cast| [cast.from, cast.to].contains(&ty.id)).cloned().collect();
+        for cast in casts {
+            let described = self.described_cast(&cast);
+            if !cascade.allows() {
+                let of = self.described_type(ty);
+                return Err(depended_on(&of, &[format!("{described} depends on {of}")]));
+            }
+            cascade.takes(described);
+            self.change(vec![Change::DropCast(cast.id)])?;
         }
         // Domains may be over each other at any depth.
         let mut open = vec![(ty.id, dependents.into_iter())];

@@ -34,7 +34,7 @@ pub(crate) mod describe;
 pub(crate) mod extensions;
 pub(crate) mod functions;
 pub(crate) mod names;
-mod operators;
+pub(crate) mod operators;
 pub(crate) mod partitions;
 pub(crate) mod policies;
 pub(crate) mod procedures;

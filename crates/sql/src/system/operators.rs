@@ -13,11 +13,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use colibri_catalog::CastMethod;
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
 use colibri_types::{Category, Env, Result, Type};
 
 use super::{Fill, PG_CATALOG, Rows, flag, int, oid, procedures, text};
 use crate::registry::FUNCTIONS;
+use crate::surroundings::Names as _;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_operator", operators),
@@ -130,7 +132,22 @@ fn operators(_: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn casts(_: &Env, rows: &mut Rows) -> Result<()> {
+/// Whether the system has a cast of its own from one type to another, by their numbers.
+pub(crate) fn is_cast_listed(from: u32, to: u32) -> bool {
+    lines("cast").any(|words| number(words[1]) == from && number(words[2]) == to)
+}
+
+fn casts(env: &Env, rows: &mut Rows) -> Result<()> {
+    for cast in env.names().catalog.casts() {
+        let (function, method) = match &cast.method {
+            CastMethod::Routine(id) => (*id, "f"),
+            CastMethod::Builtin(name) => (super::procedures::number_named(name), "f"),
+            CastMethod::Text => (0, "i"),
+            CastMethod::Same => (0, "b"),
+        };
+        let context = cast.context.to_string();
+        rows.push([oid(cast.id), oid(cast.from), oid(cast.to), oid(function), text(&context), text(method)])?;
+    }
     for words in lines("cast") {
         let [cast, source, target, function] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
         rows.push([cast, source, target, function, text(words[4]), text(words[5])])?;

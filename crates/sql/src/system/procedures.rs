@@ -10,7 +10,7 @@
 //! ```
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
 use colibri_types::{
@@ -21,6 +21,7 @@ use colibri_types::{
 use super::{NULL, PG_CATALOG, Rows, flag, int, oid, text, vector};
 use crate::bind::COMPATIBLE_FUNCTIONS;
 use crate::registry::FUNCTIONS;
+use crate::surroundings::{Names as _, Surroundings};
 
 pub(super) const LANGUAGE_INTERNAL: u32 = 12;
 
@@ -367,8 +368,68 @@ pub(super) fn signature(number: u32) -> Option<String> {
     Some(format!("{}({})", super::names::quoted(procedure.name), arguments.join(",")))
 }
 
+/// The number of the system's first function of a name.
+pub(super) fn number_named(name: &str) -> u32 {
+    PROCEDURES.all.iter().find(|procedure| procedure.name == name).map_or(0, |procedure| procedure.number)
+}
+
+/// The number of a function that an aggregate is made of.
+fn function_number(names: &Surroundings, written: &str) -> u32 {
+    let quote = colibri_types::functions::quote_identifier;
+    let is_meant = |routine: &&Arc<colibri_catalog::Routine>| {
+        format!("{}.{}", quote(&routine.schema), quote(&routine.name)) == written
+    };
+    if let Some(routine) = names.catalog.routines().find(is_meant) {
+        return routine.id;
+    }
+    let name = written.rsplit('.').next().unwrap_or_default().trim_matches('"');
+    PROCEDURES.all.iter().find(|procedure| procedure.name == name).map_or(0, |procedure| procedure.number)
+}
+
+/// The aggregates that users have defined.
+fn of_users(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for routine in names.catalog.routines() {
+        let Some(parts) = &routine.aggregate else { continue };
+        let other = |name: &str| parts.others.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let function = |name: &str| oid(other(name).map_or(0, |written| function_number(names, written)));
+        let letter = |name: &str| match other(name) {
+            Some("shareable") => text("s"),
+            Some("read_write") => text("w"),
+            _ => text("r"),
+        };
+        let number = |name: &str| int(other(name).and_then(|value| value.parse::<i64>().ok()).unwrap_or_default());
+        rows.push([
+            oid(routine.id),
+            text("n"),
+            int(0),
+            oid(function_number(names, &parts.transition)),
+            oid(parts.finish.as_deref().map_or(0, |written| function_number(names, written))),
+            function("combinefunc"),
+            function("serialfunc"),
+            function("deserialfunc"),
+            function("msfunc"),
+            function("minvfunc"),
+            function("mfinalfunc"),
+            flag(parts.finish_extra),
+            flag(other("mfinalfunc_extra").is_some()),
+            letter("finalfunc_modify"),
+            letter("mfinalfunc_modify"),
+            oid(0),
+            oid(parts.state.oid()),
+            number("sspace"),
+            oid(0),
+            number("msspace"),
+            parts.initial.as_deref().map_or(NULL, text),
+            other("minitcond").map_or(NULL, text),
+        ])?;
+    }
+    Ok(())
+}
+
 /// Aggregates: they have no functions for their steps.
-pub(super) fn aggregates(_: &Env, rows: &mut Rows) -> Result<()> {
+pub(super) fn aggregates(env: &Env, rows: &mut Rows) -> Result<()> {
+    of_users(env, rows)?;
     for procedure in PROCEDURES.all.iter().filter(|procedure| procedure.kind == "a") {
         rows.push([
             oid(procedure.number),

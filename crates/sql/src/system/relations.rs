@@ -45,6 +45,7 @@ pub(super) const PG_NAMESPACE: u32 = 2615;
 const PG_TYPE: u32 = 1247;
 const PG_EXTENSION: u32 = 3079;
 const PG_PROC: u32 = 1255;
+const PG_CAST: u32 = 2605;
 const PG_TRIGGER: u32 = 2620;
 const PG_POLICY: u32 = 3256;
 pub(super) const PG_ATTRDEF: u32 = 2604;
@@ -1024,6 +1025,8 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_TYPE
     } else if names.catalog.extensions().any(|extension| extension.id == object) {
         PG_EXTENSION
+    } else if names.catalog.casts().any(|cast| cast.id == object) {
+        PG_CAST
     } else if names.catalog.routine(object).is_some() {
         PG_PROC
     } else if names.relation(object).is_none() && is_trigger(names, object) {

@@ -51,6 +51,11 @@ fn shown_type(names: &Surroundings, ty: &RoutineType) -> String {
 }
 
 fn language(routine: &Routine) -> (u32, &'static str) {
+    /// PostgreSQL's number of the language of what is built in.
+    const INTERNAL: u32 = 12;
+    if routine.aggregate.is_some() {
+        return (INTERNAL, "internal");
+    }
     match routine.language {
         RoutineLanguage::Sql => (LANGUAGE_SQL, "sql"),
         RoutineLanguage::PlPgSql => (LANGUAGE_PLPGSQL, "plpgsql"),
@@ -271,7 +276,11 @@ pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
             Datum::Float(if routine.set { routine.rows.unwrap_or(1000.0) } else { 0.0 }),
             oid(variadic.map_or(0, |ty| ty.oid())),
             oid(0),
-            text(if routine.is_procedure { "p" } else { "f" }),
+            text(match routine.kind() {
+                "procedure" => "p",
+                "aggregate" => "a",
+                _ => "f",
+            }),
             flag(routine.security_definer),
             flag(routine.leakproof),
             flag(routine.strict),
@@ -295,7 +304,11 @@ pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
             if has_names { array(Type::Text, routine.args.iter().map(|arg| text(&arg.name))) } else { NULL },
             if defaults.is_empty() { NULL } else { text(&defaults.join(", ")) },
             NULL,
-            text(if routine.standard.is_some() { "" } else { &routine.body }),
+            text(match (&routine.aggregate, routine.standard) {
+                (Some(_), _) => "aggregate_dummy",
+                (None, Some(_)) => "",
+                (None, None) => &routine.body,
+            }),
             NULL,
             standard_body(names, routine.id).map_or(NULL, |body| text(&body)),
             if routine.settings.is_empty() {

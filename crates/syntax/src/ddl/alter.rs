@@ -32,7 +32,7 @@ impl Parser<'_> {
             Kind::Key(K::Domain) => self.alter_domain().map(Statement::from),
             Kind::Key(K::Extension) => self.alter_extension(token).map(Statement::from),
             Kind::Key(K::View | K::Sequence | K::Schema) => self.alter_object(token).map(Statement::from),
-            Kind::Key(K::Function | K::Procedure | K::Routine) => match self.eat_routine() {
+            Kind::Key(K::Function | K::Procedure | K::Routine | K::Aggregate) => match self.eat_routine() {
                 Some(kind) => self.alter_routine(kind).map(Statement::from),
                 None => Err(self.wrong()),
             },

@@ -23,6 +23,54 @@ pub struct CreateRoutine {
     pub body: Option<RoutineBody>,
 }
 
+/// `CREATE [OR REPLACE] AGGREGATE …`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateAggregate {
+    /// One of the same name and arguments is replaced.
+    pub or_replace: bool,
+    /// Its name.
+    pub name: QualifiedName,
+    /// What it is called on.
+    pub args: Vec<RoutineArg>,
+    /// What it is made of: names in lower case with their values.
+    pub options: Vec<(Name, AggregateValue)>,
+}
+
+/// The types of a cast.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CastTypes {
+    /// The type that it casts from.
+    pub from: TypeGiven,
+    /// The type that it casts to.
+    pub to: TypeGiven,
+}
+
+/// `CREATE CAST …`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateCast {
+    /// From which type to which.
+    pub types: CastTypes,
+    /// Its function.
+    pub function: Option<RoutineNamed>,
+    /// WITH INOUT
+    pub by_text: bool,
+    /// Where it is used: `e`, `a` for assignments, `i` anywhere.
+    pub context: char,
+}
+
+/// What an option of an aggregate is set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AggregateValue {
+    /// Nothing: it is a flag.
+    None,
+    /// A name.
+    Name(QualifiedName),
+    /// A type.
+    Type(TypeGiven),
+    /// A text, a number or an operator.
+    Text(String),
+}
+
 /// An argument of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutineArg {
@@ -112,6 +160,7 @@ pub enum RoutineKind {
     Function,
     Procedure,
     Routine,
+    Aggregate,
 }
 
 impl RoutineKind {
@@ -122,6 +171,7 @@ impl RoutineKind {
             Self::Function => "function",
             Self::Procedure => "procedure",
             Self::Routine => "routine",
+            Self::Aggregate => "aggregate",
         }
     }
 }
@@ -181,6 +231,16 @@ pub enum Routines {
     Do { language: Option<Name>, body: String },
     /// `CREATE TRIGGER …`
     CreateTrigger(CreateTrigger),
+    /// `CREATE AGGREGATE …`
+    CreateAggregate(CreateAggregate),
+    /// `CREATE CAST …`
+    CreateCast(CreateCast),
+    /// `DROP CAST …`
+    #[expect(missing_docs, reason = "fields have the names that they have in the statement")]
+    DropCast { types: CastTypes, if_exists: bool, cascade: bool },
+    /// `COMMENT ON CAST …`
+    #[expect(missing_docs, reason = "fields have the names that they have in the statement")]
+    CommentCast { types: CastTypes, text: Option<String> },
     /// `DROP TRIGGER …`
     #[expect(missing_docs, reason = "fields have the names that they have in the statement")]
     DropTrigger { name: Name, table: QualifiedName, if_exists: bool, cascade: bool },
@@ -278,6 +338,10 @@ impl Routines {
             Self::Grant { granting, .. } if granting.revoke => "REVOKE",
             Self::Grant { .. } => "GRANT",
             Self::Do { .. } => "DO",
+            Self::CreateAggregate(_) => "CREATE AGGREGATE",
+            Self::CreateCast(_) => "CREATE CAST",
+            Self::DropCast { .. } => "DROP CAST",
+            Self::CommentCast { .. } => "COMMENT",
             Self::CreateTrigger(_) => "CREATE TRIGGER",
             Self::DropTrigger { .. } => "DROP TRIGGER",
             Self::RenameTrigger { .. } => "ALTER TRIGGER",

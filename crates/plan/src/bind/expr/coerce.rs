@@ -221,6 +221,9 @@ impl Binder<'_> {
                         self.with_rules_within(Expr::Cast { input: Box::new(expr), from, to, context }, to.ty)
                     }
                     _ => {
+                        if let Some(cast) = self.user_cast(from, wanted, context) {
+                            return self.cast_by(&cast, Bound::new(expr, bound.ty), wanted, span);
+                        }
                         let message = format!("cannot cast type {from_name} to {to_name}");
                         Err(self.place(span, Error::new(SqlState::CANNOT_COERCE, message)))
                     }

@@ -36,6 +36,7 @@ impl Binder<'_> {
         span: Span,
         bind: impl FnOnce(&mut Self) -> Result<(AggregateCall, Option<ColumnType>, bool)>,
     ) -> Result<Bound> {
+        let gathers = std::mem::take(&mut self.gathers);
         if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
             let message = "aggregate functions are not allowed here";
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
@@ -95,6 +96,9 @@ impl Binder<'_> {
         if let Some(count) = count {
             let count = self.handed_down(Expr::Aggregate(count), level);
             value = collation::open_extreme(value, count);
+        }
+        if gathers {
+            return Ok(Bound::new(value, Type::Record));
         }
         self.aggregate_value(value, aggregate, first, span)
     }

@@ -175,6 +175,7 @@ impl Binder<'_> {
         over: &ast::WindowType,
         span: Span,
     ) -> Result<Bound> {
+        let gathers = std::mem::take(&mut self.gathers);
         if self.frame().scopes.is_empty() {
             return Err(self.place(span, Error::new(WINDOWING_ERROR, "window functions are not allowed here")));
         }
@@ -235,6 +236,9 @@ impl Binder<'_> {
         let mut value = self.extra(extra(call), aggregate.result.into(), "window functions", span)?.expr;
         if let Some(count) = count {
             value = collation::open_extreme(value, count);
+        }
+        if gathers {
+            return Ok(Bound::new(value, Type::Record));
         }
         self.aggregate_value(value, aggregate, first, span)
     }

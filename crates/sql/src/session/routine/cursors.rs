@@ -215,16 +215,12 @@ impl Session {
 
     /// COMMIT in a body.
     pub(super) fn commit_in_body(&mut self, _chain: bool) -> Result<()> {
-        Err(self.wrong_end())
+        self.end_transaction_in_body(true)
     }
 
     /// ROLLBACK in a body.
     pub(super) fn rollback_in_body(&mut self, _chain: bool) -> Result<()> {
-        Err(self.wrong_end())
-    }
-
-    fn wrong_end(&self) -> Error {
-        Error::new(SqlState("2D000"), "invalid transaction termination")
+        self.end_transaction_in_body(false)
     }
 
     /// The rows of a cursor that a function has opened and handed on.

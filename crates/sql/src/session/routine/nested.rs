@@ -103,7 +103,7 @@ impl Session {
     ///
     /// # Errors
     /// 2D000 unless nothing but procedures and DO are at work, outside of a block.
-    fn end_transaction_in_body(&mut self, commits: bool) -> Result<()> {
+    pub(super) fn end_transaction_in_body(&mut self, commits: bool) -> Result<()> {
         if self.state != TransactionState::Idle || self.is_within_plan() || self.own.calls.is_atomic() {
             return Err(Error::new(SqlState("2D000"), "invalid transaction termination"));
         }
@@ -216,7 +216,14 @@ impl Session {
                 _ => Err(Error::unsupported(format_args!("{} in a function", prepared.tag()))),
             },
             Command::Cursor(_) => Err(Error::unsupported("a cursor of SQL in a function")),
-            Command::Copy => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot COPY to/from client in PL/pgSQL")),
+            Command::Copy => {
+                let statement = crate::statement::parse(&prepared.text)?.pop();
+                let has_file = matches!(&statement, Some(Statement::Copy(copy)) if copy.file.is_some());
+                if has_file {
+                    return Err(Error::unsupported("COPY with a file in a function"));
+                }
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot COPY to/from client in PL/pgSQL"))
+            }
         }
     }
 

@@ -433,8 +433,54 @@ impl<'s> Activation<'s> {
                 self.put_field(slot, place, value);
                 Ok(())
             }
-            _ => Err(not_a_variable(&target.parts.join("."))),
+            [field, inner @ ..] => {
+                let (place, ty) = self.field(slot, field)?;
+                let known = self.frame.slots[slot].value.record().map(|record| record.values[place].clone());
+                let value = self.with_field(known.unwrap_or_default(), ty, (field, inner), value, from)?;
+                self.put_field(slot, place, value);
+                Ok(())
+            }
         }
+    }
+
+    /// A row of a composite type with another value of a field, or of a field of a field.
+    fn with_field(
+        &mut self,
+        row: Datum,
+        ty: ColumnType,
+        (name, path): (&str, &[CompactString]),
+        value: Datum,
+        from: ColumnType,
+    ) -> Result<Datum> {
+        let Some((field, inner)) = path.split_first() else { return self.session.assigned_value(value, from, ty) };
+        let Type::Composite(of) = ty.ty else {
+            let message = format!(
+                "cannot assign to field \"{field}\" of column \"{name}\" because its type {} is not a composite type",
+                ty.sql_name()
+            );
+            return Err(Error::new(SqlState::TYPE_MISMATCH, message));
+        };
+        let fields: Vec<(CompactString, ColumnType)> =
+            of.fields().iter().map(|field| (field.name.clone(), field.ty)).collect();
+        let Some(place) = fields.iter().position(|(known, _)| known == field) else {
+            let message = format!(
+                "cannot assign to field \"{field}\" of column \"{name}\" because there is no such column in data type {}",
+                ty.sql_name()
+            );
+            return Err(Error::new(SqlState::NO_SUCH_COLUMN, message));
+        };
+        let (shape, mut values) = match &row {
+            Datum::Row(row) => (Arc::clone(row.ty()), row.values().to_vec()),
+            _ => {
+                let width = fields.len();
+                let shape =
+                    RowType { oid: ty.ty.oid(), name: ty.sql_name().to_string().into(), fields: fields.clone() };
+                (Arc::new(shape), vec![Datum::Null; width])
+            }
+        };
+        let known = std::mem::take(&mut values[place]);
+        values[place] = self.with_field(known, fields[place].1, (field, inner), value, from)?;
+        Ok(Datum::Row(Arc::new(Row::new(shape, values))))
     }
 
     /// Assigns a value to a whole variable.
