@@ -27,7 +27,7 @@ mod partition_indexes;
 mod partitions;
 mod policies;
 mod renamed;
-mod routine_users;
+pub(crate) mod routine_users;
 mod routines;
 mod sequence;
 mod storage;

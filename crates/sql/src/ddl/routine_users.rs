@@ -27,7 +27,7 @@ pub(super) enum User {
 }
 
 /// Whether an expression calls a routine.
-pub(super) fn calls_in_expression(text: &str, routine: &Routine) -> bool {
+pub(crate) fn calls_in_expression(text: &str, routine: &Routine) -> bool {
     if !mentions(text, routine) {
         return false;
     }
@@ -41,7 +41,7 @@ pub(super) fn calls_in_expression(text: &str, routine: &Routine) -> bool {
 }
 
 /// Whether a query calls a routine, in its expressions or in FROM.
-pub(super) fn calls_in_query(text: &str, routine: &Routine) -> bool {
+pub(crate) fn calls_in_query(text: &str, routine: &Routine) -> bool {
     let Ok(query) = crate::statement::parse_query(text) else { return false };
     let mut found = false;
     _ = ast::visit_expressions(&query, |expr| {

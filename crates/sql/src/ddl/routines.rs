@@ -116,8 +116,12 @@ impl Session {
     // ---- CREATE ----
 
     fn create_routine(&mut self, create: &CreateRoutine) -> Result<()> {
-        Catalog::lock(self.catalog_and_txn()?.1)?;
-        let (schema, name) = self.new_name(&object_name(&create.name))?;
+        let name = object_name(&create.name);
+        // Whoever makes a temporary function waits for nobody.
+        if !self.is_named_temporary(&name)? {
+            Catalog::lock(self.catalog_and_txn()?.1)?;
+        }
+        let (schema, name) = self.new_name_of(&name, false)?;
         let args = self.arguments(create)?;
         let (result, set) = self.result_of(create, &args)?;
         let acl = self.catalog().privileges_of_new('f', self.role(), Some(&schema));
