@@ -325,6 +325,9 @@ impl Catalog {
         self.sequences.retain(|_, sequence| sequence.schema != schema);
         self.views.retain(|_, view| view.schema != schema);
         self.types.retain(|_, ty| ty.schema != schema);
+        let routines: Vec<ObjectId> =
+            self.routines.values().filter(|routine| routine.schema == schema).map(|routine| routine.id).collect();
+        routines.into_iter().for_each(|routine| self.forget_routine(routine));
         self.comments.retain(|(id, _), _| *id < FIRST_TEMPORARY);
     }
 
@@ -480,9 +483,11 @@ impl Catalog {
                 of(*id).collect()
             }
             Change::DropType(id) => {
-                let domain = self.types.get(id).and_then(|ty| ty.domain());
+                let ty = self.types.get(id);
+                let domain = ty.and_then(|ty| ty.domain());
                 let checks = domain.iter().flat_map(|domain| domain.checks.iter().map(|check| check.id));
-                checks.chain([*id]).flat_map(of).collect()
+                let composite = ty.and_then(|ty| ty.composite()).map(|composite| composite.relation);
+                checks.chain(composite).chain([*id]).flat_map(of).collect()
             }
             Change::PutType(ty) => {
                 let checks = |ty: &UserType| -> Vec<ObjectId> {
@@ -490,7 +495,12 @@ impl Catalog {
                 };
                 let remain = checks(ty);
                 let old = self.types.get(&ty.id).map(|old| checks(old)).unwrap_or_default();
-                old.into_iter().filter(|id| !remain.contains(id)).flat_map(of).collect()
+                let gone = old.into_iter().filter(|id| !remain.contains(id)).flat_map(of);
+                let fields = ty.composite().into_iter().flat_map(|composite| {
+                    let is_there = |number: i32| composite.fields.iter().any(|field| i32::from(field.number) == number);
+                    of(composite.relation).filter(move |(_, number)| !is_there(*number))
+                });
+                gone.chain(fields).collect()
             }
             Change::DropTable(id) => {
                 let parts = self.tables.get(id).map(|table| table.part_numbers()).unwrap_or_default();

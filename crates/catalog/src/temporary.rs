@@ -77,10 +77,12 @@ impl Change {
             Self::PutSequence(sequence) => sequence.id,
             Self::PutView(view) => view.id,
             Self::PutType(ty) => ty.id,
+            Self::PutRoutine(routine) => routine.id,
             Self::DropTable(id)
             | Self::DropSequence(id)
             | Self::DropView(id)
             | Self::DropType(id)
+            | Self::DropRoutine(id)
             | Self::Comment(id, ..) => *id,
             _ => return false,
         })

@@ -583,7 +583,8 @@ impl Dump<'_> {
     fn views(&mut self) -> Result<()> {
         let mut reads: HashMap<i64, Vec<i64>> = HashMap::new();
         for row in &self.query(
-            "SELECT d.objid::int8, d.refobjid::int8 FROM pg_depend d JOIN pg_class v ON v.oid = d.objid \
+            "SELECT v.oid::int8, d.refobjid::int8 FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid \
+             AND d.classid = 'pg_rewrite'::regclass AND d.deptype = 'n' JOIN pg_class v ON v.oid = w.ev_class \
              JOIN pg_class r ON r.oid = d.refobjid \
              WHERE v.relkind::text IN ('v', 'm') AND r.relkind::text IN ('v', 'm')",
         )? {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod postgres;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

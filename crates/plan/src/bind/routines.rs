@@ -98,7 +98,9 @@ impl Binder<'_> {
     pub fn routines_of_name(&self, schema: Option<&str>, name: &str) -> Vec<Arc<Routine>> {
         let path = self.types_path();
         let place = |routine: &Routine| match schema {
-            Some(schema) => (routine.schema == schema).then_some(0),
+            Some(schema) => (routine.schema == self.catalog.schema_name(schema)).then_some(0),
+            // No path leads to temporary functions: nobody can be made to call one unawares.
+            None if colibri_catalog::temporary::is_temporary(routine.id) => None,
             None => path.iter().position(|known| *known == routine.schema),
         };
         let mut found: Vec<(usize, Arc<Routine>)> = self

@@ -51,8 +51,21 @@ impl Session {
     /// it.
     fn part_of(&self, object: &Object) -> Result<(ObjectId, i32)> {
         let (part, name) = object.name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
-        let relation = self.expect_relation(name)?;
         let shown = name.last().cloned().unwrap_or_default();
+        let no_column = || {
+            let message = format!("column \"{part}\" of relation \"{shown}\" does not exist");
+            Error::new(SqlState::NO_SUCH_COLUMN, message)
+        };
+        if object.kind == Kind::Column
+            && self.relation_named(name)?.is_none()
+            && let Some(ty) = self.find_user_type(name)?
+            && let Some(composite) = ty.composite()
+        {
+            self.expect_owner(ty.owner, "relation", &ty.name)?;
+            let field = composite.fields.iter().find(|field| field.name == *part).ok_or_else(no_column)?;
+            return Ok((composite.relation, i32::from(field.number)));
+        }
+        let relation = self.expect_relation(name)?;
         if object.kind == Kind::Column {
             if !matches!(relation, Relation::Table(_) | Relation::View(_)) {
                 let message = format!("cannot set comment on relation \"{shown}\"");
@@ -65,10 +78,7 @@ impl Session {
                 Relation::View(view) => view.columns.iter().position(|known| known == part).map(|at| (view.id, at)),
                 _ => None,
             };
-            return found.map(|(id, at)| (id, at as i32 + 1)).ok_or_else(|| {
-                let message = format!("column \"{part}\" of relation \"{shown}\" does not exist");
-                Error::new(SqlState::NO_SUCH_COLUMN, message)
-            });
+            return found.map(|(id, at)| (id, at as i32 + 1)).ok_or_else(no_column);
         }
         self.expect_owner_of(&relation)?;
         let found = match &relation {

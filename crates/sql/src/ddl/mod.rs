@@ -25,7 +25,7 @@ mod partition_indexes;
 mod partitions;
 mod policies;
 mod renamed;
-mod routines;
+pub(crate) mod routines;
 mod sequence;
 mod storage;
 mod temporary;

@@ -112,8 +112,12 @@ impl Session {
     // ---- CREATE ----
 
     fn create_routine(&mut self, create: &CreateRoutine) -> Result<()> {
-        Catalog::lock(self.catalog_and_txn()?.1)?;
-        let (schema, name) = self.new_name(&object_name(&create.name))?;
+        let name = object_name(&create.name);
+        // Whoever makes a temporary function waits for nobody.
+        if !self.is_named_temporary(&name)? {
+            Catalog::lock(self.catalog_and_txn()?.1)?;
+        }
+        let (schema, name) = self.new_name_of(&name, false)?;
         let args = self.arguments(create)?;
         let (result, set) = self.result_of(create, &args)?;
         let mut routine = Routine {
@@ -771,7 +775,7 @@ impl Session {
 }
 
 /// Whether an expression calls a routine.
-fn calls_in_expression(text: &str, routine: &Routine) -> bool {
+pub(crate) fn calls_in_expression(text: &str, routine: &Routine) -> bool {
     let Ok(expr) = crate::statement::parse_expr(text) else { return false };
     let mut found = false;
     _ = ast::visit_expressions(&expr, |expr| {
@@ -782,7 +786,7 @@ fn calls_in_expression(text: &str, routine: &Routine) -> bool {
 }
 
 /// Whether a query calls a routine, in its expressions or in FROM.
-fn calls_in_query(text: &str, routine: &Routine) -> bool {
+pub(crate) fn calls_in_query(text: &str, routine: &Routine) -> bool {
     let Ok(query) = crate::statement::parse_query(text) else { return false };
     let mut found = false;
     _ = ast::visit_expressions(&query, |expr| {

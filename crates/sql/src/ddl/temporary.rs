@@ -143,7 +143,9 @@ impl Session {
     pub(crate) fn has_temporary_objects(&self) -> bool {
         let Some(schema) = self.own_schema() else { return false };
         // Without a catalogue it is not known yet.
-        self.catalog().temporary_schema().is_none() || self.catalog().relations(&schema).next().is_some()
+        self.catalog().temporary_schema().is_none()
+            || self.catalog().relations(&schema).next().is_some()
+            || self.catalog().routines().any(|routine| is_temporary(routine.id))
     }
 
     /// The temporary tables that do not just stay at the end of a transaction.
@@ -241,6 +243,8 @@ impl Session {
         }
         let types = self.catalog().types().filter(|ty| is_temporary(ty.id));
         changes.extend(types.map(|ty| Change::DropType(ty.id)));
+        let routines = self.catalog().routines().filter(|routine| is_temporary(routine.id));
+        changes.extend(routines.map(|routine| Change::DropRoutine(routine.id)));
         let (_, txn) = self.catalog_and_txn()?;
         for space in spaces {
             pulse::work(1)?;

@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// The type that a name means: one that a user has defined. `None` if there is none.
-    pub(super) fn find_user_type(&self, name: &[CompactString]) -> Result<Option<Arc<UserType>>> {
+    pub(crate) fn find_user_type(&self, name: &[CompactString]) -> Result<Option<Arc<UserType>>> {
         let data_type = ast::DataType::Custom(object_name(name), Vec::new());
         let (catalog, search_path) = (self.catalog(), self.search_path());
         let names = TypeNames { database: self.engine().name(), catalog, search_path };

@@ -442,7 +442,9 @@ impl SessionCalls for Own {
                     .filter(|sequence| sequence.owned_by == Some((table.id, column)))
                     .min_by_key(|sequence| (!is_own(sequence), sequence.id));
                 match owned {
-                    Some(sequence) => Datum::text(&format!("{}.{}", sequence.schema, sequence.name)),
+                    Some(sequence) => {
+                        Datum::text(&crate::system::describe::qualified(&sequence.schema, &sequence.name))
+                    }
                     None => Datum::Null,
                 }
             }

@@ -21,12 +21,18 @@ use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 
 /// A name with its schema.
-pub(super) fn qualified(schema: &str, name: &str) -> String {
+pub(crate) fn qualified(schema: &str, name: &str) -> String {
     format!("{}.{}", quoted(schema), quoted(name))
 }
 
 /// A column of an index: its name, and how it is ordered.
-pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: bool) -> Option<String> {
+pub(crate) fn index_column(
+    names: Option<&Surroundings>,
+    table: &Table,
+    index: &AnyIndex,
+    at: usize,
+    ordered: bool,
+) -> Option<String> {
     let part = index.columns.get(at)?;
     let column = &table.columns[part.column];
     let mut out = match &column.expression {
@@ -37,6 +43,10 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
         let class = index.tokens.get(at).map(|class| class.0);
         if let Some(class) = class.filter(|class| !class.is_default) {
             out.push(' ');
+            if let Some(schema) = class.extension.and_then(|extension| schema_to_name(names?, extension)) {
+                out.push_str(&quoted(&schema));
+                out.push('.');
+            }
             out.push_str(class.name);
         }
         if part.descending {
@@ -49,18 +59,25 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
     Some(out)
 }
 
+/// The schema that what an extension brings has to be named with, unless the search path has it.
+fn schema_to_name(names: &Surroundings, extension: &str) -> Option<CompactString> {
+    let schema = &names.catalog.extensions().find(|known| known.name == extension)?.schema;
+    (!names.search_path.contains(schema)).then(|| schema.clone())
+}
+
 /// `CREATE INDEX …`, the table being called `on`.
-pub(crate) fn index_definition(table: &Table, index: &AnyIndex, on: &str) -> String {
-    definition(table, index, on, false)
+pub(crate) fn index_definition(names: &Surroundings, table: &Table, index: &AnyIndex, on: &str) -> String {
+    definition(Some(names), table, index, on, false)
 }
 
 /// The same for another table, which need not be partitioned.
 pub(crate) fn index_like(table: &Table, index: &AnyIndex, on: &str) -> String {
-    definition(table, index, on, true)
+    definition(None, table, index, on, true)
 }
 
-fn definition(table: &Table, index: &AnyIndex, on: &str, is_like: bool) -> String {
-    let columns: Vec<String> = (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
+fn definition(names: Option<&Surroundings>, table: &Table, index: &AnyIndex, on: &str, is_like: bool) -> String {
+    let columns: Vec<String> =
+        (0..index.columns.len()).filter_map(|at| index_column(names, table, index, at, true)).collect();
     format!(
         "CREATE {}INDEX {} ON {}{on} USING {} ({}){}{}",
         if index.unique { "UNIQUE " } else { "" },
@@ -95,9 +112,16 @@ pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64, pretty
         0 => {
             // The pretty form leaves out a schema of the search path.
             let short = pretty.then(|| names.relation_name(table.id)).flatten();
-            Some(index_definition(table, &index, &short.unwrap_or_else(|| qualified(&table.schema, &table.name))))
+            Some(index_definition(
+                names,
+                table,
+                &index,
+                &short.unwrap_or_else(|| qualified(&table.schema, &table.name)),
+            ))
         }
-        column => Some(index_column(table, &index, usize::try_from(column - 1).ok()?, false).unwrap_or_default()),
+        column => {
+            Some(index_column(Some(names), table, &index, usize::try_from(column - 1).ok()?, false).unwrap_or_default())
+        }
     }
 }
 

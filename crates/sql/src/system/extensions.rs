@@ -42,7 +42,7 @@ const AVAILABLE: [Available; 8] = [
     Available {
         name: "pg_stat_statements",
         version: "1.10",
-        comment: "counts and times of statements",
+        comment: "track planning and execution statistics of all SQL statements executed",
         relocatable: true,
         trusted: false,
     },
@@ -77,7 +77,7 @@ const AVAILABLE: [Available; 8] = [
     Available {
         name: "uuid-ossp",
         version: "1.1",
-        comment: "universally unique identifiers (UUIDs)",
+        comment: "generate universally unique identifiers (UUIDs)",
         relocatable: true,
         trusted: true,
     },

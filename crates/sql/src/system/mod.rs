@@ -8,6 +8,7 @@
 //! | file | has |
 //! | --- | --- |
 //! | `relations` | schemas, relations, columns, indexes, constraints, sequences |
+//! | `depends` | which object needs which others; the rights that system tables were made with |
 //! | `types` | types, collations, access methods, operator classes |
 //! | `procedures` | functions, and those that types have |
 //! | `routines` | functions of users, triggers |
@@ -28,6 +29,7 @@
 //! nothing.
 
 pub(crate) mod activity;
+mod depends;
 pub(crate) mod describe;
 pub(crate) mod extensions;
 pub(crate) mod functions;
@@ -54,7 +56,8 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 13] = [
+const ALL_FILLS: [&[(&str, Fill)]; 14] = [
+    depends::FILLS,
     routines::FILLS,
     relations::FILLS,
     types::FILLS,

@@ -169,6 +169,12 @@ impl Surroundings {
         }
     }
 
+    /// The number of the schema that an extension is in.
+    pub(crate) fn schema_of_extension(&self, extension: &str) -> Option<ObjectId> {
+        let found = self.catalog.extensions().find(|known| known.name == extension)?;
+        self.schema_number(&found.schema)
+    }
+
     /// The number of a schema.
     pub(crate) fn schema_number(&self, name: &str) -> Option<ObjectId> {
         match name {

@@ -30,7 +30,6 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_sequence", sequences),
     ("pg_sequences", sequence_list),
     ("pg_sequence_states", sequence_states),
-    ("pg_depend", dependencies),
     ("pg_description", descriptions),
     ("pg_tables", table_list),
     ("pg_indexes", index_list),
@@ -41,11 +40,11 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 
 /// PostgreSQL's numbers of the tables that others refer to by number.
 pub(super) const PG_CLASS: u32 = 1259;
-pub(super) const PG_NAMESPACE: u32 = 2615;
-const PG_TYPE: u32 = 1247;
-const PG_EXTENSION: u32 = 3079;
-const PG_PROC: u32 = 1255;
-const PG_TRIGGER: u32 = 2620;
+pub(crate) const PG_NAMESPACE: u32 = 2615;
+pub(super) const PG_TYPE: u32 = 1247;
+pub(super) const PG_EXTENSION: u32 = 3079;
+pub(super) const PG_PROC: u32 = 1255;
+pub(super) const PG_TRIGGER: u32 = 2620;
 const PG_POLICY: u32 = 3256;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
@@ -402,7 +401,8 @@ pub(super) fn layout_of(ty: Type) -> (&'static str, &'static str, bool) {
         _ if ty.is_geometric() => ("d", if ty.length() == -1 { "x" } else { "p" }, false),
         -2 => ("c", "p", false),
         -1 if ty == Type::Numeric => ("i", "m", false),
-        -1 if matches!(ty, Type::Int2Vector | Type::OidVector) => ("i", "p", false),
+        -1 if matches!(ty, Type::Inet | Type::Cidr) => ("i", "m", false),
+        -1 if matches!(ty, Type::Int2Vector | Type::OidVector | Type::TsQuery) => ("i", "p", false),
         -1 => ("i", "x", false),
         _ => ("i", "p", false),
     }
@@ -568,7 +568,7 @@ fn system_attributes(table: &SystemTable, rows: &mut Rows) -> Result<()> {
 }
 
 /// A unique number for a default.
-fn default_number(table: u32, column: usize) -> u32 {
+pub(super) fn default_number(table: u32, column: usize) -> u32 {
     0x8000_0000 | (table << 11) | (column as u32 & 0x7ff)
 }
 
@@ -935,80 +935,6 @@ fn sequence_states(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
-    let names = env.names();
-    for sequence in sorted_sequences(names) {
-        if let Some((table, column)) = sequence.owned_by {
-            let identity =
-                names.table(table).is_some_and(|table| crate::bind::stored::is_of_identity(table, &sequence));
-            rows.push([
-                oid(PG_CLASS),
-                oid(sequence.id),
-                int(0),
-                oid(PG_CLASS),
-                oid(table),
-                int(column as i64 + 1),
-                text(if identity { "i" } else { "a" }),
-            ])?;
-        }
-    }
-    for table in sorted_tables(names) {
-        for index in table_indexes(&table) {
-            let (class, kind) = if index.constraint { (PG_CONSTRAINT, "i") } else { (PG_CLASS, "a") };
-            let (of, column) =
-                if index.constraint { (index.id, 0) } else { (table.id, index.columns[0].column as i64 + 1) };
-            rows.push([oid(PG_CLASS), oid(index.id), int(0), oid(class), oid(of), int(column), text(kind)])?;
-        }
-        for (at, _) in table.live_columns().filter(|(_, column)| column.default.is_some()) {
-            let default = default_number(table.id, at);
-            let column = int(at as i64 + 1);
-            rows.push([oid(PG_ATTRDEF), oid(default), int(0), oid(PG_CLASS), oid(table.id), column, text("a")])?;
-        }
-        for key in &table.foreign_keys {
-            rows.push([oid(PG_CONSTRAINT), oid(key.id), int(0), oid(PG_CLASS), oid(key.target), int(0), text("n")])?;
-        }
-    }
-    type_dependencies(names, rows)?;
-    let mut queries: Vec<&Arc<View>> = names.catalog.views().collect();
-    queries.sort_by_key(|view| view.id);
-    for view in queries {
-        for &read in &view.reads {
-            rows.push([oid(PG_CLASS), oid(view.id), int(0), oid(PG_CLASS), oid(read), int(0), text("n")])?;
-        }
-    }
-    Ok(())
-}
-
-/// What types that users have defined depend on, and the columns that depend on them.
-fn type_dependencies(names: &Surroundings, rows: &mut Rows) -> Result<()> {
-    let mut push = |class: u32, id: u32, part: i64, of: u32, kind: &str| {
-        rows.push([oid(class), oid(id), int(part), oid(PG_TYPE), oid(of), int(0), text(kind)])
-    };
-    for ty in names.catalog.types() {
-        if ty.array != 0 {
-            push(PG_TYPE, ty.array, 0, ty.id, "i")?;
-        }
-        let Some(domain) = ty.domain() else { continue };
-        if names.catalog.user_type_of(domain.base.oid()).is_some() {
-            push(PG_TYPE, ty.id, 0, domain.base.oid(), "n")?;
-        }
-        for check in &domain.checks {
-            push(PG_CONSTRAINT, check.id, 0, ty.id, "a")?;
-        }
-    }
-    if names.catalog.types().next().is_none() {
-        return Ok(());
-    }
-    for table in sorted_tables(names) {
-        for (at, column) in table.live_columns() {
-            if names.catalog.user_type_of(column.ty.oid()).is_some() {
-                push(PG_CLASS, table.id, at as i64 + 1, column.ty.oid(), "n")?;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The system table that a comment's object is in.
 pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
     if part == CONSTRAINT_COMMENT {
@@ -1025,6 +951,8 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_TRIGGER
     } else if names.relation(object).is_none() && is_policy(names, object) {
         PG_POLICY
+    } else if names.catalog.types().filter_map(|ty| ty.composite()).any(|composite| composite.relation == object) {
+        PG_CLASS
     } else if names.relation(object).is_none() {
         // A comment that was made before constraints had a number within their table.
         PG_CONSTRAINT
@@ -1043,10 +971,25 @@ fn is_trigger(names: &Surroundings, object: u32) -> bool {
     triggers.any(|trigger| trigger.id == object)
 }
 
+/// The number of the schema `public` that every database begins with.
+pub(crate) const PUBLIC_NUMBER: u32 = 2200;
+/// The comment that it begins with.
+pub(crate) const PUBLIC_COMMENT: &str = "standard public schema";
+
+/// Whether the schema `public` is the one that the database began with, and nobody has commented on
+/// it.
+pub(crate) fn public_is_as_made(names: &Surroundings) -> bool {
+    let is_there = names.catalog.schemas().any(|schema| schema.id == PUBLIC_NUMBER);
+    is_there && names.catalog.comment(PUBLIC_NUMBER, 0).is_none()
+}
+
 fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     if let Some(known) = super::extensions::available(super::extensions::PLPGSQL) {
         rows.push([oid(super::extensions::PLPGSQL_NUMBER), oid(PG_EXTENSION), int(0), text(known.comment)])?;
+    }
+    if public_is_as_made(names) {
+        rows.push([oid(PUBLIC_NUMBER), oid(PG_NAMESPACE), int(0), text(PUBLIC_COMMENT)])?;
     }
     for ((object, part), comment) in names.catalog.comments() {
         rows.push([oid(object), oid(class_of(names, object, part)), int(part.max(0)), text(comment)])?;
@@ -1080,10 +1023,11 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn index_list(env: &Env, rows: &mut Rows) -> Result<()> {
-    for table in sorted_tables(env.names()) {
+    let names = env.names();
+    for table in sorted_tables(names) {
         for index in table_indexes(&table) {
             let definition =
-                describe::index_definition(&table, &index, &describe::qualified(&table.schema, &table.name));
+                describe::index_definition(names, &table, &index, &describe::qualified(&table.schema, &table.name));
             rows.push([text(&table.schema), text(&table.name), text(&index.name), NULL, text(&definition)])?;
         }
     }

@@ -228,7 +228,8 @@ pub(super) fn signature(names: &Surroundings, number: u32) -> Option<String> {
 /// schemas further in front come first.
 pub(super) fn named(names: &Surroundings, schema: Option<&str>, name: &str) -> Vec<(u32, Vec<u32>)> {
     let place = |routine: &Routine| match schema {
-        Some(schema) => (routine.schema == schema).then_some(0),
+        Some(schema) => (routine.schema == names.catalog.schema_name(schema)).then_some(0),
+        None if colibri_catalog::temporary::is_temporary(routine.id) => None,
         None => names.search_path.iter().position(|path| *path == routine.schema),
     };
     let mut found: Vec<_> =

@@ -443,6 +443,12 @@ fn token_classes(env: &Env) -> impl Iterator<Item = &'static TokenClass> {
     CLASSES.iter().filter(is_there)
 }
 
+/// The operator classes that come with an extension, and their families.
+pub(super) fn classes_of_extension(extension: &str) -> Vec<(u32, u32)> {
+    let of_it = CLASSES.iter().filter(|class| class.numbers[0] != 0 && class.extension == Some(extension));
+    of_it.map(|class| (class.numbers[0], class.numbers[1])).collect()
+}
+
 fn ranges(_: &Env, rows: &mut Rows) -> Result<()> {
     for [range, subtype, multirange, class, canonical, difference] in colibri_types::ranges::catalogued() {
         let collation = oid(0);
@@ -452,13 +458,14 @@ fn ranges(_: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
     for class in token_classes(env) {
         let [number, family, ty] = class.numbers;
         rows.push([
             oid(number),
             oid(method_number(class.method)),
             text(class.name),
-            oid(PG_CATALOG),
+            oid(class.extension.and_then(|extension| names.schema_of_extension(extension)).unwrap_or(PG_CATALOG)),
             oid(BOOTSTRAP_ROLE),
             oid(family),
             oid(ty),
@@ -522,15 +529,11 @@ fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
     for class in token_classes(env) {
         let family = class.numbers[1];
-        rows.push([
-            oid(family),
-            oid(method_number(class.method)),
-            text(class.name),
-            oid(PG_CATALOG),
-            oid(BOOTSTRAP_ROLE),
-        ])?;
+        let schema = class.extension.and_then(|extension| names.schema_of_extension(extension)).unwrap_or(PG_CATALOG);
+        rows.push([oid(family), oid(method_number(class.method)), text(class.name), oid(schema), oid(BOOTSTRAP_ROLE)])?;
     }
     let mut seen = Vec::new();
     for &(_, class, family, _) in OPERATOR_CLASSES {
@@ -548,7 +551,10 @@ fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
             rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;
         }
     }
-    rows.push([oid(3522), oid(BTREE), text("enum_ops"), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])
+    for (family, name) in [(3522, "enum_ops"), (3901, "range_ops"), (4199, "multirange_ops")] {
+        rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;
+    }
+    Ok(())
 }
 
 /// Languages: number, name, whether everybody may use it.
@@ -558,18 +564,22 @@ pub(crate) const LANGUAGES: [(u32, &str, bool); 3] = [
     (super::routines::LANGUAGE_PLPGSQL, "plpgsql", true),
 ];
 
+/// The functions that run PL/pgSQL, make a DO block of it, and check its functions.
+pub(super) const FUNCTIONS_OF_PLPGSQL: [u32; 3] = [13_560, 13_561, 13_562];
+
 fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
     for (number, name, trusted) in LANGUAGES {
-        let none = oid(0);
+        let is_plpgsql = number == super::routines::LANGUAGE_PLPGSQL;
+        let [call, inline, check] = if is_plpgsql { FUNCTIONS_OF_PLPGSQL } else { [0; 3] };
         rows.push([
             oid(number),
             text(name),
             oid(BOOTSTRAP_ROLE),
             flag(name == "plpgsql"),
             flag(trusted),
-            none.clone(),
-            none.clone(),
-            none,
+            oid(call),
+            oid(inline),
+            oid(check),
             NULL,
         ])?;
     }

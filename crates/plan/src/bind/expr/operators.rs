@@ -640,6 +640,12 @@ impl Binder<'_> {
                         value = self.call(".jsonb_subscript", args, span)?;
                         continue;
                     }
+                    if let (Type::Name, [ast::AccessExpr::Subscript(ast::Subscript::Index { index })]) =
+                        (value.ty.ty, subscripts)
+                    {
+                        value = self.byte_of_name(value, index, span)?;
+                        continue;
+                    }
                     if value.ty.ty.element().is_none() {
                         let message =
                             format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
@@ -707,6 +713,17 @@ impl Binder<'_> {
             self.place(span, Error::new(SqlState::TYPE_MISMATCH, "array subscript must have type integer"))
         })?;
         Ok(Bound::new(index, Type::Int4))
+    }
+
+    /// `name[0]`: a name is an array of 64 bytes, which are counted from 0.
+    fn byte_of_name(&mut self, name: Bound, index: &ast::Expr, span: Span) -> Result<Bound> {
+        let index = self.subscript(index)?;
+        let one = || Bound::new(Expr::Const(colibri_types::Datum::Int(1)), Type::Int4);
+        let bytes = self.coerce(name, Type::Text.into(), CastContext::Explicit, span)?;
+        let place = self.call("+", vec![index, one()], span)?;
+        let letter = self.call("substr", vec![Bound::new(bytes, Type::Text), place, one()], span)?;
+        let letter = self.coerce(letter, Type::InternalChar.into(), CastContext::Explicit, span)?;
+        Ok(Bound::new(letter, Type::InternalChar))
     }
 
     /// `array[lower:upper]`; a single subscript beside a slice is its upper bound, from 1.

@@ -226,6 +226,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("max_parallel_maintenance_workers", "2", Kind::Integer(0, 1024, Unit::None)),
     known("max_parallel_workers", "8", Kind::Integer(0, 1024, Unit::None)),
     known("max_parallel_workers_per_gather", "2", Kind::Integer(0, 1024, Unit::None)),
+    known("max_prepared_transactions", "0", Kind::Fixed),
     known("max_stack_depth", "2048", Kind::Integer(100, 7680, Unit::Kb)).superuser(),
     known("min_parallel_index_scan_size", "64", Kind::Integer(0, 715827882, Unit::Blocks)),
     known("min_parallel_table_scan_size", "1024", Kind::Integer(0, 715827882, Unit::Blocks)),

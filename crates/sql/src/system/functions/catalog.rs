@@ -19,7 +19,7 @@ use colibri_types::{
 use crate::bind::Writing;
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
-use crate::system::{activity, describe, partitions, policies, procedures, routines, types};
+use crate::system::{activity, describe, partitions, policies, procedures, relations, routines, types};
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
@@ -138,6 +138,12 @@ fn comment(args: &[&Datum], env: &Env) -> Result<Datum> {
     };
     if let Some(description) = class.and_then(|class| crate::system::search::description(class, id)) {
         return Ok(Datum::text(&description));
+    }
+    if id == relations::PUBLIC_NUMBER
+        && class.is_none_or(|class| class == relations::PG_NAMESPACE)
+        && relations::public_is_as_made(names)
+    {
+        return Ok(Datum::text(relations::PUBLIC_COMMENT));
     }
     let is_of = |part: &i32| class.is_none_or(|class| crate::system::class_of_comment(names, id, *part) == class);
     text_or_null(parts.into_iter().filter(is_of).find_map(|part| names.catalog.comment(id, part)))
