@@ -119,7 +119,13 @@ impl Binder<'_> {
             let routine = Arc::clone(&meant.routine);
             let by = self.by;
             let on = NeedOn::Routine(routine.id);
-            self.needs.push(super::Need { on, privileges: Privileges::EXECUTE, any: false, by });
+            self.needs.push(super::Need {
+                on,
+                privileges: Privileges::EXECUTE,
+                any: false,
+                by,
+                columns: super::OnColumns::Relation,
+            });
             let types: Vec<ColumnType> = given.iter().map(|given| given.bound.ty).collect();
             return self.user_aggregate(function, &routine, &types, span).map(Some);
         }
@@ -321,13 +327,24 @@ impl Binder<'_> {
         }
         // Also in a view it is the user who calls it. A text of the catalogue has found it already.
         let by = None;
-        let columns = super::OnColumns::Relation;
         if !self.is_stored {
             let on = NeedOn::Schema(routine.schema.clone());
-            self.needs.push(super::Need { on, privileges: Privileges::USAGE, any: false, by, columns });
+            self.needs.push(super::Need {
+                on,
+                privileges: Privileges::USAGE,
+                any: false,
+                by,
+                columns: super::OnColumns::Relation,
+            });
         }
         let on = NeedOn::Routine(routine.id);
-        self.needs.push(super::Need { on, privileges: Privileges::EXECUTE, any: false, by, columns });
+        self.needs.push(super::Need {
+            on,
+            privileges: Privileges::EXECUTE,
+            any: false,
+            by,
+            columns: super::OnColumns::Relation,
+        });
         let element = self.element_of_call(&routine, &places, gathers_from, &given, span)?;
         let actual = |ty: &RoutineType| -> ColumnType {
             match ty.value() {

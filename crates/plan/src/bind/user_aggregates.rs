@@ -214,6 +214,7 @@ impl Binder<'_> {
             is_scalar: false,
             is_nullable: false,
             computed: None,
+            read: None,
         });
         self.frame().scopes.push(scope);
         let bound = self.expr(&parsed);
