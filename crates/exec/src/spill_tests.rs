@@ -30,8 +30,9 @@ fn computed(place: usize) -> Expr {
 
 /// Keys that rows have in common.
 fn pool(random: &mut fastrand::Rng, count: usize) -> Vec<Datum> {
-    // Of two different keys the rows would fit into memory.
-    let keyed = |ty: &Type| !matches!(ty, Type::Void | Type::Record | Type::AnyArray | Type::Bool);
+    // Of two different keys the rows would fit into memory. Shapes are no keys.
+    let keyed =
+        |ty: &Type| !matches!(ty, Type::Void | Type::Record | Type::AnyArray | Type::Bool) && !ty.is_geometric();
     let types: Vec<Type> = Type::ALL.into_iter().filter(keyed).collect();
     let ty = *random.choice(&types).unwrap();
     // All keys of a column are of one variant.
