@@ -86,7 +86,7 @@ fn is_for_another_store(record: &Record<DefaultColumnType>) -> bool {
 
 /// Whether a file has bodies of functions, which stores that fetch refuse.
 fn has_bodies(path: &std::path::Path) -> bool {
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).unwrap().to_ascii_uppercase();
     ["FUNCTION ", "PROCEDURE ", "TRIGGER ", "DO $", "DO LANGUAGE"].iter().any(|word| {
         text.lines().any(|line| {
             line.starts_with(&format!("CREATE {word}"))
