@@ -85,7 +85,7 @@ mod user_types;
 
 pub use domains::{no_inherit, not_for_domains};
 pub use lift::{Lifted, lift};
-pub use shown::shown_query;
+pub use shown::{shown_query, with_exclusions};
 /// The types of what reads or changes rows, and of what is about relations.
 pub use sqlparser::ast;
 pub use tree::Statement;

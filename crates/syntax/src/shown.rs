@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{self, Expr, Ident, ObjectName, ObjectNamePart, TableFactor, VisitMut, VisitorMut};
 
-use crate::{KEY_LOCK_MARK, LOCK_MARK, ONLY_MARK, ROWS_FROM};
+use crate::{EXCLUDE_MARK, KEY_LOCK_MARK, LOCK_MARK, ONLY_MARK, ROWS_FROM};
 
 /// Stands in front of the names of a lock that leaves keys alone, until the text is there.
 const OF_KEYS: &str = "\u{1}of keys ";
@@ -22,7 +22,7 @@ pub fn shown_query(kept: &str) -> String {
     }
     let Ok(mut query) = crate::parse_query(kept) else { return kept.to_owned() };
     let _ = query.visit(&mut Unmark);
-    let text = query.to_string();
+    let text = with_exclusions(query.to_string());
     if !text.contains(OF_KEYS) {
         return text;
     }
@@ -30,6 +30,33 @@ pub fn shown_query(kept: &str) -> String {
     let text = text.replace(&format!("FOR SHARE OF {OF_KEYS}"), "FOR KEY SHARE OF ");
     // Without names all are meant.
     text.replace("UPDATE OF \u{1}", "UPDATE").replace("SHARE OF \u{1}", "SHARE")
+}
+
+/// A text of the parser's tree with EXCLUDE where it belongs, behind frames.
+#[must_use]
+pub fn with_exclusions(mut text: String) -> String {
+    let mark = format!("\"{}", EXCLUDE_MARK);
+    while let Some(from) = text.find(&mark) {
+        let what = text[from + mark.len()..].split('"').next().unwrap_or_default().to_ascii_uppercase();
+        let to = from + mark.len() + what.len() + 1;
+        let before = [", ", "PARTITION BY "].into_iter().find(|before| text[..from].ends_with(before));
+        text.replace_range(from - before.map_or(0, str::len)..to.min(text.len()), "");
+        let mut at = from - before.map_or(0, str::len);
+        let (mut depth, mut quote) = (0_usize, None);
+        while let Some(&byte) = text.as_bytes().get(at) {
+            match (quote, byte) {
+                (Some(open), _) => quote = (open != byte).then_some(open),
+                (None, b'\'' | b'"') => quote = Some(byte),
+                (None, b'(') => depth += 1,
+                (None, b')') if depth == 0 => break,
+                (None, b')') => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+        }
+        text.insert_str(at, &format!(" EXCLUDE {what}"));
+    }
+    text
 }
 
 /// A piece of text among the names of a tree.
@@ -125,5 +152,20 @@ mod tests {
     #[test]
     fn a_text_that_is_no_query_stays() {
         assert_eq!(shown_query("SELECT !!"), "SELECT !!");
+    }
+
+    #[test]
+    fn exclusions_are_written_behind_frames() {
+        for text in [
+            "SELECT sum(a) OVER (PARTITION BY b, (c) ORDER BY a ROWS BETWEEN (1 + 1) PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t",
+            "SELECT sum(a) OVER (ORDER BY ')' || b GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW) FROM t",
+            "SELECT 1 FROM t WINDOW w AS (RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP), v AS (ORDER BY a)",
+        ] {
+            let written = with_exclusions(crate::parse_query(text).expect("a query").to_string());
+            let without_blanks = |text: &str| text.split_ascii_whitespace().collect::<String>();
+            assert_eq!(without_blanks(&written), without_blanks(text));
+            let again = crate::parse_query(&written).expect("a query").to_string();
+            assert_eq!(with_exclusions(again), written);
+        }
     }
 }

@@ -63,7 +63,7 @@ impl Binder<'_> {
         let ((), meanings) = self.noting(|binder| binder.query(&written).map(drop))?;
         let _ = VisitMut::visit(&mut written, &mut Writer { meanings });
         self.qualify_types(&mut written);
-        let text = with_exclusions(written.to_string());
+        let text = colibri_syntax::with_exclusions(written.to_string());
         let again = self.query(&colibri_syntax::parse_query(&text)?)?;
         let columns =
             |query: &Query| query.columns.iter().map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>();
@@ -329,32 +329,6 @@ impl VisitorMut for Writer {
     }
 }
 
-/// A text of the parser's tree with EXCLUDE where it belongs, behind frames.
-pub fn with_exclusions(mut text: String) -> String {
-    let mark = format!("\"{}", colibri_syntax::EXCLUDE_MARK);
-    while let Some(from) = text.find(&mark) {
-        let what = text[from + mark.len()..].split('"').next().unwrap_or_default().to_ascii_uppercase();
-        let to = from + mark.len() + what.len() + 1;
-        let before = [", ", "PARTITION BY "].into_iter().find(|before| text[..from].ends_with(before));
-        text.replace_range(from - before.map_or(0, str::len)..to.min(text.len()), "");
-        let mut at = from - before.map_or(0, str::len);
-        let (mut depth, mut quote) = (0_usize, None);
-        while let Some(&byte) = text.as_bytes().get(at) {
-            match (quote, byte) {
-                (Some(open), _) => quote = (open != byte).then_some(open),
-                (None, b'\'' | b'"') => quote = Some(byte),
-                (None, b'(') => depth += 1,
-                (None, b')') if depth == 0 => break,
-                (None, b')') => depth -= 1,
-                _ => {}
-            }
-            at += 1;
-        }
-        text.insert_str(at, &format!(" EXCLUDE {what}"));
-    }
-    text
-}
-
 fn is_star(item: &ast::SelectItem) -> bool {
     matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
 }
@@ -516,26 +490,6 @@ fn sequence_named(function: &mut ast::Function) -> Option<&mut String> {
                 return Some(text);
             }
             _ => return None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exclusions_are_written_behind_frames() {
-        for text in [
-            "SELECT sum(a) OVER (PARTITION BY b, (c) ORDER BY a ROWS BETWEEN (1 + 1) PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t",
-            "SELECT sum(a) OVER (ORDER BY ')' || b GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW) FROM t",
-            "SELECT 1 FROM t WINDOW w AS (RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP), v AS (ORDER BY a)",
-        ] {
-            let written = with_exclusions(colibri_syntax::parse_query(text).expect("a query").to_string());
-            let without_blanks = |text: &str| text.split_ascii_whitespace().collect::<String>();
-            assert_eq!(without_blanks(&written), without_blanks(text));
-            let again = colibri_syntax::parse_query(&written).expect("a query").to_string();
-            assert_eq!(with_exclusions(again), written);
         }
     }
 }

@@ -17,7 +17,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, VisitMut, VisitorMut};
 
 use super::Session;
-use crate::bind::{fold, qualified, stored};
+use crate::bind::{fold, qualified};
 
 /// What gets another name.
 pub(super) enum Renamed<'a> {
@@ -100,7 +100,7 @@ impl Session {
             let mut writer = Writer { schema, name, renamed, is_changed: false };
             _ = VisitMut::visit(&mut query, &mut writer);
             if writer.is_changed {
-                found.push(View { query: stored::with_exclusions(query.to_string()), ..(**view).clone() });
+                found.push(View { query: colibri_syntax::with_exclusions(query.to_string()), ..(**view).clone() });
             }
         }
         Ok(found)

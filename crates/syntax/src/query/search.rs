@@ -169,6 +169,14 @@ fn around(text: &str, inner: SetExpr) -> Result<SetExpr> {
 impl Parser<'_> {
     /// SEARCH and CYCLE behind a WITH query, which is written anew with their columns.
     pub(super) fn search_and_cycle(&mut self, cte: &mut ast::Cte, is_recursive: bool) -> Result<()> {
+        let token = self.peek();
+        self.read_search_and_cycle(cte, is_recursive).map_err(|error| match error.report().position {
+            None => self.error_at(token, error),
+            Some(_) => error,
+        })
+    }
+
+    fn read_search_and_cycle(&mut self, cte: &mut ast::Cte, is_recursive: bool) -> Result<()> {
         let search = self.search()?;
         let cycle = self.cycle()?;
         if search.is_none() && cycle.is_none() {
