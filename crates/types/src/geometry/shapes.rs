@@ -1013,9 +1013,9 @@ impl Polygon {
         let points = &self.points;
         let mut is_divided = false;
         let mut before = points[if start == 0 { points.len() - 1 } else { start - 1 }];
-        for at in start..points.len() {
+        for (at, &point) in points.iter().enumerate().skip(start) {
             pulse::work(1)?;
-            let edge = Segment(before, points[at]);
+            let edge = Segment(before, point);
             let is_inside = if edge.has(&segment.0)? {
                 if edge.has(&segment.1)? {
                     return Ok(true);
@@ -1023,17 +1023,17 @@ impl Polygon {
                 self.contains_touching((segment.0, segment.1), &edge, at + 1, depth + 1)?
             } else if edge.has(&segment.1)? {
                 self.contains_touching((segment.1, segment.0), &edge, at + 1, depth + 1)?
-            } else if let Some(point) = segment.crossing(&edge)? {
+            } else if let Some(crossing) = segment.crossing(&edge)? {
                 is_divided = true;
-                self.contains_segment(Segment(segment.0, point), at + 1, depth + 1)?
-                    && self.contains_segment(Segment(segment.1, point), at + 1, depth + 1)?
+                self.contains_segment(Segment(segment.0, crossing), at + 1, depth + 1)?
+                    && self.contains_segment(Segment(segment.1, crossing), at + 1, depth + 1)?
             } else {
                 true
             };
             if !is_inside {
                 return Ok(false);
             }
-            before = points[at];
+            before = point;
         }
         // Parts that edges divide were looked at.
         if is_divided { Ok(true) } else { self.has(&segment.0.between(&segment.1)?) }
