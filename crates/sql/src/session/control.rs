@@ -474,6 +474,11 @@ impl Session {
 
     /// Evaluates an expression without columns.
     pub(crate) fn evaluate(&mut self, expr: crate::expr::Expr) -> Result<Datum> {
+        // Bug: a parameter was looked for among none. Consequence: EXECUTE p ($1) ended the session.
+        // Fix: it is an error.
+        if crate::bind::rewrite::any(&expr, &|part| matches!(part, crate::expr::Expr::Param(_))) {
+            return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
+        }
         self.evaluate_with(expr, &[])
     }
 
