@@ -335,8 +335,9 @@ impl Binder<'_> {
         let (base, ty) = if is_listed {
             let mut fields = Vec::with_capacity(bounds.len() / 2);
             for pair in bounds[1..].chunks(2) {
+                // Names and columns stand behind one argument.
                 let [(Bound { expr: Expr::Const(Datum::Text(name)), .. }, _), (column, _)] = pair else {
-                    return Err(Error::internal("a column without a name"));
+                    return Err(wrong(self, &[]));
                 };
                 fields.push((name.clone(), column.ty));
             }
