@@ -32,8 +32,8 @@ const SELECT: &str = "\\set x random(1, 10000)\nSELECT y FROM points WHERE x = :
 const READY_MAX: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(4);
 const MANY: u32 = 128;
-/// Figures that are compared with each other are measured in so many rounds, one after the other in
-/// each: a machine that is slower for a while is so for all of them.
+/// The number of rounds. A round measures each of the figures that are compared, one after the other,
+/// so that a slow phase of the machine affects all of them.
 const ROUNDS: u32 = 3;
 
 /// What a cluster costs, on this machine

@@ -48,7 +48,7 @@ impl Authority {
         self.superuser
     }
 
-    /// Whether row-level security does not hold for it, whoever owns a table.
+    /// Whether the role skips row-level security on all tables: superusers and `BYPASSRLS`.
     #[must_use]
     pub fn bypasses_security(&self) -> bool {
         self.bypasses_security

@@ -39,7 +39,7 @@ impl Deferred {
         Self::new(ex, constraint, size_of::<Self>() + bytes, Check::Gone(event))
     }
 
-    /// A constraint trigger of a row of so many bytes.
+    /// A constraint trigger that has yet to fire. `bytes` is the size of the row that it is given.
     pub(crate) fn trigger(ex: &mut Exec<'_, '_>, constraint: ObjectId, put_off: PutOff, bytes: usize) -> Result<Self> {
         Self::new(ex, constraint, size_of::<Self>() + bytes, Check::Trigger(put_off))
     }

@@ -79,7 +79,7 @@ pub fn is_leakproof(expr: &Expr) -> bool {
 }
 
 impl Binder<'_> {
-    /// The rights of whoever is subject to a table's policies; `None` if nobody is.
+    /// The rights that a table's policies are applied to; `None` if the policies do not apply to the user.
     pub(super) fn subject_to(&mut self, table: &Table) -> Result<Option<Arc<Authority>>> {
         if !table.security.enabled {
             return Ok(None);
@@ -103,7 +103,7 @@ impl Binder<'_> {
         Ok(Some(authority))
     }
 
-    /// Refuses COPY FROM into a table whose policies hold for whoever asks.
+    /// Refuses COPY FROM into a table if its policies apply to the user.
     pub fn expect_no_policies(&mut self, table: &Table) -> Result<()> {
         if self.subject_to(table)?.is_none() {
             return Ok(());

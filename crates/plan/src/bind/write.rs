@@ -1134,7 +1134,7 @@ impl Binder<'_> {
         done
     }
 
-    /// The rights of whoever is subject to the policies of the table that is written to.
+    /// The rights that the policies of the target table are applied to; `None` if they do not apply.
     pub(super) fn subject_to_target(
         &mut self,
         table: &Table,

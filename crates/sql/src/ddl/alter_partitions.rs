@@ -6,10 +6,11 @@ use std::sync::Arc;
 use colibri_catalog::{Change, Check, Table};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
-use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, ColumnOption};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::Session;
 use super::drop::Cascade;
+use super::inheritance::is_of_column_alone;
 use crate::bind::{self, fold, rewrite};
 
 fn wrong_table(message: impl Into<String>) -> Error {
@@ -197,18 +198,7 @@ impl Session {
                     }
                     // Keys and conditions come as parts of those of the table.
                     let mut plain = column_def.clone();
-                    plain.options.retain(|option| {
-                        let is_identity =
-                            matches!(&option.option, ColumnOption::Generated { generation_expr: None, .. });
-                        !is_identity
-                            && !matches!(
-                                option.option,
-                                ColumnOption::PrimaryKey(_)
-                                    | ColumnOption::Unique(_)
-                                    | ColumnOption::ForeignKey(_)
-                                    | ColumnOption::Check(_)
-                            )
-                    });
+                    plain.options.retain(|option| is_of_column_alone(&option.option));
                     let plain = AlterTableOperation::AddColumn {
                         column_keyword: *column_keyword,
                         if_not_exists: *if_not_exists,

@@ -685,16 +685,8 @@ impl Session {
             let mut plain = column_def.clone();
             let mut was_identity = false;
             plain.options.retain(|option| {
-                let is_identity = matches!(&option.option, ColumnOption::Generated { generation_expr: None, .. });
-                was_identity |= is_identity;
-                !is_identity
-                    && !matches!(
-                        option.option,
-                        ColumnOption::PrimaryKey(_)
-                            | ColumnOption::Unique(_)
-                            | ColumnOption::ForeignKey(_)
-                            | ColumnOption::Check(_)
-                    )
+                was_identity |= is_identity(&option.option);
+                is_of_column_alone(&option.option)
             });
             let plain = AlterTableOperation::AddColumn {
                 column_keyword: *column_keyword,
@@ -729,4 +721,22 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Whether an option of a column makes it an identity column.
+fn is_identity(option: &ColumnOption) -> bool {
+    matches!(option, ColumnOption::Generated { generation_expr: None, .. })
+}
+
+/// Whether an option says something of the column alone. Identities stay with the table that has
+/// them, and keys and conditions are made in its partitions and heirs from those of the table.
+pub(super) fn is_of_column_alone(option: &ColumnOption) -> bool {
+    !is_identity(option)
+        && !matches!(
+            option,
+            ColumnOption::PrimaryKey(_)
+                | ColumnOption::Unique(_)
+                | ColumnOption::ForeignKey(_)
+                | ColumnOption::Check(_)
+        )
 }
