@@ -13,6 +13,7 @@ use colibri_txn::{Error as Txn, Interruption, LockWait, StoreWait};
 use colibri_types::{Error, Result, SqlState};
 use parking_lot::Mutex;
 
+const HELD_BY_PREPARED: &str = "could not serialize access due to a prepared transaction";
 const DEADLOCK_DETECTED: &str = "deadlock detected";
 
 /// Why a statement broke off without an error for the user.
@@ -70,6 +71,11 @@ fn translate(error: Txn) -> Error {
         Txn::Conflict { .. } => {
             return not_serializable().detail(message);
         }
+        Txn::HeldByPrepared { .. } => {
+            return Error::new(SqlState::SERIALIZATION_FAILURE, HELD_BY_PREPARED)
+                .detail(message)
+                .hint("The transaction might succeed if retried when the prepared transaction has ended.");
+        }
         // What drivers' retry loops look for, in place of PostgreSQL's 40P01.
         Txn::Deadlock => {
             return Error::new(SqlState::SERIALIZATION_FAILURE, DEADLOCK_DETECTED)
@@ -89,6 +95,8 @@ fn translate(error: Txn) -> Error {
         Txn::Storage(Storage::TransactionTooLong { .. }) => SqlState::PROGRAM_LIMIT,
         Txn::Storage(Storage::KeyTooLong { .. } | Storage::ValueTooLong { .. }) => SqlState::PROGRAM_LIMIT,
         Txn::Storage(Storage::Corrupted { .. } | Storage::CorruptedLog { .. }) => SqlState::DATA_CORRUPTED,
+        Txn::UnreadableRecord => SqlState::DATA_CORRUPTED,
+        Txn::CannotPrepare => SqlState::FEATURE_NOT_SUPPORTED,
         Txn::Storage(_) => SqlState::IO_ERROR,
         _ => SqlState::INTERNAL,
     };
@@ -145,6 +153,12 @@ pub fn as_failure(error: Error) -> Error {
 pub fn not_serializable() -> Error {
     Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
         .hint("The transaction might succeed if retried.")
+}
+
+/// Whether an error stays the same until a prepared transaction has ended.
+#[must_use]
+pub fn is_held_by_prepared(error: &Error) -> bool {
+    error.state() == SqlState::SERIALIZATION_FAILURE && error.report().message == HELD_BY_PREPARED
 }
 
 /// Whether an error is a deadlock.

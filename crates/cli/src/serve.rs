@@ -38,6 +38,10 @@ pub(crate) struct ServeArgs {
     /// Sessions at the same time, at most
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
+    /// Transactions that may be prepared at the same time (PREPARE TRANSACTION), in each database;
+    /// none in a cluster
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=262_143))]
+    max_prepared_transactions: u32,
     /// CPUs to use, such as 2 or 0.5 [default: all that this process may use]
     #[arg(long, value_name = "CPUS")]
     cpus: Option<Cpus>,
@@ -149,6 +153,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     }
     options.socket_dir = args.socket;
     options.connections_max = args.max_connections as usize;
+    options.prepared_max = args.max_prepared_transactions as usize;
     options.cpus = args.cpus;
     options.tiny = args.tiny;
     options.isolation = args.isolation.map(|level| match level.as_str() {

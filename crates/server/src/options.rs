@@ -22,6 +22,8 @@ pub struct Options {
     pub socket_dir: Option<PathBuf>,
     /// Sessions at the same time, at most.
     pub connections_max: usize,
+    /// Transactions that may be prepared at the same time, in each database; none in a cluster.
+    pub prepared_max: usize,
     /// CPUs to use: what this process may unless it is given.
     pub cpus: Option<Cpus>,
     /// One thread, and 4 MB for what a statement sorts and hashes.
@@ -74,6 +76,7 @@ impl Options {
             listen: vec!["127.0.0.1:5432".to_owned()],
             socket_dir: None,
             connections_max: 100,
+            prepared_max: 0,
             cpus: None,
             tiny: false,
             isolation: None,

@@ -154,6 +154,8 @@ impl Server {
             log.warn("no_password", &[("meaning", &way_out)]);
         }
         directory.set("max_connections", options.connections_max);
+        let prepared_max = if options.cluster.is_some() { 0 } else { options.prepared_max };
+        directory.set(crate::cluster::PREPARED_MAX, prepared_max);
         directory.set("data_directory", options.dir.display());
         directory.set("ssl", if certificate.is_some() { "on" } else { "off" });
         let shared = Arc::new(Shared {

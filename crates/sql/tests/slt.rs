@@ -65,6 +65,9 @@ impl sqllogictest::DB for Connection {
     }
 }
 
+/// As many transactions may be prepared as in the PostgreSQL that the files agree with.
+const PREPARED_MAX: usize = 4;
+
 /// What came of a file.
 struct Outcome {
     run: usize,
@@ -100,6 +103,7 @@ fn has_bodies(path: &std::path::Path) -> bool {
 fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let (engine, _) = stores::open(&dir.path().join("slt"), Durability::NoSync);
+    engine.set_prepared_max(PREPARED_MAX);
     let connect = Arc::clone(&engine);
     let mut runner = Runner::new(move || {
         let engine = Arc::clone(&connect);
@@ -147,6 +151,7 @@ pub(crate) fn main() {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|chosen| chosen == name))
         })
+        .filter(|path| stores::is_local() || !path.ends_with("two_phase.slt"))
         .filter(|path| !stores::fetches() || !has_bodies(path))
         .collect();
     files.sort();

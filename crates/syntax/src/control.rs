@@ -27,15 +27,15 @@ impl Parser<'_> {
                 Ok(Transaction::Release(fold(&self.name()?)))
             }
             Kind::Key(K::Commit | K::End) => {
-                if token.kind == Kind::Key(K::Commit) && self.is_next(K::Prepared) {
-                    return Err(self.refuse_statement(token, "COMMIT PREPARED"));
+                if token.kind == Kind::Key(K::Commit) && self.eat(K::Prepared) {
+                    return Ok(Transaction::CommitPrepared(self.string()?));
                 }
                 self.transaction_word();
                 Ok(Transaction::Commit { chain: self.chain()? })
             }
             _ => {
-                if token.kind == Kind::Key(K::Rollback) && self.is_next(K::Prepared) {
-                    return Err(self.refuse_statement(token, "ROLLBACK PREPARED"));
+                if token.kind == Kind::Key(K::Rollback) && self.eat(K::Prepared) {
+                    return Ok(Transaction::RollbackPrepared(self.string()?));
                 }
                 self.transaction_word();
                 if token.kind == Kind::Key(K::Rollback) && self.eat(K::To) {
@@ -104,9 +104,9 @@ impl Parser<'_> {
     }
 
     pub(crate) fn prepare(&mut self) -> Result<Statement> {
-        let token = self.expect(K::Prepare)?;
-        if self.is_next(K::Transaction) {
-            return Err(self.refuse_statement(token, "PREPARE TRANSACTION"));
+        self.expect(K::Prepare)?;
+        if self.eat(K::Transaction) {
+            return Ok(Statement::Transaction(Transaction::Prepare(self.string()?)));
         }
         let name = fold(&self.name()?);
         let types = self.maybe_in_parens(Self::data_type)?;

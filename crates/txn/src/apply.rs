@@ -10,15 +10,17 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, table_name};
+use crate::prepared::{self, State, Task};
 use crate::queue::{Answer, Request};
 use crate::recent::NOTED_MAX;
-use crate::store::Patch;
+use crate::store::{Patch, SpaceId};
 use crate::validate::validate;
 use crate::writes::{Base, SpaceWrites, Write};
 
 /// The result of a request in a transaction of the storage.
 pub(crate) enum Carried {
-    Out,
+    /// With the spaces that it has removed for somebody else.
+    Out(Vec<SpaceId>),
     /// Nothing of it was written.
     Refused(Answer),
     /// The storage failed, and a part may have been written: the transaction of the storage has to
@@ -28,26 +30,60 @@ pub(crate) enum Carried {
 
 /// Checks a request and writes it. `unchanged`: the state is still the one that the request has
 /// seen.
-pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, unchanged: bool) -> Carried {
-    let rows = match catch_unwind(AssertUnwindSafe(|| check(shared, request, txn, unchanged))) {
+pub(crate) fn carry_out(
+    shared: &Shared,
+    request: &Request,
+    txn: &mut WriteTxn,
+    prepared: &mut State,
+    unchanged: bool,
+) -> Carried {
+    if let Task::Finish { name, commits } = &request.task {
+        return match prepared::finish(shared, name, *commits, txn) {
+            Ok(Ok(removed)) => noted(prepared, name, txn, removed),
+            Ok(Err(e)) => Carried::HalfOut(e),
+            Err(e) => Carried::Refused(Answer::Result(Err(e))),
+        };
+    }
+    let rows = match catch_unwind(AssertUnwindSafe(|| check(shared, request, txn, prepared, unchanged))) {
         Ok(Ok(rows)) => rows,
         Ok(Err(e)) => {
-            if matches!(e, Error::Conflict { .. }) {
+            if matches!(e, Error::Conflict { .. } | Error::HeldByPrepared { .. }) {
                 count(&shared.counts.conflicts, 1);
             }
             return Carried::Refused(Answer::Result(Err(e)));
         }
         Err(payload) => return Carried::Refused(Answer::Panic(payload)),
     };
-    match apply(shared, request, rows, txn) {
-        Ok(()) => Carried::Out,
-        Err(e) => Carried::HalfOut(e),
+    match &request.task {
+        Task::Prepare { name, about } => match prepared::prepare(request, &rows, (name, about), txn) {
+            Ok(()) => noted(prepared, name, txn, Vec::new()),
+            Err(e) => Carried::HalfOut(e),
+        },
+        _ => match apply(shared, request, rows, txn) {
+            Ok(()) => Carried::Out(Vec::new()),
+            Err(e) => Carried::HalfOut(e),
+        },
+    }
+}
+
+/// The records of prepared transactions have changed.
+fn noted(prepared: &mut State, name: &str, txn: &WriteTxn, removed: Vec<SpaceId>) -> Carried {
+    match prepared.changed(txn, name) {
+        Ok(()) => Carried::Out(removed),
+        Err(Error::Storage(e)) => Carried::HalfOut(e),
+        Err(_) => unreachable!("a record that was just written, or removed, can be read"),
     }
 }
 
 /// Checks everything for which a request can be refused. Gives the rows that its patches make, in
 /// order.
-fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Cow<'r, [u8]>>> {
+fn check<'r>(
+    shared: &Shared,
+    request: &'r Request,
+    txn: &WriteTxn,
+    prepared: &State,
+    unchanged: bool,
+) -> Result<Vec<Cow<'r, [u8]>>> {
     // The state before the transaction of the storage. What this one has written for other requests
     // is noted in `recent` as well.
     let begun = TxnId(txn.txn().0 - 1);
@@ -59,6 +95,13 @@ fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: b
         let is_unchanged = |space, key: &[u8]| shared.is_unchanged(space, key, seen, begun);
         let old = |space| request.work.open.view(shared, &request.snapshot, space);
         validate(&request.work.reads, is_unchanged, old, txn)?;
+    }
+    let is_prepare = matches!(request.task, Task::Prepare { .. });
+    if !prepared.is_empty() {
+        prepared.check(&request.work.writes, is_prepare.then_some(&request.work.reads))?;
+    }
+    if let Task::Prepare { name, .. } = &request.task {
+        prepared.check_new(name, shared.prepared.max())?;
     }
     let mut rows = Vec::new();
     for space in request.work.writes.spaces() {

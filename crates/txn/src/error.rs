@@ -23,6 +23,34 @@ pub enum Error {
         /// Where.
         space: SpaceId,
     },
+    /// A prepared transaction has read or written what the transaction wants to change. It can be
+    /// run again when that one has ended.
+    #[error("a prepared transaction keeps space {space} from being changed here", space = .space.0)]
+    HeldByPrepared {
+        /// Where.
+        space: SpaceId,
+    },
+    /// A prepared transaction has this name already.
+    #[error("a prepared transaction has this name already")]
+    PreparedExists,
+    /// There are as many prepared transactions as there may be.
+    #[error("there are {max} prepared transactions, which is as many as there may be")]
+    TooManyPrepared {
+        /// The limit.
+        max: usize,
+    },
+    /// No prepared transaction has this name.
+    #[error("no prepared transaction has this name")]
+    NoSuchPrepared,
+    /// A transaction that has used temporary spaces cannot be prepared.
+    #[error("the transaction has used temporary objects, and cannot be prepared")]
+    TemporaryUsed,
+    /// The store cannot prepare transactions.
+    #[error("the store cannot prepare transactions")]
+    CannotPrepare,
+    /// The record of a prepared transaction cannot be read.
+    #[error("the record of a prepared transaction cannot be read")]
+    UnreadableRecord,
     /// Transactions wait for each other in a circle, and this one closed it: roll back and run it
     /// again.
     #[error("transactions wait for each other in a circle")]

@@ -17,6 +17,7 @@
 //! | `writes` | what it is going to write, and how that is undone |
 //! | `locks` | row locks in the order of arrival, and deadlocks |
 //! | `queue` | the queue of commits: a leader commits for all who wait, with or without a thread |
+//! | `prepared` | transactions that wait, over crashes, to be told whether to commit |
 //! | `apply` | one transaction of a commit: check everything, then write |
 //! | `ticket` | waiting for a commit to become durable |
 //! | `memory` | a store in memory, for tests (feature `test-store`) |
@@ -53,6 +54,7 @@ mod memory;
 mod merge;
 mod opened;
 mod outcome;
+mod prepared;
 mod queue;
 mod reads;
 mod recent;
@@ -76,7 +78,7 @@ pub use memory::{MemoryOptions, MemoryStore};
 pub use outcome::{Interruption, StoreDone, StoreWait};
 pub use store::{
     Begin, Capabilities, Counters, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError,
-    Remains, RowLayout, Savepoint, Skipped, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
+    PreparedInfo, Remains, RowLayout, Savepoint, Skipped, Space, SpaceId, SpaceSize, Store, Transaction, Visit,
 };
 pub use temporary::{FIRST_TEMPORARY, TemporarySpaces, WithTemporary};
 pub use ticket::{CommitTicket, Committed};

@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use colibri_storage::{Database, Snapshot, Table, TxnId, VALUE_BYTES_MAX};
 use parking_lot::RwLock;
 
+use crate::commit::Commit;
 use crate::error::Result;
 use crate::locks::{LockInfo, LockTable, SessionLocks};
 use crate::long_work::LongWork;
+use crate::prepared::{self, PreparedSet};
 use crate::queue::CommitQueue;
 use crate::recent::RecentWrites;
-use crate::store::{Begin, Capabilities, Counters, SpaceId, SpaceSize, Store, Transaction};
+use crate::store::{Begin, Capabilities, Counters, PreparedInfo, SpaceId, SpaceSize, Store, Transaction};
 use crate::transaction::LocalTransaction;
 
 /// A store on a database of this machine. Clones are the same store.
@@ -33,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) locks: Arc<LockTable>,
     pub(crate) recent: RecentWrites,
     pub(crate) queue: CommitQueue,
+    pub(crate) prepared: PreparedSet,
     pub(crate) counts: Counts,
     pub(crate) capabilities: Capabilities,
     pub(crate) long_work: Arc<LongWork>,
@@ -79,6 +82,7 @@ impl LocalStore {
             locks: Arc::new(LockTable::new()),
             recent: RecentWrites::default(),
             queue: CommitQueue::default(),
+            prepared: PreparedSet::default(),
             counts: Counts::default(),
             capabilities,
             long_work: Arc::default(),
@@ -152,6 +156,23 @@ impl Store for LocalStore {
 
     fn locks(&self) -> Vec<LockInfo> {
         self.0.locks.list()
+    }
+
+    fn set_prepared_max(&self, max: usize) {
+        self.0.prepared.set_max(max);
+        self.0.locks.keeps_keys.store(max > 0, Ordering::Relaxed);
+    }
+
+    fn load_prepared(&self) -> Result<()> {
+        self.0.prepared.load(&self.0)
+    }
+
+    fn prepared(&self) -> Result<Vec<PreparedInfo>> {
+        prepared::list(&self.0.database.read_newest_owned()?)
+    }
+
+    fn finish_prepared(&self, name: &str, commits: bool) -> Result<Commit> {
+        LocalTransaction::finish_prepared(&self.0, name, commits)
     }
 
     fn set_long_work_hook(&self, hook: Box<dyn Fn() + Send + Sync>) {

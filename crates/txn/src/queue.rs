@@ -51,6 +51,7 @@ use crate::apply::{Carried, carry_out};
 use crate::commit::{Commit, CommitTurn, PendingCommit, QueuedCommit, Turn};
 use crate::error::{Error, Result};
 use crate::local::{Shared, count};
+use crate::prepared::Task;
 use crate::store::SpaceId;
 use crate::sync::{Condvar, Mutex};
 use crate::ticket::{CommitTicket, Committed};
@@ -67,6 +68,7 @@ pub(crate) struct Request {
     pub(crate) images: Option<Snapshot<'static>>,
     /// A space that was read without remembering what: then nothing at all may have changed.
     pub(crate) blind: Option<SpaceId>,
+    pub(crate) task: Task,
     pub(crate) work: Box<Work>,
 }
 
@@ -413,15 +415,34 @@ impl CommitQueue {
         let number = txn.txn();
         shared.long_work.begins(batch.iter().map(|item| item.request.work.items()).sum());
         shared.recent.begin(number);
+        // Released when nothing is locked here.
+        let (mut released, mut dropped) = (Vec::new(), Vec::new());
+        let mut prepared = match shared.prepared.in_batch(shared, &txn) {
+            Ok(prepared) => prepared,
+            Err(e) if alone => {
+                batch[0].answer = Answer::failed(e);
+                return;
+            }
+            Err(_) => return,
+        };
         let mut applied = Vec::with_capacity(batch.len());
         for (index, item) in batch.iter_mut().enumerate() {
             let request = &*item.request;
             let unchanged = applied.is_empty() && request.snapshot.txn().0 + 1 == txn.txn().0;
-            match carry_out(shared, request, &mut txn, unchanged) {
-                Carried::Out => applied.push(index),
+            match carry_out(shared, request, &mut txn, &mut prepared, unchanged) {
+                Carried::Out(removed) => {
+                    applied.push(index);
+                    dropped.extend(removed);
+                }
                 Carried::Refused(answer) => item.answer = Some(answer),
-                Carried::HalfOut(e) if alone => item.answer = Answer::failed(e),
-                Carried::HalfOut(_) => return,
+                Carried::HalfOut(e) => {
+                    prepared.forget();
+                    if alone {
+                        item.answer = Answer::failed(e);
+                        break;
+                    }
+                    return;
+                }
             }
         }
         if applied.is_empty() {
@@ -433,6 +454,7 @@ impl CommitQueue {
                 // A transaction that changed nothing was not published, and its number is not used.
                 if txn == number {
                     shared.recent.published(number);
+                    prepared.published(number);
                 }
                 count(&shared.counts.commits, applied.len() as u64);
                 count(&shared.counts.batches, 1);
@@ -445,14 +467,26 @@ impl CommitQueue {
                         let seen = request.snapshot.txn();
                         then(CommitTicket::new(&shared.database, seen, Some(committed)));
                     }
-                    for space in batch[index].request.work.writes.spaces() {
-                        if matches!(space.base, Base::Dropped { made: false }) {
-                            shared.forget(space.id);
+                    match &request.task {
+                        Task::Commit => {
+                            for space in request.work.writes.spaces() {
+                                if matches!(space.base, Base::Dropped { made: false }) {
+                                    shared.forget(space.id);
+                                }
+                            }
+                        }
+                        Task::Prepare { name, .. } => {
+                            released.extend(prepared.hold(name, request.work.locks.take_all()))
+                        }
+                        Task::Finish { name, .. } => {
+                            released.extend(prepared.let_go(name));
+                            dropped.drain(..).for_each(|space| shared.forget(space));
                         }
                     }
                 }
             }
             Err(e) => {
+                prepared.forget();
                 // It was given up before it was proposed to others.
                 if matches!(e, StorageError::Poisoned) && shared.database.proposer().is_some() {
                     for index in applied {

@@ -304,12 +304,54 @@ pub trait Store: Send + Sync + 'static {
     /// The locks that are held or waited for.
     fn locks(&self) -> Vec<LockInfo>;
 
+    /// Sets how many transactions may be prepared at the same time; none at first. To be called
+    /// before the first transaction begins. A store that cannot prepare any does nothing.
+    fn set_prepared_max(&self, _: usize) {}
+
+    /// Reads which transactions are prepared and takes their locks, for a store that others have
+    /// written to.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn load_prepared(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The prepared transactions, by name.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn prepared(&self) -> Result<Vec<PreparedInfo>> {
+        Ok(Vec::new())
+    }
+
+    /// Commits a prepared transaction, or takes it back.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPrepared`]. Those of the storage: then it is still prepared, or nobody knows.
+    fn finish_prepared(&self, _name: &str, _commits: bool) -> Result<Commit> {
+        Err(Error::NoSuchPrepared)
+    }
+
     /// Has `hook` called before work on thousands of changes that cannot be interrupted: a commit,
     /// a check, a rollback. It is called on the thread that does the work. That may be another
     /// thread than the one of the session, and others may wait meanwhile, so the hook must neither
     /// wait long nor use the store. Only the first hook of a store counts. A store whose work is
     /// elsewhere need not call it.
     fn set_long_work_hook(&self, hook: Box<dyn Fn() + Send + Sync>);
+}
+
+/// What a store knows of a prepared transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedInfo {
+    /// The name by which it is ended.
+    pub name: String,
+    /// The number of the commit that prepared it.
+    pub number: u64,
+    /// What was given for others to read when it was prepared.
+    pub about: Vec<u8>,
+    /// For each space that it writes values to, the greatest key that gets one, with the value.
+    pub last_puts: Vec<(SpaceId, Key, Vec<u8>)>,
 }
 
 /// [`Transaction::get_many`], one key after the other.
@@ -629,6 +671,24 @@ pub trait Transaction: Send + 'static {
     /// # Errors
     /// As [`Transaction::commit`].
     fn commit_leaving(self: Box<Self>, remains: &mut Option<Box<dyn Remains>>) -> Result<Commit>;
+
+    /// Makes ready for [`Transaction::prepare`]: takes the locks that it needs.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock`]; [`Error::TemporaryUsed`], [`Error::CannotPrepare`].
+    fn begin_to_prepare(&mut self) -> Result<()> {
+        Err(Error::CannotPrepare)
+    }
+
+    /// Prepares the transaction under a name: it can commit from here on, whatever happens, and
+    /// keeps its locks until [`Store::finish_prepared`] ends it. `about` is handed on by
+    /// [`Store::prepared`]. It is prepared when the ticket is due.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`]; [`Error::PreparedExists`], [`Error::TooManyPrepared`].
+    fn prepare(self: Box<Self>, _name: &str, _about: Vec<u8>) -> Result<Commit> {
+        Err(Error::CannotPrepare)
+    }
 }
 
 /// What a transaction leaves to the next one of its session: see [`Transaction::commit_leaving`].

@@ -382,6 +382,17 @@ impl Transaction for WithTemporary {
             None => Ok(commit),
         }
     }
+
+    fn begin_to_prepare(&mut self) -> Result<()> {
+        if self.beside.get().is_some() {
+            return Err(Error::TemporaryUsed);
+        }
+        self.inner.begin_to_prepare()
+    }
+
+    fn prepare(self: Box<Self>, name: &str, about: Vec<u8>) -> Result<Commit> {
+        self.inner.prepare(name, about)
+    }
 }
 
 /// Commits the transaction beside, if that of the database has committed.

@@ -28,6 +28,7 @@ use crate::long_work::LongWork;
 use crate::merge::{self, Loaded, Stored, slice_of};
 use crate::opened::{OpenSpaces, in_space};
 use crate::outcome::Interruption;
+use crate::prepared::Task;
 use crate::queue::Request;
 use crate::reads::{Covered, ReadSet};
 use crate::store::{
@@ -138,7 +139,7 @@ impl LocalTransaction {
             }
             return Ok(ticket);
         }
-        self.queue_up()?.wait()
+        self.queue_up(Task::Commit)?.wait()
     }
 
     /// The first half of [`Transaction::commit`]; the other is [`Commit::wait`]. While others
@@ -151,7 +152,7 @@ impl LocalTransaction {
     /// As [`Transaction::commit`].
     pub fn commit_leaving(self, remains: &mut Option<LocalRemains>) -> Result<Commit> {
         if self.has_writes() {
-            return self.queue_up();
+            return self.queue_up(Task::Commit);
         }
         // In this order, a transaction that gets a lock of this one need not wait for its ticket.
         let ticket = self.ticket_of_reads();
@@ -169,8 +170,15 @@ impl LocalTransaction {
         Ok(Commit::Ended(ticket))
     }
 
+    /// As [`crate::Store::finish_prepared`].
+    pub(crate) fn finish_prepared(shared: &Arc<Shared>, name: &str, commits: bool) -> Result<Commit> {
+        let how = Begin { isolation: Isolation::ReadCommitted, read_only: false, newest: true };
+        let name = name.to_owned();
+        Self::begin(shared, how, TxnId(0))?.queue_up(Task::Finish { name, commits })
+    }
+
     /// Commits what was written, or queues up for it.
-    fn queue_up(mut self) -> Result<Commit> {
+    fn queue_up(mut self, task: Task) -> Result<Commit> {
         if !self.begun.isolation.validates_reads() {
             self.work.reads.clear();
         }
@@ -190,7 +198,7 @@ impl LocalTransaction {
         // Here, so that the leader need not do it while it keeps all others from committing.
         work.long_work.begins(work.items());
         work.writes.sort();
-        shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, work }))
+        shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, task, work }))
     }
 
     // ---- spaces ----
@@ -886,5 +894,21 @@ impl Transaction for LocalTransaction {
             *remains = Some(Box::new(left));
         }
         Ok(commit)
+    }
+
+    fn begin_to_prepare(&mut self) -> Result<()> {
+        if self.begun.read_only {
+            return Ok(());
+        }
+        // Others may be adding to the rows of patches until these are locked.
+        let patched: Vec<_> = self.work.writes.patched().map(|(space, key, _)| (space, Key::from_slice(key))).collect();
+        for (space, key) in patched {
+            self.take_lock(&Space::of_keys(space), &key, LockMode::NoKeyUpdate, IfLocked::Wait)?;
+        }
+        Ok(())
+    }
+
+    fn prepare(self: Box<Self>, name: &str, about: Vec<u8>) -> Result<Commit> {
+        self.queue_up(Task::Prepare { name: name.to_owned(), about })
     }
 }

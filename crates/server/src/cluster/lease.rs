@@ -206,6 +206,7 @@ impl Directory {
         let database = Database::open(&path, &self.options).in_sql()?;
         let lock = DirectoryLock::for_sql(&path)?;
         let engine = Engine::open_within(database, self.memory.clone())?;
+        engine.set_prepared_max(self.prepared_max());
         engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
         opened.open = Some(Open { engine, lock: Some(lock) });
         let lease = self.lease_open(&slot, &opened)?;

@@ -47,6 +47,9 @@ use crate::registry::Registry;
 use crate::replication::keeper::Surroundings;
 use crate::replication::records::{DATABASES, ROLES, SETTINGS};
 
+/// The setting that says how many transactions may be prepared at the same time.
+pub(crate) const PREPARED_MAX: &str = "max_prepared_transactions";
+
 const DUPLICATE_DATABASE: SqlState = SqlState("42P04");
 const IN_USE: SqlState = SqlState("55006");
 /// How long sessions may take to end before a database is dropped or renamed. A client that has
@@ -344,6 +347,11 @@ impl Directory {
     /// Sets what SHOW gives for a setting of the server.
     pub(crate) fn set(&self, name: &'static str, value: impl ToString) {
         self.settings.lock().insert(name, value.to_string());
+    }
+
+    /// How many transactions may be prepared at the same time, in each database.
+    fn prepared_max(&self) -> usize {
+        self.settings.lock().get(PREPARED_MAX).and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
     /// A role's verifier, if it has one that is still good; whether the role is a superuser.

@@ -194,6 +194,11 @@ impl Advisory {
         self.set_transaction_counts(&HashMap::new());
     }
 
+    /// Whether the transaction holds any.
+    pub(super) fn is_held_by_transaction(&self) -> bool {
+        self.counts.values().any(|counts| counts.by_transaction != [0; 2])
+    }
+
     /// The locks of the transaction, for a savepoint.
     pub(super) fn transaction_counts(&self) -> HashMap<Key, Counts> {
         self.counts.clone()

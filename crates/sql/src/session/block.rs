@@ -312,7 +312,7 @@ impl Session {
         Some(ticket)
     }
 
-    fn forget_catalog(&mut self) {
+    pub(super) fn forget_catalog(&mut self) {
         if !self.own.own_sequences.is_empty() {
             // If the place cannot be written, the values are skipped.
             _ = self.own.take_back_sequences(OwnSequences::default());

@@ -42,7 +42,13 @@ pub(super) fn may_lock(statement: &Statement) -> bool {
 /// Whether a statement may end a failed block.
 pub(super) fn ends_block(statement: &Statement) -> bool {
     let Statement::Transaction(transaction) = statement else { return false };
-    matches!(transaction, Transaction::Commit { .. } | Transaction::Rollback { .. } | Transaction::RollbackTo(_))
+    matches!(
+        transaction,
+        Transaction::Commit { .. }
+            | Transaction::Rollback { .. }
+            | Transaction::RollbackTo(_)
+            | Transaction::Prepare(_)
+    )
 }
 
 /// PostgreSQL's command tag.
@@ -118,6 +124,17 @@ impl Session {
                 Ok(done(transaction.tag()))
             }
             Transaction::Commit { chain } => Ok(self.end_without_commit(*chain)),
+            Transaction::Prepare(_) => {
+                if self.state == TransactionState::Idle || self.block.implicit {
+                    self.warn_of_no_block();
+                }
+                let ticket = self.abort_txn();
+                self.end_block(false);
+                Ok(Completion { tag: "ROLLBACK".into(), ticket })
+            }
+            Transaction::CommitPrepared(_) | Transaction::RollbackPrepared(_) => {
+                Err(Error::internal("a prepared transaction is ended elsewhere"))
+            }
             Transaction::Rollback { chain } => {
                 let modes = self.modes_of_chained();
                 let was_open = self.state != TransactionState::Idle;
@@ -218,7 +235,7 @@ impl Session {
         self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
     }
 
-    fn ensure_block_txn(&mut self) -> Result<()> {
+    pub(super) fn ensure_block_txn(&mut self) -> Result<()> {
         let begin = self.begin_of_block();
         self.ensure_txn(begin, self.env.statement_us)
     }

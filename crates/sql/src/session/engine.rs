@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use colibri_catalog::{
     Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key,
@@ -57,6 +57,8 @@ pub struct Engine {
     activity: Activity,
     recipes: Recipes,
     notifications: Arc<Hub>,
+    /// How many transactions may be prepared at the same time.
+    prepared_max: AtomicUsize,
     memory: Arc<EngineMemory>,
     /// Which rewrites plans are made with.
     rewrites: AtomicU8,
@@ -162,6 +164,9 @@ impl Engine {
         (memory, temp_dir): (Arc<EngineMemory>, PathBuf),
         access: Access,
     ) -> Result<Option<Arc<Self>>> {
+        if access != Access::Standby {
+            store.load_prepared().in_sql()?;
+        }
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         let catalog = if fetched_now(|| Catalog::exists(&mut *txn))? {
             fetched_now(|| Catalog::load(&mut *txn))?
@@ -188,6 +193,7 @@ impl Engine {
             activity: Activity::default(),
             recipes: Recipes::default(),
             notifications: Arc::default(),
+            prepared_max: AtomicUsize::new(0),
             memory,
             rewrites: AtomicU8::new(Rewrites::Paying as u8),
             access: AtomicU8::new(access as u8),
@@ -199,6 +205,35 @@ impl Engine {
     /// it knows where sequences stand.
     pub fn set_access(&self, access: Access) {
         self.access.store(access as u8, Ordering::Release);
+    }
+
+    /// Sets how many transactions may be prepared at the same time (PREPARE TRANSACTION); none
+    /// unless it is called. To be called before the first session begins. Those that are prepared
+    /// already can be ended whatever the number is.
+    pub fn set_prepared_max(&self, max: usize) {
+        self.prepared_max.store(max, Ordering::Relaxed);
+        self.store.set_prepared_max(max);
+    }
+
+    /// How many transactions may be prepared at the same time.
+    pub(crate) fn prepared_max(&self) -> usize {
+        self.prepared_max.load(Ordering::Relaxed)
+    }
+
+    /// A prepared transaction has changed a sequence: where that stands is read again.
+    pub(crate) fn look_again_at(&self, sequence: ObjectId) {
+        self.sequences.lock().remove(&sequence);
+    }
+
+    /// The last row number that prepared transactions have given in a table.
+    fn last_row_number_prepared(&self, table: &Table) -> Result<i64> {
+        let mut last = 0;
+        for prepared in self.store.prepared().in_sql()? {
+            for (_, key, value) in prepared.last_puts.iter().filter(|(space, ..)| *space == table.space().id) {
+                last = last.max(row_number(table, key, value)?);
+            }
+        }
+        Ok(last)
     }
 
     /// What sessions may do.
@@ -519,6 +554,7 @@ impl Engine {
             Some(last) => last,
             None => last_row_number(txn, table)?.unwrap_or(0),
         };
+        let last = last.max(self.last_row_number_prepared(table)?);
         numbers.insert(table.space, last + 1);
         Ok(last + 1)
     }
@@ -537,12 +573,17 @@ pub(super) fn last_row_number(txn: &mut dyn Transaction, table: &Table) -> Resul
         scanned => scanned.in_sql()?,
     }
     let Some((key, value)) = found else { return Ok(Some(0)) };
+    row_number(table, &key, &value).map(Some)
+}
+
+/// The row number in an entry of a table without a primary key.
+fn row_number(table: &Table, key: &[u8], value: &[u8]) -> Result<i64> {
     let mut number = [Datum::Null];
-    record::read_row(table, &key, &value, &[table.columns.len()], &mut number)?;
-    Ok(Some(match number {
+    record::read_row(table, key, value, &[table.columns.len()], &mut number)?;
+    Ok(match number {
         [Datum::Int(number)] => number.max(0),
         _ => 0,
-    }))
+    })
 }
 
 impl Drop for Engine {

@@ -216,4 +216,12 @@ impl Transaction for Lent {
     fn commit_leaving(mut self: Box<Self>, remains: &mut Option<Box<dyn Remains>>) -> Result<Commit> {
         self.0.take().expect("a transaction is back before it commits").commit_leaving(remains)
     }
+
+    fn begin_to_prepare(&mut self) -> Result<()> {
+        self.inside_mut().begin_to_prepare()
+    }
+
+    fn prepare(mut self: Box<Self>, name: &str, about: Vec<u8>) -> Result<Commit> {
+        self.0.take().expect("a transaction is back before it is prepared").prepare(name, about)
+    }
 }

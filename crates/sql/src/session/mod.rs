@@ -63,6 +63,7 @@ mod settings;
 mod sizes;
 mod step;
 mod temporary;
+pub(crate) mod two_phase;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -127,6 +128,8 @@ pub struct Session {
     txn: Option<Box<dyn Transaction>>,
     /// The transaction, while it waits for others who commit.
     committing: Option<QueuedCommit>,
+    /// The prepared transaction that the statement at hand ends.
+    finishing: Option<two_phase::About>,
     /// The snapshot of the last transaction for the next one, if it was read-only.
     remains: Option<Box<dyn Remains>>,
     /// When the transaction is too old for the store, if it ever is.
@@ -233,6 +236,7 @@ impl Session {
             own,
             txn: None,
             committing: None,
+            finishing: None,
             remains: None,
             txn_until: None,
             memory: SessionMemory::new(engine.memory(), settings_limits),

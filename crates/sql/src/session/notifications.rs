@@ -412,6 +412,11 @@ impl Notifications {
         Ok(())
     }
 
+    /// Whether the transaction has said LISTEN, UNLISTEN or NOTIFY.
+    pub(super) fn is_used(&self) -> bool {
+        !self.pending.is_empty() || !self.actions.is_empty()
+    }
+
     /// The transaction is about to commit: it listens from here on, and has its notifications sent.
     pub(super) fn before_commit(&mut self, hub: &Arc<Hub>, session: i32, txn: &mut dyn Transaction) -> Result<()> {
         if self.pending.is_empty() && self.actions.is_empty() {

@@ -334,7 +334,10 @@ impl Prepared {
     /// Whether it commits a block.
     pub(super) fn commits(&self) -> bool {
         matches!(&self.command, Command::Control(statement)
-            if matches!(**statement, Statement::Transaction(TransactionStatement::Commit { .. })))
+        if matches!(
+            **statement,
+            Statement::Transaction(TransactionStatement::Commit { .. } | TransactionStatement::Prepare(_))
+        ))
     }
 
     pub(super) fn tag(&self) -> &'static str {

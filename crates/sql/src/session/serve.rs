@@ -336,7 +336,7 @@ impl Prepared {
             Command::Empty | Command::Plan { .. } | Command::Set(_) | Command::Cursor(_) => true,
             Command::Utility(statement) => !matches!(&**statement, Statement::Prepare(_)),
             Command::Control(statement) => {
-                matches!(&**statement, Statement::Transaction(_))
+                matches!(&**statement, Statement::Transaction(_)) && super::two_phase::of(statement).is_none()
             }
             Command::Admin(statement) => admin::is_about_channels(statement),
             Command::Copy => false,

@@ -34,6 +34,7 @@ use super::named_cursor::Fetch;
 use super::plans::Command;
 use super::rows::{KEPT_AT_HAND, KeptBehind};
 use super::sequences::OwnSequences;
+use super::two_phase::TwoPhaseBegun;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control, notifications};
 use crate::exec::{Batch, Context, Execution, Outcome};
 
@@ -154,6 +155,10 @@ pub(super) enum Ends {
     Statement,
     /// The block; another of its kind follows `AND CHAIN`.
     Block { chain: bool },
+    /// The block, whose transaction is prepared.
+    Prepared,
+    /// A prepared transaction.
+    Finished,
 }
 
 /// Until when a statement is to sleep now. What it has slept before it was run again counts.
@@ -354,13 +359,15 @@ impl Session {
             && repeats
             && (running.keeps || running.rows == 0)
             && !self.deadlock_stays(error)
+            && !store_error::is_held_by_prepared(error)
             && !self.own.calls.has_ended_transaction()
             && !self.cancel.load(Ordering::Relaxed)
     }
 
     pub(super) fn statement_failed(&mut self, running: &mut Running) {
         running.stage = Stage::Over;
-        if running.implicit {
+        self.finishing = None;
+        if running.implicit || running.prepared.prepares().is_some() {
             self.abort_txn();
             self.end_block(false);
         } else if self.state != TransactionState::Idle {
@@ -412,6 +419,9 @@ impl Session {
                 && running.prepared.commits()
                 && self.state == TransactionState::Open
             {
+                if running.prepared.prepares().is_some() {
+                    self.expect_no_held_cursor()?;
+                }
                 match self.settle_held(budget_rows) {
                     Ok(None) => {}
                     Ok(Some(progress)) => return Ok(progress),
@@ -480,6 +490,8 @@ impl Session {
                         }
                         Ends::Statement => self.commit_statement()?,
                         Ends::Block { chain } => self.commit_block(chain)?,
+                        Ends::Prepared => self.prepare_step(running.prepared.prepares().unwrap_or_default())?,
+                        Ends::Finished => self.finish_step(&running.prepared)?,
                     };
                     match step {
                         CommitStep::Waits(turn) => return Ok(Progress::Commits(turn)),
@@ -672,6 +684,19 @@ impl Session {
                 running.stage = Stage::Committing { what, tag: running.prepared.tag().into() };
                 return Ok(Begun::Runs);
             }
+            match self.begin_two_phase(running)? {
+                Some(TwoPhaseBegun::Locks(savepoint)) => return self.begin_again(running, savepoint),
+                Some(TwoPhaseBegun::Finishes) => {
+                    let tag = running.prepared.tag().into();
+                    running.stage = Stage::Committing { what: Ends::Finished, tag };
+                    return Ok(Begun::Runs);
+                }
+                None => {}
+            }
+            let prepared = Arc::clone(&running.prepared);
+            let Command::Control(statement) = &prepared.command else {
+                return Err(Error::internal("a statement has become another one"));
+            };
             return self.control(statement).map(Begun::Done);
         }
         if let Command::Set(statement) = &running.prepared.command {
@@ -769,6 +794,9 @@ impl Session {
         if let Some(current_of) = &prepared.current_of {
             running.params.truncate(prepared.params.len());
             running.params.extend(self.current_row(current_of)?);
+        }
+        if prepared.prepares().is_some() {
+            return self.lock_to_prepare(running);
         }
         match &prepared.command {
             Command::Plan { fragment, .. } => {

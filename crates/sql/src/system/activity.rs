@@ -3,12 +3,13 @@
 
 use std::net::IpAddr;
 
-use colibri_catalog::{CATALOG_SPACE, cluster::SessionInfo};
+use colibri_catalog::{CATALOG_SPACE, cluster::SessionInfo, store_error::InSql as _};
 use colibri_txn::{LockMode, LockName};
 use colibri_types::{Array, Datum, Env, Result, Type, network::Address, pulse};
 
 use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text, text_or_null};
 use crate::session::advisory;
+use crate::session::two_phase::About;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 
@@ -17,6 +18,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_locks", locks),
     ("pg_cursors", cursors),
     ("pg_prepared_statements", prepared),
+    ("pg_prepared_xacts", prepared_transactions),
     ("pg_settings", settings),
     ("pg_stat_database", databases),
     ("pg_stat_all_tables", all_tables),
@@ -99,6 +101,23 @@ fn relation_of_space(names: &Surroundings, space: u32) -> Option<u32> {
         }
         table.indexes.iter().find(|index| index.space == space).map(|index| index.id)
     })
+}
+
+fn prepared_transactions(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let Some(engine) = &names.engine else { return Ok(()) };
+    let roles = names.roles();
+    for prepared in engine.store().prepared().in_sql()? {
+        let about = About::read(&prepared.about)?;
+        rows.push([
+            int(prepared.number as u32),
+            text(&prepared.name),
+            Datum::Timestamp(about.time_us),
+            text(&roles.name_of(about.owner)),
+            text(engine.name()),
+        ])?;
+    }
+    Ok(())
 }
 
 fn cursors(env: &Env, rows: &mut Rows) -> Result<()> {

@@ -7,6 +7,7 @@
 //! | `kills` | a process that is killed, on a real file system |
 //! | `machine` | sessions side by side on a simulated disk that loses, reorders and tears what was not flushed |
 //! | `states` | random statements, changes of the catalogue included, on that disk: each crash leaves one of the committed states |
+//! | `two_phase` | prepared transactions: both kinds of crash |
 //!
 //! Here is what sessions of the first two do, and how what they leave is looked at.
 
@@ -15,6 +16,7 @@
 mod kills;
 mod machine;
 mod states;
+mod two_phase;
 
 use std::sync::Arc;
 

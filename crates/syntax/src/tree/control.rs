@@ -30,6 +30,12 @@ pub enum Transaction {
     Savepoint(Name),
     /// `RELEASE name`
     Release(Name),
+    /// `PREPARE TRANSACTION 'name'`
+    Prepare(String),
+    /// `COMMIT PREPARED 'name'`
+    CommitPrepared(String),
+    /// `ROLLBACK PREPARED 'name'`
+    RollbackPrepared(String),
 }
 
 /// What a transaction is told to be.
@@ -122,6 +128,9 @@ impl Transaction {
             Self::Rollback { .. } | Self::RollbackTo(_) => "ROLLBACK",
             Self::Savepoint(_) => "SAVEPOINT",
             Self::Release(_) => "RELEASE",
+            Self::Prepare(_) => "PREPARE TRANSACTION",
+            Self::CommitPrepared(_) => "COMMIT PREPARED",
+            Self::RollbackPrepared(_) => "ROLLBACK PREPARED",
         }
     }
 }

@@ -45,7 +45,7 @@ pub use self::session::SessionLocks;
 use self::shard::{ByName, Shard, Wanted};
 use crate::error::{Error, Result};
 use crate::outcome::Interruption;
-use crate::store::{IfLocked, LockMode, SpaceId};
+use crate::store::{IfLocked, Key, LockMode, SpaceId};
 use crate::sync::{Condvar, Mutex};
 
 /// So many shards that the locks of some tens of transactions mostly fit their cache lines; 64 KiB.
@@ -154,6 +154,8 @@ pub(crate) struct LockTable {
     shards: Box<[Line]>,
     waits: Mutex<Waits>,
     next_owner: AtomicU64,
+    /// Transactions may be prepared: their locks are kept with their keys.
+    pub(crate) keeps_keys: AtomicBool,
     pub(crate) waits_count: AtomicU64,
     pub(crate) deadlocks_count: AtomicU64,
 }
@@ -183,6 +185,7 @@ impl LockTable {
             shards: (0..SHARDS).map(|_| Line::default()).collect(),
             waits: Mutex::default(),
             next_owner: AtomicU64::new(1),
+            keeps_keys: AtomicBool::new(false),
             waits_count: AtomicU64::new(0),
             deadlocks_count: AtomicU64::new(0),
         }
@@ -308,6 +311,9 @@ pub(crate) struct Locks {
     /// share, and a transaction that only reads needs none.
     owner: OnceCell<OwnerId>,
     held: ByName<Held>,
+    /// What the names of locks stand for, if that is kept ([`LockTable::keeps_keys`]). Some of them
+    /// may not be held, or stand here twice.
+    keys: Vec<(LockName, SpaceId, Key)>,
     waiting: Option<Waiting>,
     has_waited: bool,
 }
@@ -321,7 +327,14 @@ struct Waiting {
 impl Locks {
     pub(crate) fn new(table: &Arc<LockTable>) -> Self {
         let table = Arc::clone(table);
-        Self { table, owner: OnceCell::new(), held: ByName::default(), waiting: None, has_waited: false }
+        Self {
+            table,
+            owner: OnceCell::new(),
+            held: ByName::default(),
+            keys: Vec::new(),
+            waiting: None,
+            has_waited: false,
+        }
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
@@ -333,11 +346,31 @@ impl Locks {
         self.release();
         self.owner = OnceCell::new();
         self.held = ByName::default();
+        self.keys = Vec::new();
+    }
+
+    /// The locks that are held, with what they lock: all of them, if that was kept from the start.
+    pub(crate) fn kept(&self) -> Vec<(SpaceId, Key, LockMode)> {
+        let mut left: HashMap<LockName, LockMode> = self.held.iter().map(|(name, held)| (*name, held.mode)).collect();
+        let kept = |(name, space, key): &(LockName, SpaceId, Key)| Some((*space, key.clone(), left.remove(name)?));
+        self.keys.iter().filter_map(kept).collect()
+    }
+
+    /// Takes out all locks, for somebody else to hold them; leaves none.
+    pub(crate) fn take_all(&mut self) -> Self {
+        let mut none = Self::new(&self.table);
+        self.settle();
+        std::mem::swap(self, &mut none);
+        none
     }
 
     /// Takes a lock.
     pub(crate) fn take(&mut self, space: SpaceId, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<Taken> {
-        self.take_named(self.table.name(space, key), space, mode, if_locked)
+        let name = self.table.name(space, key);
+        if self.table.keeps_keys.load(Ordering::Relaxed) && !self.held.contains_key(&name) {
+            self.keys.push((name, space, Key::from_slice(key)));
+        }
+        self.take_named(name, space, mode, if_locked)
     }
 
     /// Takes a lock by its name.

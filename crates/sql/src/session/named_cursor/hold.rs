@@ -41,6 +41,11 @@ impl Session {
 }
 
 impl OpenCursor {
+    /// Whether it is WITH HOLD, and its block has not ended.
+    pub(in crate::session) fn is_to_be_held(&self) -> bool {
+        self.holds && !self.is_held
+    }
+
     /// Whether it outlives a savepoint that is older.
     pub(super) fn outlives(&self, serial: u64) -> bool {
         self.is_held || self.serial <= serial

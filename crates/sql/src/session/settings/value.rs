@@ -62,7 +62,8 @@ pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
             Err(ZoneFault::Interval(error)) => return Err(error),
         },
         Kind::Fixed | Kind::OfServer => {
-            let of_start = ["listen_addresses", "max_connections", "port", "unix_socket_directories"];
+            let of_start =
+                ["listen_addresses", "max_connections", "max_prepared_transactions", "port", "unix_socket_directories"];
             let until = if of_start.contains(&known.name) { " without restarting the server" } else { "" };
             let message = format!("parameter \"{}\" cannot be changed{until}", known.shown);
             return Err(Error::new(SqlState("55P02"), message));
