@@ -550,6 +550,7 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
         | Type::Bytea
         | Type::Jsonb
         | Type::TsQuery
+        | Type::Citext
         | Type::Composite(_) => {
             let end = if descending { u8::MAX } else { 0 };
             let text = input.iter().position(|&byte| byte == end);

@@ -14,6 +14,7 @@
 //! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian
 //!   integer without leading zero bytes. Instead of the scale, 7F says that the stored form of a
 //!   large one follows, see `numeric::bytes`.
+//! - citext: the text as it was written; hstore: see `hstore`.
 //! - an array: PostgreSQL's binary format of it, see `array`; of enums, that of bigints.
 //! - jsonb and ranges: as they are in memory, see `jsonb` and `ranges`.
 //! - a row of a composite type: see `composite_values`; arrays of such hold the same for each value.
@@ -57,6 +58,7 @@ enum Form {
     Jsonb,
     Query,
     Range,
+    Citext,
 }
 
 impl Form {
@@ -79,6 +81,7 @@ impl Form {
             Type::Numeric => Self::Numeric,
             Type::Jsonb => Self::Jsonb,
             Type::TsQuery => Self::Query,
+            Type::Citext => Self::Citext,
             ty if ty.bounds().is_some() => Self::Range,
             Type::Composite(of) => Self::Row(of),
             ty if ty.is_array() => Self::Array(ty.of_user()),
@@ -102,6 +105,7 @@ impl Form {
             | Self::Jsonb
             | Self::Query
             | Self::Range
+            | Self::Citext
             | Self::Row(_) => None,
         }
     }
@@ -348,6 +352,7 @@ impl RowFormat {
             | Form::Jsonb
             | Form::Query
             | Form::Range
+            | Form::Citext
             | Form::Row(_) => Peeked::Other,
         })
     }
@@ -411,6 +416,10 @@ impl RowFormat {
             Form::Text => {
                 let bytes = self.varying_bytes(parts, at)?;
                 Datum::Text(CompactString::new(utf8(bytes)?))
+            }
+            Form::Citext => {
+                let bytes = self.varying_bytes(parts, at)?;
+                Datum::Citext(CompactString::new(utf8(bytes)?))
             }
             Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
             Form::Jsonb => Datum::Jsonb(self.varying_bytes(parts, at)?.into()),
@@ -559,7 +568,9 @@ fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
             out.extend_from_slice(&value.west_s.to_le_bytes());
         }
         (Form::Uuid, Datum::Uuid(value)) => out.extend_from_slice(value),
-        (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
+        (Form::Text, Datum::Text(value)) | (Form::Citext, Datum::Citext(value)) => {
+            out.extend_from_slice(value.as_bytes())
+        }
         (Form::Bytes, Datum::Bytes(value))
         | (Form::Query, Datum::Query(value))
         | (Form::Range, Datum::Range(value)) => out.extend_from_slice(value),

@@ -419,7 +419,7 @@ fn canceled() -> Error {
 #[inline]
 pub fn datum_bytes(value: &Datum) -> usize {
     let heap = match value {
-        Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
+        Datum::Text(text) | Datum::Citext(text) if text.is_heap_allocated() => text.capacity(),
         Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes) => bytes.len(),
         Datum::Array(array) => 64 + row_bytes(array.values()),
         Datum::Row(row) => 64 + row_bytes(row.values()),

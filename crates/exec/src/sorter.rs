@@ -85,6 +85,7 @@ impl KeyOrder {
             Datum::Uuid(value) => head_of_bytes(value),
             Datum::Bool(value) => u64::from(*value) << 32,
             Datum::Numeric(_) | Datum::Interval(_) | Datum::Array(_) | Datum::Row(_) | Datum::Jsonb(_) => 1 << 63,
+            Datum::Citext(_) => 1 << 63,
         };
         if self.descending { !head } else { head }
     }

@@ -137,6 +137,7 @@ fn function_name(series: Series) -> &'static str {
         Series::Search(SearchRows::Kinds) => "ts_token_type",
         Series::Search(SearchRows::Tokens) => "ts_parse",
         Series::Search(SearchRows::Debug) => "ts_debug",
+        Series::Search(SearchRows::Pairs) => "each",
         Series::One => "value",
     }
 }

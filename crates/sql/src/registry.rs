@@ -109,6 +109,8 @@ mod tests {
                         | (Datum::Row(_), Type::Record)
                         | (Datum::Query(_), Type::TsQuery)
                         | (Datum::Range(_), _)
+                        | (Datum::Citext(_), Type::Citext)
+                        | (Datum::Bytes(_), Type::Hstore)
                         | (_, Type::AnyElement)
                         | (
                             Datum::Int(_),

@@ -450,6 +450,12 @@ impl Parser<'_> {
             // In the tree it is a call, since between bounds the same symbol stands for SYMMETRIC.
             return Ok(names::call_of_operator(symbol, operand));
         }
+        // The operators of `hstore` are other names of its functions.
+        match symbol {
+            "%%" => return Ok(names::call_of_operator("hstore_to_array", operand)),
+            "%#" => return Ok(names::call_of_operator("hstore_to_matrix", operand)),
+            _ => {}
+        }
         if matches!(op, Some(U::Plus | U::Minus)) {
             // As a sign it would be written, which binds more closely.
             operand = Expr::Nested(Box::new(operand));

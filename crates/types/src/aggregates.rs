@@ -450,7 +450,7 @@ impl State {
             Self::Hypothetical(_) => size_of::<ordered::Hypothetical>(),
             Self::Pairs(..) => size_of::<pairs::Sums>(),
             Self::Min(value) | Self::Max(value) | Self::First(value) => match value {
-                Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
+                Datum::Text(text) | Datum::Citext(text) if text.is_heap_allocated() => text.capacity(),
                 Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes) => bytes.len(),
                 Datum::Numeric(value) => value.heap_bytes(),
                 _ => 0,
@@ -705,12 +705,12 @@ pub fn named(name: &str) -> &'static [Aggregate] {
         }
         "min" => {
             const {
-                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time TimeTz Timestamp TimestampTz Interval Inet Money Tid Xid8 PgLsn)
+                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time TimeTz Timestamp TimestampTz Interval Inet Money Tid Xid8 PgLsn Citext)
             }
         }
         "max" => {
             const {
-                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time TimeTz Timestamp TimestampTz Interval Inet Money Tid Xid8 PgLsn)
+                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time TimeTz Timestamp TimestampTz Interval Inet Money Tid Xid8 PgLsn Citext)
             }
         }
         "bool_and" => const { &[a("bool_and", &[Type::Bool], Type::Bool, || State::And(None))] },

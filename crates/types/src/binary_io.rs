@@ -90,7 +90,13 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
             }
         }
         Type::Bytea if ty.category() == Category::BitString => crate::bits::parse_binary(bytes)?,
+        Type::Citext => {
+            let text = utf8(bytes)?;
+            check_text(text)?;
+            Datum::Citext(text.into())
+        }
         Type::Bytea => Datum::Bytes(match ty {
+            Type::Hstore => crate::hstore::receive(bytes)?,
             Type::TsVector => text_search::receive_vector(bytes)?,
             Type::Inet | Type::Cidr => network::Address::parse_binary(ty, bytes)?.to_bytes(),
             Type::MacAddr => exactly::<6>(bytes)?.into(),
@@ -170,7 +176,9 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
                 out.resize(out.len() + missing, b' ');
             }
         }
+        Datum::Citext(text) => out.extend_from_slice(text.as_bytes()),
         Datum::Bytes(bytes) => match ty {
+            Type::Hstore => crate::hstore::Hstore::new(bytes).write_binary(out),
             Type::TsVector => text_search::Vector::new(bytes).write_binary(out),
             Type::Inet | Type::Cidr => network::Address::from_bytes(bytes).write_binary(ty == Type::Cidr, out),
             Type::Bit | Type::VarBit => crate::bits::write_binary(crate::bits::Bits::new(bytes), out),

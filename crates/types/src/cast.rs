@@ -15,7 +15,7 @@ use crate::network::{Address, Mac, Mac8};
 use crate::numeric::Numeric;
 use crate::pieces;
 use crate::text_io;
-use crate::types::{Category, Modifier, Type};
+use crate::types::{Category, Modifier, Scalar, Type};
 use crate::value::Datum;
 use crate::{money, positions};
 
@@ -43,20 +43,22 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
     let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
     match (from, to) {
         (from, to) if is_number(from) && is_number(to) => true,
-        (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
+        (Type::Bool, to) => to.is_integer() || is_text(to) || matches!(to, Type::Bool | Type::Citext),
         (from, Type::Bool) => from.is_integer() || is_text(from),
         (from, to) if is_text(from) => {
             is_text(to)
                 || is_number(to)
                 || matches!(to, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::JsonPath)
+                || to == Type::Citext
                 || is_packed(to)
         }
         (from, to) if is_packed(from) && is_packed(to) => true,
         (from, to) if is_text(to) => {
             is_exact(from)
                 || is_packed(from) && !from.is_geometric()
-                || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb)
+                || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::Citext)
         }
+        (Type::Hstore, Type::Json | Type::Jsonb) | (Type::Array(_), Type::Hstore) => true,
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
         (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
@@ -130,6 +132,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Type::Bit, Type::VarBit) | (Type::VarBit, Type::Bit) => Implicit,
         (Int4 | Int8, Type::Bit) | (Type::Bit, Int4 | Int8) => Explicit,
         (Text | Char | Varchar, Text | Char | Varchar | Name) | (Name, Text) => Implicit,
+        (Type::Citext, Text | Varchar) => Implicit,
+        (Type::Hstore, Type::Json | Type::Jsonb) | (Type::Array(Scalar::Text), Type::Hstore) => Explicit,
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval | Type::TimeTz) => Implicit,
         (Timestamp, Date | Time) | (TimestampTz, Date | Time | Timestamp) | (Interval, Time) => Assignment,
         (TimestampTz, Type::TimeTz) | (Type::TimeTz, Time) => Assignment,
@@ -255,6 +259,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_named_number() => {
             Datum::Text(text_io::written(from, value, env)?)
         }
+        (Datum::Int(_), Type::Citext) if from.is_named_number() => Datum::Citext(text_io::written(from, value, env)?),
         (Datum::Int(value), Type::Xid) if from == Type::Xid8 => Datum::Int(i64::from(positions::to_u64(*value) as u32)),
         (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {
             return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
@@ -346,6 +351,9 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Bytes(bytes), _) if is_packed(from) => {
             return convert_packed(bytes, from, to, env);
         }
+        (Datum::Text(text), Type::Citext) => Datum::Citext(text.clone()),
+        (Datum::Citext(text), to) => return convert(&Datum::Text(text.clone()), Type::Text, to, env),
+        (Datum::Array(_), Type::Hstore) => return crate::hstore::of_array(value),
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
         (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),
         (Datum::Text(_), Type::Text | Type::Varchar) => value.clone(),
@@ -353,6 +361,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Bool(value), Type::Text | Type::Varchar | Type::Char) => {
             Datum::text(if *value { "true" } else { "false" })
         }
+        (Datum::Bool(value), Type::Citext) => Datum::Citext(if *value { "true" } else { "false" }.into()),
         (Datum::Date(date), Type::Timestamp) => Datum::Timestamp(datetime::date_to_timestamp(*date)?),
         (Datum::Date(date), Type::TimestampTz) => {
             let local = datetime::date_to_timestamp(*date)?;
@@ -378,9 +387,10 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         }
         (Datum::Time(time), Type::Interval) => Datum::Interval(Interval { months: 0, days: 0, micros: *time }),
         (Datum::Interval(interval), Type::Time) => Datum::Time(interval.micros.rem_euclid(DAY_US)),
-        (_, Type::Text | Type::Varchar | Type::Char | Type::Name) => {
+        (_, Type::Text | Type::Varchar | Type::Char | Type::Name | Type::Citext) => {
             let text = text_io::written(from, value, env)?;
             match to {
+                Type::Citext => Datum::Citext(text),
                 Type::Name => Datum::text(cut_name(&text)),
                 Type::Char => Datum::Text(without_blanks(text)?),
                 _ => Datum::Text(text),
@@ -402,13 +412,19 @@ fn convert_packed(bytes: &[u8], from: Type, to: Type, env: &Env) -> Result<Datum
             Some(cast) => Datum::Bytes(cast.into()),
             None => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
         },
+        (Type::Hstore, Type::Json) => Datum::Text(crate::hstore::Hstore::new(bytes).to_json(false)?.into()),
+        (Type::Hstore, Type::Jsonb) => crate::hstore::Hstore::new(bytes).to_jsonb(false)?,
         // Unlike where the type writes them, all networks have their bits.
+        (Type::Inet, Type::Citext) => {
+            let text = convert_packed(bytes, from, Type::Text, env)?;
+            return convert(&text, Type::Text, to, env);
+        }
         (Type::Inet, Type::Text | Type::Varchar | Type::Char) => {
             let mut text = String::new();
             Address::from_bytes(bytes).write(true, &mut text);
             Datum::Text(text.into())
         }
-        (_, Type::Text | Type::Varchar | Type::Char | Type::Name) => {
+        (_, Type::Text | Type::Varchar | Type::Char | Type::Name | Type::Citext) => {
             let text = Datum::Text(text_io::written(from, &kept(), env)?);
             return convert(&text, Type::Text, to, env);
         }

@@ -29,6 +29,8 @@
 //! composites    := bytes 00, as text has them: the columns of a key, one for each field, ascending,
 //!                  NULLs last, with markers
 //! ranges        := bytes 00, as text has them; which bytes, is in `ranges`
+//! citext        := as text, in lower case
+//! hstore        := bytes 00, as text has them; which bytes, is in `hstore`
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!
@@ -77,7 +79,7 @@ fn malformed(what: &str) -> Error {
 
 /// Whether `decode` gives back exactly what was encoded, for every value of the type. A numeric
 /// loses how many zeros its fraction ends with, a float the sign of zero, an interval its form, a
-/// `tsquery` its weights.
+/// `tsquery` its weights, a `citext` its case.
 #[must_use]
 pub fn is_exact(ty: Type) -> bool {
     !matches!(
@@ -92,6 +94,7 @@ pub fn is_exact(ty: Type) -> bool {
             | Type::Void
             | Type::Jsonb
             | Type::TsQuery
+            | Type::Citext
     ) && is_indexable(ty)
 }
 
@@ -145,6 +148,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
         Datum::Bytes(value) => encode_bytes(value, out),
         Datum::Query(value) => encode_bytes(Query::compared(value), out),
         Datum::Range(value) => encode_bytes(ranges::compared(value), out),
+        Datum::Citext(value) => encode_bytes(crate::citext::folded(value).as_bytes(), out),
         Datum::Bool(value) => out.push(u8::from(*value)),
         Datum::Uuid(value) => out.extend_from_slice(value),
         Datum::Float(value) => {
@@ -260,7 +264,7 @@ pub(crate) fn encode_numeric(value: &Numeric, out: &mut Key) {
 
 /// Reads a value back and moves `input` behind it. Of the types that are not [`is_exact`], a
 /// numeric comes back without zeros at the end of its fraction, a float without the sign of zero,
-/// and an interval, `jsonb` and `tsquery` not at all.
+/// and an interval, `jsonb`, `tsquery` and `citext` not at all.
 pub fn decode(
     ty: Type,
     descending: bool,
@@ -431,7 +435,9 @@ mod tests {
     use crate::operators::compare;
     use crate::value::random::random_datum;
 
-    const TYPES: [Type; 30] = [
+    const TYPES: [Type; 32] = [
+        Type::Citext,
+        Type::Hstore,
         Type::Int4Range,
         Type::NumRange,
         Type::DateMultirange,
@@ -541,7 +547,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for ty in TYPES.into_iter().filter(|&ty| !matches!(ty, Type::Interval | Type::Jsonb)) {
+        for ty in TYPES.into_iter().filter(|&ty| !matches!(ty, Type::Interval | Type::Jsonb | Type::Citext)) {
             for _ in 0..20_000 {
                 let value = if random.u8(..) < 20 { Datum::Null } else { random_datum(ty, &mut random) };
                 let (descending, nulls_first) = (random.bool(), random.bool());

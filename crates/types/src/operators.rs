@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use crate::citext;
 use crate::jsonb;
 use crate::pulse;
 use crate::ranges;
@@ -39,6 +40,10 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Jsonb(a), Datum::Jsonb(b)) => jsonb::compare(a, b),
         (Datum::Query(a), Datum::Query(b)) => compare_bytes(Query::compared(a), Query::compared(b)),
         (Datum::Range(a), Datum::Range(b)) => compare_bytes(ranges::compared(a), ranges::compared(b)),
+        (Datum::Citext(a), Datum::Citext(b)) => {
+            note_length(a.len().min(b.len()));
+            citext::compare(a, b)
+        }
         _ => variant(a).cmp(&variant(b)),
     }
 }
@@ -114,6 +119,7 @@ pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Jsonb(bytes) => jsonb::hash(bytes, hasher),
         Datum::Query(bytes) => Query::compared(bytes).hash(hasher),
         Datum::Range(bytes) => ranges::compared(bytes).hash(hasher),
+        Datum::Citext(text) => citext::hash(text, hasher),
     }
 }
 
@@ -137,6 +143,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::TimeTz(_) => 15,
         Datum::Query(_) => 16,
         Datum::Range(_) => 17,
+        Datum::Citext(_) => 18,
     }
 }
 

@@ -33,6 +33,7 @@ pub fn is_hashable(ty: Type) -> bool {
             | Type::Varchar
             | Type::Char
             | Type::Name
+            | Type::Citext
             | Type::Bytea
             | Type::Uuid
     )
@@ -68,6 +69,7 @@ pub fn hash_extended(ty: Type, value: &Datum, seed: u64) -> u64 {
             of_word(text.bytes().next().map_or(0, |byte| i32::from(byte as i8) as u32), seed)
         }
         Datum::Text(text) => of_bytes(text.as_bytes(), seed),
+        Datum::Citext(text) => of_bytes(crate::citext::folded(text).as_bytes(), seed),
         Datum::Bytes(bytes) => of_bytes(bytes, seed),
         Datum::Uuid(bytes) => of_bytes(bytes, seed),
         _ => 0,

@@ -204,7 +204,15 @@ impl Registry {
     /// # Errors
     /// 42883 if there is none, 42725 if several are as good.
     pub fn function(&self, name: &str, args: &[Type]) -> Result<&Function> {
-        match choose(self.named(name).iter(), args) {
+        self.function_among(name, args, &|_| true)
+    }
+
+    /// The same, where some functions are not there.
+    ///
+    /// # Errors
+    /// As [`Registry::function`].
+    pub fn function_among(&self, name: &str, args: &[Type], is_there: &dyn Fn(&Function) -> bool) -> Result<&Function> {
+        match choose(self.named(name).iter().filter(|function| is_there(function)), args) {
             Choice::One(function) => Ok(function),
             Choice::None => Err(no_function(name, args)),
             Choice::Many => Err(many_functions(name, args)),

@@ -70,7 +70,15 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             Datum::text(cast::cut_name(text))
         }
         Type::Bytea if ty.category() == Category::BitString => return crate::bits::parse(ty, modifier, text),
+        Type::Citext => {
+            check_text(text)?;
+            Datum::Citext(text.into())
+        }
         Type::Bytea => Datum::Bytes(match ty {
+            Type::Hstore => {
+                check_text(text)?;
+                crate::hstore::parse(text)?
+            }
             Type::TsVector => {
                 check_text(text)?;
                 text_search::read_vector(text)?
@@ -350,7 +358,7 @@ pub fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
 /// Whether writing a value may end early.
 pub fn is_long(value: &Datum) -> bool {
     match value {
-        Datum::Text(text) => text.len() >= LONG_BYTES,
+        Datum::Text(text) | Datum::Citext(text) => text.len() >= LONG_BYTES,
         Datum::Bytes(bytes) | Datum::Query(bytes) | Datum::Range(bytes) => bytes.len() >= LONG_BYTES,
         Datum::Array(array) => !array.values().is_empty(),
         Datum::Row(row) => !row.values().is_empty(),
@@ -384,7 +392,7 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         Datum::Float(value) if ty == Type::Float4 => write_float4(*value as f32, env.extra_float_digits, out),
         Datum::Float(value) => write_float8(*value, env.extra_float_digits, out),
         Datum::Numeric(value) => value.write(out),
-        Datum::Text(text) => out.push_str(text),
+        Datum::Text(text) | Datum::Citext(text) => out.push_str(text),
         Datum::Bytes(bytes) if ty.category() == Category::BitString => crate::bits::Bits::new(bytes).write(out),
         Datum::Bytes(bytes) if ty != Type::Bytea && ty.base() == Type::Bytea => write_packed(ty, bytes, env, out),
         Datum::Bytes(bytes) if env.escapes_bytes => write_escaped(bytes, out),
@@ -432,6 +440,7 @@ fn hex(byte: u8) -> [u8; 2] {
 fn write_packed(ty: Type, bytes: &[u8], env: &Env, out: &mut String) {
     match ty {
         ty if ty.is_geometric() => crate::geometry::write(ty, bytes, env, out),
+        Type::Hstore => crate::hstore::Hstore::new(bytes).write(out),
         Type::TsVector => text_search::Vector::new(bytes).write(out),
         Type::MacAddr => network::Mac::from_bytes(bytes).write(out),
         Type::MacAddr8 => network::Mac8::from_bytes(bytes).write(out),

@@ -275,6 +275,10 @@ types! {
     /// `record`: rows, whose values bring their types. The modifier of a relation's rows is the
     /// number of that type in the catalogue; other modifiers are the binder's.
     Record 2249 2287 "record" "record" Pseudo -1;
+    /// `citext`, of the extension of that name: texts without case, see [`crate::citext`]
+    Citext 15_501 15_502 "citext" "citext" String -1;
+    /// `hstore`, of the extension of that name: texts by their keys, see [`crate::hstore`]
+    Hstore 15_503 15_504 "hstore" "hstore" User -1;
     /// `anyarray`: any array, in the declarations of functions
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
     /// `anyelement`: what is in such an array
@@ -363,6 +367,16 @@ impl Type {
         !matches!(self, Self::Json | Self::JsonPath) && !self.is_geometric()
     }
 
+    /// The extension that has brought the type, or what is in its arrays.
+    #[must_use]
+    pub const fn extension(self) -> Option<&'static str> {
+        match self {
+            Self::Citext | Self::Array(Scalar::Citext) => Some("citext"),
+            Self::Hstore | Self::Array(Scalar::Hstore) => Some("hstore"),
+            _ => None,
+        }
+    }
+
     /// Whether it is an enum: values are places of labels.
     #[must_use]
     pub const fn is_enum(self) -> bool {
@@ -428,7 +442,7 @@ impl Type {
             | Self::RegConfig
             | Self::RegDictionary
             | Self::Xid => Self::Oid,
-            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 => Self::Bytea,
+            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 | Self::Hstore => Self::Bytea,
             Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
             Self::Bit | Self::VarBit => Self::Bytea,
             geometric if geometric.is_geometric() => Self::Bytea,

@@ -65,6 +65,8 @@ pub enum Datum {
     Query(Box<[u8]>),
     /// A range or a multirange, as [`crate::ranges`] has it
     Range(Box<[u8]>),
+    /// `citext`, as it was written: see [`crate::citext`]
+    Citext(CompactString),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);

@@ -91,6 +91,7 @@ impl<'a> Value<'a> {
             Datum::Float(value) => Self::Float(*value),
             Datum::Numeric(value) => Self::Numeric(value.clone()),
             Datum::Text(value) => Self::Text(Cow::Borrowed(value)),
+            Datum::Citext(value) => Self::Text(Cow::Borrowed(value)),
             Datum::Bytes(_) if ty != Type::Bytea => text_of(datum, ty),
             Datum::Bytes(value) => Self::Bytes(Cow::Borrowed(value)),
             Datum::Date(days) => Self::Date(Date::from_days(*days)),

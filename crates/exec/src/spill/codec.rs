@@ -39,6 +39,7 @@ const NUMERIC_LARGE: u8 = 19;
 const TIME_TZ: u8 = 20;
 const QUERY: u8 = 21;
 const RANGE: u8 = 22;
+const CITEXT: u8 = 23;
 
 /// Bytes that are copied in a unit of work.
 const COPIED_PER_UNIT: usize = 64;
@@ -108,6 +109,7 @@ pub(super) fn write(value: &Datum, out: &mut Vec<u8>) {
         Datum::Jsonb(value) => put_bytes(JSONB, value, out),
         Datum::Query(value) => put_bytes(QUERY, value, out),
         Datum::Range(value) => put_bytes(RANGE, value, out),
+        Datum::Citext(value) => put_bytes(CITEXT, value.as_bytes(), out),
     }
 }
 
@@ -222,6 +224,7 @@ impl<'b> Bytes<'b> {
             JSONB => Datum::Jsonb(self.slice()?.into()),
             QUERY => Datum::Query(self.slice()?.into()),
             RANGE => Datum::Range(self.slice()?.into()),
+            CITEXT => Datum::Citext(CompactString::from_utf8(self.slice()?).map_err(|_| damaged())?),
             _ => return Err(damaged()),
         })
     }

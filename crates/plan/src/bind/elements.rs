@@ -88,7 +88,10 @@ impl Binder<'_> {
             }
             within = row.fields()[at].ty.ty;
         }
-        if !target.subscripts.is_empty() && of.ty.ty.element().is_none() && of.ty.ty != Type::Jsonb {
+        if !target.subscripts.is_empty()
+            && of.ty.ty.element().is_none()
+            && !matches!(of.ty.ty, Type::Jsonb | Type::Hstore)
+        {
             let message = format!("cannot subscript type {} because it does not support subscripting", of.ty.ty);
             return Err(self.place(target.column.span, Error::new(SqlState::TYPE_MISMATCH, message)));
         }
@@ -103,6 +106,7 @@ impl Binder<'_> {
         }
         match whole.ty.element() {
             Some(element) if target.is_part() && !target.is_slice() => ColumnType::new(element, whole.modifier),
+            _ if target.is_part() && whole.ty == Type::Hstore => Type::Text.into(),
             _ if target.is_part() => whole.base(),
             _ => whole,
         }
@@ -153,6 +157,11 @@ impl Binder<'_> {
             let mut args = vec![Bound::new(whole, ty), Bound::new(value, ty)];
             args.extend(self.json_subscripts(target.subscripts, target.column.span)?);
             return Ok(self.call(".jsonb_assign", args, target.column.span)?.expr);
+        }
+        if ty == Type::Hstore {
+            let key = self.hstore_subscript(target.subscripts, target.column.span)?;
+            let function = &colibri_types::functions::WITH_KEY;
+            return Ok(Expr::Call { function, args: vec![whole, key.expr, value] });
         }
         let element = Expr::Const(Datum::Int(ty.element().unwrap_or(Type::Unknown).code().into()));
         let mut args = vec![whole, element, value];

@@ -300,10 +300,16 @@ impl Binder<'_> {
         function: &ast::Function,
         span: Span,
     ) -> Result<Option<Bound>> {
-        let Some((found, is_array)) = super::types::find_user_type(self.catalog, Some(schema), name, &[]) else {
-            return Ok(None);
+        let to = match super::types::extension_type(self.catalog, Some(schema), name, &[]) {
+            // A function of that name may take the argument.
+            Some(_) if self.is_function(name) => None,
+            Some((ty, _)) => Some(ty.into()),
+            None => match super::types::find_user_type(self.catalog, Some(schema), name, &[]) {
+                Some((found, true)) => found.array_column_type(),
+                Some((found, false)) => Some(found.column_type()),
+                None => None,
+            },
         };
-        let to = if is_array { found.array_column_type() } else { Some(found.column_type()) };
         let Some(to) = to else { return Ok(None) };
         let args = self.at(span, args(function))?;
         let [arg] = args.exprs[..] else { return Ok(None) };
@@ -318,6 +324,9 @@ impl Binder<'_> {
     /// The type that a call without a schema is a cast to, if no function has that name.
     fn type_of_call(&self, name: &str) -> Option<ColumnType> {
         if let Ok(ty) = type_by_name(name) {
+            return Some(ty.into());
+        }
+        if let Some((ty, _)) = super::types::extension_type(self.catalog, None, name, self.types_path()) {
             return Some(ty.into());
         }
         if self.is_function(name) {
@@ -415,19 +424,34 @@ impl Binder<'_> {
         Ok(Bound::new(Expr::Const(Datum::text(&name)), Type::Text))
     }
 
+    /// The function of the registry that a call means: one of an extension is there with it only.
+    fn function_named(&self, name: &str, types: &[Type]) -> Result<&'static colibri_types::functions::Function> {
+        self.builtin.functions.function_among(name, types, &|function| self.is_there(function))
+    }
+
+    /// Whether the extension is there that a function belongs to.
+    pub(super) fn is_there(&self, function: &colibri_types::functions::Function) -> bool {
+        function.extension().is_none_or(|extension| self.has_extension(extension))
+    }
+
+    /// Whether an extension was made.
+    pub(super) fn has_extension(&self, extension: &str) -> bool {
+        self.catalog.extensions().any(|known| known.name == extension)
+    }
+
     /// A function of the registry.
     pub(super) fn call(&mut self, name: &str, args: Vec<Bound>, span: Span) -> Result<Bound> {
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
         // `text('x')`, `float8(1)`: a cast written as a call.
         if let ([from], Some(to)) = (&types[..], self.type_of_call(name))
-            && (*from == Type::Unknown || self.builtin.functions.function(name, &types).is_err())
+            && (*from == Type::Unknown || self.function_named(name, &types).is_err())
             && (to.domain.is_some() && *from == to.ty || colibri_types::cast::cast_context(*from, to.ty).is_some())
         {
             let arg = args.into_iter().next().expect("there is one argument");
             let expr = self.coerce(arg, to, CastContext::Explicit, span)?;
             return Ok(Bound::new(expr, to));
         }
-        let function = self.at(span, self.builtin.functions.function(name, &types))?;
+        let function = self.at(span, self.function_named(name, &types))?;
         if function.name == "concat_ws" && !matches!(types[0].category(), Category::String | Category::Unknown) {
             return Err(self.place(span, no_such_function(name)));
         }
@@ -730,6 +754,9 @@ impl Binder<'_> {
                 self.json_of_values(name, &args.exprs, span)?
             }
             "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
+            "populate_record" if args.exprs.len() == 2 && self.has_extension("hstore") => {
+                self.record_of_hstore(args.exprs[0], args.exprs[1], span)?
+            }
             _ if json::is_record(name) => self.json_record(name, &args.exprs, span)?,
             "enum_first" | "enum_last" if args.exprs.len() == 1 => self.enum_end(name, args.exprs[0], span)?,
             "enum_range" if matches!(args.exprs.len(), 1 | 2) => self.enum_range(&args.exprs, span)?,

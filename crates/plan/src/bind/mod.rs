@@ -64,7 +64,7 @@ pub use merge::{BoundAction, BoundMerge, BoundWhat};
 pub use partitions::WrittenTree;
 pub use query::{index_column_name, sort_key_options};
 pub use security::{Rights, is_leakproof};
-pub use types::{TypeNames, bind_type};
+pub use types::{TypeNames, bind_type, extension_type};
 pub use view_target::{ViewTarget, Writing};
 pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
 

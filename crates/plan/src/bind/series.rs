@@ -258,6 +258,16 @@ impl Binder<'_> {
                 let ancestors = self.call("_pg_partition_ancestors", vec![bound], at)?;
                 Ok((Series::Unnest, vec![ancestors.expr], Type::RegClass))
             }
+            "skeys" | "svals" => {
+                let [(bound, at)] = <[_; 1]>::try_from(bounds).map_err(|_| self.place(span, wrong_call(function)))?;
+                let listed = if function == "skeys" { "akeys" } else { "avals" };
+                if bound.ty.ty != Type::Hstore && bound.ty.ty != Type::Unknown || !self.has_extension("hstore") {
+                    let message = format!("function {function}({}) does not exist", bound.ty.ty);
+                    return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+                }
+                let listed = self.call(listed, vec![bound], at)?;
+                Ok((Series::Unnest, vec![listed.expr], Type::Text))
+            }
             "pg_listening_channels" => {
                 if !bounds.is_empty() {
                     return Err(self.place(span, wrong_call(function)));
@@ -287,9 +297,19 @@ impl Binder<'_> {
         if !(2..=3).contains(&bounds.len()) || !bounds.iter().all(implicit) {
             return Err(no_such);
         }
+        // Those of `citext` do without case.
+        let folds = bounds[0].0.ty.ty == Type::Citext
+            && matches!(bounds[1].0.ty.ty, Type::Citext | Type::Unknown)
+            && function != "string_to_table";
         let mut args = Vec::with_capacity(bounds.len());
         for (bound, at) in bounds {
             args.push(self.coerce(bound, Type::Text.into(), CastContext::Implicit, at)?);
+        }
+        if folds {
+            let flags = args.get(2).cloned().unwrap_or_else(|| Expr::Const(colibri_types::Datum::text("")));
+            let flags = self.call(".citext_flags", vec![Bound::new(flags, Type::Text)], span)?.expr;
+            args.truncate(2);
+            args.push(flags);
         }
         Ok(match function {
             "regexp_matches" => (Series::Matches, args, Type::Text.array().unwrap_or(Type::Text)),
@@ -413,6 +433,8 @@ pub(super) fn gives_rows(name: &str) -> bool {
             "generate_series"
                 | "unnest"
                 | "generate_subscripts"
+                | "skeys"
+                | "svals"
                 | "regexp_matches"
                 | "regexp_split_to_table"
                 | "string_to_table"

@@ -426,6 +426,10 @@ impl Binder<'_> {
             if schema.is_some() || is_known() {
                 return None;
             }
+            if let Some((_, schema)) = super::types::extension_type(self.catalog, None, name, self.search_path) {
+                let says_schema = named_as == NamedAs::Call || *schema != SEARCH_PATH[0];
+                return says_schema.then(|| (Some(schema.clone()), name.into()));
+            }
             let (found, _) = super::types::find_user_type(self.catalog, None, name, self.search_path)?;
             let says_schema = named_as == NamedAs::Call || found.schema != SEARCH_PATH[0];
             says_schema.then(|| (Some(found.schema.clone()), name.into()))

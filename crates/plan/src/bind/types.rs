@@ -247,12 +247,33 @@ impl TypeNames<'_> {
     }
 
     fn user_type(&self, schema: Option<&str>, name: &str, is_array: bool) -> Option<ColumnType> {
+        if let Some((ty, _)) = extension_type(self.catalog, schema, name, self.search_path) {
+            return if is_array { ty.array().map(Into::into) } else { Some(ty.into()) };
+        }
         let Some((found, of_arrays)) = find_user_type(self.catalog, schema, name, self.search_path) else {
             let ty = Type::Composite(self.row_type(schema, name)?);
             return if is_array { Some(ty.array()?.into()) } else { Some(ty.into()) };
         };
         if is_array || of_arrays { found.array_column_type() } else { Some(found.column_type()) }
     }
+}
+
+/// The type with a name that an extension has brought, or that of arrays of it, and the schema that it
+/// is in.
+#[must_use]
+pub fn extension_type<'c>(
+    catalog: &'c Catalog,
+    schema: Option<&str>,
+    name: &str,
+    search_path: &[CompactString],
+) -> Option<(Type, &'c CompactString)> {
+    let ty = Type::all().find(|ty| ty.extension().is_some() && ty.inner_name() == name)?;
+    let found = catalog.extensions().find(|known| Some(known.name.as_str()) == ty.extension())?;
+    let is_seen = match schema {
+        Some(schema) => found.schema == schema,
+        None => found.schema == "pg_catalog" || search_path.contains(&found.schema),
+    };
+    is_seen.then_some((ty, &found.schema))
 }
 
 /// The type that a user has defined with a name, or whose arrays have that name in the catalogue:
@@ -412,7 +433,9 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         }
         // An array by the name that the catalogue has for it.
         (name, []) if name.starts_with('_') => {
-            match Type::all().find(|ty| matches!(ty, Type::Array(_)) && ty.inner_name() == name) {
+            match Type::all()
+                .find(|ty| matches!(ty, Type::Array(_)) && ty.extension().is_none() && ty.inner_name() == name)
+            {
                 Some(array) => array,
                 None => return Err(unknown(name)),
             }

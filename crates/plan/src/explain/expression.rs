@@ -205,6 +205,7 @@ fn constant(value: &Datum) -> String {
         Datum::Jsonb(_) => Type::Jsonb,
         Datum::Query(_) => Type::TsQuery,
         Datum::Range(_) => Type::Record,
+        Datum::Citext(_) => Type::Citext,
     };
     let mut text = String::new();
     text_io::write(ty, value, &Env::default(), &mut text);

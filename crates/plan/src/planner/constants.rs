@@ -36,7 +36,7 @@ fn is_quick(function: &Function, args: &[Expr]) -> bool {
         _ => false,
     };
     let is_pattern_or_text = |arg: &Expr| match arg {
-        Expr::Const(Datum::Text(text)) => text.len() <= PATTERN_BYTES_MAX,
+        Expr::Const(Datum::Text(text) | Datum::Citext(text)) => text.len() <= PATTERN_BYTES_MAX,
         _ => true,
     };
     match function.name {

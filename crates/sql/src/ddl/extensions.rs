@@ -5,15 +5,15 @@
 //! one that is not installed.
 
 use colibri_catalog::{
-    Catalog, Change, Extension, PUBLIC,
-    cluster::{ObjectKind, Privileges},
+    Catalog, Change, Extension, PUBLIC, UserType, UserTypeKind,
+    cluster::{BOOTSTRAP_ROLE, ObjectKind, Privileges},
 };
 use colibri_syntax::tree::ExtensionChange;
-use colibri_types::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 
 use super::Session;
-use super::drop::Cascade;
+use super::drop::{Cascade, depended_on};
 use crate::session::Severity;
 use crate::system::extensions::{self, Available};
 
@@ -111,6 +111,7 @@ impl Session {
                     return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
                 }
                 Ok(id) => {
+                    self.drop_users_of_types(name, &mut cascade)?;
                     self.drop_indexes_by(name, &mut cascade)?;
                     changes.push(Change::DropExtension(id));
                 }
@@ -122,6 +123,31 @@ impl Session {
         }
         self.change(changes)?;
         self.tell_cascade(cascade);
+        Ok(())
+    }
+
+    /// Drops what names the types of an extension.
+    fn drop_users_of_types(&mut self, extension: &str, cascade: &mut Cascade) -> Result<()> {
+        let schema = self.catalog().extensions().find(|known| known.name == extension);
+        let Some(schema) = schema.map(|known| known.schema.clone()) else { return Ok(()) };
+        let brought: Vec<Type> = Type::ALL.into_iter().filter(|ty| ty.extension() == Some(extension)).collect();
+        for ty in brought {
+            let ty = UserType {
+                id: ty.oid(),
+                array: ty.array().map_or(0, Type::oid),
+                schema: schema.clone(),
+                name: ty.inner_name().into(),
+                owner: BOOTSTRAP_ROLE,
+                acl: None,
+                kind: UserTypeKind::Enum(Vec::new()),
+                handle: None,
+            };
+            let told = self.dependents_told(&ty, cascade)?;
+            if !told.is_empty() {
+                return Err(depended_on(&format!("extension {extension}"), &told));
+            }
+            self.drop_type(&ty, &[], cascade)?;
+        }
         Ok(())
     }
 
@@ -158,8 +184,8 @@ fn no_such_extension(name: &str) -> Error {
 
 fn not_available(name: &str) -> Error {
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("extension \"{name}\" is not available"))
-        .detail("Colibri has no such extension.")
-        .hint("pg_available_extensions lists those that there are.")
+        .detail("Colibri has no such extension: pg_available_extensions lists those that there are.")
+        .hint("The extension must first be installed on the system where PostgreSQL is running.")
 }
 
 fn expect_version(available: &Available, version: Option<&CompactString>) -> Result<()> {

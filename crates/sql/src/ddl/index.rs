@@ -288,7 +288,10 @@ fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()>
         };
     }
     // What orders addresses has two names.
-    let is_own = name == own_class(ty) || matches!(ty, Type::Inet | Type::Cidr) && name == "cidr_ops";
+    let is_own = name == own_class(ty)
+        || ty == Type::Citext && name == "citext_pattern_ops"
+        || ty == Type::Hstore && name == "hash_hstore_ops"
+        || matches!(ty, Type::Inet | Type::Cidr) && name == "cidr_ops";
     if is_own { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }
 }
 
@@ -315,6 +318,8 @@ fn own_class(ty: Type) -> &'static str {
         Type::MacAddr8 => "macaddr8_ops",
         Type::TsVector => "tsvector_ops",
         Type::TsQuery => "tsquery_ops",
+        Type::Citext => "citext_ops",
+        Type::Hstore => "btree_hstore_ops",
         Type::Bit => "bit_ops",
         Type::VarBit => "varbit_ops",
         Type::TimeTz => "timetz_ops",

@@ -163,6 +163,9 @@ impl Session {
         let first = self.catalog().find_type(None, &ty.name, self.search_path());
         match first {
             Some(found) if found.id == ty.id => format!("type {}", quoted(&ty.name)),
+            None if crate::bind::extension_type(self.catalog(), None, &ty.name, self.search_path()).is_some() => {
+                format!("type {}", quoted(&ty.name))
+            }
             _ => format!("type {}.{}", quoted(&ty.schema), quoted(&ty.name)),
         }
     }
@@ -261,6 +264,15 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// What keeps a type, as messages say it; nothing if it goes along.
+    pub(super) fn dependents_told(&self, ty: &UserType, cascade: &Cascade) -> Result<Vec<String>> {
+        let mut told = Vec::new();
+        if !cascade.allows() {
+            self.tell_dependents(ty, &mut HashSet::new(), &mut told)?;
+        }
+        Ok(told.into_iter().map(|(what, on)| format!("{what} depends on {on}")).collect())
     }
 
     /// What depends on a sequence among domains: those whose default takes its numbers, with all
@@ -456,6 +468,7 @@ impl Session {
 fn is_of(column: ColumnType, ty: &UserType) -> bool {
     match column.domain {
         Some(domain) => domain.element().oid() == ty.id,
+        None if column.ty.extension().is_some() => [ty.id, ty.array].contains(&column.ty.oid()),
         None => column.ty.of_user().is_some_and(|of| of.oid() == ty.id),
     }
 }

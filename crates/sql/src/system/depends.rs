@@ -276,6 +276,13 @@ impl Dependencies<'_> {
         for extension in extensions {
             let own = (PG_EXTENSION, extension.id, 0);
             self.within(own, &extension.schema)?;
+            let brought = colibri_types::Type::all().filter(|ty| ty.extension() == Some(extension.name.as_str()));
+            for ty in brought {
+                self.push((PG_TYPE, ty.oid(), 0), own, Need::Member)?;
+            }
+            for function in super::procedures::of_extension(&extension.name) {
+                self.push((PG_PROC, function, 0), own, Need::Member)?;
+            }
             for (class, family) in super::types::classes_of_extension(&extension.name) {
                 self.push((PG_OPCLASS, class, 0), own, Need::Member)?;
                 self.push((PG_OPFAMILY, family, 0), own, Need::Member)?;

@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 8] = [
+const AVAILABLE: [Available; 10] = [
     Available {
         name: "btree_gin",
         version: "1.3",
@@ -36,6 +36,20 @@ const AVAILABLE: [Available; 8] = [
         name: "btree_gist",
         version: "1.7",
         comment: "support for indexing common datatypes in GiST",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
+        name: "citext",
+        version: "1.6",
+        comment: "data type for case-insensitive character strings",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
+        name: "hstore",
+        version: "1.8",
+        comment: "data type for storing sets of (key, value) pairs",
         relocatable: true,
         trusted: true,
     },

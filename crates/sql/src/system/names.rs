@@ -103,11 +103,28 @@ impl Surroundings {
                 self.relation_name(relation).map(|name| format!("{name}{brackets}"))
             }
             None => {
+                if let Some(ty) = Type::from_oid(number).filter(|ty| ty.extension().is_some()) {
+                    return Some(self.extension_type_name(ty));
+                }
                 let known = Type::from_oid(number).map(Type::sql_name);
                 let known = known.or_else(|| super::procedures::pseudo_type_numbered(number)).map(str::to_owned);
                 known.or_else(|| self.user_type_name(number))
             }
         }
+    }
+
+    /// The name of a type of an extension, or of arrays of it.
+    fn extension_type_name(&self, ty: Type) -> String {
+        let schema = self.catalog.extensions().find(|known| Some(known.name.as_str()) == ty.extension());
+        match schema.map(|extension| &extension.schema) {
+            Some(schema) if !self.is_extension_type_visible(ty) => format!("{}.{ty}", quoted(schema)),
+            _ => ty.to_string(),
+        }
+    }
+
+    /// Whether a type of an extension is found without its schema.
+    pub(crate) fn is_extension_type_visible(&self, ty: Type) -> bool {
+        crate::bind::extension_type(&self.catalog, None, ty.inner_name(), &self.search_path).is_some()
     }
 
     /// The name of a type that a user has defined, or of arrays of it.
@@ -123,7 +140,7 @@ impl Surroundings {
 
     /// Whether a type is found without its schema.
     pub(crate) fn is_type_visible(&self, ty: &colibri_catalog::UserType) -> bool {
-        let is_hidden = Type::all().any(|known| known.inner_name() == ty.name);
+        let is_hidden = Type::all().any(|known| known.extension().is_none() && known.inner_name() == ty.name);
         !is_hidden && self.catalog.find_type(None, &ty.name, &self.search_path).is_some_and(|found| found.id == ty.id)
     }
 
@@ -408,7 +425,8 @@ impl Surroundings {
         {
             let parts = self.here(&parts, "qualified")?;
             if let [schema, name] = parts {
-                let known = Type::all().find(|ty| ty.inner_name() == name.as_str());
+                let is_named = |ty: &Type| ty.extension().is_none() && ty.inner_name() == name.as_str();
+                let known = Type::all().find(is_named);
                 return Ok(match known {
                     Some(ty) if schema == "pg_catalog" => Meaning::Number(ty.oid()),
                     None if schema == "pg_catalog" => {
@@ -431,7 +449,7 @@ impl Surroundings {
             return Ok(Meaning::Number(number));
         }
         if let Some(parts) = parse_name(text) {
-            let known = Type::all().find(|ty| [ty.inner_name()] == parts[..]);
+            let known = Type::all().find(|ty| ty.extension().is_none() && [ty.inner_name()] == parts[..]);
             if let Some(ty) = known {
                 return Ok(Meaning::Number(ty.oid()));
             }
@@ -562,6 +580,9 @@ pub(crate) fn format_type(names: &Surroundings, oid: u32, modifier: Option<i32>)
         let row_type = names.type_name(oid).map(Into::into);
         return row_type.unwrap_or_else(|| if oid == 0 { "-".into() } else { "???".into() });
     };
+    if ty.extension().is_some() {
+        return names.type_name(oid).unwrap_or_default().into();
+    }
     // Without a modifier, character is a name that means something else.
     if let (Type::Char, Some(-1)) = (ty, modifier) {
         return "bpchar".into();

@@ -73,7 +73,21 @@ struct Procedure {
     volatility: &'static str,
     /// The last argument comes any number of times, each of this type.
     variadic: Option<u32>,
+    /// A type of an extension that it takes or gives.
+    brought_with: Option<Type>,
 }
+
+/// A type of an extension among some.
+fn brought_with(types: impl IntoIterator<Item = u32>) -> Option<Type> {
+    let of_extension = |number: u32| {
+        let known = (FIRST_OF_EXTENSIONS..).contains(&number).then(|| Type::from_oid(number)).flatten();
+        known.filter(|ty| ty.extension().is_some())
+    };
+    types.into_iter().find_map(of_extension)
+}
+
+/// Types of extensions are numbered from here.
+const FIRST_OF_EXTENSIONS: u32 = 15_501;
 
 struct Procedures {
     all: Vec<Procedure>,
@@ -190,7 +204,9 @@ fn named_only(line: &'static str) -> Option<Procedure> {
     let (number, name, volatility) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
     let result = words.next()?.parse().ok()?;
     let args = words.next().unwrap_or_default().split(',').filter_map(|word| word.parse().ok()).collect();
-    Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None })
+    let args: Vec<u32> = args;
+    let brought_with = brought_with(args.iter().copied().chain([result]));
+    Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None, brought_with })
 }
 
 /// Whether a function is one of those that all range types have: such a function is listed once,
@@ -254,6 +270,7 @@ fn callable(function: &Function) -> Option<Procedure> {
             Volatility::Volatile => "v",
         },
         variadic,
+        brought_with: brought_with(function.args.iter().chain([&function.result]).map(|ty| ty.oid())),
     })
 }
 
@@ -272,6 +289,7 @@ static PROCEDURES: LazyLock<Procedures> = LazyLock::new(|| {
             strict: false,
             volatility: "i",
             variadic: None,
+            brought_with: brought_with(aggregate.args.iter().map(|ty| ty.oid())),
         })
     });
     let mut all: Vec<Procedure> = functions.chain(aggregates).collect();
@@ -431,6 +449,9 @@ fn of_users(env: &Env, rows: &mut Rows) -> Result<()> {
 pub(super) fn aggregates(env: &Env, rows: &mut Rows) -> Result<()> {
     of_users(env, rows)?;
     for procedure in PROCEDURES.all.iter().filter(|procedure| procedure.kind == "a") {
+        if place_of(env, procedure).is_none() {
+            continue;
+        }
         rows.push([
             oid(procedure.number),
             text("n"),
@@ -459,14 +480,29 @@ pub(super) fn aggregates(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// The schema of a function and its owner; `None` if its extension is not there.
+fn place_of(env: &Env, procedure: &Procedure) -> Option<(u32, u32)> {
+    match procedure.brought_with {
+        Some(ty) => super::types::place_of_type(env, ty),
+        None => Some((PG_CATALOG, BOOTSTRAP_ROLE)),
+    }
+}
+
+/// The numbers of the functions that come with an extension.
+pub(super) fn of_extension(extension: &str) -> impl Iterator<Item = u32> {
+    let is_of_it = move |procedure: &&Procedure| procedure.brought_with.and_then(Type::extension) == Some(extension);
+    PROCEDURES.all.iter().filter(is_of_it).map(|procedure| procedure.number)
+}
+
 pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
     super::routines::procedures(env, rows)?;
     for procedure in &PROCEDURES.all {
+        let Some((schema, owner)) = place_of(env, procedure) else { continue };
         rows.push([
             oid(procedure.number),
             text(procedure.name),
-            oid(PG_CATALOG),
-            oid(BOOTSTRAP_ROLE),
+            oid(schema),
+            oid(owner),
             oid(LANGUAGE_INTERNAL),
             Datum::Float(1.0),
             Datum::Float(0.0),

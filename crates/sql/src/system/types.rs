@@ -144,14 +144,15 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
     let mut all: Vec<Type> = Type::all().collect();
     all.sort_by_key(|ty| ty.oid());
     for ty in all {
+        let Some((namespace, owner)) = place_of_type(env, ty) else { continue };
         let (_, _, by_value) = layout_of(ty);
         let element = ty.element().filter(|_| matches!(ty, Type::Array(_))).unwrap_or(ty);
         let has = procedures::of_type(ty).ok_or_else(|| Error::internal(format_args!("{ty} has no functions")))?;
         TypeRow {
             number: ty.oid(),
             name: ty.inner_name(),
-            namespace: PG_CATALOG,
-            owner: BOOTSTRAP_ROLE,
+            namespace,
+            owner,
             acl: NULL,
             length: ty.length(),
             by_value,
@@ -173,6 +174,15 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
     }
     user_types(env, rows)?;
     row_types(env, rows)
+}
+
+/// The schema of a type that the system knows, and its owner; `None` of a type of an extension that
+/// the database has not.
+pub(super) fn place_of_type(env: &Env, ty: Type) -> Option<(u32, RoleId)> {
+    let Some(extension) = ty.extension() else { return Some((PG_CATALOG, BOOTSTRAP_ROLE)) };
+    let names = env.names();
+    let found = names.catalog.extensions().find(|known| known.name == extension)?;
+    Some((names.schema_number(&found.schema).unwrap_or(PG_CATALOG), found.owner))
 }
 
 /// The types that users have defined, and those of arrays of them.
@@ -412,6 +422,8 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (10_050, "tid_ops", 2789, Type::Tid),
     (10_053, "xid8_ops", 5067, Type::Xid8),
     (10_067, "pg_lsn_ops", 3253, Type::PgLsn),
+    (15_531, "citext_ops", 15_533, Type::Citext),
+    (15_532, "btree_hstore_ops", 15_534, Type::Hstore),
 ];
 
 /// The operator classes of all ranges and multiranges.
@@ -479,11 +491,12 @@ fn operator_classes(env: &Env, rows: &mut Rows) -> Result<()> {
         ])?;
     }
     for &(number, name, family, ty) in OPERATOR_CLASSES {
+        let Some((namespace, _)) = place_of_type(env, ty) else { continue };
         rows.push([
             oid(number),
             oid(BTREE),
             text(name),
-            oid(PG_CATALOG),
+            oid(namespace),
             oid(BOOTSTRAP_ROLE),
             oid(family),
             oid(ty.oid()),

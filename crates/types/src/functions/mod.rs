@@ -26,12 +26,14 @@ mod arrays;
 mod behind;
 mod bits;
 mod bytes;
+mod citext;
 mod comparisons;
 mod crypto;
 mod datetime;
 mod degrees;
 mod format;
 mod geometry;
+mod hstore;
 mod json;
 mod json_access;
 mod json_rows;
@@ -52,6 +54,7 @@ mod trigrams;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
+pub use hstore::WITH_KEY;
 pub(crate) use json::{item as json_item, key_of as json_key_of, write_value as write_json};
 pub use json_rows::{JsonRows, POPULATE, json_rows, member_type};
 pub use ranges::ranges_as_array;
@@ -151,6 +154,12 @@ impl Function {
         matches!(self.name, "concat" | "concat_ws" | "format" | "quote_literal" | "quote_nullable")
     }
 
+    /// The extension without which the function is not there: that of a type that it takes or gives.
+    #[must_use]
+    pub fn extension(&self) -> Option<&'static str> {
+        self.args.iter().chain([&self.result]).find_map(|ty| ty.extension())
+    }
+
     /// Calls it, or not, if it is strict and an argument is NULL.
     #[inline]
     pub fn call(&self, args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -164,7 +173,10 @@ impl Function {
 /// Whether PostgreSQL has a function in an extension, and so in whichever schema that is in.
 #[must_use]
 pub fn is_of_extension(name: &str) -> bool {
-    crypto::TABLE.iter().chain(text_search::UNACCENT).any(|function| function.name == name)
+    let has_type_of_one = |function: &Function| function.extension().is_some();
+    matches!(name, "each" | "skeys" | "svals")
+        || crypto::TABLE.iter().chain(text_search::UNACCENT).any(|function| function.name == name)
+        || ON_VALUES.named(name).iter().any(has_type_of_one)
 }
 
 /// The functions that need nothing but values and an [`Env`].
@@ -179,12 +191,14 @@ pub const TABLES: &[&[Function]] = &[
     behind::TABLE,
     bits::TABLE,
     bytes::TABLE,
+    citext::TABLE,
     comparisons::TABLE,
     crypto::TABLE,
     datetime::TABLE,
     format::TABLE,
     geometry::OF_ONE,
     geometry::OF_TWO,
+    hstore::TABLE,
     json::TABLE,
     json_access::TABLE,
     jsonb_change::TABLE,
@@ -290,14 +304,14 @@ pub fn number(value: &Datum) -> Result<&Numeric> {
     }
 }
 
-/// The value of a `Datum::Text`.
+/// The value of a `Datum::Text`, or of a `Datum::Citext`.
 ///
 /// # Errors
 /// It is another one: a mistake of whoever typed the call.
 #[inline]
 pub fn text(value: &Datum) -> Result<&str> {
     match value {
-        Datum::Text(value) => Ok(value),
+        Datum::Text(value) | Datum::Citext(value) => Ok(value),
         other => Err(wrong("Text", other)),
     }
 }

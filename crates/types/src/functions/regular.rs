@@ -16,13 +16,13 @@ use crate::value::Datum;
 
 /// The options that follow a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Options {
-    flags: Flags,
-    global: bool,
+pub(super) struct Options {
+    pub(super) flags: Flags,
+    pub(super) global: bool,
 }
 
 impl Options {
-    fn parse(letters: &str) -> Result<Self> {
+    pub(super) fn parse(letters: &str) -> Result<Self> {
         let mut options = Self::default();
         for letter in letters.chars() {
             if letter == 'g' {
@@ -82,11 +82,11 @@ fn compiled(pattern: &str, flags: Flags) -> Result<Rc<Regular>> {
     Ok(regular)
 }
 
-fn is_match(value: &str, pattern: &str, options: Options) -> Result<bool> {
+pub(super) fn is_match(value: &str, pattern: &str, options: Options) -> Result<bool> {
     compiled(pattern, options.flags)?.search(value)?.is_match()
 }
 
-fn insensitive() -> Options {
+pub(super) fn insensitive() -> Options {
     Options { flags: Flags { ignore_case: true, ..Flags::default() }, global: false }
 }
 
@@ -138,7 +138,7 @@ fn substring(value: &str, pattern: &str) -> Result<Datum> {
 }
 
 /// `regexp_match`: the groups of the first match, or all of it if there are none.
-fn first_match(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
+pub(super) fn first_match(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
     let options = Options::parse_once(letters, "regexp_match")
         .map_err(|error| error.hint("Use the regexp_matches function instead."))?;
     let regular = compiled(pattern, options.flags)?;
@@ -181,14 +181,14 @@ pub fn split(value: &str, pattern: &str, letters: &str, function: &str) -> Resul
     Ok(out)
 }
 
-fn split_to_array(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
+pub(super) fn split_to_array(value: &str, pattern: &str, letters: &str) -> Result<Datum> {
     let parts = split(value, pattern, letters, "regexp_split_to_array")?;
     Ok(Datum::Array(Arc::new(Array::new(Text, parts))))
 }
 
 /// Replaces the `nth` match from a character on, or all if that is 0; `\1` to `\9` and `\&` in the
 /// new text stand for parts.
-fn replace(value: &str, from: usize, pattern: &str, new: &str, nth: usize, flags: Flags) -> Result<Datum> {
+pub(super) fn replace(value: &str, from: usize, pattern: &str, new: &str, nth: usize, flags: Flags) -> Result<Datum> {
     let regular = compiled(pattern, flags)?;
     let mut matches = Matches::new(&regular, value, from)?;
     let mut out = String::with_capacity(value.len() + new.len());

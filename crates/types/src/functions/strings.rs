@@ -146,7 +146,7 @@ const SET_SEARCHED_BYTES: usize = 64;
 /// Bytes that are trimmed between two polls.
 const TRIMMED_AT_ONCE: usize = 4 << 10;
 
-fn position(text: &str, part: &str) -> Result<usize> {
+pub(super) fn position(text: &str, part: &str) -> Result<usize> {
     match pieces::find(text.as_bytes(), part.as_bytes(), 0)? {
         Some(at) => Ok(pieces::char_count(&text[..at])? + 1),
         None => Ok(0),
@@ -175,7 +175,7 @@ fn replace(text: &str, from: &str, to: &str) -> Result<Datum> {
 /// What finding a part of a text and dealing with it takes, in units of work.
 const UNITS_PER_PART: usize = 4;
 
-fn translate(text: &str, from: &str, to: &str) -> Result<CompactString> {
+pub(super) fn translate(text: &str, from: &str, to: &str) -> Result<CompactString> {
     let mut into: HashMap<char, Option<char>> = HashMap::new();
     let mut to = to.chars();
     for piece in pieces::of_text(from, Pace::Computed) {

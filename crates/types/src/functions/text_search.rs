@@ -15,7 +15,7 @@ use crate::row::{Row, RowType};
 use crate::text_search::{self as search, Configuration, Dictionary, KINDS, Lexized, Operator, PausedTokens};
 use crate::text_search::{Position, Query, Vector, VectorBuilder, Words};
 use crate::types::Type::{
-    Bool, Float4, Int2, Int4, InternalChar, Json, Jsonb, Oid, RegConfig, RegDictionary, Text, TsQuery, TsVector,
+    Bool, Float4, Hstore, Int2, Int4, InternalChar, Json, Jsonb, Oid, RegConfig, RegDictionary, Text, TsQuery, TsVector,
 };
 use crate::types::{ColumnType, Type};
 use crate::value::Datum;
@@ -451,6 +451,8 @@ pub enum SearchRows {
     Tokens,
     /// `ts_debug`: the tokens of a text, and what a configuration makes of each.
     Debug,
+    /// `each(hstore)`: its keys and values.
+    Pairs,
 }
 
 impl SearchRows {
@@ -461,6 +463,7 @@ impl SearchRows {
             "ts_token_type" => Self::Kinds,
             "ts_parse" => Self::Tokens,
             "ts_debug" => Self::Debug,
+            "each" => Self::Pairs,
             _ => return None,
         })
     }
@@ -473,6 +476,7 @@ impl SearchRows {
             Self::Kinds => &[&[Text], &[Oid]],
             Self::Tokens => &[&[Text, Text], &[Oid, Text]],
             Self::Debug => &[&[Text], &[RegConfig, Text]],
+            Self::Pairs => &[&[Hstore]],
         }
     }
 
@@ -485,6 +489,7 @@ impl SearchRows {
             Self::Lexemes => &[("lexeme", Text), ("positions", SMALL_INTS), ("weights", TEXTS)],
             Self::Kinds => &[("tokid", Int4), ("alias", Text), ("description", Text)],
             Self::Tokens => &[("tokid", Int4), ("token", Text)],
+            Self::Pairs => &[("key", Text), ("value", Text)],
             Self::Debug => &[
                 ("alias", Text),
                 ("description", Text),
@@ -551,6 +556,11 @@ impl SearchRun {
                     vec![Datum::Int(at as i64 + 1), Datum::text(name), Datum::text(description)]
                 });
                 Rest::Listed(kinds.collect::<Vec<_>>().into_iter())
+            }
+            SearchRows::Pairs => {
+                let pairs = crate::hstore::Hstore::new(super::bytes(first)?).pairs();
+                let rows = pairs.map(|(key, value)| vec![Datum::text(key), value.map_or(Datum::Null, Datum::text)]);
+                Rest::Listed(rows.collect::<Vec<_>>().into_iter())
             }
             SearchRows::Tokens => {
                 expect_parser(first)?;

@@ -12,6 +12,7 @@
 //! but [`Query::All`]. ON DISK: the tokens of a value may not change.
 
 mod array;
+mod hstore;
 mod json;
 mod json_path;
 mod lexemes;
@@ -294,6 +295,26 @@ pub static CLASSES: &[TokenClass] = &[
         takes: trigram::takes,
         operators: trigram::OPERATORS,
         tokens: &trigram::Trigrams,
+    },
+    TokenClass {
+        name: "gin_hstore_ops",
+        numbers: [15_511, 15_513, 15_503],
+        method: "gin",
+        is_default: true,
+        extension: Some("hstore"),
+        takes: |ty| ty == Type::Hstore,
+        operators: &["@>", "?", "?|", "?&"],
+        tokens: &hstore::Pairs,
+    },
+    TokenClass {
+        name: "gist_hstore_ops",
+        numbers: [15_512, 15_514, 15_503],
+        method: "gist",
+        is_default: true,
+        extension: Some("hstore"),
+        takes: |ty| ty == Type::Hstore,
+        operators: &["@>", "?", "?|", "?&"],
+        tokens: &hstore::Pairs,
     },
     TokenClass {
         name: SCALAR,

@@ -147,6 +147,10 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
                 .collect();
             Datum::text(&text)
         }
+        Type::Citext => match random_datum(Type::Text, random) {
+            Datum::Text(text) => Datum::Citext(text),
+            other => other,
+        },
         Type::Bytea if matches!(ty, Type::Bit | Type::VarBit) => {
             let mut out = crate::bits::Builder::default();
             let _ = out.extend((0..random.usize(..20)).map(|_| random.u8(..3) == 0));
@@ -200,6 +204,14 @@ fn random_ranges(ty: Type, random: &mut fastrand::Rng) -> Datum {
 /// A value whose bytes are a form of its own.
 fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
     let text = match ty {
+        Type::Hstore => {
+            let pair = |random: &mut fastrand::Rng| {
+                let key = *random.choice(&["a", "ab", "b", "\u{e9}", "\"\"", "\u{1}"]).unwrap();
+                let value = *random.choice(&["NULL", "\"\"", "1", "ab", "\u{1}x"]).unwrap();
+                format!("{key}=>{value},")
+            };
+            (0..random.usize(..4)).map(|_| pair(random)).collect()
+        }
         Type::TsVector => {
             let word = |random: &mut fastrand::Rng| {
                 let word = *random.choice(&["a", "ab", "b", "\u{e9}", "cat''s", "\u{1}", "a b"]).unwrap();

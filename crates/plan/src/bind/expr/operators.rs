@@ -86,6 +86,11 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::PGCustomBinaryOperator(parts) => match &parts[..] {
             [schema, symbol] if schema == "pg_catalog" => named(symbol),
             [symbol] => named(symbol),
+            // Those of extensions are in the schemas of these.
+            [_, symbol] => match named(symbol) {
+                Operator::Unknown(_) => Operator::Unknown(parts.join(".")),
+                known => known,
+            },
             _ => Operator::Unknown(parts.join(".")),
         },
         B::Custom(symbol) => named(symbol),
@@ -100,11 +105,12 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 62] = [
-        "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#",
-        "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%", "%>", "<<%",
-        "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-", "##", "&<|", "|&>",
-        "<<|", "|>>", "<^", ">^", "?#", "?-|", "?||", "~=", "?-",
+    const CALLS: [&str; 71] = [
+        "#=", "#<#", "#<=#", "#>=#", "#>#", "~<~", "~<=~", "~>=~", "~>~", "->", "->>", "#>", "#>>", "#-", "@?", "@@",
+        "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~",
+        "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%", "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->",
+        "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-", "##", "&<|", "|&>", "<<|", "|>>", "<^", ">^", "?#", "?-|",
+        "?||", "~=", "?-",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
@@ -282,12 +288,17 @@ impl Binder<'_> {
         right_span: Span,
     ) -> Result<Bound> {
         let span = if left_span.start.line > 0 { left_span } else { right_span };
-        let is_json = JSON_OPERATORS.contains(&symbol) || matches!(left.ty.ty, Type::Json | Type::Jsonb);
+        if symbol == "#=" && self.has_extension("hstore") {
+            return self.record_with_hstore((left, left_span), (right, right_span), span);
+        }
+        let is_json = JSON_OPERATORS.contains(&symbol) || matches!(left.ty.ty, Type::Json | Type::Jsonb | Type::Hstore);
         if !is_json && (left.ty.ty.is_array() || right.ty.ty.is_array()) {
             return self.array_operator(symbol, left, right, span);
         }
-        let has_trigrams = || self.catalog.extensions().any(|known| known.name == "pg_trgm");
-        let is_there = |function: &Function| !is_trigram_operator(function) || has_trigrams();
+        let is_there = |function: &Function| match is_trigram_operator(function) {
+            true => self.has_extension("pg_trgm"),
+            false => self.is_there(function),
+        };
         let found = self.builtin.functions.operator_among(symbol, Some(left.ty.ty), right.ty.ty, &is_there);
         let function = found.map_err(|error| self.place_between(symbol, left_span, right_span, error))?;
         let matches_blanks = symbol.contains('~') && left.ty.ty == Type::Char;
@@ -316,6 +327,10 @@ impl Binder<'_> {
             return Err(self.place_between(symbol, left_span, right_span, error));
         };
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
+        if ty == Type::Hstore && !matches!(symbol, "=" | "<>") {
+            let error = resolve::no_operator(&format!("{} {symbol} {}", left.ty.ty, right.ty.ty), false);
+            return Err(self.place_between(symbol, left_span, right_span, error));
+        }
         if ty.is_row() {
             self.expect_similar_rows(left.ty, right.ty, left_span)?;
         }
@@ -640,6 +655,11 @@ impl Binder<'_> {
                         value = self.call(".jsonb_subscript", args, span)?;
                         continue;
                     }
+                    if value.ty.ty == Type::Hstore {
+                        let key = self.hstore_subscript(subscripts, span)?;
+                        value = self.call("fetchval", vec![value, key], span)?;
+                        continue;
+                    }
                     if let (Type::Name, [ast::AccessExpr::Subscript(ast::Subscript::Index { index })]) =
                         (value.ty.ty, subscripts)
                     {
@@ -673,6 +693,23 @@ impl Binder<'_> {
             };
         }
         Ok(value)
+    }
+
+    /// The subscript of an `hstore`: its key.
+    pub(in crate::bind) fn hstore_subscript(&mut self, subscripts: &[ast::AccessExpr], span: Span) -> Result<Bound> {
+        let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = subscripts else {
+            let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, "hstore allows only one subscript");
+            return Err(self.place(span, error));
+        };
+        let key = self.expr(index)?;
+        let ty = key.ty.ty;
+        if ty != Type::Unknown
+            && colibri_types::cast::cast_context(ty, Type::Text).is_none_or(|context| context > CastContext::Assignment)
+        {
+            let error = Error::new(SqlState::TYPE_MISMATCH, format!("hstore subscript must have type text, not {ty}"));
+            return Err(self.place(index.span(), error));
+        }
+        Ok(Bound::new(self.coerce(key, Type::Text.into(), CastContext::Assignment, index.span())?, Type::Text))
     }
 
     /// Subscripts of `jsonb`, as texts.

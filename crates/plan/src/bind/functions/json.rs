@@ -108,6 +108,10 @@ impl Binder<'_> {
         if ty == wanted {
             return Ok(bound.expr);
         }
+        if ty == Type::Hstore {
+            let name = if is_binary { "hstore_to_jsonb" } else { "hstore_to_json" };
+            return Ok(self.call(name, vec![bound], span)?.expr);
+        }
         let has_own_form = matches!(
             ty,
             Bool | Int2 | Int4 | Int8 | Float4 | Float8 | Numeric | Date | Timestamp | TimestampTz | Json | Jsonb
@@ -257,6 +261,35 @@ impl Binder<'_> {
         for (at, expr) in exprs.iter().enumerate() {
             bounds.push((self.base_or_value(kind, at, expr)?, expr.span()));
         }
+        self.record_of(name, Rows { is_binary, kind }, bounds, span)
+    }
+
+    /// `populate_record(row, hstore)`: what JSON with the same texts would give.
+    pub(super) fn record_of_hstore(&mut self, base: &ast::Expr, value: &ast::Expr, span: Span) -> Result<Bound> {
+        let base = (self.base_or_value(Kind::Records { many: false, is_listed: false }, 0, base)?, base.span());
+        let value = (self.expr(value)?, value.span());
+        self.record_with_hstore(base, value, span)
+    }
+
+    /// The same of operands that are bound: `row #= hstore`.
+    pub(in crate::bind) fn record_with_hstore(
+        &mut self,
+        base: (Bound, Span),
+        (value, at): (Bound, Span),
+        span: Span,
+    ) -> Result<Bound> {
+        if !base.0.ty.ty.is_row() {
+            let error = Error::new(SqlState::TYPE_MISMATCH, "first argument must be a rowtype");
+            return Err(self.place(base.1, error));
+        }
+        let value = self.coerce(value, Type::Hstore.into(), CastContext::Implicit, at)?;
+        let value = self.call("hstore_to_jsonb", vec![Bound::new(value, Type::Hstore)], at)?;
+        let rows = Rows { is_binary: true, kind: Kind::Records { many: false, is_listed: false } };
+        self.record_of("jsonb_populate_record", rows, vec![base, (value, at)], span)
+    }
+
+    fn record_of(&mut self, name: &str, rows: Rows, bounds: Vec<(Bound, Span)>, span: Span) -> Result<Bound> {
+        let Rows { is_binary, kind } = rows;
         let json = if is_binary { Type::Jsonb } else { Type::Json };
         let domain = domain_of_base(kind, &bounds);
         let (args, ty) = self.record_args(name, kind, json, bounds, span)?;

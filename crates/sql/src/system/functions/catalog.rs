@@ -55,7 +55,9 @@ fn type_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
             let found = names.relation(relation).filter(|_| names.columns_of(relation).is_some());
             found.map_or(Datum::Null, |found| Datum::Bool(names.is_visible(&found)))
         }
-        None if Type::from_oid(ty).is_some() => Datum::Bool(true),
+        None if let Some(known) = Type::from_oid(ty) => {
+            Datum::Bool(known.extension().is_none() || names.is_extension_type_visible(known))
+        }
         None => {
             let found = names.catalog.user_type_of(ty);
             found.map_or(Datum::Null, |(found, _)| Datum::Bool(names.is_type_visible(found)))
