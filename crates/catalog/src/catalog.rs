@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_txn::{ColumnSet, FIRST_TEMPORARY, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
-use colibri_types::row::{ROW_ARRAYS, ROW_TYPES};
+use colibri_types::row::relation_of;
 use colibri_types::{ColumnType, Error, Result, SqlState, Type, letters, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -810,7 +810,7 @@ impl Catalog {
     #[must_use]
     pub fn relation_of_rows(&self, ty: Type) -> Option<ObjectId> {
         match ty {
-            Type::Composite(of) if of.oid() >= ROW_TYPES => Some(of.oid() - ROW_TYPES),
+            Type::Composite(of) if let Some((relation, _)) = relation_of(of.oid()) => Some(relation),
             Type::Composite(of) => self.types.get(&of.oid())?.composite().map(|composite| composite.relation),
             _ => None,
         }
@@ -828,9 +828,7 @@ impl Catalog {
         if let Some(ty) = self.types.get(&number) {
             return Some(ty.column_type());
         }
-        if number >= ROW_TYPES {
-            let (relation, is_array) =
-                if number < ROW_ARRAYS { (number - ROW_TYPES, false) } else { (number - ROW_ARRAYS, true) };
+        if let Some((relation, is_array)) = relation_of(number) {
             let ty = Type::Composite(self.tables.get(&relation)?.row_type());
             return Some(if is_array { ty.array()?.into() } else { ty.into() });
         }

@@ -20,7 +20,7 @@ mod tests;
 
 pub use privileges::{Acl, Authority, Dependents, Grant, ObjectKind, Parties, Privileges};
 pub use roles::quoted_role;
-pub use roles::{Membership, Role, Roles};
+pub use roles::{CHECKPOINT, Membership, Role, Roles, SIGNAL_BACKEND};
 pub use settings::{DefaultBy, KeptSettings, Whose};
 
 use std::net::SocketAddr;

@@ -154,6 +154,9 @@ pub struct Index {
     /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclusion: Vec<Excluded>,
+    /// The columns that INCLUDE names. Rows are found by their keys, so the entries do not have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<usize>,
 }
 
 /// A column of an exclusion constraint.
@@ -182,6 +185,7 @@ impl Index {
             tokens: Vec::new(),
             parent: None,
             exclusion: Vec::new(),
+            include: Vec::new(),
         }
     }
 
@@ -216,6 +220,9 @@ pub struct PrimaryKey {
     /// Of a partition: the key of the partitioned table that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ObjectId>,
+    /// The columns that INCLUDE names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<usize>,
 }
 
 /// A CHECK constraint.
@@ -716,7 +723,7 @@ impl Table {
         };
         CompositeType::of(CompositeContent {
             oid: row::row_type(self.id),
-            array_oid: row::ROW_ARRAYS + self.id,
+            array_oid: row::row_array(self.id),
             name: self.name.as_str().into(),
             fields: self.live_columns().map(field).collect(),
         })

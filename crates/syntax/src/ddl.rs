@@ -6,7 +6,7 @@ use sqlparser::ast::{self, ObjectType};
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::Statement;
+use crate::tree::{Admin, Statement};
 
 mod alter;
 mod columns;
@@ -89,7 +89,7 @@ impl Parser<'_> {
                 self.create_materialized_view().map(Statement::from)
             }
             Kind::Key(K::Unique | K::Index) if is_plain => self.create_index().map(Statement::from),
-            Kind::Key(K::Schema) if is_plain => self.create_schema().map(Statement::from),
+            Kind::Key(K::Schema) if is_plain => self.create_schema(),
             Kind::Key(K::Database) if is_plain => {
                 self.next();
                 self.create_database().map(Statement::from)
@@ -165,8 +165,8 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// `CREATE SCHEMA [IF NOT EXISTS] name [AUTHORIZATION role]`
-    fn create_schema(&mut self) -> Result<ast::Statement> {
+    /// `CREATE SCHEMA [IF NOT EXISTS] name [AUTHORIZATION role] [elements]`
+    fn create_schema(&mut self) -> Result<Statement> {
         self.expect(K::Schema)?;
         let if_not_exists = self.if_not_exists()?;
         let schema_name = if self.eat(K::Authorization) {
@@ -179,14 +179,16 @@ impl Parser<'_> {
                 ast::SchemaName::Simple(name)
             }
         };
-        if !matches!(self.kind(), Kind::Semicolon | Kind::End) {
-            let token = self.peek();
-            if !matches!(token.kind, Kind::Key(K::Create | K::Grant)) {
-                return Err(self.wrong());
+        let mut elements = Vec::new();
+        while let Kind::Key(K::Create | K::Grant) = self.kind() {
+            if if_not_exists {
+                let message = "CREATE SCHEMA IF NOT EXISTS cannot include schema elements";
+                let error = Error::new(colibri_types::SqlState::FEATURE_NOT_SUPPORTED, message);
+                return Err(self.error_at(self.peek(), error));
             }
-            return Err(self.refuse_statement(token, "CREATE SCHEMA with objects in it"));
+            elements.push(self.schema_element()?);
         }
-        Ok(ast::Statement::CreateSchema {
+        let schema = ast::Statement::CreateSchema {
             schema_name,
             or_replace: false,
             if_not_exists,
@@ -194,7 +196,44 @@ impl Parser<'_> {
             options: None,
             default_collate_spec: None,
             clone: None,
-        })
+        };
+        if elements.is_empty() {
+            return Ok(schema.into());
+        }
+        Ok(Admin::CreateSchemaWith { schema: Box::new(schema), elements }.into())
+    }
+
+    /// A statement that makes an object of a new schema, or grants something on one.
+    fn schema_element(&mut self) -> Result<Statement> {
+        if self.is_next(K::Grant) {
+            return self.grant().map(Statement::from);
+        }
+        let behind = |parser: &Self| {
+            let mut ahead = 1;
+            while let Kind::Key(
+                K::Or
+                | K::Replace
+                | K::Temporary
+                | K::Temp
+                | K::Unlogged
+                | K::Unique
+                | K::Constraint
+                | K::Recursive
+                | K::Local
+                | K::Global,
+            ) = parser.kind_behind(ahead)
+            {
+                ahead += 1;
+            }
+            parser.kind_behind(ahead)
+        };
+        match behind(self) {
+            Kind::Key(K::Table | K::View | K::Index | K::Sequence | K::Trigger) => self.create(),
+            _ => {
+                self.next();
+                Err(self.wrong())
+            }
+        }
     }
 
     /// The name of a role, or a word that stands for one.
@@ -254,10 +293,7 @@ impl Parser<'_> {
             _ => return Err(self.other_kind(token, "DROP")),
         };
         self.next();
-        let at = self.peek();
-        if object_type == ObjectType::Index && self.eat(K::Concurrently) {
-            self.not_supported(at, "DROP INDEX CONCURRENTLY");
-        }
+        let concurrently = object_type == ObjectType::Index && self.eat(K::Concurrently);
         let if_exists = self.if_exists()?;
         let names = self.list(Self::object_name)?;
         let cascade = self.eat(K::Cascade);
@@ -268,7 +304,7 @@ impl Parser<'_> {
             names,
             cascade,
             restrict,
-            purge: false,
+            purge: concurrently,
             temporary: false,
             table: None,
         };

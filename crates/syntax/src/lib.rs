@@ -119,6 +119,26 @@ pub const ROWS_FROM: &str = "rows from";
 /// letter for each thing that is taken beside columns (comments `m`, constraints `c`, defaults `d`,
 /// generated columns `g`, identities `i`, indexes `x`).
 pub const LIKE_MARK: &str = "\u{1}like ";
+
+/// `LIKE t …` among the elements of CREATE TABLE, as a column whose type is marked.
+fn like_element(like: sqlparser::ast::CreateTableLike, span: sqlparser::tokenizer::Span) -> sqlparser::ast::ColumnDef {
+    sqlparser::ast::ColumnDef {
+        name: sqlparser::ast::Ident { span, ..sqlparser::ast::Ident::new("like") },
+        data_type: sqlparser::ast::DataType::Custom(like.name, vec![LIKE_MARK.to_owned()]),
+        options: Vec::new(),
+    }
+}
+
+/// The table that an element of CREATE TABLE is like, if it is no column.
+#[must_use]
+pub fn liked_table(element: &sqlparser::ast::ColumnDef) -> Option<&sqlparser::ast::ObjectName> {
+    match &element.data_type {
+        sqlparser::ast::DataType::Custom(name, marks) if marks.first().is_some_and(|mark| mark == LIKE_MARK) => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
 /// What begins the text of an identity column's options, or of a change of one, in place of the
 /// number of START.
 pub const IDENTITY_MARK: &str = "\u{1}identity ";

@@ -24,7 +24,7 @@ const FLAGS: [Flag; 6] = [
     ("createdb", "nocreatedb", RoleOption::CreateDb),
     ("createrole", "nocreaterole", RoleOption::CreateRole),
     ("login", "nologin", RoleOption::Login),
-    ("replication", "noreplication", |on| RoleOption::Unknown("REPLICATION", on)),
+    ("replication", "noreplication", RoleOption::Replication),
     ("bypassrls", "nobypassrls", RoleOption::BypassRls),
 ];
 
@@ -180,6 +180,9 @@ impl Parser<'_> {
             RoleOption::ValidUntil(self.string()?)
         } else if self.eat_all(&[K::In, K::Role]) || self.eat_all(&[K::In, K::Group]) {
             RoleOption::InRoles(self.list(Self::folded)?)
+        } else if self.eat_name("sysid") {
+            // A number is chosen all the same, as in PostgreSQL.
+            return self.integer().map(|_| Some(RoleOption::Unknown("SYSID", false)));
         } else if self.eat(K::Admin) {
             RoleOption::Admins(self.list(Self::folded)?)
         } else if self.eat(K::Role) || self.eat(K::User) {

@@ -26,10 +26,6 @@ impl Parser<'_> {
 
     /// Behind the name in ALTER SEQUENCE.
     pub(crate) fn sequence_change(&mut self) -> Result<Vec<SequenceOption>> {
-        if self.are_next(&[K::Set, K::Schema]) {
-            let token = self.next();
-            return Err(self.refuse_statement(token, "ALTER SEQUENCE … SET SCHEMA"));
-        }
         if self.eat_all(&[K::Set, K::Logged]) || self.eat_all(&[K::Set, K::Unlogged]) {
             return Ok(Vec::new());
         }

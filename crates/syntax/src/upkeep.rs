@@ -62,7 +62,13 @@ impl Parser<'_> {
         if self.is_over() {
             return Ok(Upkeep::Cluster(None));
         }
-        let table = self.qualified()?;
+        let mut table = self.qualified()?;
+        // `CLUSTER index ON table`, as it was written before PostgreSQL 8.3.
+        if self.is_next(K::On) && table.len() == 1 {
+            self.next();
+            let index = table.pop();
+            return Ok(Upkeep::Cluster(Some((self.qualified()?, index))));
+        }
         let index = if self.eat(K::Using) { Some(self.folded()?) } else { None };
         Ok(Upkeep::Cluster(Some((table, index))))
     }

@@ -507,10 +507,21 @@ fn round_to_digits(micros: i64, digits: u8) -> Option<i64> {
     Some(micros.checked_add(half)? / unit * unit)
 }
 
+/// Whether values of a type are shown with the blanks that a modifier says: `char(n)`, and arrays of
+/// it.
+#[must_use]
+pub fn is_padded(ty: Type) -> bool {
+    ty == Type::Char || ty.element() == Some(Type::Char)
+}
+
 /// A `char(n)` value with the blanks at its end, which are not stored.
 #[must_use]
 pub fn pad_char(value: &Datum, modifier: Modifier) -> Datum {
     match (value, modifier.chars_max()) {
+        (Datum::Array(array), Some(_)) => match array.map(|element| Ok(pad_char(element, modifier))) {
+            Ok(padded) => Datum::Array(std::sync::Arc::new(padded)),
+            Err(_) => value.clone(),
+        },
         (Datum::Text(text), Some(chars_max)) => {
             let count = text.chars().count();
             if count >= chars_max {

@@ -30,10 +30,32 @@ pub const ROW_TYPES: u32 = 1 << 29;
 /// The numbers of the types of arrays of such rows begin here.
 pub const ROW_ARRAYS: u32 = 2 * ROW_TYPES;
 
+/// The numbers of temporary objects, and of the types of their rows, have this bit.
+const TEMPORARY: u32 = 1 << 31;
+
 /// The number of the type of a relation's rows; 0 for what has none.
+///
+/// Bug: temporary relations had none. Consequence: the catalogue kept a function that returned rows
+/// of one with a type of the number 0, and could not be read again. Fix: they have numbers as well.
 #[must_use]
 pub fn row_type(relation: u32) -> u32 {
-    if relation < ROW_TYPES { ROW_TYPES + relation } else { 0 }
+    if relation & !TEMPORARY < ROW_TYPES { ROW_TYPES + relation } else { 0 }
+}
+
+/// The number of the type of arrays of a relation's rows; 0 for what has none.
+#[must_use]
+pub fn row_array(relation: u32) -> u32 {
+    if relation & !TEMPORARY < ROW_TYPES { ROW_ARRAYS + relation } else { 0 }
+}
+
+/// The relation whose rows a type is of, and whether it is the type of arrays of them.
+#[must_use]
+pub fn relation_of(ty: u32) -> Option<(u32, bool)> {
+    let (temporary, number) = (ty & TEMPORARY, ty & !TEMPORARY);
+    match number.checked_sub(ROW_TYPES)? {
+        relation if relation < ROW_TYPES => Some((temporary | relation, false)),
+        array => Some((temporary | (array - ROW_TYPES), true)).filter(|_| array - ROW_TYPES < ROW_TYPES),
+    }
 }
 
 /// A row.
@@ -85,7 +107,9 @@ impl Row {
             }
             shown.clear();
             match ty.ty {
-                Type::Char => text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, &mut shown),
+                of if cast::is_padded(of) => {
+                    text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, &mut shown)
+                }
                 _ => text_io::write(ty.ty, value, env, &mut shown),
             }
             let is_special =

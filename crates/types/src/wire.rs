@@ -30,7 +30,7 @@ pub fn write(ty: ColumnType, format: Format, value: &Datum, env: &Env, scratch: 
         Datum::Int(value) if !ty.ty.is_named_number() => write_int(*value, out),
         value => {
             match ty.ty {
-                Type::Char => text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, scratch),
+                of if cast::is_padded(of) => text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, scratch),
                 _ => text_io::write(ty.ty, value, env, scratch),
             }
             out.extend_from_slice(scratch.as_bytes());

@@ -81,7 +81,24 @@ impl Authority {
             }
         };
         let mine = |grant: &&Grant| grant.grantee == PUBLIC_ROLE || self.has.contains(&grant.grantee);
-        acl.0.iter().filter(mine).fold(Privileges::NONE, |sum, grant| sum.with(grant.privileges))
+        let granted = acl.0.iter().filter(mine).fold(Privileges::NONE, |sum, grant| sum.with(grant.privileges));
+        granted.with(self.of_predefined_roles(kind))
+    }
+
+    /// What members of `pg_read_all_data` and `pg_write_all_data` may do to all objects of a kind.
+    fn of_predefined_roles(&self, kind: ObjectKind) -> Privileges {
+        let (reads, writes) =
+            (self.has.contains(&super::roles::READ_ALL_DATA), self.has.contains(&super::roles::WRITE_ALL_DATA));
+        let mut all = Privileges::NONE;
+        match kind {
+            ObjectKind::Table | ObjectKind::Sequence if reads => all = all.with(Privileges::SELECT),
+            ObjectKind::Schema if reads || writes => all = all.with(Privileges::USAGE),
+            _ => {}
+        }
+        if writes && matches!(kind, ObjectKind::Table) {
+            all = all.with(Privileges::INSERT).with(Privileges::UPDATE).with(Privileges::DELETE);
+        }
+        all
     }
 
     /// The privileges that it may grant to others.

@@ -30,6 +30,9 @@ pub struct Role {
     /// May log in.
     #[serde(default)]
     pub login: bool,
+    /// REPLICATION: may copy the server.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replication: bool,
     /// BYPASSRLS: row-level security does not hold for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bypassrls: bool,
@@ -73,6 +76,7 @@ impl Role {
             createrole: false,
             createdb: false,
             login: false,
+            replication: false,
             bypassrls: false,
             connection_limit: -1,
             verifier: None,
@@ -89,22 +93,79 @@ impl Role {
     }
 }
 
+/// `pg_read_all_data`: reads all tables.
+pub(super) const READ_ALL_DATA: RoleId = 6181;
+/// `pg_write_all_data`: writes to all tables.
+pub(super) const WRITE_ALL_DATA: RoleId = 6182;
+const MONITOR: RoleId = 3373;
+const READ_ALL_SETTINGS: RoleId = 3374;
+const READ_ALL_STATS: RoleId = 3375;
+const STAT_SCAN_TABLES: RoleId = 3377;
+/// `pg_signal_backend`: may end other sessions and what they do.
+pub const SIGNAL_BACKEND: RoleId = 4200;
+/// `pg_checkpoint`: may do CHECKPOINT.
+pub const CHECKPOINT: RoleId = 4544;
+
+/// The roles that every cluster has, with PostgreSQL's numbers.
+const PREDEFINED: [(RoleId, &str); 12] = [
+    (DATABASE_OWNER_ROLE, "pg_database_owner"),
+    (READ_ALL_DATA, "pg_read_all_data"),
+    (WRITE_ALL_DATA, "pg_write_all_data"),
+    (MONITOR, "pg_monitor"),
+    (READ_ALL_SETTINGS, "pg_read_all_settings"),
+    (READ_ALL_STATS, "pg_read_all_stats"),
+    (STAT_SCAN_TABLES, "pg_stat_scan_tables"),
+    (4569, "pg_read_server_files"),
+    (4570, "pg_write_server_files"),
+    (4571, "pg_execute_server_program"),
+    (SIGNAL_BACKEND, "pg_signal_backend"),
+    (CHECKPOINT, "pg_checkpoint"),
+];
+
+/// A predefined role, with its memberships.
+fn predefined(oid: RoleId, name: &str) -> Role {
+    let mut role = Role::new(oid, name);
+    if oid == MONITOR {
+        let groups = [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES];
+        role.member_of = groups.map(|group| Membership { group, grantor: BOOTSTRAP_ROLE, admin: false }).to_vec();
+    }
+    role
+}
+
+/// Roles as they are kept. Clusters of older versions have fewer predefined ones.
+#[derive(Deserialize)]
+struct Kept {
+    by_oid: BTreeMap<RoleId, Role>,
+    next_oid: RoleId,
+}
+
+impl From<Kept> for Roles {
+    fn from(kept: Kept) -> Self {
+        let mut roles = Self { by_oid: kept.by_oid, next_oid: kept.next_oid };
+        for (oid, name) in PREDEFINED {
+            roles.by_oid.entry(oid).or_insert_with(|| predefined(oid, name));
+        }
+        roles
+    }
+}
+
 /// All roles of a cluster.
 ///
 /// Invariants: names and numbers are unique; numbers are never given again; no role is, by whatever
 /// way, a member of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Kept")]
 pub struct Roles {
     by_oid: BTreeMap<RoleId, Role>,
     next_oid: RoleId,
 }
 
 impl Roles {
-    /// The roles of a new cluster: a superuser of this name, and `pg_database_owner`.
+    /// The roles of a new cluster: a superuser of this name, and the predefined ones.
     #[must_use]
     pub fn new(superuser: &str) -> Self {
-        let first = [Role::superuser(BOOTSTRAP_ROLE, superuser), Role::new(DATABASE_OWNER_ROLE, "pg_database_owner")];
-        Self { by_oid: first.into_iter().map(|role| (role.oid, role)).collect(), next_oid: FIRST_USER_ROLE }
+        let first = Role::superuser(BOOTSTRAP_ROLE, superuser);
+        Kept { by_oid: [(BOOTSTRAP_ROLE, first)].into(), next_oid: FIRST_USER_ROLE }.into()
     }
 
     /// All, in the order of their numbers.

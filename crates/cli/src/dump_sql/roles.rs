@@ -129,6 +129,9 @@ impl Dump<'_> {
             let mut options = flag("SUPERUSER", role.superuser) + &flag("INHERIT", role.inherit);
             options += &(flag("CREATEROLE", role.createrole) + &flag("CREATEDB", role.createdb));
             options += &flag("LOGIN", role.login);
+            if role.replication {
+                options += " REPLICATION";
+            }
             if role.bypassrls {
                 options += " BYPASSRLS";
             }

@@ -119,7 +119,13 @@ impl Binder<'_> {
                 [mark, _] if mark.value == colibri_syntax::CURRENT_OF_MARK => {
                     Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"OF\""))
                 }
-                [table, column] => self.column_at(Some((None, fold(table))), column, table.span),
+                [table, column] => match self.column_at(Some((None, fold(table))), column, table.span) {
+                    Err(error) if error.state() == SqlState::NO_SUCH_COLUMN => {
+                        let row = E::Identifier(table.clone());
+                        self.function_of_row(&row, column, table.span)?.ok_or(error)
+                    }
+                    found => found,
+                },
                 [schema, table, column] => self.column_at(Some((Some(fold(schema)), fold(table))), column, schema.span),
                 [database, schema, table, column] => {
                     let whole = || parts.iter().map(fold).collect::<Vec<_>>().join(".");

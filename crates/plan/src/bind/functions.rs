@@ -187,9 +187,97 @@ fn args(function: &ast::Function) -> Result<Args<'_>> {
     Ok(args)
 }
 
+/// The name and the argument of a call that may be a field of a row.
+fn projected(function: &ast::Function) -> Option<(&ast::Ident, &ast::Expr)> {
+    let [ast::ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg))] = &list.args[..] else { return None };
+    let is_plain = function.over.is_none()
+        && function.filter.is_none()
+        && function.within_group.is_empty()
+        && list.clauses.is_empty()
+        && list.duplicate_treatment.is_none();
+    is_plain.then_some((name, arg))
+}
+
 impl Binder<'_> {
     /// A call as the parser gives it.
     pub(super) fn function(&mut self, function: &ast::Function, span: Span) -> Result<Bound> {
+        // `name(row)` is the row's field, if there is no such function; a row is not cast so.
+        if let Some((field, _)) = projected(function)
+            && matches!(fold(field).as_str(), "name" | "text" | "varchar" | "bpchar")
+            && self.catalog.routines_named(&fold(field)).next().is_none()
+            && self.may_be_row(function, &fold(field))
+            && let Some(bound) = self.projection(function, span)?
+        {
+            return Ok(bound);
+        }
+        match self.function_called(function, span) {
+            // What is within calls is bound once: a text of calls without end would take as long to
+            // bind as it has calls to the power of two.
+            Err(error)
+                if error.state() == SqlState::NO_SUCH_FUNCTION
+                    && matches!(
+                        projected(function),
+                        Some((_, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)))
+                    ) =>
+            {
+                self.projection(function, span)?.ok_or(error)
+            }
+            bound => bound,
+        }
+    }
+
+    /// Whether the argument of a call may be a row that has a field of this name: a name, or a call
+    /// of functions that all give such rows.
+    fn may_be_row(&self, function: &ast::Function, field: &str) -> bool {
+        match projected(function) {
+            Some((_, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))) => true,
+            Some((_, ast::Expr::Function(inner))) => {
+                let Some(ast::ObjectNamePart::Identifier(name)) = inner.name.0.last() else { return false };
+                let gives = |routine: &std::sync::Arc<colibri_catalog::Routine>| match routine.result {
+                    colibri_catalog::RoutineType::Value(ty) => {
+                        matches!(ty.ty, Type::Composite(_))
+                            && self.row_type_of(ty).is_some_and(|row| row.field(field).is_some())
+                    }
+                    colibri_catalog::RoutineType::RowOf(id) => {
+                        self.catalog.table(id).is_some_and(|table| table.column(field).is_some())
+                    }
+                    _ => false,
+                };
+                let name = fold(name);
+                let mut routines = self.catalog.routines_named(&name).peekable();
+                routines.peek().is_some() && routines.all(gives)
+            }
+            _ => false,
+        }
+    }
+
+    /// A field of a row, written as a call.
+    fn projection(&mut self, function: &ast::Function, span: Span) -> Result<Option<Bound>> {
+        let Some((field, arg)) = projected(function) else { return Ok(None) };
+        let row = self.expr(arg)?;
+        if !row.ty.ty.is_row() || self.row_type_of(row.ty).is_none_or(|ty| ty.field(&fold(field)).is_none()) {
+            return Ok(None);
+        }
+        self.field(row, field, span).map(Some)
+    }
+
+    /// `row.name` as a call of a function, if there is one of that name that takes such rows.
+    pub(super) fn function_of_row(&mut self, row: &ast::Expr, name: &ast::Ident, span: Span) -> Result<Option<Bound>> {
+        if self.catalog.routines_named(&fold(name)).next().is_none() {
+            return Ok(None);
+        }
+        let arg = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(row.clone()));
+        let call = super::series::call_of(&ast::ObjectName::from(vec![name.clone()]), vec![arg]);
+        let ast::Expr::Function(function) = &call else { return Ok(None) };
+        match self.routine(function, span) {
+            Err(error) if error.state() == SqlState::NO_SUCH_FUNCTION => Ok(None),
+            bound => bound,
+        }
+    }
+
+    fn function_called(&mut self, function: &ast::Function, span: Span) -> Result<Bound> {
         self.at(span, whole::function(function))?;
         let parts = name_parts(&function.name)?;
         self.at(span, self.expect_here(&function.name, 3))?;

@@ -167,6 +167,10 @@ pub struct Binder<'a> {
     /// The variables in sight, inside of a body.
     /// The next aggregate gives what it has gathered as it is, for one of a user's.
     gathers: bool,
+    /// The same of the aggregate that is being bound.
+    gathers_row: bool,
+    /// What it binds is kept and not run: policies are applied when it is read.
+    pub ignores_policies: bool,
     pub variables: Option<&'a dyn routines::Variables>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search
     /// path.
@@ -613,6 +617,8 @@ impl<'a> Binder<'a> {
             calls_routines: false,
             listed_columns: None,
             gathers: false,
+            gathers_row: false,
+            ignores_policies: false,
             variables: None,
             is_personal: false,
         }
@@ -759,6 +765,12 @@ impl<'a> Binder<'a> {
         let table = self.at(name_span(name), result)?;
         self.used.push(table.id);
         Ok(table)
+    }
+
+    /// Forgets the privileges that reading relations needs, but for the use of schemas: a view may be
+    /// made by whoever cannot read it.
+    pub fn forget_reads(&mut self) {
+        self.needs.retain(|need| matches!(need.on, NeedOn::Schema(_)) && need.by.is_none());
     }
 
     /// The statement needs privileges on a relation, and the use of its schema.

@@ -580,6 +580,7 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         args: &[ast::FunctionArg],
         alias: Option<&ast::TableAlias>,
+        numbered: bool,
         relations: &mut Vec<logical::Relation>,
     ) -> Result<Option<logical::From>> {
         let Some(ast::ObjectNamePart::Identifier(last)) = name.0.last() else { return Ok(None) };
@@ -608,6 +609,10 @@ impl Binder<'_> {
             }
             Some(RoutineColumns::Listed) => {
                 let listed = alias.map_or(&[][..], |alias| &alias.columns[..]);
+                if numbered && !listed.is_empty() {
+                    let message = "WITH ORDINALITY cannot be used with a column definition list";
+                    return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
+                }
                 if listed.is_empty() || listed.iter().any(|column| column.data_type.is_none()) {
                     let message = "a column definition list is required for functions returning \"record\"";
                     return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
@@ -629,7 +634,13 @@ impl Binder<'_> {
             }
         };
         let marked = format!("{WHOLE_ROWS_MARK}{function}");
-        let text = format!("SELECT {} FROM {}(NULL) AS f(r)", list.join(", "), quoted(&marked));
+        let text = match numbered {
+            false => format!("SELECT {} FROM {}(NULL) AS f(r)", list.join(", "), quoted(&marked)),
+            true => {
+                let list = list.join(", ");
+                format!("SELECT {list}, n AS ordinality FROM {}(NULL) WITH ORDINALITY AS f(r, n)", quoted(&marked))
+            }
+        };
         let mut query = colibri_syntax::parse_query(&text)?;
         if let ast::SetExpr::Select(select) = &mut *query.body
             && let Some(from) = select.from.first_mut()

@@ -51,8 +51,7 @@ impl Binder<'_> {
             alias => alias,
         };
         if function != ROWS_FROM
-            && !numbered
-            && let Some(from) = self.routine_columns_in_from(name, args, alias, relations)?
+            && let Some(from) = self.routine_columns_in_from(name, args, alias, numbered, relations)?
         {
             return Ok(from);
         }

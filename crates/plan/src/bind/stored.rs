@@ -455,7 +455,7 @@ pub fn is_of_identity(table: &Table, sequence: &Sequence) -> bool {
 }
 
 /// A stored default with another name for a sequence; `None` if it does not use that.
-pub fn with_sequence_renamed(default: &str, sequence: &Sequence, to: &str) -> Option<String> {
+pub fn with_sequence_renamed(default: &str, sequence: &Sequence, (to_schema, to): (&str, &str)) -> Option<String> {
     let mut expr = colibri_syntax::parse_expr(default).ok()?;
     let mut renamed = false;
     _ = ast::visit_expressions_mut(&mut expr, |expr| {
@@ -465,7 +465,7 @@ pub fn with_sequence_renamed(default: &str, sequence: &Sequence, to: &str) -> Op
             && *name == sequence.name
             && schema.last().is_none_or(|schema| *schema == sequence.schema)
         {
-            *named = qualified_text(&sequence.schema, to);
+            *named = qualified_text(to_schema, to);
             renamed = true;
         }
         ControlFlow::<()>::Continue(())

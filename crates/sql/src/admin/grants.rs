@@ -893,7 +893,10 @@ impl Session {
     fn drop_one(&mut self, object: &Owned, cascade: bool) -> Result<()> {
         let quoted = colibri_types::functions::quote_identifier;
         let (kind, name) = match object {
-            Owned::Table(table) => ("TABLE", format!("{}.{}", quoted(&table.schema), quoted(&table.name))),
+            Owned::Table(table) => (
+                if table.materialized.is_some() { "MATERIALIZED VIEW" } else { "TABLE" },
+                format!("{}.{}", quoted(&table.schema), quoted(&table.name)),
+            ),
             Owned::View(view) => ("VIEW", format!("{}.{}", quoted(&view.schema), quoted(&view.name))),
             Owned::Sequence(sequence) => {
                 ("SEQUENCE", format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name)))

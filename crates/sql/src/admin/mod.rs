@@ -96,6 +96,8 @@ impl Session {
             return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
         }
         match statement {
+            Admin::SetSchema { object, if_exists, schema } => self.set_schema(object, *if_exists, schema),
+            Admin::CreateSchemaWith { schema, elements } => self.create_schema_with(schema, elements),
             Admin::CreateRole { name, options } => self.create_role(name, options),
             Admin::AlterRole { role, options } => self.alter_role(role, options),
             Admin::RenameRole { name, to } => self.rename_role(name, to),
@@ -239,8 +241,9 @@ impl Session {
     }
 
     fn checkpoint(&mut self) -> Result<()> {
-        if !self.authority().is_superuser() {
-            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, "must be superuser to do CHECKPOINT"));
+        if !self.authority().has_role(colibri_catalog::cluster::CHECKPOINT) {
+            let message = "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         match self.engine().local_store() {
             Some(store) => store.database().sync().in_sql(),
@@ -255,40 +258,75 @@ impl Session {
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
         }
         for name in tables {
-            let table = match self.expect_relation(name)? {
-                Relation::Table(table) if table.materialized.is_none() => table,
-                Relation::Table(table) => {
-                    let message = format!("cannot lock relation \"{}\"", table.name);
-                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
-                        .detail("This operation is not supported for materialized views."));
-                }
-                other => {
-                    let shown = name.last().cloned().unwrap_or_default();
-                    let message = format!("cannot lock relation \"{shown}\": it is a {}", other.kind());
-                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
-                }
-            };
-            let wanted = if excludes_writers(mode) {
-                Privileges::UPDATE.with(Privileges::DELETE).with(Privileges::TRUNCATE)
-            } else {
-                Privileges::SELECT
-            };
-            let has = self.authority().privileges(ObjectKind::Table, table.owner, table.acl.as_ref());
-            if has.common(wanted).is_empty() {
-                return Err(Error::denied("table", &table.name));
-            }
-            if excludes_writers(mode) {
-                let if_locked = if nowait { IfLocked::Refuse } else { IfLocked::Wait };
-                let (_, txn) = self.catalog_and_txn()?;
-                // In a read-only transaction as well, as in PostgreSQL: nothing is written.
-                let read_only = txn.begun().read_only;
-                txn.set_read_only(false);
-                let locked = txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, if_locked);
-                txn.set_read_only(read_only);
-                locked.in_sql()?;
-            }
+            let relation = self.expect_relation(name)?;
+            self.lock_relation(&relation, mode, nowait, &self.authority(), 0)?;
         }
         Ok(())
+    }
+
+    /// Locks a table; or a view, and what it reads, with its owner's rights.
+    fn lock_relation(
+        &mut self,
+        relation: &Relation,
+        mode: TableLock,
+        nowait: bool,
+        authority: &Authority,
+        depth: usize,
+    ) -> Result<()> {
+        /// Views below views: no view reads itself, so this is not met.
+        const DEPTH_MAX: usize = 1000;
+        let wanted = if excludes_writers(mode) {
+            Privileges::UPDATE.with(Privileges::DELETE).with(Privileges::TRUNCATE)
+        } else {
+            Privileges::SELECT
+        };
+        match relation {
+            Relation::Table(table) if table.materialized.is_none() => {
+                let has = authority.privileges(ObjectKind::Table, table.owner, table.acl.as_ref());
+                if has.common(wanted).is_empty() {
+                    return Err(Error::denied("table", &table.name));
+                }
+                if excludes_writers(mode) {
+                    let if_locked = if nowait { IfLocked::Refuse } else { IfLocked::Wait };
+                    let (_, txn) = self.catalog_and_txn()?;
+                    // In a read-only transaction as well, as in PostgreSQL: nothing is written.
+                    let read_only = txn.begun().read_only;
+                    txn.set_read_only(false);
+                    let locked = txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, if_locked);
+                    txn.set_read_only(read_only);
+                    locked.in_sql()?;
+                }
+                Ok(())
+            }
+            Relation::View(view) if !view.materialized && depth < DEPTH_MAX => {
+                let has = authority.privileges(ObjectKind::Table, view.owner, view.acl.as_ref());
+                if has.common(wanted).is_empty() {
+                    return Err(Error::denied("view", &view.name));
+                }
+                let owner = if view.invoker { None } else { Some(view.owner) };
+                let below = match owner {
+                    Some(owner) => Authority::of(&self.all_roles(), owner, self.own_database_info().owner),
+                    None => authority.clone(),
+                };
+                for &id in &view.reads {
+                    let found = self.catalog().table(id).cloned().map(Relation::Table);
+                    let found = found.or_else(|| self.catalog().view(id).cloned().map(Relation::View));
+                    if let Some(found) = found {
+                        self.lock_relation(&found, mode, nowait, &below, depth + 1)?;
+                    }
+                }
+                Ok(())
+            }
+            Relation::Table(table) => Err(not_lockable(&table.name, "materialized views")),
+            Relation::View(view) => Err(not_lockable(&view.name, "materialized views")),
+            Relation::Sequence(sequence) => Err(not_lockable(&sequence.name, "sequences")),
+            Relation::Index(_, index) => Err(not_lockable(&index.name, "indexes")),
+            Relation::PrimaryKey(table) => {
+                let name =
+                    self.catalog().table(*table).and_then(|table| Some(table.primary_key.as_ref()?.name.clone()));
+                Err(not_lockable(&name.unwrap_or_default(), "indexes"))
+            }
+        }
     }
 
     // ---- who may ----
@@ -322,6 +360,12 @@ impl Session {
         let may = self.authority().may(Privileges::CREATE, ObjectKind::Schema, found.owner, found.acl.as_ref());
         if may { Ok(()) } else { Err(Error::denied("schema", schema)) }
     }
+}
+
+/// 42809: only tables and views are locked.
+fn not_lockable(name: &str, kind: &str) -> Error {
+    Error::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot lock relation \"{name}\""))
+        .detail(format!("This operation is not supported for {kind}."))
 }
 
 fn no_such_schema(name: &str) -> Error {

@@ -33,6 +33,7 @@ impl Wanted {
                 RoleOption::Inherit(on) => role.inherit = on,
                 RoleOption::Login(on) => role.login = on,
                 RoleOption::BypassRls(on) => role.bypassrls = on,
+                RoleOption::Replication(on) => role.replication = on,
                 RoleOption::ConnectionLimit(limit) => role.connection_limit = limit,
                 _ => {}
             }
@@ -168,6 +169,9 @@ impl Session {
         if wanted.makes_superuser() && !authority.is_superuser() {
             return Err(denied("must be superuser to create superusers"));
         }
+        if wanted.options.contains(&RoleOption::Replication(true)) && !authority.is_superuser() {
+            return Err(denied("must be superuser to create replication users"));
+        }
         if wanted.options.contains(&RoleOption::BypassRls(true)) && !authority.is_superuser() {
             return Err(denied("must be superuser to create bypassrls users"));
         }
@@ -195,6 +199,10 @@ impl Session {
             oid == authority.role && wanted.options.iter().all(|option| matches!(option, RoleOption::Password(_)));
         if touches_superuser && !authority.is_superuser() && !(own_password && role.superuser) {
             return Err(denied("must be superuser to alter superuser roles or change superuser attribute"));
+        }
+        let replicates = |option: &RoleOption| matches!(option, RoleOption::Replication(_));
+        if (role.replication || wanted.options.iter().any(replicates)) && !authority.is_superuser() && !own_password {
+            return Err(denied("must be superuser to alter replication roles or change replication attribute"));
         }
         let bypasses = |option: &RoleOption| matches!(option, RoleOption::BypassRls(_));
         if wanted.options.iter().any(bypasses) && !authority.is_superuser() {

@@ -66,7 +66,7 @@ impl CopyOut {
                     out.extend_from_slice(self.options.null.as_bytes());
                     continue;
                 }
-                _ if column.ty.ty == Type::Char => {
+                _ if cast::is_padded(column.ty.ty) => {
                     text_io::write(column.ty.ty, &cast::pad_char(value, column.ty.modifier), env, &mut text);
                 }
                 _ => text_io::write(column.ty.ty, value, env, &mut text),

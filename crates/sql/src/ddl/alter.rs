@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use colibri_catalog::{Change, Check, ForeignKey, Relation, Sequence, Table, store_error::InSql as _};
 use colibri_syntax::tree::IdentityChange;
+use colibri_syntax::tree::ViewChange;
 use colibri_txn::SpaceId;
 use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
@@ -70,9 +71,33 @@ fn rank(operation: &AlterTableOperation) -> u8 {
     }
 }
 
+/// What a change of a table is if it is one of a view.
+fn change_of_view(operation: &AlterTableOperation) -> Option<ViewChange> {
+    match operation {
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            Some(ViewChange::RenameColumn { column: fold(old_column_name), to: fold(new_column_name) })
+        }
+        AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::SetDefault { value } } => {
+            Some(ViewChange::SetDefault { column: fold(column_name), value: Box::new(value.clone()) })
+        }
+        AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropDefault } => {
+            Some(ViewChange::DropDefault { column: fold(column_name) })
+        }
+        _ => None,
+    }
+}
+
 impl Session {
     pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
         whole::alter_table(alter)?;
+        if alter.table_type.is_none()
+            && let [operation] = &alter.operations[..]
+            && let Some(Relation::View(view)) = self.find_relation(&alter.name)?
+            && !view.materialized
+            && let Some(change) = change_of_view(operation)
+        {
+            return self.alter_view(&[view.schema.clone(), view.name.clone()], false, &change);
+        }
         // What is wrong with a text comes before what is not there.
         for operation in &alter.operations {
             if let AlterTableOperation::AlterColumn { op, .. } = operation
@@ -173,7 +198,7 @@ impl Session {
             }
             Relation::Sequence(sequence) => {
                 free(self, &sequence.schema)?;
-                self.rename_sequence(&sequence, &to)
+                self.rename_sequence(&sequence, (&sequence.schema, &to))
             }
             Relation::Index(table, index) => self.rename_index(table, &index.name, &to),
             Relation::PrimaryKey(table) => {
@@ -187,9 +212,9 @@ impl Session {
         }
     }
 
-    fn rename_sequence(&mut self, sequence: &colibri_catalog::Sequence, to: &str) -> Result<()> {
+    pub(super) fn rename_sequence(&mut self, sequence: &colibri_catalog::Sequence, to: (&str, &str)) -> Result<()> {
         let mut changed = sequence.clone();
-        changed.name = to.into();
+        (changed.schema, changed.name) = (to.0.into(), to.1.into());
         let mut changes = vec![Change::PutSequence(changed)];
         // Defaults contain the sequence's name, those of domains as well.
         changes.extend(self.domains_with_sequence_renamed(sequence, to));
@@ -753,13 +778,14 @@ impl Session {
         self.change(views.iter().rev().map(|view| Change::DropView(view.id)).collect())?;
         // Constraints with the column are dropped together with it.
         let mut names = Vec::new();
-        if table.key_columns().contains(&place) {
+        let is_included = table.primary_key.as_ref().is_some_and(|key| key.include.contains(&place));
+        if table.key_columns().contains(&place) || is_included {
             names.extend(table.primary_key.as_ref().map(|key| key.name.clone()));
         }
         let mut indexes = Vec::new();
         let expressions = self.with_binder("", |binder| binder.index_expressions(&table))?;
         for index in &table.indexes {
-            if crate::plan::columns_of_index(index, &expressions).contains(&place) {
+            if crate::plan::columns_of_index(index, &expressions).contains(&place) || index.include.contains(&place) {
                 if index.constraint { names.push(index.name.clone()) } else { indexes.push(index.name.clone()) }
             }
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use colibri_catalog::{Catalog, Change, Composite, Field, UserType, UserTypeKind};
 use colibri_syntax::tree::{AttributeChange, TypeField};
-use colibri_types::{ColumnType, Error, Result, SqlState, Type, pulse, row::ROW_TYPES};
+use colibri_types::{ColumnType, Error, Result, SqlState, Type, pulse, row::relation_of};
 use compact_str::CompactString;
 
 use super::Session;
@@ -225,7 +225,7 @@ fn not_composite(ty: &UserType) -> Error {
 /// catalogue again, and failed with "the catalogue is damaged" after a ROLLBACK. Fix: they are refused.
 pub(super) fn expect_no_row_type(ty: ColumnType) -> Result<()> {
     match ty.ty.of_user() {
-        Some(Type::Composite(of)) if of.oid() == 0 || of.oid() >= ROW_TYPES => {
+        Some(Type::Composite(of)) if of.oid() == 0 || relation_of(of.oid()).is_some() => {
             Err(Error::unsupported(format_args!("a column of the row type of table {}", of.sql_name())))
         }
         _ => Ok(()),

@@ -18,6 +18,12 @@ use crate::bind::{self, fold, unique_on};
 /// The most columns of a key or an index.
 pub(super) const KEY_COLUMNS_MAX: usize = 32;
 
+/// The error for a column that INCLUDE of a key names.
+fn named_in_key(error: Error) -> Error {
+    let message = error.report().message.replace(" does not exist", " named in key does not exist");
+    Error::new(error.state(), message)
+}
+
 impl Session {
     pub(super) fn key_columns(&self, table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
         let mut places = Vec::with_capacity(columns.len());
@@ -68,7 +74,7 @@ impl Session {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 whole::primary_key(key)?;
-                self.check_included(&draft.table, &key.include)?;
+                let include = self.included(&draft.table, &key.include).map_err(named_in_key)?;
                 if draft.table.primary_key.is_some() {
                     let message = format!("multiple primary keys for table \"{}\" are not allowed", draft.table.name);
                     return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
@@ -83,15 +89,16 @@ impl Session {
                 }
                 let id = self.new_id_in(&draft.table.schema)?;
                 draft.names.push(name.clone());
-                draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: None });
+                draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: None, include });
             }
             TableConstraint::Unique(unique) => {
                 whole::unique(unique)?;
-                self.check_included(&draft.table, &unique.include)?;
+                let include = self.included(&draft.table, &unique.include).map_err(named_in_key)?;
                 let columns = self.key_columns(&draft.table, &unique.columns)?;
                 expect_whole_key(&draft.table, &columns, "UNIQUE")?;
                 let mut parts = vec![draft.table.name.to_string()];
-                parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
+                let all = columns.iter().chain(&include);
+                parts.extend(all.map(|&column| draft.table.columns[column].name.to_string()));
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
                 // An index is a relation: its name clashes as one.
                 if let Some(name) = &unique.name
@@ -108,7 +115,7 @@ impl Session {
                     columns.into_iter().map(|column| IndexColumn { column, descending: false, nulls_first: false });
                 let nulls_not_distinct = unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct;
                 let plain = Index::plain(id, name, space, columns.collect(), true);
-                let index = Index { constraint: true, nulls_not_distinct, ..plain };
+                let index = Index { constraint: true, nulls_not_distinct, include, ..plain };
                 draft.table.indexes.push(Arc::new(index));
             }
             TableConstraint::Check(check) => {

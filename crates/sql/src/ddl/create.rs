@@ -52,21 +52,25 @@ impl Session {
         }
         let table = Table { on_commit, ..self.new_table(schema, name.clone(), Vec::new())? };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name], put_off: Vec::new() };
-        let mut is_like = None;
-        if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) =
-            &create.like
-        {
-            is_like = Some(self.columns_like(&mut draft, like)?);
-        }
+        let mut likes = Vec::new();
         let parent = match &create.partition_of {
             Some(parent) => Some(self.columns_of_parent(&mut draft, parent)?),
             None => None,
         };
         let parents = self.columns_of_parents(&mut draft, create)?;
-        for (at, column) in create.columns.iter().enumerate() {
-            match &parent {
-                Some(_) => self.refine_column(&mut draft, column)?,
-                None => self.merge_column(&mut draft, column, at)?,
+        // Where the next column stands if none of the elements is inherited.
+        let mut at = 0;
+        for column in &create.columns {
+            match (&parent, colibri_syntax::liked_table(column)) {
+                (Some(_), _) => self.refine_column(&mut draft, column)?,
+                (None, Some(table)) => {
+                    let like = self.columns_like(&mut draft, table, &mut at)?;
+                    likes.push(like);
+                }
+                (None, None) => {
+                    self.merge_column(&mut draft, column, at)?;
+                    at += 1;
+                }
             }
         }
         self.expect_no_conflict(&draft.table)?;
@@ -82,7 +86,7 @@ impl Session {
             }
         }
         rest.extend(create.constraints.iter().cloned());
-        if let Some(like) = &is_like {
+        for like in &likes {
             rest.extend(self.constraints_like(&mut draft, like)?);
         }
         if let Some(by) = &create.partition_by {
@@ -120,7 +124,7 @@ impl Session {
             self.add_to_parent(parent.id, id)?;
         }
         self.add_to_parents(&parents, id)?;
-        if let Some(like) = &is_like {
+        for like in &likes {
             self.indexes_and_comments_like(id, like)?;
         }
         Ok("CREATE TABLE".to_owned())
@@ -137,7 +141,7 @@ impl Session {
             let is_mark = matches!(data_type, ast::DataType::Custom(name, _) if bind::name_parts(name).is_ok_and(|parts| matches!(parts[..], [part] if part.value == crate::statement::ANY_TYPE_MARK)));
             is_mark && options.is_empty()
         };
-        if !create.columns.iter().all(is_name) || !create.constraints.is_empty() || create.like.is_some() {
+        if !create.columns.iter().all(is_name) || !create.constraints.is_empty() {
             let message = "syntax error: CREATE TABLE AS takes names of columns only";
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }

@@ -403,6 +403,31 @@ impl Session {
         Ok(())
     }
 
+    /// Refuses what DROP INDEX CONCURRENTLY cannot do. Dropping an index waits for no more than those
+    /// who write to its table, with the word or without.
+    pub(super) fn expect_droppable_concurrently(&self, names: &[ast::ObjectName], cascade: bool) -> Result<()> {
+        const WHAT: &str = "DROP INDEX CONCURRENTLY";
+        if self.state() != crate::session::TransactionState::Idle {
+            let message = format!("{WHAT} cannot run inside a transaction block");
+            return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+        }
+        let [name] = names else {
+            let message = format!("{WHAT} does not support dropping multiple objects");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        };
+        if cascade {
+            let message = format!("{WHAT} does not support CASCADE");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        if let Some(Relation::Index(table, index)) = self.find_relation(name)?
+            && self.catalog().table(table).is_some_and(|table| table.partitioned.is_some())
+        {
+            let message = format!("cannot drop partitioned index \"{}\" concurrently", index.name);
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok(())
+    }
+
     fn is_of_system(&self, name: &ast::ObjectName) -> Result<bool> {
         let (schema, name) = in_database(self.engine().name(), name)?;
         Ok(crate::system::table(schema.as_deref().unwrap_or("pg_catalog"), &name).is_some())

@@ -38,7 +38,7 @@ impl Session {
         if characteristics.is_some_and(|found| found.deferrable == Some(true) || found.initially.is_some()) {
             return Err(Error::unsupported("a deferrable exclusion constraint"));
         }
-        self.check_included(&draft.table, include)?;
+        let include = self.included(&draft.table, include)?;
         let mut exclusion = Vec::with_capacity(elements.len());
         let (mut equal, mut overlapping) = (Vec::new(), Vec::new());
         let mut parts = vec![draft.table.name.to_string()];
@@ -71,6 +71,7 @@ impl Session {
         }
         let predicate =
             where_clause.as_ref().map(|condition| self.index_predicate(&mut draft.table, condition)).transpose()?;
+        parts.extend(include.iter().map(|&column| draft.table.columns[column].name.to_string()));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let name = self.constraint_name(draft, name.as_ref(), &parts, "excl")?;
         self.expect_free(&draft.table.schema, &name)?;
@@ -78,7 +79,7 @@ impl Session {
         draft.names.push(name.clone());
         let plain = Index::plain(id, name, space, columns, false);
         let method = Some(method).filter(|method| method != "btree").map(Into::into);
-        draft.table.indexes.push(Arc::new(Index { constraint: true, predicate, method, exclusion, ..plain }));
+        draft.table.indexes.push(Arc::new(Index { constraint: true, predicate, method, exclusion, include, ..plain }));
         Ok(())
     }
 

@@ -71,7 +71,8 @@ impl Session {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
         }
-        self.check_included(&table, &create.include)?;
+        let include = self.included(&table, &create.include)?;
+        names.extend(include.iter().map(|&column| table.columns[column].name.to_string()));
         let name = match &create.name {
             Some(name) => {
                 let (_, name) = bind::qualified(name)?;
@@ -95,6 +96,7 @@ impl Session {
             nulls_not_distinct: create.nulls_distinct == Some(false),
             method: method.filter(|method| method != "btree").map(CompactString::from),
             tokens,
+            include,
             ..Index::plain(id, name, space, columns, create.unique)
         };
         changed.renew_layout();
@@ -212,12 +214,14 @@ impl Session {
         Ok(())
     }
 
-    /// Checks that the columns of INCLUDE exist. They are not stored: rows are found by their keys.
-    pub(super) fn check_included(&self, table: &Table, columns: &[ast::Ident]) -> Result<()> {
-        match columns.iter().map(fold).find(|name| table.column(name).is_none()) {
-            None => Ok(()),
-            Some(name) => Err(Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist"))),
-        }
+    /// The columns of INCLUDE. The catalogue has them, entries have not: rows are found by their keys.
+    pub(super) fn included(&self, table: &Table, columns: &[ast::Ident]) -> Result<Vec<usize>> {
+        let place = |ident: &ast::Ident| {
+            let name = fold(ident);
+            let no_such = || Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist"));
+            table.column(&name).ok_or_else(no_such)
+        };
+        columns.iter().map(place).collect()
     }
 
     pub(super) fn build_index(&mut self, table: &Arc<Table>, index: &Index) -> Result<()> {

@@ -241,6 +241,38 @@ impl Session {
     }
 
     /// Adds a column that a new table declares, which may be one that it inherits.
+    /// Adds a column that another table has, or merges it with one that is inherited.
+    pub(super) fn merge_like(&mut self, draft: &mut Draft, own: Column, at: usize) -> Result<()> {
+        let Some(place) = draft.table.column(&own.name) else {
+            draft.table.columns.push(own);
+            return Ok(());
+        };
+        let known = &draft.table.columns[place];
+        if !known.inherited_only {
+            return Err(super::create::duplicate_column(&own.name));
+        }
+        if own.ty != known.ty {
+            return Err(type_conflict("column", &own.name, known, &own));
+        }
+        if own.collation != known.collation {
+            return Err(collation_conflict("column", &own.name, known, &own));
+        }
+        let how = if at == place { "merging" } else { "moving and merging" };
+        let message = format!("{how} column \"{}\" with inherited definition", own.name);
+        let mut notice = Error::new(SqlState("00000"), message);
+        if at != place {
+            notice = notice.detail("User-specified column moved to the position of the inherited column.");
+        }
+        self.notice_report(Severity::Notice, notice);
+        let merged = &mut draft.table.columns[place];
+        merged.inherited_only = false;
+        merged.not_null |= own.not_null;
+        if own.default.is_some() {
+            merged.default = own.default;
+        }
+        Ok(())
+    }
+
     pub(super) fn merge_column(&mut self, draft: &mut Draft, definition: &ast::ColumnDef, at: usize) -> Result<()> {
         let name = fold(&definition.name);
         let inherited = draft.table.column(&name).filter(|&place| draft.table.columns[place].inherited_only);
@@ -522,6 +554,20 @@ impl Session {
         Ok(())
     }
 
+    /// Whether all that a table inherits a column from has it under another name by now.
+    fn is_being_renamed(&self, table: &Table, name: &str) -> Result<bool> {
+        let parents = self.tables_of(&table.inherits)?;
+        if parents.is_empty() {
+            return Ok(false);
+        }
+        for parent in &parents {
+            if parent.column(name).is_some() && !self.is_being_renamed(parent, name)? {
+                return Ok(false);
+            }
+        }
+        Ok(table.column(name).is_some_and(|place| table.columns[place].inherited_only))
+    }
+
     /// Does to the tables that inherit from a table what was done to it. `before` is the table as it
     /// was.
     pub(super) fn alter_heirs(
@@ -597,8 +643,16 @@ impl Session {
             }
             AlterTableOperation::RenameColumn { old_column_name, .. } => {
                 let name = fold(old_column_name);
-                if gives_column(&name) {
-                    return Err(wrong_table(format!("cannot rename inherited column \"{name}\"")));
+                // It has got the new name by another way from the same parent.
+                if child.column(&name).is_none() {
+                    return Ok(());
+                }
+                // A parent that inherits the column from where it has been renamed is going to be
+                // renamed as well.
+                for other in &others {
+                    if other.column(&name).is_some() && !self.is_being_renamed(other, &name)? {
+                        return Err(wrong_table(format!("cannot rename inherited column \"{name}\"")));
+                    }
                 }
                 self.alter_one(child, operation)?;
                 self.alter_heirs(child, operation, false)

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{CONSTRAINT_COMMENT, Change, Check, Column, Table};
+use colibri_catalog::{CONSTRAINT_COMMENT, Change, Check, Column, Relation, Table, View};
 use colibri_syntax::LIKE_MARK;
 use colibri_syntax::tree::{SequenceNumber, SequenceOption};
 use colibri_types::{Error, Result};
 use sqlparser::ast::{self, TableConstraint};
 
 use super::Session;
-use super::create::Draft;
+use super::create::{Draft, new_column};
 use super::user_types::object_name;
 use crate::bind::stored::is_of_identity;
 use crate::system::describe;
@@ -61,9 +61,9 @@ fn index_column(name: &str) -> ast::IndexColumn {
 }
 
 impl Session {
-    /// Adds the columns of another table to a new one.
-    pub(super) fn columns_like(&mut self, draft: &mut Draft, like: &ast::CreateTableLike) -> Result<Like> {
-        let ast::CreateTableLike { name, defaults: _ } = like;
+    /// Adds the columns of another table to a new one. `at`: where the first of them stands among
+    /// those that the statement lists.
+    pub(super) fn columns_like(&mut self, draft: &mut Draft, name: &ast::ObjectName, at: &mut usize) -> Result<Like> {
         let mut name = name.clone();
         let letters = match name.0.last() {
             Some(ast::ObjectNamePart::Identifier(ident)) => ident.value.strip_prefix(LIKE_MARK).map(str::to_owned),
@@ -73,7 +73,10 @@ impl Session {
             name.0.pop();
         }
         let including = Including::of(&letters.unwrap_or_default());
-        let source = self.with_binder("", |binder| binder.table(&name))?;
+        let source = match self.find_relation(&name)? {
+            Some(Relation::View(view)) if !view.materialized => self.table_like_view(&view)?,
+            _ => self.with_binder("", |binder| binder.table(&name))?,
+        };
         for (place, column) in source.live_columns() {
             let is_plain = column.identity.is_none() && column.generated.is_none();
             let mut new = Column {
@@ -88,9 +91,23 @@ impl Session {
                 let at = draft.table.columns.len();
                 self.make_identity(draft, &mut new, at, kind, &options)?;
             }
-            draft.table.columns.push(new);
+            new.inherited_only = false;
+            self.merge_like(draft, new, *at)?;
+            *at += 1;
         }
         Ok(Like { source, including })
+    }
+
+    /// A table with the columns of a view.
+    fn table_like_view(&mut self, view: &View) -> Result<Arc<Table>> {
+        let row = self.with_binder("", |binder| {
+            let row = binder.row_of_relation(view.id)?;
+            binder.forget_reads();
+            Ok(row)
+        })?;
+        let columns = row.fields.iter().map(|(name, ty)| new_column(name.clone(), *ty)).collect();
+        let table = self.new_table(view.schema.clone(), view.name.clone(), columns)?;
+        Ok(Arc::new(Table { id: view.id, ..table }))
     }
 
     /// The options of the sequence of an identity column.
@@ -140,16 +157,18 @@ impl Session {
             };
             let statement = crate::statement::parse_relational(&format!("CREATE TABLE t (a int, {text})"))?;
             let ast::Statement::CreateTable(create) = statement else { continue };
+            let ident = |&place: &usize| ast::Ident::with_quote('"', source.columns[place].name.as_str());
+            let include = index.include.iter().map(ident).collect();
             keys.extend(create.constraints.into_iter().next().map(|constraint| match constraint {
                 TableConstraint::PrimaryKey(key) => {
-                    TableConstraint::PrimaryKey(ast::PrimaryKeyConstraint { columns, ..key })
+                    TableConstraint::PrimaryKey(ast::PrimaryKeyConstraint { columns, include, ..key })
                 }
                 TableConstraint::Unique(unique) => {
                     let nulls_distinct = match index.nulls_not_distinct {
                         true => ast::NullsDistinctOption::NotDistinct,
                         false => unique.nulls_distinct,
                     };
-                    TableConstraint::Unique(ast::UniqueConstraint { columns, nulls_distinct, ..unique })
+                    TableConstraint::Unique(ast::UniqueConstraint { columns, nulls_distinct, include, ..unique })
                 }
                 other => other,
             }));

@@ -29,8 +29,11 @@ mod policies;
 mod renamed;
 pub(crate) mod routine_users;
 mod routines;
+mod schema_change;
+mod schema_elements;
 mod sequence;
 mod storage;
+mod system_counts;
 mod temporary;
 mod triggers;
 mod type_dependents;
@@ -63,7 +66,7 @@ pub(crate) fn is_ddl(statement: &Statement) -> bool {
             | Statement::AlterTable(_)
             | Statement::Drop { .. }
             | Statement::Truncate(_)
-    )
+    ) || system_counts::is_about(statement)
 }
 
 /// PostgreSQL's command tag.
@@ -96,6 +99,9 @@ impl Session {
     /// Runs a statement that changes the catalogue, within the current statement. Gives its command
     /// tag.
     pub(crate) fn ddl(&mut self, statement: &Statement) -> Result<String> {
+        if let Statement::Update(update) = statement {
+            return self.set_system_counts(update);
+        }
         // Whoever changes temporary objects alone waits for nobody.
         if !self.is_of_session(statement)? {
             Catalog::lock(self.catalog_and_txn()?.1)?;
@@ -122,7 +128,9 @@ impl Session {
             Statement::CreateView(create) => self.create_view(create)?,
             Statement::AlterTable(alter) => self.alter_table(alter)?,
             Statement::Drop { object_type, if_exists, names, cascade, restrict: _, purge, temporary, table } => {
-                if *purge || *temporary || table.is_some() {
+                if *purge && *object_type == ObjectType::Index {
+                    self.expect_droppable_concurrently(names, *cascade)?;
+                } else if *purge || *temporary || table.is_some() {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: DROP has no such clause"));
                 }
                 self.drop_objects(*object_type, *if_exists, names, *cascade)?;

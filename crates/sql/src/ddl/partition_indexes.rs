@@ -7,7 +7,7 @@ use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::Session;
-use super::partitions::{name_of, own_columns};
+use super::partitions::{name_of, own_place};
 
 /// An index, or a primary key as one.
 struct NamedIndex {
@@ -47,7 +47,10 @@ impl Session {
         if own.parent.is_some() {
             return Err(cannot(format!("Index \"{}\" is already attached to another index.", own.name)));
         }
-        let same = own_columns(&parent, &table, &of_parent.columns)? == own.columns && own.unique == of_parent.unique;
+        // Expressions are compared as texts.
+        let mut scratch = (*table).clone();
+        let places = of_parent.columns.iter().map(|&column| own_place(&parent, &mut scratch, column));
+        let same = places.collect::<Result<Vec<_>>>()? == own.columns && own.unique == of_parent.unique;
         if !same {
             return Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, cannot(String::new()).report().message.clone())
                 .detail("The index definitions do not match."));

@@ -278,12 +278,13 @@ impl Session {
                 return Err(wrong_table(message));
             }
             let columns = own_columns(parent, &draft.table, &key.columns)?;
+            let include = own_columns(parent, &draft.table, &key.include)?;
             expect_whole_key(&draft.table, &columns, "PRIMARY KEY")?;
             columns.iter().for_each(|&column| draft.table.columns[column].not_null = true);
             let name = self.free_name(&draft.table.schema, &[&draft.table.name], "pkey", &draft.names);
             let id = self.new_id_in(&draft.table.schema)?;
             draft.names.push(name.clone());
-            draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: Some(key.id) });
+            draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: Some(key.id), include });
         }
         for index in &parent.indexes {
             let mut own = self.own_index(parent, index, &mut draft.table, &draft.names)?;
@@ -321,14 +322,16 @@ impl Session {
             expect_whole_key(table, &places, "UNIQUE")?;
         }
         let predicate = index.predicate.map(|column| own_place(parent, table, column)).transpose()?;
-        let named = columns.iter().map(|part| table.columns[part.column].name.to_string());
+        let include = own_columns(parent, table, &index.include)?;
+        let all = columns.iter().map(|part| part.column).chain(include.iter().copied());
+        let named = all.map(|column| table.columns[column].name.to_string());
         let named = named.map(|name| if name.is_empty() { "expr".to_owned() } else { name });
         let parts: Vec<String> = std::iter::once(table.name.to_string()).chain(named).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let suffix = if index.constraint { "key" } else { "idx" };
         let name = self.free_name(&table.schema, &parts, suffix, taken);
         let (id, space) = (self.new_id_in(&table.schema)?, self.new_id_in(&table.schema)?);
-        Ok(Index { id, name, space, columns, predicate, parent: Some(index.id), ..index.clone() })
+        Ok(Index { id, name, space, columns, predicate, parent: Some(index.id), include, ..index.clone() })
     }
 
     fn own_foreign_key(
@@ -718,9 +721,10 @@ impl Session {
         }
         let mut draft = self.draft(&table);
         columns.iter().for_each(|&column| draft.table.columns[column].not_null = true);
+        let include = own_columns(parent, &table, &key.include)?;
         let name = self.free_name(&table.schema, &[&table.name], "pkey", &[]);
         let id = self.new_id_in(&table.schema)?;
-        draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: Some(key.id) });
+        draft.table.primary_key = Some(PrimaryKey { id, name, columns, parent: Some(key.id), include });
         self.finish_constraint(&table, draft)
     }
 
@@ -834,7 +838,7 @@ fn is_same_index(one: &Index, other: &Index) -> bool {
 
 /// The column of a partition that a column of its table is: that of the same name, or one that stands
 /// for the same expression, which may be a new one.
-fn own_place(parent: &Table, table: &mut Table, column: usize) -> Result<usize> {
+pub(super) fn own_place(parent: &Table, table: &mut Table, column: usize) -> Result<usize> {
     let of_parent = &parent.columns[column];
     if let Some(text) = &of_parent.expression {
         let known = table.columns.iter().position(|column| column.expression.as_ref() == Some(text));

@@ -23,6 +23,8 @@ use crate::bind::{fold, qualified};
 pub(super) enum Renamed<'a> {
     /// The relation itself.
     Relation(&'a str),
+    /// It is in another schema.
+    Schema(&'a str),
     /// One of its columns, all of which were called so.
     Columns(Vec<CompactString>),
 }
@@ -50,6 +52,10 @@ impl VisitorMut for Writer<'_> {
             return ControlFlow::Continue(());
         }
         self.is_changed = true;
+        if let Renamed::Schema(to) = self.renamed {
+            *name = ast::ObjectName::from(vec![ident(to), ident(self.name)]);
+            return ControlFlow::Continue(());
+        }
         let alias = alias.get_or_insert_with(|| ast::TableAlias {
             explicit: true,
             name: ident(self.name),
@@ -60,6 +66,7 @@ impl VisitorMut for Writer<'_> {
             Renamed::Relation(to) => {
                 *name = ast::ObjectName::from(vec![ident(self.schema), ident(to)]);
             }
+            Renamed::Schema(_) => {}
             Renamed::Columns(old) => {
                 let missing = old.iter().skip(alias.columns.len());
                 alias

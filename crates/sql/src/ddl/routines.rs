@@ -29,6 +29,16 @@ fn bad_definition(message: impl Into<String>) -> Error {
     Error::new(SqlState("42P13"), message)
 }
 
+/// Whether a function takes or gives rows, or values of types, that are gone with the session.
+fn uses_temporary(routine: &Routine) -> bool {
+    let is_temporary = |ty: &RoutineType| match ty {
+        RoutineType::Value(ty) => ty.ty.of_user().is_some() && colibri_catalog::temporary::is_temporary(ty.ty.oid()),
+        RoutineType::RowOf(relation) => colibri_catalog::temporary::is_temporary(*relation),
+        _ => false,
+    };
+    is_temporary(&routine.result) || routine.args.iter().any(|arg| is_temporary(&arg.ty))
+}
+
 impl Session {
     pub(crate) fn about_routines(&mut self, statement: &Routines) -> Result<()> {
         let has_body = matches!(statement, Routines::Create(_) | Routines::Do { .. } | Routines::CreateTrigger(_));
@@ -162,6 +172,11 @@ impl Session {
                 expect_replaceable(old, &routine)?;
                 (routine.id, routine.owner, routine.acl) = (old.id, old.owner, old.acl.clone());
             }
+            // It cannot be called any more when the session's temporary tables are gone.
+            None if uses_temporary(&routine) => {
+                let schema = self.temporary_schema()?;
+                routine.id = self.new_id_in(&schema)?;
+            }
             None => routine.id = self.new_id_in(&routine.schema.clone())?,
         }
         self.check_body(&routine)?;
@@ -229,7 +244,12 @@ impl Session {
             let clashes = |known: &Argument| {
                 let both_given = known.mode != ArgumentMode::Table && known.mode != ArgumentMode::Out;
                 let is_given = mode != ArgumentMode::Table && mode != ArgumentMode::Out;
-                known.name == name && !name.is_empty() && (both_given == is_given || known.is_result() || both_given)
+                // An input and an output may share a name, unless the language says otherwise.
+                let is_shared = both_given != is_given
+                    && known.mode != ArgumentMode::InOut
+                    && mode != ArgumentMode::InOut
+                    && language_of(create).is_none_or(|language| language == "sql");
+                known.name == name && !name.is_empty() && !is_shared
             };
             if args.iter().any(clashes) {
                 return Err(bad_definition(format!("parameter name \"{name}\" used more than once")));

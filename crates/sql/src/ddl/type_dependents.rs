@@ -315,7 +315,7 @@ impl Session {
     }
 
     /// The domains that say a sequence's name in their texts, with another name for it.
-    pub(super) fn domains_with_sequence_renamed(&self, sequence: &Sequence, to: &str) -> Vec<Change> {
+    pub(super) fn domains_with_sequence_renamed(&self, sequence: &Sequence, to: (&str, &str)) -> Vec<Change> {
         let mut changes = Vec::new();
         for ty in self.catalog().types().filter(|ty| ty.domain().is_some()) {
             let mut ty = (**ty).clone();

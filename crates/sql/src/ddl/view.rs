@@ -10,6 +10,7 @@ use sqlparser::ast;
 
 use super::Session;
 use super::create::duplicate_column;
+use super::renamed::Renamed;
 use super::storage;
 use crate::bind::{Writing, fold, logical, name_parts};
 use crate::session::Severity;
@@ -53,7 +54,9 @@ impl Session {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         let (columns, query, reads) = self.with_binder("", |binder| {
+            binder.ignores_policies = true;
             let (query, text) = binder.stored_query(create_query)?;
+            binder.forget_reads();
             if !binder.params.is_empty() {
                 return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
             }
@@ -82,7 +85,13 @@ impl Session {
         }
         if let Some(old) = &old {
             // One that reads itself has no types to keep.
-            let before = match self.with_binder("", |binder| Ok(binder.view(old)?.columns)) {
+            let columns = |binder: &mut crate::bind::Binder<'_>| {
+                binder.ignores_policies = true;
+                let columns = binder.view(old)?.columns;
+                binder.forget_reads();
+                Ok(columns)
+            };
+            let before = match self.with_binder("", columns) {
                 Err(error) if error.state() == SqlState::BAD_OBJECT_DEFINITION => Vec::new(),
                 before => before?,
             };
@@ -200,6 +209,18 @@ impl Session {
                     Some(text) => _ = changed.defaults.insert(place, text),
                     None => _ = changed.defaults.remove(&place),
                 }
+            }
+            ViewChange::RenameColumn { column, to } => {
+                let place = place(column)?;
+                if view.columns.contains(to) {
+                    let message = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
+                    return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+                }
+                super::create::refuse_system_column(to)?;
+                let old = Renamed::Columns(view.columns.clone());
+                let views = self.views_with_renamed(view.id, (&view.schema, &view.name), &old)?;
+                changed.columns[place].clone_from(to);
+                return self.change_with_views(views, vec![Change::PutView(changed)], "renaming a column");
             }
             ViewChange::DropDefault { column } => _ = changed.defaults.remove(&place(column)?),
             ViewChange::SetOptions(options) => {

@@ -558,6 +558,14 @@ impl Session {
         inserted
     }
 
+    /// Runs a query within the current statement; gives the number of its rows.
+    pub(crate) fn count_rows(&mut self, query: &ast::Query) -> Result<u64> {
+        let statement = ast::Statement::Query(Box::new(query.clone()));
+        let fragment = self.plan_inner("", &statement, &[])?.fragment;
+        let mut execution = Execution::new(&fragment);
+        self.run_to_end(&mut execution, &[], None)
+    }
+
     pub(crate) fn insert_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
         let mut statement = crate::statement::parse_relational(&format!("INSERT INTO {table} SELECT 1"))?;
         let mut query = query.clone();
@@ -719,7 +727,7 @@ impl Answer {
             (!value.is_null()).then(|| {
                 let mut out = String::new();
                 let padded = colibri_types::cast::pad_char(value, column.ty.modifier);
-                let value = if column.ty.ty == Type::Char { &padded } else { value };
+                let value = if colibri_types::cast::is_padded(column.ty.ty) { &padded } else { value };
                 text_io::write(column.ty.ty, value, session.env(), &mut out);
                 out
             })

@@ -191,6 +191,9 @@ impl Dependencies<'_> {
             if index.constraint {
                 self.push(own, holder, Need::Internal)?;
             }
+            for &place in &index.include {
+                self.push(holder, (PG_CLASS, table.id, place as i64 + 1), Need::Auto)?;
+            }
             for part in &index.columns {
                 match &table.columns[part.column].expression {
                     Some(expression) => {

@@ -33,7 +33,10 @@ pub(crate) fn index_column(
     at: usize,
     ordered: bool,
 ) -> Option<String> {
-    let part = index.columns.get(at)?;
+    let Some(part) = index.columns.get(at) else {
+        let included = *index.include.get(at - index.columns.len())?;
+        return Some(quoted(&table.columns[included].name));
+    };
     let column = &table.columns[part.column];
     let mut out = match &column.expression {
         Some(expression) => in_index(expression),
@@ -79,16 +82,22 @@ fn definition(names: Option<&Surroundings>, table: &Table, index: &AnyIndex, on:
     let columns: Vec<String> =
         (0..index.columns.len()).filter_map(|at| index_column(names, table, index, at, true)).collect();
     format!(
-        "CREATE {}INDEX {} ON {}{on} USING {} ({}){}{}",
+        "CREATE {}INDEX {} ON {}{on} USING {} ({}){}{}{}",
         if index.unique { "UNIQUE " } else { "" },
         quoted(&index.name),
         // The partitions' parts have definitions of their own.
         if table.partitioned.is_some() && !is_like { "ONLY " } else { "" },
         index.method.as_deref().unwrap_or("btree"),
         columns.join(", "),
+        including(table, index),
         if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" },
         index.predicate.as_ref().map(|condition| format!(" WHERE ({condition})")).unwrap_or_default(),
     )
+}
+
+/// ` INCLUDE (…)`, if an index has it.
+fn including(table: &Table, index: &AnyIndex) -> String {
+    if index.include.is_empty() { String::new() } else { format!(" INCLUDE ({})", column_list(table, &index.include)) }
 }
 
 /// An expression as a part of an index: in parentheses unless it is a call. PostgreSQL's own are
@@ -199,7 +208,7 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
                 (false, false) => "UNIQUE",
                 (false, true) => "UNIQUE NULLS NOT DISTINCT",
             };
-            format!("{kind} ({})", column_list(table, &columns))
+            format!("{kind} ({}){}", column_list(table, &columns), including(table, index))
         };
         if let Some(index) = table_indexes(table).iter().find(|index| index.id == id && index.constraint) {
             return Some(of_index(index));

@@ -536,8 +536,9 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
             .push(rows)?;
         }
         for index in table_indexes(&table) {
-            for (at, part) in index.columns.iter().enumerate() {
-                let column = &table.columns[part.column];
+            let places = index.columns.iter().map(|part| part.column).chain(index.include.iter().copied());
+            for (at, place) in places.enumerate() {
+                let column = &table.columns[place];
                 Attribute::plain(index.id, &column.name, column.ty, at as i64 + 1).push(rows)?;
             }
         }
@@ -614,6 +615,8 @@ pub(crate) struct AnyIndex {
     pub(crate) parent: Option<u32>,
     /// Of an exclusion constraint: how values are compared.
     pub(crate) exclusion: Vec<Excluded>,
+    /// The columns that INCLUDE names.
+    pub(crate) include: Vec<usize>,
 }
 
 impl AnyIndex {
@@ -633,6 +636,7 @@ impl AnyIndex {
             tokens: Vec::new(),
             parent: key.parent,
             exclusion: Vec::new(),
+            include: key.include.clone(),
         }
     }
 
@@ -650,6 +654,7 @@ impl AnyIndex {
             tokens: index.tokens.clone(),
             parent: index.parent,
             exclusion: index.exclusion.clone(),
+            include: index.include.clone(),
         }
     }
 }
@@ -672,7 +677,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
             rows.push([
                 oid(index.id),
                 oid(table.id),
-                int(index.columns.len() as i64),
+                int((index.columns.len() + index.include.len()) as i64),
                 int(index.columns.len() as i64),
                 flag(index.unique),
                 flag(index.nulls_not_distinct),
@@ -685,7 +690,14 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 flag(true),
                 flag(true),
                 flag(false),
-                vector(Type::Int2, index.columns.iter().map(|part| int(number_of(&table, part)))),
+                vector(
+                    Type::Int2,
+                    index
+                        .columns
+                        .iter()
+                        .map(|part| int(number_of(&table, part)))
+                        .chain(index.include.iter().map(|&place| int(place as i64 + 1))),
+                ),
                 vector(Type::Oid, types.iter().map(|&ty| oid(collation_of(ty)))),
                 vector(Type::Oid, types.iter().enumerate().map(|one| oid(class(one)))),
                 vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),

@@ -52,7 +52,7 @@ fn authids(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(role.createrole),
             flag(role.createdb),
             flag(role.login),
-            flag(false),
+            flag(replicates(role)),
             flag(bypasses_security(role)),
             int(role.connection_limit),
             super::text_or_null(role.verifier.as_deref()),
@@ -60,6 +60,10 @@ fn authids(env: &Env, rows: &mut Rows) -> Result<()> {
         ])?;
     }
     Ok(())
+}
+
+fn replicates(role: &Role) -> bool {
+    role.replication || role.oid == colibri_catalog::cluster::BOOTSTRAP_ROLE
 }
 
 fn bypasses_security(role: &Role) -> bool {
@@ -75,7 +79,7 @@ fn roles(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(role.createrole),
             flag(role.createdb),
             flag(role.login),
-            flag(false),
+            flag(replicates(role)),
             int(role.connection_limit),
             text(HIDDEN),
             until(role),
@@ -94,7 +98,7 @@ fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) -> R
             oid(role.oid),
             flag(role.createdb),
             flag(role.superuser),
-            flag(false),
+            flag(replicates(role)),
             flag(bypasses_security(role)),
             password(role),
             until(role),

@@ -6,7 +6,7 @@ use colibri_catalog::{
 };
 pub(crate) use colibri_types::row::row_type;
 use colibri_types::tokens::{CLASSES, TokenClass};
-use colibri_types::{Category, ColumnType, Datum, Env, Error, Result, Type, row::ROW_TYPES};
+use colibri_types::{Category, ColumnType, Datum, Env, Error, Result, Type};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
@@ -37,12 +37,6 @@ pub(super) fn method_number(name: &str) -> u32 {
     METHODS.iter().find(|(_, known)| *known == name).map_or(BTREE, |(number, _)| *number)
 }
 
-/// The types of rows are numbered from here, each its relation's number further on, and the types
-/// of arrays of them from there: no counter of objects gets so far, and clients that keep such
-/// numbers with a sign can.
-const ROW_ARRAYS: u32 = colibri_types::row::ROW_ARRAYS;
-const ROW_TYPES_END: u32 = 3 * ROW_TYPES;
-
 fn category_letter(ty: Type) -> &'static str {
     match ty.category() {
         Category::Unknown => "X",
@@ -66,16 +60,12 @@ fn category_letter(ty: Type) -> &'static str {
 
 /// The number of the type of arrays of a relation's rows.
 pub(crate) fn row_array_type(relation: u32) -> u32 {
-    if relation < ROW_TYPES { ROW_ARRAYS + relation } else { 0 }
+    colibri_types::row::row_array(relation)
 }
 
 /// The relation whose rows a type is of, and whether it is one of arrays of them.
 pub(crate) fn relation_of(ty: u32) -> Option<(u32, bool)> {
-    match ty {
-        ROW_TYPES..ROW_ARRAYS => Some((ty - ROW_TYPES, false)),
-        ROW_ARRAYS..ROW_TYPES_END => Some((ty - ROW_ARRAYS, true)),
-        _ => None,
-    }
+    colibri_types::row::relation_of(ty)
 }
 
 /// A row of `pg_type`.

@@ -56,7 +56,7 @@ impl Parser<'_> {
         let if_exists = self.if_exists()?;
         let name = self.qualified()?;
         let object = Object { kind: ObjectKind::Index, name };
-        if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
+        if let Some(change) = self.owner_or_name(&object, if_exists)? {
             return Ok(change);
         }
         if self.eat_all(&[K::Attach, K::Partition]) {
@@ -77,7 +77,7 @@ impl Parser<'_> {
         };
         let if_exists = self.if_exists()?;
         let object = Object { kind, name: self.qualified()? };
-        if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
+        if let Some(change) = self.owner_or_name(&object, if_exists)? {
             return Ok(change);
         }
         if kind == ObjectKind::Sequence {
@@ -118,14 +118,21 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// `OWNER TO role` and `RENAME TO name`, if one of them comes next.
-    fn owner_or_name(&mut self, token: Token, object: &Object, if_exists: bool) -> Result<Option<Admin>> {
+    /// `OWNER TO role`, `RENAME TO name` and `SET SCHEMA name`, if one of them comes next.
+    fn owner_or_name(&mut self, object: &Object, if_exists: bool) -> Result<Option<Admin>> {
         let object = object.clone();
         if object.kind != ObjectKind::Schema && self.eat_all(&[K::Rename, K::To]) {
             return Ok(Some(Admin::RenameRelation { object, if_exists, to: self.folded()? }));
         }
-        if object.kind == ObjectKind::View && self.is_next(K::Rename) {
-            return Err(self.refuse_statement(token, "renaming a view's column"));
+        if object.kind == ObjectKind::View && self.eat(K::Rename) {
+            self.eat(K::Column);
+            let column = self.folded()?;
+            self.expect(K::To)?;
+            let change = ViewChange::RenameColumn { column, to: self.folded()? };
+            return Ok(Some(Admin::AlterView { name: object.name, if_exists, change }));
+        }
+        if !matches!(object.kind, ObjectKind::Schema | ObjectKind::Index) && self.eat_all(&[K::Set, K::Schema]) {
+            return Ok(Some(Admin::SetSchema { object, if_exists, schema: self.folded()? }));
         }
         if self.eat_all(&[K::Owner, K::To]) {
             return Ok(Some(Admin::Owner { object, if_exists, to: self.role_name()? }));
@@ -145,7 +152,7 @@ impl Parser<'_> {
         if is_alone {
             let parts = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
             let object = Object { kind, name: parts };
-            if let Some(change) = self.owner_or_name(token, &object, if_exists)? {
+            if let Some(change) = self.owner_or_name(&object, if_exists)? {
                 return Ok(change.into());
             }
         }

@@ -97,10 +97,7 @@ impl Parser<'_> {
             let token = self.peek();
             if self.eat(K::Like) {
                 let like = self.like_clause()?;
-                if table.like.is_some() || !table.columns.is_empty() {
-                    self.not_supported(token, "LIKE behind other columns");
-                }
-                table.like = Some(ast::CreateTableLikeKind::Parenthesized(like));
+                table.columns.push(crate::like_element(like, token.span()));
             } else if self.is_constraint_next() {
                 // There are no rows that would not be checked.
                 let (constraint, _) = self.table_constraint()?;

@@ -10,6 +10,10 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields have the names that they have in the statements")]
 pub enum Admin {
+    /// `ALTER … SET SCHEMA name`
+    SetSchema { object: Object, if_exists: bool, schema: Name },
+    /// `CREATE SCHEMA …` with objects in it.
+    CreateSchemaWith { schema: Box<ast::Statement>, elements: Vec<super::Statement> },
     /// `CREATE {ROLE | USER | GROUP} name …`
     CreateRole { name: Name, options: Vec<RoleOption> },
     /// `ALTER {ROLE | USER | GROUP} name …`
@@ -127,6 +131,8 @@ pub enum RoleOption {
     Login(bool),
     /// BYPASSRLS or NOBYPASSRLS.
     BypassRls(bool),
+    /// REPLICATION
+    Replication(bool),
     /// CONNECTION LIMIT
     ConnectionLimit(i32),
     /// PASSWORD; `None` takes it away.
@@ -328,14 +334,16 @@ impl Admin {
                     "GRANT"
                 }
             }
-            Self::Owner { object, .. } | Self::RenameRelation { object, .. } => match object.kind {
-                ObjectKind::Database => "ALTER DATABASE",
-                ObjectKind::Schema => "ALTER SCHEMA",
-                ObjectKind::Sequence => "ALTER SEQUENCE",
-                ObjectKind::View => "ALTER VIEW",
-                ObjectKind::Index => "ALTER INDEX",
-                _ => "ALTER TABLE",
-            },
+            Self::Owner { object, .. } | Self::RenameRelation { object, .. } | Self::SetSchema { object, .. } => {
+                match object.kind {
+                    ObjectKind::Database => "ALTER DATABASE",
+                    ObjectKind::Schema => "ALTER SCHEMA",
+                    ObjectKind::Sequence => "ALTER SEQUENCE",
+                    ObjectKind::View => "ALTER VIEW",
+                    ObjectKind::Index => "ALTER INDEX",
+                    _ => "ALTER TABLE",
+                }
+            }
             Self::ReassignOwned { .. } => "REASSIGN OWNED",
             Self::DropOwned { .. } => "DROP OWNED",
             Self::Comment { .. } => "COMMENT",
@@ -361,6 +369,7 @@ impl Admin {
             Self::AlterExtension { .. } => "ALTER EXTENSION",
             Self::DropExtensions { .. } => "DROP EXTENSION",
             Self::Routines(statement) => statement.tag(),
+            Self::CreateSchemaWith { .. } => "CREATE SCHEMA",
             Self::DefaultPrivileges { .. } => "ALTER DEFAULT PRIVILEGES",
             Self::Policies(statement) => statement.tag(),
         }

@@ -55,6 +55,8 @@ pub enum ViewChange {
     SetDefault { column: Name, value: Box<ast::Expr> },
     /// `ALTER COLUMN name DROP DEFAULT`
     DropDefault { column: Name },
+    /// `RENAME [COLUMN] name TO name`
+    RenameColumn { column: Name, to: Name },
     /// `SET (option = value, …)`
     SetOptions(Vec<ast::SqlOption>),
     /// `RESET (option, …)`

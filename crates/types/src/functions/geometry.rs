@@ -369,6 +369,28 @@ of_two! {
         le(add(a.center.y, a.radius)?, add(b.center.y, b.radius)?);
     ["|&>", "circle_overabove"] (a: Circle, b: Circle) -> bool =
         ge(sub(a.center.y, a.radius)?, sub(b.center.y, b.radius)?);
+    [".subscript"] (a: Point, b: i64) -> Option<f64> = match b {
+        0 => Some(a.x),
+        1 => Some(a.y),
+        _ => None,
+    };
+    [".subscript"] (a: Rect, b: i64) -> Option<Point> = match b {
+        0 => Some(a.high),
+        1 => Some(a.low),
+        _ => None,
+    };
+    [".subscript"] (a: Segment, b: i64) -> Option<Point> = match b {
+        0 => Some(a.0),
+        1 => Some(a.1),
+        _ => None,
+    };
+    [".subscript"] (a: Line, b: i64) -> Option<f64> = match b {
+        0 => Some(a.a),
+        1 => Some(a.b),
+        2 => Some(a.c),
+        _ => None,
+    };
+
     ["<@", "circle_contained"] (a: Circle, b: Circle) -> bool =
         le(a.center.distance(&b.center)?, sub(b.radius, a.radius)?);
     ["@>", "circle_contain"] (a: Circle, b: Circle) -> bool =

@@ -666,6 +666,22 @@ impl Binder<'_> {
                         value = self.byte_of_name(value, index, span)?;
                         continue;
                     }
+                    let is_shape = matches!(value.ty.ty, Type::Point | Type::Box | Type::Lseg | Type::Line);
+                    let is_slice = |access| matches!(access, &ast::AccessExpr::Subscript(ast::Subscript::Slice { .. }));
+                    if is_shape && subscripts.iter().any(is_slice) {
+                        let message = "slices of fixed-length arrays not implemented";
+                        return Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
+                    }
+                    // The fixed parts of a shape are counted from 0.
+                    if let (
+                        Type::Point | Type::Box | Type::Lseg | Type::Line,
+                        [ast::AccessExpr::Subscript(ast::Subscript::Index { index })],
+                    ) = (value.ty.ty, subscripts)
+                    {
+                        let index = self.subscript(index)?;
+                        value = self.call(".subscript", vec![value, index], span)?;
+                        continue;
+                    }
                     if value.ty.ty.element().is_none() {
                         let message =
                             format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);

@@ -2,6 +2,7 @@
 //! the place where it was written.
 
 use colibri_types::aggregates::Aggregate;
+use colibri_types::functions::ROW;
 use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -37,6 +38,7 @@ impl Binder<'_> {
         bind: impl FnOnce(&mut Self) -> Result<(AggregateCall, Option<ColumnType>, bool)>,
     ) -> Result<Bound> {
         let gathers = std::mem::take(&mut self.gathers);
+        self.gathers_row = gathers;
         if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
             let message = "aggregate functions are not allowed here";
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
@@ -251,6 +253,13 @@ impl Binder<'_> {
                 typed.push(Expr::Const(Datum::Int(known(ty).code().into())));
             }
         }
+        // Several arguments of a user's aggregate are one row: each of them may be ordered by.
+        let gathered: Vec<Expr> = match &written[..] {
+            [Expr::Call { function, args }] if self.gathers_row && std::ptr::eq(*function, &ROW) => {
+                args.get(1..).unwrap_or_default().to_vec()
+            }
+            _ => Vec::new(),
+        };
         let filter = filter.map(|filter| self.call_filter(filter)).transpose()?;
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
@@ -261,7 +270,7 @@ impl Binder<'_> {
                 written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
             let expr = match argument.and_then(|at| typed.get(at)) {
                 Some(argument) => argument.clone(),
-                None if args.distinct => {
+                None if args.distinct && !gathered.iter().any(|part| rewrite::same(part, &bound.expr)) => {
                     let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
                     return Err(self.place(key.expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
                 }

@@ -332,6 +332,28 @@ impl Session {
         self.surround();
     }
 
+    /// Runs something with another search path, and with the rights of another role.
+    pub(crate) fn within_schema(
+        &mut self,
+        path: crate::surroundings::SearchPath,
+        owner: Option<u32>,
+        run: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let before = (Arc::clone(&self.own.authority), self.own.user.clone(), self.env.user.clone());
+        if let Some(owner) = owner {
+            self.become_owner(owner);
+        }
+        self.own.search_path = path;
+        self.env.surroundings = None;
+        self.surround();
+        let ran = run(self);
+        (self.own.authority, self.own.user, self.env.user) = before;
+        self.renew_search_path();
+        self.env.surroundings = None;
+        self.surround();
+        ran
+    }
+
     /// `DO …`
     pub(crate) fn run_do(&mut self, language: Option<&CompactString>, body: &str) -> Result<()> {
         match language.map_or("plpgsql", |name| name.as_str()) {

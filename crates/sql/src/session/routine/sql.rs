@@ -67,8 +67,8 @@ impl Session {
     /// A row as one of those that a function in SQL gives.
     fn row_of_sql(&mut self, call: &RoutineCall, ran: &Ran, row: &[Datum]) -> Result<Datum> {
         if let (Some(shape), [column]) = (&call.row, &ran.columns[..])
-            && column.ty.ty == Type::Record
-            && shape.fields.len() != 1
+            && column.ty.ty.is_row()
+            && (shape.fields.len() != 1 || shape.fields[0].1.ty != column.ty.ty)
         {
             return self.row_as(call, row.first().cloned().unwrap_or_default());
         }
