@@ -67,10 +67,17 @@ impl Parser<'_> {
             } else if Self::is_string(self.kind()) {
                 AggregateValue::Text(self.string()?)
             } else if Self::is_type_name(self.kind()) || Self::is_column_name(self.kind()) {
-                AggregateValue::Name(self.qualified_function()?)
+                let name = self.qualified_function()?;
+                // Types of arguments behind it say nothing more.
+                if self.kind() == Kind::LeftParen {
+                    self.skip_parens()?;
+                }
+                AggregateValue::Name(name)
             } else {
+                let is_negative = self.eat_kind(Kind::Minus);
                 let token = self.next();
-                AggregateValue::Text(self.token_text(token).to_owned())
+                let text = self.token_text(token);
+                AggregateValue::Text(if is_negative { format!("-{text}") } else { text.to_owned() })
             };
             match (word.as_str(), value) {
                 ("basetype", AggregateValue::Type(ty)) => base = Some(ty),

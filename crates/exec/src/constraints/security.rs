@@ -19,6 +19,10 @@ pub(crate) fn check_rows(ex: &mut Exec<'_, '_>, checks: &[RowCheck], row: &[Datu
 
 #[cold]
 fn violation(check: &RowCheck) -> Error {
+    if check.of_view {
+        let message = format!("new row violates check option for view \"{}\"", check.table);
+        return Error::new(SqlState("44000"), message);
+    }
     let (row, by_using) = match check.of {
         CheckedRow::New => ("new", ""),
         CheckedRow::InTheWay => ("new", " (USING expression)"),

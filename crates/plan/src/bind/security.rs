@@ -222,7 +222,7 @@ impl Binder<'_> {
         let has_any = permissive.iter().any(|policy| text(policy).is_some());
         let texts: Vec<Option<String>> = permissive.iter().map(|policy| text(policy)).collect();
         let condition = self.any_of(table, texts.iter().map(Option::as_deref))?;
-        let check = |policy, condition| RowCheck { of, table: table.name.clone(), policy, condition };
+        let check = |policy, condition| RowCheck { of, table: table.name.clone(), policy, of_view: false, condition };
         let mut checks = vec![check(None, condition)];
         for policy in restrictive.iter().filter(|_| has_any) {
             if let Some(text) = text(policy) {

@@ -442,7 +442,7 @@ pub const UNSAID_SCHEMA: &str = colibri_catalog::PUBLIC;
 
 /// Whether a stored default takes its numbers from a sequence.
 pub fn uses_sequence(default: &str, sequence: &Sequence) -> bool {
-    with_sequence_renamed(default, sequence, "").is_some()
+    with_sequence_renamed(default, sequence, ("", "")).is_some()
 }
 
 /// Whether a sequence is the one that an identity column of the table takes its values from: a

@@ -57,6 +57,8 @@ pub struct ViewTarget {
     /// The views whose conditions new rows have to fulfil, with these: in the order in which they
     /// are looked at.
     pub(super) checks: Vec<(CompactString, Expr)>,
+    /// Those of them that have queries in them.
+    pub(super) queried: Vec<(CompactString, Expr)>,
     /// The relations that the statement needs privileges on: the view, and those below it.
     below: Vec<Below>,
 }
@@ -75,6 +77,8 @@ struct Below {
     id: u32,
     schema: CompactString,
     by: Option<u32>,
+    /// Of a view: the table's columns that its columns are.
+    columns: Option<Vec<Option<usize>>>,
 }
 
 impl ViewTarget {
@@ -226,14 +230,18 @@ impl Binder<'_> {
         };
         let Some((mut target, own)) = target else { return Err(not_updatable(view, writing, NOT_SINGLE)) };
         if checks && !own.is_empty() {
-            if own.iter().any(|condition| rewrite::any(condition, &|part| matches!(part, Expr::Subquery(_)))) {
-                let what = format!("writing to the view \"{}\", whose WITH CHECK OPTION has a query in it", view.name);
-                return Err(Error::unsupported(what));
+            let has_query =
+                own.iter().any(|condition| rewrite::any(condition, &|part| matches!(part, Expr::Subquery(_))));
+            let condition = rewrite::conjunction(own.clone()).map(|all| (view.name.clone(), is_true(all)));
+            match has_query {
+                // Queries are run as the statement is, and not with the table's constraints.
+                true => target.queried.extend(condition),
+                false => target.checks.extend(condition),
             }
-            target.checks.extend(rewrite::conjunction(own.clone()).map(|all| (view.name.clone(), is_true(all))));
         }
         target.filter.extend(own);
-        target.below.insert(0, Below { id: view.id, schema: view.schema.clone(), by });
+        let columns = (0..target.columns.len()).map(|column| target.place(column)).collect();
+        target.below.insert(0, Below { id: view.id, schema: view.schema.clone(), by, columns: Some(columns) });
         let is_column = |column: usize| target.place(column).is_some();
         if writing != Writing::Delete && !(0..target.columns.len()).any(is_column) {
             let detail = "Views that have no updatable columns are not automatically updatable.";
@@ -306,14 +314,15 @@ impl Binder<'_> {
             Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
             None => Vec::new(),
         };
-        let (filter, checks, below) = match below {
-            Some(below) => (below.filter, below.checks, below.below),
+        let (filter, checks, queried, below) = match below {
+            Some(below) => (below.filter, below.checks, below.queried, below.below),
             None => {
-                let table = Below { id: table.id, schema: table.schema.clone(), by };
-                (Vec::new(), Vec::new(), vec![table])
+                let table = Below { id: table.id, schema: table.schema.clone(), by, columns: None };
+                (Vec::new(), Vec::new(), Vec::new(), vec![table])
             }
         };
-        Ok(Some((ViewTarget { view: Arc::clone(view), writing, table, columns, filter, checks, below }, own)))
+        let target = ViewTarget { view: Arc::clone(view), writing, table, columns, filter, checks, queried, below };
+        Ok(Some((target, own)))
     }
 
     /// Notes which privileges a statement on a view needs. The user needs them on the view. The
@@ -322,6 +331,22 @@ impl Binder<'_> {
         for below in &target.below {
             let by = std::mem::replace(&mut self.by, below.by);
             self.need(below.id, &below.schema, privileges);
+            self.by = by;
+        }
+    }
+
+    /// The same of a statement that writes to some of the table's columns.
+    pub(super) fn need_on_view_columns(&mut self, target: &ViewTarget, privilege: Privileges, written: &[usize]) {
+        for below in &target.below {
+            let own = match &below.columns {
+                None => written.to_vec(),
+                Some(columns) => {
+                    let is_written = |place: &Option<usize>| place.is_some_and(|place| written.contains(&place));
+                    (0..columns.len()).filter(|&column| is_written(&columns[column])).collect()
+                }
+            };
+            let by = std::mem::replace(&mut self.by, below.by);
+            self.need_columns(below.id, &below.schema, privilege, own);
             self.by = by;
         }
     }

@@ -8,6 +8,7 @@ use colibri_types::{
     cast::{CastContext, is_immutable},
     functions::Volatility,
 };
+use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -22,7 +23,7 @@ use super::view_triggers::has_instead;
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::expr::implied::implied;
 use crate::expr::{Expr, SessionFunction};
-use crate::plan::{Arbiter, ConflictAction, OnConflict, RowChecks};
+use crate::plan::{Arbiter, CheckedRow, ConflictAction, OnConflict, RowCheck, RowChecks};
 
 /// `INSERT`
 pub struct BoundInsert {
@@ -339,8 +340,14 @@ impl Binder<'_> {
     fn need_on_target(&mut self, table: &Table, privilege: Privileges, columns: Vec<usize>, reads: bool) {
         match self.target_view.clone() {
             Some(view) => {
-                let also = if reads { Privileges::SELECT } else { Privileges::NONE };
-                self.need_on_view(&view, privilege.with(also));
+                if privilege == Privileges::DELETE {
+                    self.need_on_view(&view, privilege);
+                } else {
+                    self.need_on_view_columns(&view, privilege, &columns);
+                }
+                if reads {
+                    self.need_on_view(&view, Privileges::SELECT);
+                }
             }
             None => {
                 match privilege {
@@ -498,6 +505,12 @@ impl Binder<'_> {
             Some(authority) => self.as_target(|binder| binder.insert_checks(&table, &authority, (reads, updates)))?,
             None => RowChecks::default(),
         };
+        let mut security = security;
+        let of_view = self.checks_of_view();
+        if updates {
+            security.update.extend(of_view.iter().cloned());
+        }
+        security.insert.extend(of_view);
         Ok(BoundInsert { table, source, values, on_conflict, returning, security, tree, view: self.target_view.take() })
     }
 
@@ -1117,9 +1130,22 @@ impl Binder<'_> {
             filter = Self::behind_policies(shown, filter, width);
             security.update = checks;
         }
+        security.update.extend(self.checks_of_view());
         let tree = self.written_tree(&table)?;
         let view = self.target_view.take();
         Ok(BoundUpdate { table, relations, from, filter, assignments, returning, security, tree, view })
+    }
+
+    /// What WITH CHECK OPTION of the view that is written to demands with queries.
+    fn checks_of_view(&self) -> Vec<RowCheck> {
+        let check = |(view, condition): &(CompactString, Expr)| RowCheck {
+            of: CheckedRow::New,
+            table: view.clone(),
+            policy: None,
+            of_view: true,
+            condition: condition.clone(),
+        };
+        self.target_view.iter().flat_map(|view| &view.queried).map(check).collect()
     }
 
     /// Does something with the rights of whoever uses the table that is written to: of the user, or

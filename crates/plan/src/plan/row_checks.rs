@@ -1,4 +1,5 @@
-//! What row-level security demands of rows that a statement writes.
+//! What row-level security demands of rows that a statement writes, and views whose WITH CHECK
+//! OPTION has queries in it.
 
 use compact_str::CompactString;
 
@@ -13,6 +14,8 @@ pub struct RowCheck {
     pub table: CompactString,
     /// The policy, if it is a restrictive one.
     pub policy: Option<CompactString>,
+    /// `table` is a view, whose WITH CHECK OPTION it is.
+    pub of_view: bool,
     /// Over a row of the table's columns.
     pub condition: Expr,
 }

@@ -97,6 +97,9 @@ impl Session {
         }
         match statement {
             Admin::SetSchema { object, if_exists, schema } => self.set_schema(object, *if_exists, schema),
+            Admin::AlterIndex { index, if_exists, options, column } => {
+                self.alter_index(index, *if_exists, options, *column)
+            }
             Admin::CreateSchemaWith { schema, elements } => self.create_schema_with(schema, elements),
             Admin::CreateRole { name, options } => self.create_role(name, options),
             Admin::AlterRole { role, options } => self.alter_role(role, options),

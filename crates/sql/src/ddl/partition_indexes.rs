@@ -5,6 +5,7 @@ use std::sync::Arc;
 use colibri_catalog::{Catalog, Change, Index, Relation, Table};
 use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
+use sqlparser::ast;
 
 use super::Session;
 use super::partitions::{name_of, own_place};
@@ -62,6 +63,50 @@ impl Session {
             Arc::make_mut(index).parent = Some(of_parent.id);
         }
         self.change(vec![Change::PutTable(changed)])
+    }
+
+    /// What ALTER INDEX says of storage and statistics is checked, and changes nothing.
+    pub(crate) fn alter_index(
+        &mut self,
+        index: &[CompactString],
+        if_exists: bool,
+        options: &[ast::Expr],
+        column: Option<i32>,
+    ) -> Result<()> {
+        if if_exists && self.find_relation(&name_of(index))?.is_none() {
+            self.notice_missing("relation", index.last().map_or("", |name| name.as_str()));
+            return Ok(());
+        }
+        let (table, found) = self.index_named(index)?;
+        let parts = crate::system::relations::table_indexes(&table);
+        let Some(known) = parts.iter().find(|known| known.id == found.id) else { return Ok(()) };
+        super::storage::check_index_options(options, known.method.as_deref())?;
+        let Some(column) = column else { return Ok(()) };
+        let part = usize::try_from(column).ok().and_then(|column| known.columns.get(column.checked_sub(1)?));
+        let Some(part) = part else {
+            let is_included = column > 0 && column as usize <= known.columns.len() + known.include.len();
+            if is_included {
+                let place = known.include[column as usize - 1 - known.columns.len()];
+                let message = format!(
+                    "cannot alter statistics on included column \"{}\" of index \"{}\"",
+                    table.columns[place].name, known.name
+                );
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            let message = format!("column number {column} of relation \"{}\" does not exist", known.name);
+            return Err(Error::new(SqlState::NO_SUCH_COLUMN, message));
+        };
+        let column = &table.columns[part.column];
+        if column.expression.is_none() {
+            let message = format!(
+                "cannot alter statistics on non-expression column \"{}\" of index \"{}\"",
+                column.name, known.name
+            );
+            return Err(
+                Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint("Alter statistics on table column instead.")
+            );
+        }
+        Ok(())
     }
 
     fn index_named(&mut self, name: &[CompactString]) -> Result<(Arc<Table>, NamedIndex)> {

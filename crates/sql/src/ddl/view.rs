@@ -85,13 +85,13 @@ impl Session {
         }
         if let Some(old) = &old {
             // One that reads itself has no types to keep.
-            let columns = |binder: &mut crate::bind::Binder<'_>| {
+            let of_old = |binder: &mut crate::bind::Binder<'_>| {
                 binder.ignores_policies = true;
                 let columns = binder.view(old)?.columns;
                 binder.forget_reads();
                 Ok(columns)
             };
-            let before = match self.with_binder("", columns) {
+            let before = match self.with_binder("", of_old) {
                 Err(error) if error.state() == SqlState::BAD_OBJECT_DEFINITION => Vec::new(),
                 before => before?,
             };

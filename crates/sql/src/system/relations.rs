@@ -685,7 +685,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 flag(!index.exclusion.is_empty()),
                 flag(true),
                 flag(false),
-                flag(true),
+                flag(is_complete(env.names(), &table, index.id)),
                 flag(false),
                 flag(true),
                 flag(true),
@@ -707,6 +707,17 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether all partitions of a table have their parts of an index: one that was made with ONLY
+/// becomes valid when the last of them is attached.
+fn is_complete(names: &Surroundings, table: &Table, index: u32) -> bool {
+    let partitions = table.partitioned.iter().flat_map(|partitioned| &partitioned.partitions);
+    partitions.filter_map(|&id| names.catalog.table(id)).all(|partition| {
+        let parts = table_indexes(partition);
+        let part = parts.iter().find(|part| part.parent == Some(index));
+        part.is_some_and(|part| is_complete(names, partition, part.id))
+    })
 }
 
 /// The number of the table's column that a part of an index is on; 0 of an expression.

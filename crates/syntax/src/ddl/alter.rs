@@ -62,6 +62,28 @@ impl Parser<'_> {
         if self.eat_all(&[K::Attach, K::Partition]) {
             return Ok(Admin::AttachIndex { index: object.name, partition: self.qualified()? });
         }
+        if self.is_next(K::Set) && self.kind_behind(1) == Kind::LeftParen {
+            self.next();
+            let options = self.index_options()?;
+            return Ok(Admin::AlterIndex { index: object.name, if_exists, options, column: None });
+        }
+        if self.is_next(K::Reset) && self.kind_behind(1) == Kind::LeftParen {
+            self.next();
+            self.skip_parens()?;
+            return Ok(Admin::AlterIndex { index: object.name, if_exists, options: Vec::new(), column: None });
+        }
+        if self.eat(K::Alter) {
+            self.eat(K::Column);
+            let column = self.integer()?;
+            self.expect_all(&[K::Set, K::Statistics])?;
+            let target = self.integer()?;
+            if target < -1 {
+                let message = format!("statistics target {target} is too low");
+                self.note_error(colibri_types::Error::new(colibri_types::SqlState::BAD_PARAMETER, message));
+            }
+            let column = Some(column);
+            return Ok(Admin::AlterIndex { index: object.name, if_exists, options: Vec::new(), column });
+        }
         let Kind::Key(_) = self.kind() else { return Err(self.wrong()) };
         let what = format!("ALTER INDEX {}", self.token_text(self.peek()).to_ascii_uppercase());
         Err(self.refuse_statement(token, &what))

@@ -53,7 +53,7 @@ impl Parser<'_> {
         self.column_names()
     }
 
-    fn index_options(&mut self) -> Result<Vec<Expr>> {
+    pub(super) fn index_options(&mut self) -> Result<Vec<Expr>> {
         let parameters = self.storage_parameters()?;
         let equals = |(key, value)| Expr::BinaryOp {
             left: Box::new(Expr::Identifier(key)),

@@ -10,6 +10,8 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields have the names that they have in the statements")]
 pub enum Admin {
+    /// `ALTER INDEX name SET (…)`, `RESET (…)` and `ALTER COLUMN number SET STATISTICS …`
+    AlterIndex { index: QualifiedName, if_exists: bool, options: Vec<ast::Expr>, column: Option<i32> },
     /// `ALTER … SET SCHEMA name`
     SetSchema { object: Object, if_exists: bool, schema: Name },
     /// `CREATE SCHEMA …` with objects in it.
@@ -363,7 +365,7 @@ impl Admin {
             Self::CreateDomain { .. } => "CREATE DOMAIN",
             Self::Refresh { .. } => "REFRESH MATERIALIZED VIEW",
             Self::ChangePartitions { .. } => "ALTER TABLE",
-            Self::AttachIndex { .. } => "ALTER INDEX",
+            Self::AttachIndex { .. } | Self::AlterIndex { .. } => "ALTER INDEX",
             Self::AlterDomain { .. } => "ALTER DOMAIN",
             Self::CreateExtension { .. } => "CREATE EXTENSION",
             Self::AlterExtension { .. } => "ALTER EXTENSION",
