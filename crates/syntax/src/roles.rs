@@ -180,7 +180,7 @@ impl Parser<'_> {
             RoleOption::ValidUntil(self.string()?)
         } else if self.eat_all(&[K::In, K::Role]) || self.eat_all(&[K::In, K::Group]) {
             RoleOption::InRoles(self.list(Self::folded)?)
-        } else if self.eat_name("sysid") {
+        } else if self.eat(K::Sysid) {
             // A number is chosen all the same, as in PostgreSQL.
             return self.integer().map(|_| Some(RoleOption::Unknown("SYSID", false)));
         } else if self.eat(K::Admin) {

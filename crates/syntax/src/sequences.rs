@@ -35,7 +35,8 @@ impl Parser<'_> {
 
     fn sequence_options(&mut self) -> Result<Vec<SequenceOption>> {
         let mut options = Vec::new();
-        while !self.is_over() && self.kind() != Kind::RightParen {
+        // The next element of CREATE SCHEMA begins with CREATE or GRANT.
+        while !self.is_over() && !matches!(self.kind(), Kind::RightParen | Kind::Key(K::Create | K::Grant)) {
             options.push(self.sequence_option()?);
         }
         Ok(options)

@@ -100,7 +100,7 @@ impl Binder<'_> {
         let place = |routine: &Routine| match schema {
             Some(schema) => (routine.schema == self.catalog.schema_name(schema)).then_some(0),
             // No path leads to temporary functions: nobody can be made to call one unawares.
-            None if colibri_catalog::temporary::is_temporary(routine.id) => None,
+            None if routine.schema.starts_with(colibri_catalog::temporary::PG_TEMP_PREFIX) => None,
             None => path.iter().position(|known| *known == routine.schema),
         };
         let mut found: Vec<(usize, Arc<Routine>)> = self

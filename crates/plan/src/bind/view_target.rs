@@ -330,7 +330,14 @@ impl Binder<'_> {
     pub(super) fn need_on_view(&mut self, target: &ViewTarget, privileges: Privileges) {
         for below in &target.below {
             let by = std::mem::replace(&mut self.by, below.by);
-            self.need(below.id, &below.schema, privileges);
+            match &below.columns {
+                // What is read of the table are the view's columns.
+                None if privileges == Privileges::SELECT => {
+                    let places = (0..target.columns.len()).filter_map(|column| target.place(column)).collect();
+                    self.need_columns(below.id, &below.schema, privileges, places);
+                }
+                _ => self.need(below.id, &below.schema, privileges),
+            }
             self.by = by;
         }
     }

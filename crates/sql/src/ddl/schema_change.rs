@@ -45,7 +45,8 @@ impl Session {
             let detail = format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name);
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));
         }
-        if self.catalog().schema(to).is_none() && !crate::system::is_system_schema(to) {
+        let is_there = self.catalog().schema(to).is_some() || crate::system::is_system_schema(to) || to == "pg_temp";
+        if !is_there {
             return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{to}\" does not exist")));
         }
         let from = match &found {

@@ -62,6 +62,10 @@ impl Parser<'_> {
         if self.eat_all(&[K::Attach, K::Partition]) {
             return Ok(Admin::AttachIndex { index: object.name, partition: self.qualified()? });
         }
+        if self.is_next(K::Set) && self.kind_behind(1) == Kind::Key(K::Schema) {
+            self.next();
+            return Err(self.wrong());
+        }
         if self.is_next(K::Set) && self.kind_behind(1) == Kind::LeftParen {
             self.next();
             let options = self.index_options()?;
