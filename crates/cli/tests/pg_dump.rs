@@ -20,8 +20,7 @@ const ROLES: &str = include_str!("foreign/roles.sql");
 const EVERYTHING: &str = include_str!("foreign/everything.sql");
 
 /// What Colibri accepts and ignores, so that no dump of Colibri has it.
-const IGNORED: [&str; 5] = [
-    " INCLUDE (born)",
+const IGNORED: [&str; 4] = [
     " WITH (security_barrier='true')",
     "ALTER TABLE ONLY app.people ALTER COLUMN name SET STATISTICS 500;",
     "WITH (fillfactor='70')",

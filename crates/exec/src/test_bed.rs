@@ -284,8 +284,13 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         expression: None,
         inherited_only: false,
     };
-    let key =
-        PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect(), parent: None };
+    let key = PrimaryKey {
+        id: id + 1,
+        name: format!("{name}_pkey").into(),
+        columns: (0..keys).collect(),
+        parent: None,
+        include: Vec::new(),
+    };
     let mut table = Table {
         id,
         schema: "public".into(),

@@ -157,6 +157,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
             name: key_name,
             columns: key.to_vec(),
             parent: None,
+            include: Vec::new(),
         }),
         indexes: indexes.iter().enumerate().map(index).collect(),
         checks: Vec::new(),
