@@ -23,7 +23,9 @@ use crate::cluster::BOOTSTRAP_ROLE;
 use crate::default_privileges::DefaultPrivileges;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
+use crate::operators::UserOperator;
 use crate::routines::{Routine, RoutineType, UserCast};
+use crate::rules::Rule;
 use crate::store_error::{InSql as _, in_sql};
 use crate::user_types::UserType;
 
@@ -48,6 +50,8 @@ pub struct Catalog {
     default_privileges: BTreeMap<ObjectId, DefaultPrivileges>,
     routines: BTreeMap<ObjectId, Arc<Routine>>,
     casts: BTreeMap<ObjectId, Arc<UserCast>>,
+    pub(crate) rules: BTreeMap<ObjectId, Arc<Rule>>,
+    pub(crate) operators: BTreeMap<ObjectId, Arc<UserOperator>>,
     /// Numbers of routines by their names, in whichever schemas.
     routines_named: HashMap<CompactString, Vec<ObjectId>>,
     /// For each table, those that refer to it.
@@ -84,6 +88,8 @@ const EXTENSION: u8 = b'x';
 const ROUTINE: u8 = b'f';
 const DEFAULT_PRIVILEGES: u8 = b'd';
 const CAST: u8 = b'k';
+const OPERATOR: u8 = b'o';
+const RULE: u8 = b'r';
 
 /// A change of the catalogue.
 #[expect(clippy::large_enum_variant, reason = "a statement makes few of them, and none lives long")]
@@ -125,6 +131,14 @@ pub enum Change {
     PutCast(UserCast),
     /// A cast is dropped.
     DropCast(ObjectId),
+    /// An operator, new or changed.
+    PutOperator(UserOperator),
+    /// An operator is dropped.
+    DropOperator(ObjectId),
+    /// A rule, new or changed.
+    PutRule(Rule),
+    /// A rule is dropped.
+    DropRule(ObjectId),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
@@ -189,6 +203,8 @@ impl Entry {
             EXTENSION => Change::PutExtension(parse(value)?),
             DEFAULT_PRIVILEGES => Change::PutDefaultPrivileges(parse(value)?),
             CAST => Change::PutCast(parse(value)?),
+            OPERATOR => Change::PutOperator(parse(value)?),
+            RULE => Change::PutRule(parse(value)?),
             COMMENT => {
                 let (id, column, text): (ObjectId, i32, String) = parse(value)?;
                 Change::Comment(id, column, Some(text))
@@ -476,10 +492,23 @@ impl Catalog {
                 Change::DropRoutine(id) => txn.delete(&space, &object_key(ROUTINE, *id)).in_sql()?,
                 Change::PutCast(cast) => txn.put(&space, &object_key(CAST, cast.id), &to_json(cast)).in_sql()?,
                 Change::DropCast(id) => txn.delete(&space, &object_key(CAST, *id)).in_sql()?,
+                Change::PutOperator(operator) => {
+                    txn.put(&space, &object_key(OPERATOR, operator.id), &to_json(operator)).in_sql()?;
+                }
+                Change::DropOperator(id) => txn.delete(&space, &object_key(OPERATOR, *id)).in_sql()?,
+                Change::PutRule(rule) => txn.put(&space, &object_key(RULE, rule.id), &to_json(rule)).in_sql()?,
+                Change::DropRule(id) => txn.delete(&space, &object_key(RULE, *id)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
                 Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column)).in_sql()?,
+            }
+            // Rules go with their relation.
+            if let (false, Change::DropTable(id) | Change::DropView(id)) = (self.rules.is_empty(), &change) {
+                for rule in self.rules_of(*id) {
+                    txn.delete(&space, &object_key(RULE, rule.id)).in_sql()?;
+                    self.rules.remove(&rule.id);
+                }
             }
             for key in self.comments_outlived(&change) {
                 txn.delete(&space, &comment_key(key.0, key.1)).in_sql()?;
@@ -507,7 +536,9 @@ impl Catalog {
             | Change::DropView(id)
             | Change::DropExtension(id)
             | Change::DropRoutine(id)
-            | Change::DropCast(id) => of(*id).collect(),
+            | Change::DropCast(id)
+            | Change::DropOperator(id)
+            | Change::DropRule(id) => of(*id).collect(),
             Change::DropType(id) => {
                 let ty = self.types.get(id);
                 let domain = ty.and_then(|ty| ty.domain());
@@ -671,6 +702,10 @@ impl Catalog {
             Change::DropRoutine(id) => self.forget_routine(id),
             Change::PutCast(cast) => _ = self.casts.insert(cast.id, Arc::new(cast)),
             Change::DropCast(id) => _ = self.casts.remove(&id),
+            Change::PutOperator(operator) => _ = self.operators.insert(operator.id, Arc::new(operator)),
+            Change::DropOperator(id) => _ = self.operators.remove(&id),
+            Change::PutRule(rule) => _ = self.rules.insert(rule.id, Arc::new(rule)),
+            Change::DropRule(id) => _ = self.rules.remove(&id),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {

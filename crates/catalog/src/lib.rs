@@ -20,10 +20,12 @@ mod extensions;
 pub mod inverted;
 mod new_objects;
 mod objects;
+mod operators;
 mod partition;
 pub mod record;
 mod routines;
 pub mod row;
+mod rules;
 mod security;
 pub mod store_error;
 pub mod system_tables;
@@ -42,10 +44,12 @@ pub use objects::{
     Materialized, ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
     Table, TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
 };
+pub use operators::{OperatorFunction, UserOperator};
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
 pub use routines::{
     AggregateParts, Argument, ArgumentMode, CastMethod, Routine, RoutineLanguage, RoutineType, RoutineVolatility,
     StandardBody, UserCast,
 };
+pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
 pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

@@ -34,6 +34,10 @@ impl Parser<'_> {
             Kind::Key(K::Trigger) => return self.comment_on_trigger(),
             Kind::Key(K::Policy) => return self.comment_on_policy(),
             Kind::Key(K::Cast) => return self.comment_on_cast(),
+            Kind::Key(K::Rule) => return self.comment_on_rule(),
+            Kind::Key(K::Operator) if !matches!(self.kind_behind(1), Kind::Key(K::Class | K::Family)) => {
+                return self.comment_on_operator();
+            }
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
                 return Err(self.refuse_statement(token, &what));
@@ -96,7 +100,7 @@ impl Parser<'_> {
         Ok(Policies::Comment { name, table, text }.into())
     }
 
-    fn comment_text(&mut self) -> Result<Option<String>> {
+    pub(crate) fn comment_text(&mut self) -> Result<Option<String>> {
         self.expect(K::Is)?;
         if self.eat(K::Null) { Ok(None) } else { self.string().map(Some) }
     }

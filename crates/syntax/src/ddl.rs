@@ -100,6 +100,9 @@ impl Parser<'_> {
                 self.create_routine(or_replace).map(Statement::from)
             }
             Kind::Key(K::Cast) if is_plain => self.create_cast().map(Statement::from),
+            Kind::Key(K::Operator) if is_plain && !matches!(self.kind_behind(1), Kind::Key(K::Class | K::Family)) => {
+                self.create_operator().map(Statement::from)
+            }
             Kind::Key(K::Aggregate) if !temporary && !unlogged => {
                 self.create_aggregate(or_replace).map(Statement::from)
             }
@@ -110,6 +113,7 @@ impl Parser<'_> {
             Kind::Key(K::Event) if is_plain && self.kind_behind(1) == Kind::Key(K::Trigger) => {
                 Err(self.refuse_event_trigger(token, "CREATE"))
             }
+            Kind::Key(K::Rule) if !temporary && !unlogged => self.create_rule(or_replace).map(Statement::from),
             Kind::Key(K::Policy) if is_plain => self.create_policy().map(Statement::from),
             Kind::Key(K::Extension) if is_plain => self.create_extension().map(Statement::from),
             // One that is not logged is an ordinary one, which keeps more than it has to.
@@ -273,8 +277,14 @@ impl Parser<'_> {
         if self.is_next(K::Policy) {
             return self.drop_policy().map(Statement::from);
         }
+        if self.is_next(K::Rule) {
+            return self.drop_rule().map(Statement::from);
+        }
         if self.is_next(K::Cast) {
             return self.drop_cast().map(Statement::from);
+        }
+        if self.is_next(K::Operator) && !matches!(self.kind_behind(1), Kind::Key(K::Class | K::Family)) {
+            return self.drop_operator().map(Statement::from);
         }
         if self.is_next(K::Owned) {
             return self.drop_owned().map(Statement::from);

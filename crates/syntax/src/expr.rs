@@ -16,10 +16,11 @@
 //! What stands in front of its operand may stand anywhere that an expression may, and takes what
 //! binds closer than itself: `a = NOT b` is read, and so is `a + @ b`.
 
-use colibri_types::{Result, pulse, resolve};
+use colibri_types::{Result, pulse};
 use sqlparser::ast::{self, BinaryOperator as B, Expr, UnaryOperator as U};
 
 use crate::keyword::Keyword as K;
+use crate::operators::PREFIX_MARK;
 use crate::parser::Parser;
 use crate::token::Kind;
 
@@ -410,15 +411,15 @@ impl Parser<'_> {
             Kind::Operator => {
                 self.next();
                 let symbol = self.token_text(token);
-                self.prefix_operator(token, symbol, scope)
+                self.prefix_operator(symbol, scope)
             }
             Kind::Key(K::Operator) if self.kind_behind(1) == Kind::LeftParen => {
                 self.next();
                 let parts = self.operator_name()?;
                 match &parts[..] {
-                    [symbol] => self.prefix_operator(token, symbol, scope),
-                    [schema, symbol] if schema == "pg_catalog" => self.prefix_operator(token, symbol, scope),
-                    _ => self.prefix_operator(token, &parts.join("."), scope),
+                    [symbol] => self.prefix_operator(symbol, scope),
+                    [schema, symbol] if schema == "pg_catalog" => self.prefix_operator(symbol, scope),
+                    _ => self.prefix_operator(&parts.join("."), scope),
                 }
             }
             // The binder takes it where rows are written.
@@ -430,7 +431,7 @@ impl Parser<'_> {
         }
     }
 
-    fn prefix_operator(&mut self, token: crate::token::Token, symbol: &str, scope: Scope) -> Result<Expr> {
+    fn prefix_operator(&mut self, symbol: &str, scope: Scope) -> Result<Expr> {
         let op = match symbol {
             "~" => Some(U::BitwiseNot),
             "@" => Some(U::PGAbs),
@@ -446,24 +447,18 @@ impl Parser<'_> {
             _ => None,
         };
         let mut operand = self.expr_at(OPERATOR + 1, scope)?;
+        let is_of_system = op.is_some() || symbol == "!!";
+        if !is_of_system {
+            let (schema, symbol) = symbol.rsplit_once('.').unwrap_or(("", symbol));
+            return Ok(names::call_of_users_operator(&format!("{PREFIX_MARK}{schema}"), symbol, operand));
+        }
         if symbol == "!!" {
             // In the tree it is a call, since between bounds the same symbol stands for SYMMETRIC.
             return Ok(names::call_of_operator(symbol, operand));
         }
-        // The operators of `hstore` are other names of its functions.
-        match symbol {
-            "%%" => return Ok(names::call_of_operator("hstore_to_array", operand)),
-            "%#" => return Ok(names::call_of_operator("hstore_to_matrix", operand)),
-            _ => {}
-        }
         if matches!(op, Some(U::Plus | U::Minus)) {
             // As a sign it would be written, which binds more closely.
             operand = Expr::Nested(Box::new(operand));
-        }
-        if op.is_none() {
-            let error = resolve::no_operator(symbol, true);
-            let error = self.error_at(token, error);
-            self.note_error(error);
         }
         Ok(in_front(op.unwrap_or(U::Plus), operand))
     }

@@ -64,6 +64,7 @@ mod extensions;
 mod keyword;
 mod lexer;
 mod lift;
+mod operators;
 mod parser;
 pub mod plpgsql;
 mod policies;
@@ -71,6 +72,7 @@ mod privileges;
 mod query;
 mod roles;
 mod routines;
+mod rules;
 mod sequences;
 mod settings;
 mod shown;
@@ -108,6 +110,8 @@ pub const CONFLICT_EXPRESSION: char = '(';
 
 /// The quotation mark of the condition behind these columns.
 pub const CONFLICT_CONDITION: char = '?';
+pub use operators::PREFIX_MARK;
+
 /// What stands in front of an argument of a call that is an array of arguments.
 pub const VARIADIC_MARK: &str = "VARIADIC";
 /// What begins the last name in the list of a window's PARTITION BY that is none of its expressions:

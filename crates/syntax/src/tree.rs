@@ -27,8 +27,10 @@ mod admin;
 mod control;
 mod copy;
 mod cursors;
+mod operators;
 mod policies;
 mod routines;
+mod rules;
 mod sequences;
 mod settings;
 mod user_types;
@@ -40,12 +42,14 @@ pub use admin::{
 pub use control::{Discard, Execute, Explain, ExplainOption, Level, Mode, Prepare, Transaction};
 pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySource};
 pub use cursors::{Declare, Fetch, Goal};
+pub use operators::{OnOperators, OperatorChange, OperatorNamed, OperatorValue};
 pub use policies::{CreatePolicy, Policies};
 pub use routines::{
     AggregateValue, ArgMode, Call, CastTypes, CreateAggregate, CreateCast, CreateRoutine, CreateTrigger, OnRoutines,
     Returned, RoutineArg, RoutineBody, RoutineChange, RoutineKind, RoutineNamed, RoutineOption, Routines, TriggerEvent,
     TriggerTiming, TriggersMeant, TypeGiven,
 };
+pub use rules::OnRules;
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
 pub use user_types::{AttributeChange, DomainChange, ExtensionChange, LabelPlace, TypeChange, TypeField, ViewChange};

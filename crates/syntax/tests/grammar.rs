@@ -158,10 +158,9 @@ fn bodies_of_functions_are_read_to_their_end() {
 fn a_feature_that_is_missing_is_told_unless_there_is_a_mistake_further_down() {
     for text in [
         "SELECT xmlelement(name a)",
-        "CREATE OPERATOR @@@ (leftarg = int, procedure = f)",
+        "CREATE OPERATOR CLASS c FOR TYPE int USING btree AS STORAGE int",
         "SELECT * FROM t TABLESAMPLE system (10) REPEATABLE (a + 1)",
         "SELECT * FROM a JOIN b USING (x) AS j",
-        "ALTER TABLE t DISABLE RULE r",
     ] {
         assert_eq!(parse(text).expect_err(text).state().0, "0A000", "{text}");
         let worse = format!("{text}; SELECT 1 +");

@@ -114,6 +114,9 @@ impl Binder<'_> {
 
     /// A call of a function that a user has defined; `None` if it means another one.
     pub(super) fn routine(&mut self, function: &ast::Function, span: Span) -> Result<Option<Bound>> {
+        if let Some(bound) = self.prefix_operator(function, span)? {
+            return Ok(Some(bound));
+        }
         let Some((meant, given)) = self.routine_meant(function, span, false)? else { return Ok(None) };
         if meant.routine.aggregate.is_some() {
             let routine = Arc::clone(&meant.routine);
@@ -312,6 +315,21 @@ impl Binder<'_> {
         let count = routine.given().count();
         given.extend(more.into_iter().map(|bound| Given { name: None, bound, span, is_variadic: false }));
         given.truncate(count.max(1));
+        let places = (0..given.len()).map(Some).collect();
+        let types = given.iter().map(|given| given.bound.ty.ty).collect();
+        let (expr, ty) = self.routine_call(Meant { routine, places, types, gathers_from: None }, given, span)?;
+        Ok(Bound::new(expr, ty))
+    }
+
+    /// The call of a function of a user's that is an operator's.
+    pub(super) fn call_for_operator(
+        &mut self,
+        routine: Arc<Routine>,
+        operands: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<Bound> {
+        let given: Vec<Given> =
+            operands.into_iter().map(|(bound, span)| Given { name: None, bound, span, is_variadic: false }).collect();
         let places = (0..given.len()).map(Some).collect();
         let types = given.iter().map(|given| given.bound.ty.ty).collect();
         let (expr, ty) = self.routine_call(Meant { routine, places, types, gathers_from: None }, given, span)?;

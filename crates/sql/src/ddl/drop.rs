@@ -677,12 +677,17 @@ impl Session {
         for routine in &routines {
             told.push((format!("{} {}", routine.kind(), self.routine_text(routine)), format!("schema {folded}")));
         }
+        let operators: Vec<_> = self.catalog().operators().filter(|one| one.schema == folded).cloned().collect();
+        for operator in &operators {
+            told.push((self.described_operator(operator), format!("schema {folded}")));
+        }
         if !cascade.allowed && !told.is_empty() {
             let details: Vec<String> = told.iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
             return Err(depended_on(&format!("schema {folded}"), &details));
         }
         cascade.along.extend(told.into_iter().map(|(what, _)| what));
         let quiet = &mut Cascade::new(true);
+        self.drop_operators(&operators, quiet)?;
         for (_, relation) in &relations {
             match relation {
                 Relation::Table(table) => self.drop_table(table.id, quiet, &together)?,

@@ -60,6 +60,8 @@ impl Session {
             Routines::Grant { granting, kind, on, to } => self.grant_routines(granting, *kind, on, to),
             Routines::Do { language, body } => self.run_do(language.as_ref(), body),
             Routines::CreateAggregate(create) => self.create_aggregate(create),
+            Routines::Rules(statement) => self.about_rules(statement),
+            Routines::Operators(statement) => self.about_operators(statement),
             Routines::CreateCast(create) => self.create_cast(create),
             Routines::DropCast { types, if_exists, cascade: _ } => self.drop_cast(types, *if_exists),
             Routines::CommentCast { types, text } => self.comment_on_cast(types, text.clone()),
@@ -652,6 +654,10 @@ impl Session {
         for cast in casts.iter().filter(|cast| cast.method == CastMethod::Routine(routine.id)) {
             blocking.push(self.described_cast(cast));
             changes.push(Change::DropCast(cast.id));
+        }
+        for operator in self.operators_of_routine(routine.id) {
+            blocking.push(self.described_operator(&operator));
+            changes.push(Change::DropOperator(operator.id));
         }
         for aggregate in self.aggregates_of(routine) {
             blocking.push(format!("function {}", self.routine_text(&aggregate)));

@@ -246,6 +246,8 @@ impl Session {
     fn tell_dependents(&self, ty: &UserType, known: &mut HashSet<u32>, told: &mut Vec<(String, String)>) -> Result<()> {
         let of_casts = self.catalog().casts().filter(|cast| [cast.from, cast.to].contains(&ty.id));
         told.extend(of_casts.map(|cast| (self.described_cast(cast), self.described_type(ty))));
+        let of_operators = self.catalog().operators().filter(|operator| operator.uses_type(ty.id));
+        told.extend(of_operators.map(|operator| (self.described_operator(operator), self.described_type(ty))));
         // Domains may be over each other at any depth.
         let mut open = vec![(self.described_type(ty), self.dependents_of_type(ty).into_iter())];
         while let Some((on, dependents)) = open.last_mut() {
@@ -349,6 +351,17 @@ impl Session {
             cascade.takes(described);
             self.change(vec![Change::DropCast(cast.id)])?;
         }
+        let operators: Vec<_> =
+            self.catalog().operators().filter(|operator| operator.uses_type(ty.id)).cloned().collect();
+        for operator in &operators {
+            let described = self.described_operator(operator);
+            if !cascade.allows() {
+                let of = self.described_type(ty);
+                return Err(depended_on(&of, &[format!("{described} depends on {of}")]));
+            }
+            cascade.takes(described);
+        }
+        self.drop_operators(&operators, cascade)?;
         // Domains may be over each other at any depth.
         let mut open = vec![(ty.id, dependents.into_iter())];
         while let Some((id, dependents)) = open.last_mut() {

@@ -1121,6 +1121,19 @@ struct Planned {
 
 /// Plans a statement that reads or writes rows.
 fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> {
+    let rewritten = if binder.has_rules() { binder.rewritten_by_rules(statement)? } else { None };
+    let Some(rewritten) = rewritten else { return plan_as_written(binder, statement) };
+    let planned = plan_as_written(binder, &rewritten.statement)?;
+    let kind = match rewritten.event {
+        'a' => Kind::Insert,
+        'w' => Kind::Update,
+        _ => Kind::Delete,
+    };
+    Ok(Planned { kind, ..planned })
+}
+
+/// The same, without a look at rules.
+fn plan_as_written(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> {
     let (main, kind) = match statement {
         ast::Statement::Query(query) => match written_by(query) {
             Some(inner) => binder.behind_with(query, |binder| bind_change(binder, inner))?,

@@ -75,6 +75,8 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
         all.of_view(view)?;
     }
     all.of_routines()?;
+    all.of_operators()?;
+    all.of_rules()?;
     all.of_extensions()
 }
 
@@ -213,6 +215,32 @@ impl Dependencies<'_> {
                     self.push((PG_CONSTRAINT, index.id, 0), (PG_CONSTRAINT, parent, 0), Need::Partition)?;
                     self.push((PG_CONSTRAINT, index.id, 0), (PG_CLASS, table.id, 0), Need::PartitionTable)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rules go with their relations.
+    fn of_rules(&mut self) -> Result<()> {
+        let rules: Vec<_> = self.names.catalog.rules().cloned().collect();
+        for rule in rules {
+            self.push((PG_REWRITE, rule.id, 0), (PG_CLASS, rule.relation, 0), Need::Auto)?;
+        }
+        Ok(())
+    }
+
+    /// What operators that users have defined depend on.
+    fn of_operators(&mut self) -> Result<()> {
+        let operators: Vec<_> = self.names.catalog.operators().cloned().collect();
+        for one in operators {
+            let own = (super::relations::PG_OPERATOR, one.id, 0);
+            self.within(own, &one.schema)?;
+            let types: Vec<u32> = one.left.into_iter().chain([one.right, one.result]).collect();
+            for ty in types.into_iter().filter(|&ty| self.names.catalog.user_type(ty).is_some()) {
+                self.push(own, (PG_TYPE, ty, 0), Need::Normal)?;
+            }
+            if let colibri_catalog::OperatorFunction::Routine(id) = one.function {
+                self.push(own, (PG_PROC, id, 0), Need::Normal)?;
             }
         }
         Ok(())

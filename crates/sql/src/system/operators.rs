@@ -13,9 +13,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use colibri_catalog::CastMethod;
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
+use colibri_catalog::{CastMethod, OperatorFunction};
 use colibri_types::{Category, Env, Result, Type};
+use compact_str::CompactString;
 
 use super::{Fill, PG_CATALOG, Rows, flag, int, oid, procedures, text};
 use crate::registry::FUNCTIONS;
@@ -108,7 +109,49 @@ pub(super) fn numbered(number: u32) -> Option<&'static Operator> {
     BY_NUMBER.get(&number)
 }
 
-fn operators(_: &Env, rows: &mut Rows) -> Result<()> {
+/// Whether the system has a function of a name.
+pub(crate) fn is_function_listed(name: &str) -> bool {
+    procedures::number_named(name) != 0
+}
+
+/// The operators that users have defined.
+fn user_operators(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for one in names.catalog.operators() {
+        let function = match &one.function {
+            OperatorFunction::Routine(id) => *id,
+            OperatorFunction::Builtin(name) => procedures::number_named(name),
+        };
+        let other = |named: &Option<(CompactString, CompactString)>, left: Option<u32>, right: u32| {
+            let (schema, symbol) = named.as_ref()?;
+            names.catalog.operator(schema, symbol, left, right).map(|other| other.id)
+        };
+        let commutator = one.left.and_then(|left| other(&one.commutator, Some(one.right), left));
+        let negator = other(&one.negator, one.left, one.right);
+        let estimator = |name: &Option<CompactString>| name.as_ref().map_or(0, |name| procedures::number_named(name));
+        rows.push([
+            oid(one.id),
+            text(&one.symbol),
+            oid(names.schema_number(&one.schema).unwrap_or(0)),
+            oid(one.owner),
+            text(if one.left.is_some() { "b" } else { "l" }),
+            flag(one.merges),
+            flag(one.hashes),
+            oid(one.left.unwrap_or(0)),
+            oid(one.right),
+            oid(one.result),
+            oid(commutator.unwrap_or(0)),
+            oid(negator.unwrap_or(0)),
+            oid(function),
+            oid(estimator(&one.restrict)),
+            oid(estimator(&one.join)),
+        ])?;
+    }
+    Ok(())
+}
+
+fn operators(env: &Env, rows: &mut Rows) -> Result<()> {
+    user_operators(env, rows)?;
     let known = |word: &str| if LISTED.contains(&number(word)) { number(word) } else { 0 };
     for words in lines("operator").filter(|words| LISTED.contains(&number(words[0]))) {
         rows.push([

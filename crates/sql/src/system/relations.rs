@@ -36,6 +36,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_views", view_list),
     ("pg_matviews", materialized_list),
     ("pg_rewrite", rules),
+    ("pg_rules", rule_list),
 ];
 
 /// PostgreSQL's numbers of the tables that others refer to by number.
@@ -46,6 +47,8 @@ pub(super) const PG_EXTENSION: u32 = 3079;
 pub(super) const PG_PROC: u32 = 1255;
 pub(super) const PG_TRIGGER: u32 = 2620;
 const PG_CAST: u32 = 2605;
+pub(super) const PG_OPERATOR: u32 = 2617;
+const PG_REWRITE: u32 = 2618;
 const PG_POLICY: u32 = 3256;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
@@ -976,6 +979,10 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_EXTENSION
     } else if names.catalog.casts().any(|cast| cast.id == object) {
         PG_CAST
+    } else if names.catalog.operators().any(|operator| operator.id == object) {
+        PG_OPERATOR
+    } else if names.catalog.rules().any(|rule| rule.id == object) {
+        PG_REWRITE
     } else if names.catalog.routine(object).is_some() {
         PG_PROC
     } else if names.relation(object).is_none() && is_trigger(names, object) {
@@ -1098,6 +1105,64 @@ fn rules(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in views {
         let (number, kind, enabled) = (oid(view.id), text("1"), text("O"));
         rows.push([number.clone(), text("_RETURN"), number, kind, enabled, flag(true), NULL, NULL])?;
+    }
+    for rule in env.names().catalog.rules() {
+        let kind = match rule.event {
+            'a' => "3",
+            'w' => "2",
+            _ => "4",
+        };
+        rows.push([
+            oid(rule.id),
+            text(&rule.name),
+            oid(rule.relation),
+            text(kind),
+            text(rule.state.encode_utf8(&mut [0; 4])),
+            flag(rule.instead),
+            super::text_or_null(rule.condition.as_deref()),
+            text(&rule.actions.join("; ")),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The schema and the name of a rule's relation.
+fn relation_of_rule<'n>(names: &'n Surroundings, rule: &colibri_catalog::Rule) -> Option<(&'n str, &'n str)> {
+    let of_table = names.catalog.table(rule.relation).map(|table| (table.schema.as_str(), table.name.as_str()));
+    of_table.or_else(|| names.catalog.view(rule.relation).map(|view| (view.schema.as_str(), view.name.as_str())))
+}
+
+/// The statement that makes a rule.
+pub(crate) fn rule_definition(names: &Surroundings, number: u32) -> Option<String> {
+    let quote = colibri_types::functions::quote_identifier;
+    let rule = names.catalog.rules().find(|rule| rule.id == number)?;
+    let (schema, relation) = relation_of_rule(names, rule)?;
+    let mut out = format!(
+        "CREATE RULE {} AS\n    ON {} TO {}.{}",
+        quote(&rule.name),
+        rule.word(),
+        quote(schema),
+        quote(relation)
+    );
+    if let Some(condition) = &rule.condition {
+        out.push_str(&format!("\n   WHERE ({condition})"));
+    }
+    out.push_str(if rule.instead { " DO INSTEAD " } else { " DO " });
+    match &rule.actions[..] {
+        [] => out.push_str("NOTHING;"),
+        [one] => out.push_str(&format!(" {one};")),
+        all => out.push_str(&format!("( {};\n);", all.join(";\n "))),
+    }
+    Some(out)
+}
+
+/// `pg_rules`
+fn rule_list(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for rule in names.catalog.rules() {
+        let Some((schema, relation)) = relation_of_rule(names, rule) else { continue };
+        let definition = rule_definition(names, rule.id).unwrap_or_default();
+        rows.push([text(schema), text(relation), text(&rule.name), text(&definition)])?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation as Operatio
 use crate::keyword::Keyword as K;
 use crate::parser::Parser;
 use crate::token::{Kind, Token};
-use crate::tree::{Admin, Object, ObjectKind, Routines, Statement, ViewChange, fold};
+use crate::tree::{Admin, Object, ObjectKind, OnRules, Routines, Statement, ViewChange, fold};
 
 impl Parser<'_> {
     pub(crate) fn alter(&mut self) -> Result<Statement> {
@@ -37,6 +37,10 @@ impl Parser<'_> {
                 None => Err(self.wrong()),
             },
             Kind::Key(K::Trigger) => self.alter_trigger().map(Statement::from),
+            Kind::Key(K::Operator) if !matches!(self.kind_behind(1), Kind::Key(K::Class | K::Family)) => {
+                self.alter_operator().map(Statement::from)
+            }
+            Kind::Key(K::Rule) => self.alter_rule().map(Statement::from),
             Kind::Key(K::Policy) => self.alter_policy().map(Statement::from),
             Kind::Key(K::Default) if self.kind_behind(1) == Kind::Key(K::Privileges) => {
                 self.alter_default_privileges().map(Statement::from)
@@ -181,6 +185,10 @@ impl Parser<'_> {
             if let Some(change) = self.owner_or_name(&object, if_exists)? {
                 return Ok(change.into());
             }
+        }
+        if let Some((rule, state)) = self.enable_rule()? {
+            let relation = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
+            return Ok(Admin::from(Routines::Rules(OnRules::Enable { relation, name: rule, state })).into());
         }
         if let Some((which, state)) = self.enable_trigger()? {
             let table = name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();

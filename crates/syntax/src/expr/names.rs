@@ -132,6 +132,13 @@ pub(super) fn call_of_operator(symbol: &str, operand: Expr) -> Expr {
     Expr::Function(function)
 }
 
+/// A call that stands for an operator of a user's in front of its operand.
+pub(super) fn call_of_users_operator(mark: &str, symbol: &str, operand: Expr) -> Expr {
+    let mut function = call_of(symbol, vec![operand]);
+    function.name = ObjectName::from([mark, symbol].map(|part| Ident::with_quote('"', part)).to_vec());
+    Expr::Function(function)
+}
+
 fn call_of(name: &str, args: Vec<Expr>) -> ast::Function {
     let args = args.into_iter().map(|arg| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)));
     let list = ast::FunctionArgumentList { duplicate_treatment: None, args: args.collect(), clauses: Vec::new() };

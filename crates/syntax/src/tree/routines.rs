@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::{Granting, Name, QualifiedName, RoleName, SettingChange};
+use super::{Granting, Name, OnOperators, OnRules, QualifiedName, RoleName, SettingChange};
 
 /// `CREATE [OR REPLACE] {FUNCTION | PROCEDURE} …`
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,6 +235,10 @@ pub enum Routines {
     CreateAggregate(CreateAggregate),
     /// `CREATE CAST …`
     CreateCast(CreateCast),
+    /// `CREATE OPERATOR …`, and what else there is about operators.
+    Operators(OnOperators),
+    /// `CREATE RULE …`, and what else there is about rules.
+    Rules(OnRules),
     /// `DROP CAST …`
     #[expect(missing_docs, reason = "fields have the names that they have in the statement")]
     DropCast { types: CastTypes, if_exists: bool, cascade: bool },
@@ -342,6 +346,8 @@ impl Routines {
             Self::Do { .. } => "DO",
             Self::CreateAggregate(_) => "CREATE AGGREGATE",
             Self::CreateCast(_) => "CREATE CAST",
+            Self::Operators(statement) => statement.tag(),
+            Self::Rules(statement) => statement.tag(),
             Self::DropCast { .. } => "DROP CAST",
             Self::CommentCast { .. } => "COMMENT",
             Self::CreateTrigger(_) => "CREATE TRIGGER",

@@ -9,6 +9,7 @@ use sqlparser::tokenizer::Span;
 use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryUse};
 use crate::bind::collation;
 use crate::bind::recursive::Barrier;
+use crate::bind::user_operators::{ByUser, Written};
 use crate::bind::{Binder, fold, rewrite};
 use crate::expr::{CompareOp, Expr, ListId};
 
@@ -175,7 +176,14 @@ impl Binder<'_> {
                 return Err(self.place_before(&other.to_string(), operand.span(), error));
             }
         };
-        let input = self.expr(operand)?;
+        let mut input = self.expr(operand)?;
+        if self.catalog.has_operators() {
+            let written = Written { schema: None, symbol: symbol.to_owned() };
+            input = match self.user_operator(&written, None, (input, operand.span()))? {
+                ByUser::Called(bound) => return Ok(bound),
+                ByUser::Not(_, input) => input,
+            };
+        }
         let found = self.builtin.functions.operator(symbol, None, input.ty.ty);
         let function = found.map_err(|error| self.place_before(symbol, operand.span(), error))?;
         let arg = self.argument(input, function.arg_type(0), operand.span())?;
@@ -208,6 +216,7 @@ impl Binder<'_> {
                 left_tree = None;
                 continue;
             }
+            let by_user = self.catalog.has_operators().then(|| Written::of(op));
             let op = self.at(op_span, operator(op))?;
             // A row on the left is no value: it is bound together with the right side.
             if let (Some(tree), Operator::Compare(compare)) = (left_tree, &op)
@@ -220,7 +229,7 @@ impl Binder<'_> {
             if let Some(tree) = left_tree.take() {
                 left = self.expr(tree)?;
             }
-            left = self.binary(op, left, span, right)?;
+            left = self.binary(op, by_user, left, span, right)?;
             lay_side_by_side(&mut left.expr, &mut row);
             self.forget_collation(left.ty.ty);
             span = Span { start: span.start, end: op_span.end };
@@ -240,9 +249,22 @@ impl Binder<'_> {
         self.call("overlaps", ends, span)
     }
 
-    fn binary(&mut self, op: Operator, left: Bound, left_span: Span, right: &ast::Expr) -> Result<Bound> {
-        let bound = self.expr(right)?;
+    fn binary(
+        &mut self,
+        op: Operator,
+        by_user: Option<Written>,
+        mut left: Bound,
+        left_span: Span,
+        right: &ast::Expr,
+    ) -> Result<Bound> {
+        let mut bound = self.expr(right)?;
         let span = right.span();
+        if let Some(written) = by_user.filter(|_| !matches!(op, Operator::And | Operator::Or)) {
+            match self.user_operator(&written, Some((left, left_span)), (bound, span))? {
+                ByUser::Called(called) => return Ok(called),
+                ByUser::Not(first, second) => (left, bound) = (first.unwrap_or_else(Bound::null), second),
+            }
+        }
         match op {
             Operator::And | Operator::Or => {
                 let is_and = matches!(op, Operator::And);

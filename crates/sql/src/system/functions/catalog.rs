@@ -83,6 +83,10 @@ fn constraint_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     text_or_null(describe::constraint_by_number(env.names(), number(args[0])?, truth(args.get(1))))
 }
 
+fn rule_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
+    text_or_null(crate::system::relations::rule_definition(env.names(), number(args[0])?))
+}
+
 fn trigger_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     text_or_null(routines::trigger_definition(env.names(), number(args[0])?))
 }
@@ -341,8 +345,8 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_viewdef", &[Text, Bool], Text, view_definition).stable(),
     f("pg_get_triggerdef", &[Oid], Text, trigger_definition).stable(),
     f("pg_get_triggerdef", &[Oid, Bool], Text, trigger_definition).stable(),
-    f("pg_get_ruledef", &[Oid], Text, NOTHING).stable(),
-    f("pg_get_ruledef", &[Oid, Bool], Text, NOTHING).stable(),
+    f("pg_get_ruledef", &[Oid], Text, rule_definition).stable(),
+    f("pg_get_ruledef", &[Oid, Bool], Text, rule_definition).stable(),
     f("pg_get_partition_constraintdef", &[Oid], Text, |a, env| {
         text_or_null(partitions::constraint_text(env.names(), number(a[0])?, env))
     })
