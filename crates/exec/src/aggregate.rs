@@ -30,6 +30,7 @@ use super::batch::BATCH_ROWS_MAX;
 use super::group::{Groups, equal_key, equal_keys, hash_values};
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
+use super::parallel::{Dividing, Taken};
 use super::row_store::RowStore;
 use super::sorter::{KeyOrder, Sorter};
 use super::spill::Leftover;
@@ -104,6 +105,12 @@ struct AggregateRun {
     /// A row that was put away.
     row: Vec<Datum>,
     disk_bytes_max: u64,
+    /// If it may be divided.
+    dividing: Option<Box<Dividing>>,
+    /// It gives its groups to another one.
+    is_job: bool,
+    /// A job whose groups are taken in, and the next of them.
+    joining: Option<(Box<Aggregate>, usize)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,6 +127,10 @@ enum Phase {
     /// What is kept for a call is put in order.
     Sorting {
         place: usize,
+    },
+    /// Groups of jobs are taken in; whether rows of the input are to follow.
+    Joining {
+        is_input: bool,
     },
     Giving,
     Done,
@@ -197,6 +208,23 @@ impl Aggregate {
         };
         Self { by, run: AggregateRun::new(input) }
     }
+
+    /// Has it be divided where that pays.
+    pub(super) fn dividing(mut self, dividing: Option<Dividing>) -> Self {
+        self.run.dividing = dividing.map(Box::new);
+        self
+    }
+
+    pub(super) fn dividing_mut(&mut self) -> Option<&mut Dividing> {
+        self.run.dividing.as_deref_mut()
+    }
+
+    /// Takes all of the input in, for somebody who takes the groups: a job. It gives none itself,
+    /// and says `Step::Done` when it is done.
+    pub(super) fn take_all(&mut self, ex: &mut Exec<'_, '_>) -> Result<Step> {
+        self.run.is_job = true;
+        self.run.step(&self.by, ex, &mut Batch::new())
+    }
 }
 
 /// The expressions of a call.
@@ -256,12 +284,19 @@ impl AggregateRun {
             leftover: Leftover::default(),
             row: Vec::new(),
             disk_bytes_max: 0,
+            dividing: None,
+            is_job: false,
+            joining: None,
         }
     }
 
     /// Back to the start, but for the input.
     fn forget(&mut self) {
-        *self = Self::new(self.input.take());
+        let mut dividing = self.dividing.take();
+        if let Some(dividing) = &mut dividing {
+            dividing.forget();
+        }
+        *self = Self { dividing, ..Self::new(self.input.take()) };
     }
 
     fn usage(&self) -> Usage {
@@ -283,6 +318,9 @@ impl AggregateRun {
                     for key in by.always.iter() {
                         self.add_group(key, calls);
                     }
+                    if let Some(dividing) = &mut self.dividing {
+                        dividing.begin(ex)?;
+                    }
                     Phase::Input
                 }
                 Phase::Input if self.taken < self.fresh.rows() => {
@@ -302,12 +340,34 @@ impl AggregateRun {
                             return Ok(Step::Yield);
                         }
                         Step::Rows => Phase::Input,
+                        Step::Done if self.dividing.as_mut().is_some_and(|dividing| dividing.next_morsel()) => {
+                            self.fresh.reset(0);
+                            self.input.rewind(ex);
+                            Phase::Input
+                        }
+                        Step::Done if self.is_job => return Ok(Step::Done),
+                        Step::Done if self.has_jobs() => {
+                            self.fresh.reset(0);
+                            Phase::Joining { is_input: false }
+                        }
                         Step::Done => {
                             self.fresh.reset(0);
                             self.input.give_back(ex);
                             self.is_last_part = true;
                             Phase::Sorting { place: 0 }
                         }
+                    }
+                }
+                Phase::Joining { is_input } => {
+                    if !self.join(calls, ex)? {
+                        return Ok(Step::Yield);
+                    }
+                    if is_input {
+                        self.heed_memory(calls, true, ex)
+                    } else {
+                        self.input.give_back(ex);
+                        self.is_last_part = true;
+                        Phase::Sorting { place: 0 }
                     }
                 }
                 Phase::Part => {
@@ -404,11 +464,58 @@ impl AggregateRun {
         if self.memory.hold(ex.cx.memory, of_groups + of_later, Use::Hash) {
             return go_on;
         }
+        if self.is_job {
+            // With the groups of its morsel, which is bounded.
+            self.dividing.iter().for_each(|dividing| dividing.close());
+            return go_on;
+        }
+        if self.has_jobs() {
+            self.dividing.iter().for_each(|dividing| dividing.close());
+            return Phase::Joining { is_input };
+        }
         let was_full = std::mem::replace(&mut self.is_full, true);
         // What the groups leave is for rows that are kept; something there has to be.
         let bytes_max = Use::Hash.bytes_max(ex.cx.memory);
         let for_later = bytes_max.saturating_sub(of_groups).max(bytes_max / 4);
         if of_later > 0 && (!was_full || of_later > for_later) { Phase::Spilling { place: 0, is_input } } else { go_on }
+    }
+
+    fn has_jobs(&self) -> bool {
+        self.joining.is_some() || self.dividing.as_ref().is_some_and(|dividing| dividing.has_jobs())
+    }
+
+    /// Takes in the groups of jobs that have ended; `false` if there is more to do.
+    fn join(&mut self, calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<bool> {
+        loop {
+            let (mut job, mut at) = match self.joining.take() {
+                Some(joining) => joining,
+                None => match self.dividing.as_mut().map_or(Ok(Taken::All), |dividing| dividing.take(ex))? {
+                    Taken::One(ended) => (Box::new(ended.join(ex.txn)), 0),
+                    Taken::Later => return Ok(false),
+                    Taken::All => return Ok(true),
+                },
+            };
+            while at < job.run.groups.len() && !ex.is_used_up() {
+                let (key, states) = (job.run.groups.key(at), job.run.states.row_mut(at));
+                let (number, new) = self.groups.find_or_add(key);
+                if new {
+                    self.states.push(states.iter().cloned());
+                } else {
+                    for (state, other) in self.states.row_mut(number).iter_mut().zip(states.iter()) {
+                        state.combine(other, ex.cx.env)?;
+                    }
+                }
+                at += 1;
+                ex.spend(calls.len().max(1));
+            }
+            if at < job.run.groups.len() {
+                self.joining = Some((job, at));
+                ex.check_cancel()?;
+                return Ok(false);
+            }
+            self.in_texts += job.run.in_texts;
+            self.memory.hold(ex.cx.memory, self.bytes(calls), Use::Hash);
+        }
     }
 
     /// Gives groups; `Step::Done` after the last one that is in memory.

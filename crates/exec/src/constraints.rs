@@ -356,6 +356,7 @@ fn reads(node: &Node, table: &Table, once: bool, seen: &mut Vec<usize>) -> bool 
         // Bug: those that go part by part were taken for such. Consequence: `INSERT INTO t SELECT …
         // FROM t GROUP BY <key of t>` read what it had put in itself, and did not end. Fix: they are
         // looked into.
+        Node::Parallel { input } => reads(input, table, once, seen),
         Node::Sort { presorted: 0, .. } if once => false,
         Node::Aggregate { presorted, .. } if once && presorted.is_empty() => false,
         Node::Sort { input, keys, .. } => {

@@ -20,6 +20,7 @@
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
+//! | `parallel` | groupings that other threads help with |
 //! | `window` and its folder | functions over windows: frames, what functions give, rows of a partition |
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
@@ -102,6 +103,7 @@ mod merge_sort;
 mod needs;
 mod operator;
 mod operator_cache;
+pub mod parallel;
 mod parts;
 mod pass_through;
 mod point;
@@ -194,6 +196,11 @@ pub trait SessionCalls {
 
     /// Keeps checks that are put off.
     fn defer(&mut self, _checks: Vec<Deferred>) {}
+
+    /// Who may help with a long statement.
+    fn helpers(&self) -> Option<Arc<dyn parallel::Helpers>> {
+        None
+    }
 }
 
 /// What a statement runs in, besides its transaction.

@@ -23,6 +23,7 @@ use super::merge::MergeRun;
 use super::merge_join::MergeJoin;
 use super::needs::Needs;
 use super::operator::Run;
+use super::parallel::{Dividing, GatherRun};
 use super::parts::{PartsRun, takes_away};
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
@@ -38,7 +39,8 @@ use super::window::Window;
 use super::with_queries::SharedRun;
 use super::{datum_bytes, keyed, with_queries};
 use crate::expr::{Expr, Subquery, walk};
-use crate::plan::{AggregateCall, KeyColumn, KeyedId, Node, RestId};
+use crate::plan::parallel::divided_by;
+use crate::plan::{AggregateCall, KeyColumn, KeyedId, Node, RestId, Scan};
 
 /// A plan's operators in the making.
 #[derive(Default)]
@@ -55,6 +57,8 @@ pub(super) struct Lowering {
     rests: Vec<RestId>,
     /// See [`super::Execution::may_fetch_anew`].
     pub(super) may_fetch_anew: bool,
+    /// The grouping at hand that may be divided.
+    dividing: Option<Dividing>,
 }
 
 /// Whether an operator reads a table in the middle of what it cannot stop: with a query in the keys
@@ -100,7 +104,7 @@ impl Lowering {
             | Node::Scan(_)
             | Node::CountRange { .. }
             | Node::GroupScan(_)
-            | Node::Working { .. } => without_input(number, node),
+            | Node::Working { .. } => without_input(number, node, self.dividing.as_ref()),
             Node::Expand { input, .. }
             | Node::Window { input, .. }
             | Node::Filter { input, .. }
@@ -113,6 +117,12 @@ impl Lowering {
             | Node::LockRows { input, .. } => {
                 let input = self.run(input);
                 over_one(number, node, input)
+            }
+            Node::Parallel { input } => {
+                let number = self.operators;
+                let Some(scan) = divided_by(input) else { return self.run(input) };
+                let grouping = self.divided(input, scan);
+                gathered(number - 1, number, grouping)
             }
             Node::NestedLoop { outer: first, inner: second, .. }
             | Node::HashJoin { left: first, right: second, .. }
@@ -185,6 +195,19 @@ impl Lowering {
         }
     }
 
+    /// A grouping that may be divided.
+    pub(super) fn divided(&mut self, grouping: &Arc<Node>, scan: &Arc<Scan>) -> Aggregate {
+        self.operators += 1;
+        grouping.for_each_expr(&mut |expr| self.queries(expr));
+        let Node::Aggregate { input, keys, calls, presorted, always } = &**grouping else {
+            unreachable!("only groupings are divided")
+        };
+        let around = self.dividing.replace(Dividing::new(grouping, scan));
+        let input = self.run(input);
+        let dividing = std::mem::replace(&mut self.dividing, around);
+        Aggregate::new(input, keys, calls, presorted, always).dividing(dividing)
+    }
+
     /// The queries inside an expression, of which each is run in one place, however many copies of
     /// the expression there are.
     fn queries(&mut self, expr: &Expr) {
@@ -229,17 +252,23 @@ impl Lowering {
 }
 
 #[inline(never)]
-fn without_input(number: usize, node: &Node) -> Run {
+fn without_input(number: usize, node: &Node, dividing: Option<&Dividing>) -> Run {
     match node {
         Node::Values { rows } => Run::new(number, ValuesRun::new(rows)),
         Node::Series { series, args, numbered } => Run::new(number, SeriesRun::new(*series, args, *numbered)),
         Node::System { table } => Run::new(number, SystemRun::new(table)),
-        Node::Scan(scan) => Run::new(number, ScanOperator::new(scan)),
+        Node::Scan(scan) => {
+            Run::new(number, ScanOperator::new(scan, dividing.and_then(|dividing| dividing.morsel_of(scan))))
+        }
         Node::CountRange { table, access } => Run::new(number, CountRun::new(table, access)),
         Node::GroupScan(scan) => Run::new(number, GroupScanRun::new(scan)),
         Node::Working { id, .. } => Run::new(number, WorkingRun::new(*id)),
         _ => unreachable!("it has inputs"),
     }
+}
+
+fn gathered(number: usize, number_below: usize, grouping: Aggregate) -> Run {
+    Run::new(number, GatherRun::new(Run::new(number_below, grouping)))
 }
 
 #[inline(never)]

@@ -194,6 +194,7 @@ impl Search {
                 }
                 self.node(input, filled);
             }
+            Node::Parallel { input } => self.node(input, filled),
             Node::Distinct { input, .. } => self.node(input, filled),
             Node::Sort { input, keys, top, .. } => {
                 self.exprs(keys.iter().map(|key| &key.expr).chain(top), filled);

@@ -27,6 +27,7 @@ use super::filtered_rows::FilteredRows;
 use super::gather::Gather;
 use super::gathered_keys::VISITED_MAX;
 use super::operator::{Beyond, Operator};
+use super::parallel::Morsel;
 use super::ranges::{Ranges, key_ranges, rest};
 use super::skip_scan::SkipScan;
 use super::{Batch, Exec, Scope, Step, operator_cache};
@@ -41,6 +42,8 @@ const LOOKED_UP_AT_ONCE: usize = 64;
 /// A scan of a plan at work.
 pub(super) struct ScanOperator {
     scan: Arc<Scan>,
+    /// Where it looks, if it is the driving scan of a grouping that may be divided.
+    morsel: Option<Arc<Morsel>>,
     reader: Reader,
     run: ScanRun,
 }
@@ -150,9 +153,9 @@ impl Reader {
 }
 
 impl ScanOperator {
-    pub(super) fn new(scan: &Arc<Scan>) -> Self {
+    pub(super) fn new(scan: &Arc<Scan>, morsel: Option<Arc<Morsel>>) -> Self {
         let reader = Reader::new(&scan.table, &scan.access, &scan.columns, scan.filter.as_ref());
-        Self { scan: Arc::clone(scan), reader, run: ScanRun::new() }
+        Self { scan: Arc::clone(scan), morsel, reader, run: ScanRun::new() }
     }
 }
 
@@ -191,6 +194,8 @@ impl Operator for ScanOperator {
         let scan = &*self.scan;
         if self.run.ranges.is_none() {
             self.reader.settle(ex);
+            let morsel = self.morsel.as_ref().and_then(|morsel| morsel.get());
+            self.run.ranges = morsel.map(|morsel| Ranges::Spans([morsel].into()));
         }
         let wanted = Wanted {
             reader: &self.reader,

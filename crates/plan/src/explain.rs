@@ -23,6 +23,7 @@ use colibri_types::prefix::PatternKind;
 
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
+use crate::plan::parallel;
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Each, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
     JoinKind, KeyColumn, KeyPart, KeyRanges, Node, RestId, Scan, Series, SetOp, SortKey, TokenCondition, WindowCall,
@@ -176,7 +177,7 @@ fn children(node: &Node) -> Vec<&Node> {
             vec![&**left, &**right]
         }
         Node::Append { inputs } => inputs.iter().collect(),
-        Node::Shared { input, .. } => vec![&**input],
+        Node::Shared { input, .. } | Node::Parallel { input } => vec![&**input],
         Node::Keyed { input, .. } => vec![&**input],
         Node::Switch { plain, .. } => vec![&**plain],
         Node::FirstRows { in_order, .. } => vec![&**in_order],
@@ -454,6 +455,7 @@ impl Writer<'_> {
                 names.push("set".to_owned());
                 names
             }
+            Node::Parallel { input } => self.names(input, slots),
             Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
             Node::SetOp { left, .. } => self.names(left, slots),
             Node::Recursive { first, .. } => self.names(first, slots),
@@ -694,6 +696,13 @@ impl Writer<'_> {
                     format!("({})", names.join(", "))
                 };
                 self.list(place, "Sets", sets.iter().map(|set| of_set(set)).collect());
+                self.node(input, slots, place.below());
+            }
+            Node::Parallel { input } => {
+                self.head(node, place, "Gather");
+                if let Some(scan) = parallel::divided_by(input) {
+                    self.list(place, "Divided By", vec![scan.table.name.to_string()]);
+                }
                 self.node(input, slots, place.below());
             }
             Node::Aggregate { input, keys, calls, presorted, .. } => {

@@ -18,6 +18,7 @@ use compact_str::CompactString;
 use crate::expr::Expr;
 use crate::expr::walk::for_each_column;
 
+pub mod parallel;
 pub mod partitions;
 mod row_checks;
 mod walk;
@@ -151,6 +152,8 @@ pub enum Node {
         presorted: Arc<[usize]>,
         always: Arc<[Vec<Datum>]>,
     },
+    /// A grouping that other threads may help with: see [`parallel`].
+    Parallel { input: Arc<Node> },
     /// One row of those that are equal in the first `columns` columns. With `sorted` they come side
     /// by side, and the first one stays (DISTINCT ON).
     Distinct { input: Box<Node>, columns: usize, sorted: bool },

@@ -87,6 +87,18 @@ pub fn may_block_briefly() -> bool {
     })
 }
 
+/// About how many tasks of a pool, and of those above, wait for a thread.
+#[must_use]
+pub fn waiting(pool: Pool) -> usize {
+    worker::with_context(|context| match context {
+        Some(Thread::Worker(local)) => {
+            let lanes = &local.shared.lanes;
+            Pool::ALL[..=pool.index()].iter().map(|&pool| lanes.len(pool)).sum()
+        }
+        _ => 0,
+    })
+}
+
 /// Lets others run if [`is_over`].
 pub async fn yield_if_over() {
     if is_over() {

@@ -310,6 +310,12 @@ impl Handle {
         task::spawn(&self.shared, part, Meta::new(pool), future)
     }
 
+    /// How many threads run tasks.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.shared.settings.threads
+    }
+
     /// Runs a call that may block on a thread of its own. If the handle given back is dropped it
     /// runs all the same.
     pub fn spawn_blocking<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {

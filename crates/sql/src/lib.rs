@@ -40,6 +40,7 @@ pub use colibri_catalog as catalog;
 pub use colibri_catalog::cluster::DefaultBy;
 pub use colibri_catalog::store_error::{InSql, in_sql};
 pub use colibri_catalog::{cluster, row};
+pub use colibri_exec::parallel;
 pub use colibri_exec::{MemoryTotal, TempFileCounts};
 pub use colibri_types::{
     Array, Category, ColumnType, CompactString, Datum, Dimension, Env, Error, Interval, Modifier, Numeric, Report,

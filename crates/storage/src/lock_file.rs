@@ -45,7 +45,8 @@
 //! 4. *Pinning what another snapshot sees* (`pin_beside`). The reader pins the same state in a slot
 //!    behind the other, and then checks that the other pin is settled and still there. The writer
 //!    loads the slots in their order, and after each loads how many there are. If it finds the
-//!    other slot released, it has yet to come to the slot behind it.
+//!    other slot released, it has yet to come to the slot behind it. Who has the other snapshot
+//!    itself (`pin_also`) need not check.
 //! 5. *Naming the root.* A slot says which root its pin is of (`ReaderSlot::name_root`), because a
 //!    process that takes over the writing has to know which pages the snapshot reaches. While a
 //!    reader of a steady point looks at the free map, the slot names no root; the reader is then

@@ -200,6 +200,23 @@ impl<'db> Snapshot<'db> {
         }
     }
 
+    /// Another snapshot of the same state, for another thread. `None`: no reader slot behind its own
+    /// is free.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn beside_owned(&self) -> Result<Option<Snapshot<'static>>> {
+        let root = self.root;
+        let taken = Snapshot::take(Owner::Owned(self.owner.handle().to_arc()), |core, place| {
+            // This snapshot pins the state meanwhile.
+            Ok((core.shared.pin_also(self.reader, root, place.thread)?, root))
+        });
+        match taken {
+            Err(Error::ReadersFull { .. }) => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
     #[inline]
     pub(crate) fn take(owner: Owner<'db>, pin: impl FnOnce(&Core, Place) -> Result<(ReaderId, Root)>) -> Result<Self> {
         let core = &owner.handle().core;

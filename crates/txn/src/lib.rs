@@ -76,6 +76,7 @@ pub use locks::{LockInfo, LockName, LockWait, OwnerId, SessionLocks};
 #[cfg(feature = "test-store")]
 pub use memory::{MemoryOptions, MemoryStore};
 pub use outcome::{Interruption, StoreDone, StoreWait};
+pub use reads::ForkReads;
 pub use store::{
     Begin, Capabilities, Counters, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError,
     PreparedInfo, Remains, RowLayout, Savepoint, Skipped, Space, SpaceId, SpaceSize, Store, Transaction, Visit,

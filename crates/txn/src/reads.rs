@@ -45,6 +45,12 @@ struct SpaceReads {
     last: usize,
 }
 
+/// What a fork of a transaction has read: see [`crate::Transaction::fork`].
+pub struct ForkReads {
+    pub(crate) reads: ReadSet,
+    pub(crate) blind: Option<SpaceId>,
+}
+
 /// Everything read.
 #[derive(Default)]
 pub(crate) struct ReadSet {
@@ -104,6 +110,17 @@ impl ReadSet {
         self.reads.clear();
         self.spaces.clear();
         self.barrier.set((0, 0));
+    }
+
+    /// Adds what another set has.
+    pub(crate) fn add(&mut self, other: Self) {
+        for read in other.reads {
+            let space = &other.spaces[read.space as usize].space;
+            match read.covered {
+                Covered::Point(key) => self.point(space, &key, read.columns),
+                Covered::Range(range) => self.range(space, *range, read.columns),
+            }
+        }
     }
 
     fn space_index(&mut self, space: &Space) -> usize {

@@ -40,6 +40,7 @@ use crate::error::{Error, Result};
 use crate::locks::{LockInfo, OwnerId, SessionLocks};
 #[cfg(doc)]
 use crate::outcome::Interruption;
+use crate::reads::ForkReads;
 use crate::ticket::CommitTicket;
 
 /// The number of a space. Never used twice in a database.
@@ -643,6 +644,24 @@ pub trait Transaction: Send + 'static {
     /// # Errors
     /// Those of the storage.
     fn look_back(&mut self) -> Result<()>;
+
+    /// Another transaction that reads the same state, for a thread that helps with a statement.
+    /// What it has read is to be told to this one with [`Transaction::join`]. `None`: the store has
+    /// none, or this transaction sees more than a committed state.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    fn fork(&self) -> Result<Option<Box<dyn Transaction>>> {
+        Ok(None)
+    }
+
+    /// Ends a transaction that [`Transaction::fork`] has given, and takes out what it has read.
+    fn into_reads(self: Box<Self>) -> Option<ForkReads> {
+        None
+    }
+
+    /// Depends on what a fork of it has read.
+    fn join(&mut self, _reads: ForkReads) {}
 
     /// Has a function called as soon as the transaction has committed, in the order in which
     /// transactions commit, on whichever thread commits it. It is to be short, and must not use the

@@ -26,6 +26,7 @@ use crate::commit::{AtCommit, Commit, CommitTurn, PendingCommit, QueuedCommit};
 use crate::error::{Error, Result};
 use crate::local::LocalStore;
 use crate::locks::OwnerId;
+use crate::reads::ForkReads;
 use crate::store::{
     Begin, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Skipped, Space,
     SpaceId, Transaction, Visit,
@@ -113,6 +114,23 @@ impl WithTemporary {
 }
 
 impl Transaction for WithTemporary {
+    fn fork(&self) -> Result<Option<Box<dyn Transaction>>> {
+        // What it has written beside a fork would not see.
+        if self.has_writes() || self.keeps_old {
+            return Ok(None);
+        }
+        let inner = self.inner.fork()?;
+        Ok(inner.map(|inner| Box::new(Self::new(inner, self.spaces.clone())) as Box<dyn Transaction>))
+    }
+
+    fn into_reads(self: Box<Self>) -> Option<ForkReads> {
+        self.inner.into_reads()
+    }
+
+    fn join(&mut self, reads: ForkReads) {
+        self.inner.join(reads);
+    }
+
     fn begun(&self) -> Begin {
         self.inner.begun()
     }

@@ -30,7 +30,7 @@ use crate::opened::{OpenSpaces, in_space};
 use crate::outcome::Interruption;
 use crate::prepared::Task;
 use crate::queue::Request;
-use crate::reads::{Covered, ReadSet};
+use crate::reads::{Covered, ForkReads, ReadSet};
 use crate::store::{
     Begin, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Skipped, Space,
     SpaceId, Transaction, Visit, get_each,
@@ -458,6 +458,27 @@ fn no_such_space(space: SpaceId) -> Error {
 }
 
 impl Transaction for LocalTransaction {
+    fn fork(&self) -> Result<Option<Box<dyn Transaction>>> {
+        if self.has_writes() || self.behind.is_some() {
+            return Ok(None);
+        }
+        let Some(snapshot) = self.snapshot.beside_owned()? else { return Ok(None) };
+        let (open, reads, writes) = (OpenSpaces::default(), ReadSet::default(), WriteSet::default());
+        let (locks, long_work) = (Locks::new(&self.shared.locks), Arc::clone(&self.shared.long_work));
+        let work = Box::new(Work { open, reads, writes, locks, at_commit: None, long_work });
+        let (shared, begun, weak) = (Arc::clone(&self.shared), self.begun, self.weak);
+        Ok(Some(Box::new(Self { shared, begun, snapshot, weak, blind: None, read_back: None, behind: None, work })))
+    }
+
+    fn into_reads(mut self: Box<Self>) -> Option<ForkReads> {
+        Some(ForkReads { reads: std::mem::take(&mut self.work.reads), blind: self.blind })
+    }
+
+    fn join(&mut self, fork: ForkReads) {
+        self.work.reads.add(fork.reads);
+        self.blind = self.blind.or(fork.blind);
+    }
+
     fn begun(&self) -> Begin {
         self.begun
     }

@@ -4,6 +4,7 @@
 //! run it. Sums of integers are kept in integers wide enough that no number of rows overflows them
 //! before the result does.
 
+mod combine;
 mod moving;
 pub mod ordered;
 mod pairs;

@@ -61,6 +61,7 @@ impl Node {
             Self::Delete(delete) => delete.returning.iter().flatten().for_each(visit),
             Self::Merge(merge) => merge.for_each_expr(visit),
             Self::System { .. }
+            | Self::Parallel { .. }
             | Self::Distinct { .. }
             | Self::GroupingSets { .. }
             | Self::Append { .. }
@@ -98,7 +99,7 @@ impl Node {
             | Self::Sort { input, .. }
             | Self::Limit { input, .. }
             | Self::LockRows { input, .. } => visit(input),
-            Self::Shared { input, .. } | Self::Keyed { input, .. } => visit(input),
+            Self::Shared { input, .. } | Self::Keyed { input, .. } | Self::Parallel { input } => visit(input),
             Self::NestedLoop { outer: first, inner: second, .. }
             | Self::HashJoin { left: first, right: second, .. }
             | Self::MergeJoin { left: first, right: second, .. }

@@ -167,6 +167,7 @@ fn gives_one_at_most(node: &Node) -> bool {
         }
         Node::Values { rows } => rows.len() <= 1,
         Node::Aggregate { keys, .. } => keys.is_empty(),
+        Node::Parallel { input } => gives_one_at_most(input),
         Node::Filter { input, .. } | Node::Project { input, .. } | Node::Sort { input, .. } => gives_one_at_most(input),
         Node::NestedLoop { kind, outer, inner, .. } => {
             let is_filter = matches!(kind, JoinKind::Semi | JoinKind::Anti);

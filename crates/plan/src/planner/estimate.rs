@@ -172,6 +172,7 @@ impl Planner<'_> {
                 let rows = if matches!(kind, JoinKind::Semi | JoinKind::Anti) { left } else { left.max(right) };
                 (rows, left_work + right_work + (left + right) * PROBE_COST)
             }
+            Node::Parallel { input } => self.work(input),
             Node::Aggregate { input, keys, .. } => {
                 let (rows, work) = self.work(input);
                 (if keys.is_empty() { 1.0 } else { (rows / ROWS_PER_GROUP).max(1.0) }, work + rows)

@@ -1,5 +1,7 @@
 //! Planning a query above FROM.
 
+use std::sync::Arc;
+
 use colibri_txn::Direction;
 use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
@@ -15,6 +17,7 @@ use crate::bind::CursorRows;
 use crate::bind::rewrite;
 use crate::expr::Expr;
 use crate::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, Source};
+use crate::plan::parallel;
 use crate::plan::partitions::Tree;
 use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SortKey};
 
@@ -316,7 +319,7 @@ impl Planner<'_> {
             let presorted = presorted(&planned.order[..keys.len()]);
             let rows = with_grouped_rows(planned.node, &planned.layout, select);
             return Ok(different(
-                listed(grouped(group, rows, &keys), query, select),
+                listed(self.grouped(group, rows, &keys), query, select),
                 query,
                 select,
                 (presorted, false),
@@ -536,6 +539,38 @@ fn grouped(group: &Group, (input, places): (Node, Places), presorted: &[usize]) 
     let (input, keys, presorted) = (Box::new(input), keys.into(), presorted.into());
     let always = group.always.clone().into();
     filtered(Node::Aggregate { input, keys, calls, presorted, always }, having(group))
+}
+
+/// Work, in rows looked at, from which on it pays that threads help.
+const DIVIDED_WORK_MIN: f64 = 20_000.0;
+/// The work of what each thread makes for itself is at most one part in so many.
+const REPEATED_PARTS: f64 = 4.0;
+
+impl Planner<'_> {
+    /// As [`grouped`]; threads may help if there is much to look at.
+    fn grouped(&self, group: &Group, rows: (Node, Places), presorted: &[usize]) -> Node {
+        self.helped(grouped(group, rows, presorted))
+    }
+
+    fn helped(&self, node: Node) -> Node {
+        match node {
+            Node::Filter { input, condition } => Node::Filter { input: Box::new(self.helped(*input)), condition },
+            Node::Aggregate { .. } if self.pays_to_divide(&node) => Node::Parallel { input: Arc::new(node) },
+            node => node,
+        }
+    }
+
+    fn pays_to_divide(&self, grouping: &Node) -> bool {
+        match self.sizes.rewrites() {
+            _ if parallel::divided_by(grouping).is_none() => return false,
+            Rewrites::None => return false,
+            Rewrites::All => return true,
+            Rewrites::Paying => {}
+        }
+        let (_, work) = self.work(grouping);
+        let repeated: f64 = parallel::repeated(grouping).into_iter().map(|node| self.work(node).1).sum();
+        work >= DIVIDED_WORK_MIN && repeated * REPEATED_PARTS <= work
+    }
 }
 
 /// HAVING over the group's row.

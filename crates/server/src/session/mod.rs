@@ -30,6 +30,7 @@ mod copy;
 mod copy_file;
 mod drive;
 mod extended;
+mod helping;
 mod named;
 mod repeat;
 mod replica;
@@ -292,6 +293,7 @@ impl Client {
             budget::in_long_step();
             member.heed_due();
         })));
+        self.session().set_helpers(Some(Arc::new(helping::Tasks)));
         let member = Arc::clone(&self.membership.member);
         self.session().set_notification_hook(Arc::new(move || member.wake()));
         let member = Arc::clone(&self.membership.member);

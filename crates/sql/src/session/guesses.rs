@@ -185,6 +185,7 @@ fn only_scan(node: &Node) -> Option<&Scan> {
         | Node::Distinct { input, .. }
         | Node::LockRows { input, .. }
         | Node::Aggregate { input, .. } => only_scan(input),
+        Node::Parallel { input } => only_scan(input),
         Node::Update(update) => only_scan(&update.source),
         Node::Delete(delete) => only_scan(&delete.source),
         _ => None,

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use colibri_txn::{
-    AtCommit, Begin, ColumnSet, Commit, CommitTicket, Direction, Found, IfLocked, Key, KeyRange, LockMode, OwnerId,
-    Patch, Remains, Result, Savepoint, Skipped, Space, SpaceId, Transaction, TxnId, Visit,
+    AtCommit, Begin, ColumnSet, Commit, CommitTicket, Direction, ForkReads, Found, IfLocked, Key, KeyRange, LockMode,
+    OwnerId, Patch, Remains, Result, Savepoint, Skipped, Space, SpaceId, Transaction, TxnId, Visit,
 };
 
 /// A transaction that can be taken out.
@@ -37,6 +37,14 @@ impl Lent {
 }
 
 impl Transaction for Lent {
+    fn fork(&self) -> Result<Option<Box<dyn Transaction>>> {
+        self.inside().fork()
+    }
+
+    fn join(&mut self, reads: ForkReads) {
+        self.inside_mut().join(reads);
+    }
+
     fn lend(&mut self) -> Option<Box<dyn Transaction>> {
         self.0.take()
     }

@@ -98,7 +98,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin GroupingSets Aggregate Distinct
+operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin GroupingSets Aggregate Parallel Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
@@ -119,7 +119,7 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         | Node::Sort { input, .. }
         | Node::Limit { input, .. }
         | Node::LockRows { input, .. } => operators_of(input, found),
-        Node::Shared { input, .. } | Node::Keyed { input, .. } => operators_of(input, found),
+        Node::Shared { input, .. } | Node::Keyed { input, .. } | Node::Parallel { input } => operators_of(input, found),
         Node::Choice { few, many, .. } => {
             operators_of(few, found);
             operators_of(many, found);

@@ -77,6 +77,7 @@ use colibri_types::env::Thresholds;
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
 
+use crate::exec::parallel::Helpers;
 use crate::exec::{Batch, Context, SessionMemory};
 use crate::surroundings::Listed;
 use crate::surroundings::Names as _;
@@ -218,6 +219,7 @@ impl Session {
             deferral: deferral::Deferral::default(),
             notifications: notifications::Notifications::default(),
             last_commit: None,
+            helpers: None,
             engine: Arc::clone(engine),
             capabilities: engine.store.capabilities(),
             shell: None,
@@ -297,6 +299,11 @@ impl Session {
     pub fn set_long_work_hook(&mut self, hook: Option<Arc<dyn Fn() + Send + Sync>>) {
         self.long_work_hook = hook;
         self.pulse = None;
+    }
+
+    /// Sets who may help with long statements.
+    pub fn set_helpers(&mut self, helpers: Option<Arc<dyn Helpers>>) {
+        self.own.helpers = helpers;
     }
 
     /// Runs a closure with this session's polling.

@@ -22,6 +22,7 @@ use super::notifications::Notifications;
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
 use super::temporary::Temporary;
+use crate::exec::parallel::Helpers;
 use crate::exec::{Deferred, SessionCalls, TriggerCall};
 use crate::expr::RoutineCall;
 use crate::surroundings::SearchPath;
@@ -76,6 +77,8 @@ pub(super) struct Own {
     pub(super) notifications: Notifications,
     /// The session's last commit.
     pub(super) last_commit: Option<TxnId>,
+    /// Who may help with long statements.
+    pub(super) helpers: Option<Arc<dyn Helpers>>,
     /// What functions of users run in, while a plan is at work that calls some.
     pub(super) shell: Option<Box<super::Session>>,
     pub(super) calls: super::routine::Calls,
@@ -113,6 +116,7 @@ impl Own {
             deferral: Deferral::default(),
             notifications: Notifications::default(),
             last_commit: None,
+            helpers: None,
             shell: None,
             calls: super::routine::Calls::default(),
         }
@@ -313,6 +317,11 @@ impl SessionCalls for Own {
 
     fn defer(&mut self, checks: Vec<Deferred>) {
         self.deferral.defer(checks);
+    }
+
+    fn helpers(&self) -> Option<Arc<dyn Helpers>> {
+        let helpers = self.helpers.as_ref().filter(|_| self.settings.hot().may_have_helpers)?;
+        Some(Arc::clone(helpers))
     }
 
     fn call_routine(

@@ -197,6 +197,8 @@ pub(crate) struct Hot {
     pub(crate) read_after: ReadAfter,
     /// `session_replication_role` is `replica`.
     pub(crate) replicates: bool,
+    /// `max_parallel_workers_per_gather` and `max_parallel_workers` are above 0.
+    pub(crate) may_have_helpers: bool,
 }
 
 impl Hot {
@@ -290,6 +292,9 @@ impl Settings {
             statement_timeout: self.duration("statement_timeout"),
             read_after: ReadAfter::of(self.text("colibri.read_after")),
             replicates: self.raw("session_replication_role") == Some("replica"),
+            may_have_helpers: ["max_parallel_workers_per_gather", "max_parallel_workers"]
+                .into_iter()
+                .all(|name| self.raw(name) != Some("0")),
         };
     }
 

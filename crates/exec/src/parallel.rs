@@ -1,0 +1,428 @@
+//! Groupings that other threads help with.
+//!
+//! ```text
+//! morsels of the driving scan, by counts   | 0 | 1 | 2 | 3 | 4 | 5 | …
+//!                                            ▲           ▲
+//! the statement's own thread ────────────────┘           │   takes one after the other
+//! a job, on any thread that has nothing else to do ──────┘   likewise
+//!
+//! no morsel is left ──► the statement ends what jobs have begun, or waits for it, and takes their
+//!                       groups in
+//! ```
+//! The statement works as if it were alone, and a job only takes morsels away from it. A job that no
+//! thread ever runs costs nothing but its making. One whose thread was needed elsewhere is gone on
+//! with by the statement itself, so the statement never waits for a thread that does not run.
+//!
+//! A job reads through a fork of the transaction, which sees the same state. What it has read is
+//! told to the transaction in the end.
+//!
+//! Invariants:
+//! 1. Each morsel is taken once, and together they are what the scan reads.
+//! 2. A job's groups are taken in before any row is put away for want of memory: what is put away is
+//!    of groups that are not in memory, and what jobs give has to be.
+//! 3. The lock of a job is held while it runs. Who cannot get it leaves the job to whoever has it.
+
+use std::cell::RefCell;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Sequence, Table};
+use colibri_txn::{Direction, Key, KeyRange, Skipped, Transaction};
+pub use colibri_types::pulse::Hook;
+use colibri_types::pulse::Pulse;
+use colibri_types::{Datum, Env, Error, Result};
+use parking_lot::Mutex;
+
+use super::aggregate::Aggregate;
+use super::lower::Lowering;
+use super::memory::SessionMemory;
+use super::operator::{Operator, Run};
+use super::ranges::{Ranges, key_ranges, rest};
+use super::{Batch, Context, Exec, SessionCalls, Statement, Step, eval};
+use crate::plan::{Node, Scan};
+
+/// A scan of fewer rows is not divided.
+pub const DIVIDED_ROWS_MIN: u64 = 10_000;
+/// About so many morsels there are.
+const MORSELS: u64 = 32;
+/// The fewest rows of a morsel, if the scan has enough, and the most.
+const MORSEL_ROWS_MIN: u64 = 500;
+const MORSEL_ROWS_MAX: u64 = 20_000;
+
+/// Threads that may help a statement.
+pub trait Helpers: Send + Sync {
+    /// How many jobs a statement may give away.
+    fn count(&self) -> usize;
+
+    /// The fewest rows of a scan that is divided.
+    fn rows_min(&self) -> u64 {
+        DIVIDED_ROWS_MIN
+    }
+
+    /// Has a thread that has nothing else to do run a job, step by step, until it is over.
+    fn help(&self, job: Arc<Job>);
+
+    /// What a job calls about every 50 µs in the middle of a step.
+    fn hook(&self) -> Option<Hook> {
+        None
+    }
+}
+
+/// What is left of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// There is more to do.
+    More,
+    /// Nothing, or nothing for this thread.
+    Nothing,
+}
+
+/// Parts of the keys that a scan reads.
+pub(super) struct Morsels {
+    spans: Vec<KeyRange>,
+    next: AtomicUsize,
+    /// Jobs take no more of them.
+    is_closed: AtomicBool,
+}
+
+/// Where the driving scan finds what it is to read; `None`: everything.
+#[derive(Default)]
+pub(super) struct Morsel(Mutex<Option<KeyRange>>);
+
+impl Morsel {
+    pub(super) fn get(&self) -> Option<KeyRange> {
+        self.0.lock().clone()
+    }
+}
+
+/// What a grouping that may be divided knows of that.
+pub(super) struct Dividing {
+    plan: Arc<Node>,
+    scan: Arc<Scan>,
+    morsel: Arc<Morsel>,
+    team: Option<Team>,
+}
+
+/// A grouping that is divided, and whoever works on it.
+struct Team {
+    morsels: Arc<Morsels>,
+    /// Jobs whose groups are not taken in yet.
+    jobs: Vec<Arc<Job>>,
+    /// It is a job's.
+    is_job: bool,
+}
+
+/// A part of a grouping, for another thread.
+pub struct Job {
+    work: Mutex<Option<Box<Work>>>,
+    /// The statement has ended, or was cancelled.
+    is_called_off: Arc<AtomicBool>,
+}
+
+/// What a job has of its own.
+struct Work {
+    aggregate: Aggregate,
+    slots: Vec<Datum>,
+    statement: Statement,
+    lists: RefCell<eval::Lists>,
+    txn: Box<dyn Transaction>,
+    env: Env,
+    params: Vec<Datum>,
+    memory: Arc<SessionMemory>,
+    hook: Option<Hook>,
+    /// How it ended.
+    end: Option<Result<()>>,
+}
+
+/// A job that has ended.
+pub(super) struct Ended {
+    pub(super) aggregate: Aggregate,
+    txn: Box<dyn Transaction>,
+}
+
+/// How far taking jobs in is.
+pub(super) enum Taken {
+    /// The groups of one.
+    One(Box<Ended>),
+    /// Nothing can be taken now.
+    Later,
+    /// All are taken in.
+    All,
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        for job in &self.jobs {
+            job.is_called_off.store(true, Ordering::Relaxed);
+            // If a thread has it, it notices at its next row.
+            if let Some(mut work) = job.work.try_lock() {
+                *work = None;
+            }
+        }
+    }
+}
+
+impl Dividing {
+    pub(super) fn new(plan: &Arc<Node>, scan: &Arc<Scan>) -> Self {
+        Self { plan: Arc::clone(plan), scan: Arc::clone(scan), morsel: Arc::default(), team: None }
+    }
+
+    /// Where its driving scan looks, if the scan is this one.
+    pub(super) fn morsel_of(&self, scan: &Arc<Scan>) -> Option<Arc<Morsel>> {
+        Arc::ptr_eq(&self.scan, scan).then(|| Arc::clone(&self.morsel))
+    }
+
+    /// Nobody works on it.
+    pub(super) fn forget(&mut self) {
+        self.team = None;
+        *self.morsel.0.lock() = None;
+    }
+
+    /// Divides the grouping, if it is worth it and somebody may help. The input begins behind this.
+    pub(super) fn begin(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
+        if self.team.is_some() {
+            // A job finds itself in one.
+            self.next_morsel();
+            return Ok(());
+        }
+        *self.morsel.0.lock() = None;
+        let Some(helpers) = ex.cx.session.helpers().filter(|helpers| helpers.count() > 0) else { return Ok(()) };
+        let is_whole = ex.statement.is_inner || ex.statement.actuals.is_some() || ex.statement.keeps_old();
+        if is_whole || ex.txn.fetches() {
+            return Ok(());
+        }
+        let Some(morsels) = self.morsels(helpers.rows_min(), ex)? else { return Ok(()) };
+        let mut jobs = Vec::new();
+        for _ in 0..helpers.count().min(morsels.spans.len() - 1) {
+            let Some(txn) = ex.txn.fork().in_sql()? else { break };
+            jobs.push(Arc::new(self.job(&morsels, txn, helpers.hook(), ex)));
+        }
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        jobs.iter().for_each(|job| helpers.help(Arc::clone(job)));
+        self.team = Some(Team { morsels, jobs, is_job: false });
+        self.next_morsel();
+        Ok(())
+    }
+
+    /// Goes on to the next morsel; `false` if there is none.
+    pub(super) fn next_morsel(&mut self) -> bool {
+        let Some(team) = &self.team else { return false };
+        if team.is_job && team.morsels.is_closed.load(Ordering::Relaxed) {
+            return false;
+        }
+        let next = team.morsels.next.fetch_add(1, Ordering::Relaxed);
+        let span = team.morsels.spans.get(next).cloned();
+        let is_there = span.is_some();
+        *self.morsel.0.lock() = Some(span.unwrap_or_else(nothing));
+        is_there
+    }
+
+    /// Whether jobs are under way whose groups are not taken in.
+    pub(super) fn has_jobs(&self) -> bool {
+        self.team.as_ref().is_some_and(|team| !team.jobs.is_empty())
+    }
+
+    /// Has jobs end with the morsel that they are at.
+    pub(super) fn close(&self) {
+        if let Some(team) = &self.team {
+            team.morsels.is_closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes out a job that has ended. Goes on with one itself that no thread runs.
+    pub(super) fn take(&mut self, ex: &mut Exec<'_, '_>) -> Result<Taken> {
+        let Some(team) = &mut self.team else { return Ok(Taken::All) };
+        for at in 0..team.jobs.len() {
+            let job = &team.jobs[at];
+            let Some(mut place) = job.work.try_lock() else { continue };
+            let Some(mut work) = place.take() else {
+                return Err(Error::internal("the groups of a job are gone"));
+            };
+            if work.end.is_none() {
+                let rows = ex.cx.budget_rows.max(1);
+                let left = work.step(rows, &job.is_called_off);
+                ex.cx.budget_rows = left;
+                if work.end.is_none() {
+                    *place = Some(work);
+                    return Ok(Taken::Later);
+                }
+            }
+            drop(place);
+            team.jobs.swap_remove(at);
+            let Work { aggregate, txn, end, .. } = *work;
+            end.unwrap_or(Ok(()))?;
+            return Ok(Taken::One(Box::new(Ended { aggregate, txn })));
+        }
+        Ok(if team.jobs.is_empty() { Taken::All } else { Taken::Later })
+    }
+
+    /// The parts that the driving scan is divided into; `None` if it has to stay whole.
+    fn morsels(&self, rows_min: u64, ex: &mut Exec<'_, '_>) -> Result<Option<Arc<Morsels>>> {
+        let (table, access): (&Table, _) = (&self.scan.table, &self.scan.access);
+        let Ranges::Spans(spans) = key_ranges(table, access, &mut ex.scope())? else { return Ok(None) };
+        let space = access.space(table);
+        let mut rows = 0;
+        for span in &spans {
+            rows += ex.txn.estimate(&space, span).in_sql()?;
+        }
+        if rows < rows_min.max(2) {
+            return Ok(None);
+        }
+        let per_morsel = (rows / MORSELS).clamp(MORSEL_ROWS_MIN.min(rows / 2).max(1), MORSEL_ROWS_MAX);
+        let mut parts = Vec::new();
+        for mut span in spans {
+            loop {
+                match ex.txn.skip(&space, &span, Direction::Forward, per_morsel).in_sql()? {
+                    Some(Skipped::Until(key)) => {
+                        let behind = rest(&span, Some(&key), Direction::Forward);
+                        parts.push(KeyRange { low: span.low, high: Bound::Included(key) });
+                        span = behind;
+                    }
+                    Some(Skipped::All(0)) => break,
+                    Some(Skipped::All(_)) | None => {
+                        parts.push(span);
+                        break;
+                    }
+                }
+            }
+        }
+        let is_divided = parts.len() > 1;
+        let (next, is_closed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(is_divided.then(|| Arc::new(Morsels { spans: parts, next, is_closed })))
+    }
+
+    fn job(&self, morsels: &Arc<Morsels>, txn: Box<dyn Transaction>, hook: Option<Hook>, ex: &Exec<'_, '_>) -> Job {
+        let mut lowering = Lowering::default();
+        let mut aggregate = lowering.divided(&self.plan, &self.scan);
+        aggregate.is_part_of(Team { morsels: Arc::clone(morsels), jobs: Vec::new(), is_job: true });
+        let work = Work {
+            aggregate,
+            slots: ex.slots.to_vec(),
+            statement: lowering.statement,
+            lists: RefCell::default(),
+            txn,
+            env: ex.cx.env.clone(),
+            params: ex.cx.params.to_vec(),
+            memory: Arc::clone(ex.cx.memory),
+            hook,
+            end: None,
+        };
+        Job { work: Mutex::new(Some(Box::new(work))), is_called_off: Arc::default() }
+    }
+
+    fn set_team(&mut self, team: Team) {
+        self.team = Some(team);
+    }
+}
+
+impl Aggregate {
+    fn is_part_of(&mut self, team: Team) {
+        self.dividing_mut().expect("only what may be divided has jobs").set_team(team);
+    }
+}
+
+impl Ended {
+    /// Tells the transaction what the job has read, and gives its groups.
+    pub(super) fn join(self, txn: &mut dyn Transaction) -> Aggregate {
+        if let Some(reads) = self.txn.into_reads() {
+            txn.join(reads);
+        }
+        self.aggregate
+    }
+}
+
+impl Job {
+    /// Goes on for about so many rows.
+    pub fn run(&self, rows: i64) -> Left {
+        // Whoever has it now does it all.
+        let Some(mut place) = self.work.try_lock() else { return Left::Nothing };
+        let Some(work) = place.as_mut().filter(|work| work.end.is_none()) else { return Left::Nothing };
+        if self.is_called_off.load(Ordering::Relaxed) {
+            *place = None;
+            return Left::Nothing;
+        }
+        work.step(rows, &self.is_called_off);
+        match work.end {
+            Some(_) => Left::Nothing,
+            None => Left::More,
+        }
+    }
+}
+
+impl Work {
+    /// Goes on; gives what is left of the budget.
+    fn step(&mut self, rows: i64, is_called_off: &Arc<AtomicBool>) -> i64 {
+        let at_work = Pulse::new(self.hook.clone(), is_called_off).begin();
+        let Self { aggregate, slots, statement, lists, txn, env, params, memory, .. } = self;
+        let mut session = Nobody;
+        let mut cx = Context { env, params, session: &mut session, cancel: is_called_off, memory, budget_rows: rows };
+        let mut ex = Exec { txn: &mut **txn, cx: &mut cx, slots, statement, lists };
+        let step = aggregate.take_all(&mut ex);
+        drop(at_work);
+        let left = cx.budget_rows;
+        self.end = match step {
+            Ok(Step::Yield | Step::Rows) => None,
+            Ok(Step::Done) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        };
+        left
+    }
+}
+
+/// A range without keys.
+fn nothing() -> KeyRange {
+    KeyRange { low: Bound::Excluded(Key::new()), high: Bound::Excluded(Key::new()) }
+}
+
+/// Stands above a grouping that may be divided.
+pub(super) struct GatherRun(Run);
+
+impl GatherRun {
+    pub(super) fn new(grouping: Run) -> Self {
+        Self(grouping)
+    }
+}
+
+impl Operator for GatherRun {
+    fn step(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        self.0.step(ex, out)
+    }
+
+    fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
+        self.0.rewind(ex);
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.0.give_back(ex);
+    }
+}
+
+/// The session of a job: nothing in one asks for anything.
+struct Nobody;
+
+impl SessionCalls for Nobody {
+    fn next_value(&mut self, _: &Sequence) -> Result<i64> {
+        Err(asks_session())
+    }
+
+    fn call(&mut self, _: &mut dyn Transaction, _: &str, _: &[Datum]) -> Result<Datum> {
+        Err(asks_session())
+    }
+
+    fn next_row_number(&mut self, _: &mut dyn Transaction, _: &Table) -> Result<i64> {
+        Err(asks_session())
+    }
+}
+
+#[cold]
+fn asks_session() -> Error {
+    Error::internal("a part of a divided grouping asks its session")
+}

@@ -1,0 +1,268 @@
+//! Groupings that other threads help with give what they give alone: whoever helps, whenever, and
+//! whatever else happens meanwhile.
+//!
+//! Random queries over a table with NULLs are compared with the same ones without help. A seed that
+//! fails is told, and `COLIBRI_SEED` runs it again.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use colibri_sql::parallel::{Helpers, Job, Left};
+use colibri_sql::{Engine, Session};
+use colibri_storage::{Database, Durability, Options};
+use rand::prelude::*;
+use rand::rngs::StdRng;
+
+/// How jobs are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Each by a thread of its own.
+    Threads,
+    /// To its end, before the statement has looked at anything.
+    AtOnce,
+    /// A little, and then never again.
+    Begun,
+    /// By nobody.
+    Never,
+}
+
+struct Help {
+    how: How,
+    asked: AtomicUsize,
+}
+
+impl Help {
+    fn new(how: How) -> Arc<Self> {
+        Arc::new(Self { how, asked: AtomicUsize::new(0) })
+    }
+}
+
+impl Helpers for Help {
+    fn count(&self) -> usize {
+        2
+    }
+
+    fn rows_min(&self) -> u64 {
+        2
+    }
+
+    fn help(&self, job: Arc<Job>) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        match self.how {
+            How::Threads => drop(thread::spawn(move || while job.run(50) == Left::More {})),
+            How::AtOnce => while job.run(1_000) == Left::More {},
+            How::Begun => drop(job.run(30)),
+            How::Never => {}
+        }
+    }
+}
+
+fn open(dir: &tempfile::TempDir) -> Arc<Engine> {
+    let database = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
+    let engine = Engine::open(database).unwrap();
+    engine.rewrite_queries(true);
+    let mut session = Session::new(&engine, "postgres");
+    session
+        .run(
+            "CREATE TABLE t (id int PRIMARY KEY, a int, b bigint, c numeric, d text, e bool);
+             INSERT INTO t SELECT g, nullif(g * 7 % 13, 5), nullif(g * 31 % 97, 3), nullif(g % 11, 0) * 1.50,
+                 nullif('text ' || g % 17, 'text 4'), nullif(g % 3, 1) = 0 FROM generate_series(1, 3000) AS s (g);
+             CREATE INDEX ON t (a, b);
+             CREATE INDEX ON t (d);
+             CREATE TABLE u (a int PRIMARY KEY, name text);
+             INSERT INTO u SELECT g, 'u' || g FROM generate_series(0, 9) AS s (g);
+             CREATE TABLE v (id int PRIMARY KEY, n int);
+             INSERT INTO v SELECT g, 100 FROM generate_series(1, 3000) AS s (g)",
+        )
+        .unwrap();
+    engine
+}
+
+fn rows_of(session: &mut Session, sql: &str) -> Result<Vec<String>, String> {
+    let answers = session.run(sql).map_err(|error| format!("{}: {error}", error.state().0))?;
+    let mut rows: Vec<String> =
+        answers.last().unwrap().text_rows(session).into_iter().map(|row| format!("{row:?}")).collect();
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+struct Generator(StdRng);
+
+impl Generator {
+    fn pick(&mut self, from: &[&str]) -> String {
+        (*from.choose(&mut self.0).unwrap()).to_owned()
+    }
+
+    fn condition(&mut self) -> String {
+        let (low, high) = (self.0.random_range(0..3_000), self.0.random_range(0..100));
+        match self.0.random_range(0..8) {
+            0 => format!("t.id BETWEEN {low} AND {}", low + 900),
+            1 => format!("t.a = {}", high % 13),
+            2 => format!("t.b > {high} AND t.a IN (1, 2, {})", high % 13),
+            3 => format!("t.d LIKE 'text {}%'", high % 10),
+            4 => "t.e".to_owned(),
+            5 => format!("t.id % {} = 0", 2 + high % 5),
+            6 => format!("t.id IN ({low}, {}) OR t.id > {low}", low + 1),
+            _ => "true".to_owned(),
+        }
+    }
+
+    fn query(&mut self) -> String {
+        let calls = [
+            "count(*)",
+            "count(t.b)",
+            "sum(t.a)",
+            "sum(t.b)",
+            "sum(t.c)",
+            "avg(t.a)",
+            "avg(t.c)",
+            "min(t.d)",
+            "max(t.c)",
+            "bool_and(t.e)",
+            "bool_or(t.e)",
+            "count(*) FILTER (WHERE t.a > 4)",
+            "sum(t.b + t.a)",
+            "max(t.id)",
+        ];
+        let count = self.0.random_range(1..4);
+        let calls: Vec<String> = (0..count).map(|_| self.pick(&calls)).collect();
+        let keys = self.pick(&["", "t.a", "t.d", "t.a, t.e", "t.id % 100", "t.id", "upper(t.d)"]);
+        let from = self.pick(&[
+            "t",
+            "t",
+            "t JOIN u ON u.a = t.a",
+            "t LEFT JOIN u ON u.a = t.a AND u.name <> 'u3'",
+            "(SELECT * FROM t WHERE t.id > 40) AS t",
+        ]);
+        let also = self.pick(&[
+            "",
+            "",
+            " AND EXISTS (SELECT FROM u WHERE u.a = t.a)",
+            " AND NOT EXISTS (SELECT FROM u WHERE u.a = t.a AND u.name > 'u4')",
+        ]);
+        let condition = self.condition();
+        let listed = if keys.is_empty() { String::new() } else { format!("{keys}, ") };
+        let group = if keys.is_empty() { String::new() } else { format!(" GROUP BY {keys}") };
+        let having = self.pick(&["", "", " HAVING count(*) > 3"]);
+        format!("SELECT {listed}{} FROM {from} WHERE {condition}{also}{group}{having}", calls.join(", "))
+    }
+}
+
+#[test]
+fn random_groupings_give_the_same_rows_with_help() {
+    let seed = std::env::var("COLIBRI_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    let mut alone = Session::new(&engine, "postgres");
+    let mut generator = Generator(StdRng::seed_from_u64(seed));
+    let mut asked = 0;
+    for number in 0..400 {
+        let query = generator.query();
+        let expected = rows_of(&mut alone, &query);
+        let how = [How::Threads, How::AtOnce, How::Begun, How::Never][number % 4];
+        let help = Help::new(how);
+        let mut helped = Session::new(&engine, "postgres");
+        helped.set_helpers(Some(Arc::clone(&help) as Arc<dyn Helpers>));
+        if number % 3 == 0 {
+            helped.run("SET work_mem = '64kB'").unwrap();
+        }
+        assert_eq!(rows_of(&mut helped, &query), expected, "seed {seed}, {how:?}: {query}");
+        // Operators are kept between runs.
+        assert_eq!(rows_of(&mut helped, &query), expected, "seed {seed}, again, {how:?}: {query}");
+        asked += help.asked.load(Ordering::Relaxed);
+    }
+    assert!(asked > 200, "jobs were given away: {asked}");
+}
+
+#[test]
+fn help_sees_the_state_of_the_transaction_whatever_others_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (engine, is_over) = (Arc::clone(&engine), Arc::clone(&is_over));
+        thread::spawn(move || {
+            let mut session = Session::new(&engine, "postgres");
+            let mut round = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                round += 1;
+                // The sum over all rows stays what it is.
+                let (from, to) = (1 + round * 37 % 3_000, 1 + round * 101 % 3_000);
+                if from != to {
+                    let sql = format!(
+                        "UPDATE v SET n = n + CASE id WHEN {from} THEN -5 ELSE 5 END WHERE id IN ({from}, {to})"
+                    );
+                    session.run(&sql).unwrap();
+                }
+            }
+            round
+        })
+    };
+    let mut session = Session::new(&engine, "postgres");
+    session.set_helpers(Some(Help::new(How::Threads)));
+    for _ in 0..200 {
+        assert_eq!(
+            rows_of(&mut session, "SELECT sum(n), count(*) FROM v").unwrap(),
+            [r#"[Some("300000"), Some("3000")]"#]
+        );
+    }
+    is_over.store(true, Ordering::Relaxed);
+    assert!(writer.join().unwrap() > 0);
+}
+
+#[test]
+fn what_help_has_read_counts_as_read_by_the_transaction() {
+    for how in [How::AtOnce, How::Threads, How::Never] {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = open(&dir);
+        let [mut one, mut two] = [(), ()].map(|()| Session::new(&engine, "postgres"));
+        one.set_helpers(Some(Help::new(how)));
+        one.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(a) FROM t; INSERT INTO u VALUES (100, 'sum')").unwrap();
+        two.run(
+            "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM u; INSERT INTO t VALUES (2999999, 1); COMMIT",
+        )
+        .unwrap();
+        let error = one.run("COMMIT").unwrap_err();
+        assert_eq!(error.state().0, "40001", "{how:?}");
+    }
+}
+
+#[test]
+fn errors_of_jobs_are_the_statements_and_the_session_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    for how in [How::AtOnce, How::Threads, How::Begun, How::Never] {
+        let mut session = Session::new(&engine, "postgres");
+        session.set_helpers(Some(Help::new(how)));
+        for _ in 0..20 {
+            let error = rows_of(&mut session, "SELECT sum(1 / (id - 2500)) FROM t").unwrap_err();
+            assert!(error.starts_with("22012"), "{how:?}: {error}");
+            assert_eq!(rows_of(&mut session, "SELECT count(*) FROM t").unwrap(), [r#"[Some("3000")]"#]);
+        }
+    }
+}
+
+#[test]
+fn own_writes_are_seen_and_statements_in_functions_stay_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    let help = Help::new(How::AtOnce);
+    let mut session = Session::new(&engine, "postgres");
+    session.set_helpers(Some(Arc::clone(&help) as Arc<dyn Helpers>));
+    session.run("BEGIN; DELETE FROM t WHERE id > 1000").unwrap();
+    assert_eq!(
+        rows_of(&mut session, "SELECT count(*), sum(a) > 0 FROM t WHERE e IS NOT NULL OR e IS NULL").unwrap(),
+        [r#"[Some("1000"), Some("t")]"#]
+    );
+    session.run("ROLLBACK").unwrap();
+    assert_eq!(help.asked.load(Ordering::Relaxed), 0, "nobody helps a transaction that has written");
+    session.run("SET max_parallel_workers_per_gather = 0").unwrap();
+    rows_of(&mut session, "SELECT sum(a) FROM t").unwrap();
+    assert_eq!(help.asked.load(Ordering::Relaxed), 0, "nobody helps who wants no help");
+    session.run("RESET max_parallel_workers_per_gather").unwrap();
+    rows_of(&mut session, "SELECT sum(a) FROM t").unwrap();
+    assert_eq!(help.asked.load(Ordering::Relaxed), 2);
+}
