@@ -250,6 +250,9 @@ impl Operator for Aggregate {
     fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
         let run = &mut self.run;
         run.input.give_back(ex);
+        if let Some(dividing) = &mut run.dividing {
+            dividing.forget();
+        }
         run.memory.release();
         run.leftover = Leftover::default();
         run.extras.clear();
@@ -314,12 +317,14 @@ impl AggregateRun {
         loop {
             self.phase = match self.phase {
                 Phase::Start => {
+                    if let Some(dividing) = &mut self.dividing
+                        && !dividing.begin(ex)?
+                    {
+                        return Ok(Step::Yield);
+                    }
                     self.begin_pass(keys, calls);
                     for key in by.always.iter() {
                         self.add_group(key, calls);
-                    }
-                    if let Some(dividing) = &mut self.dividing {
-                        dividing.begin(ex)?;
                     }
                     Phase::Input
                 }

@@ -42,7 +42,7 @@ macro_rules! operators {
     };
 }
 
-operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin GroupingSets Aggregate Distinct
+operators!(Values Series System Expand Window Scan CountRange GroupScan Filter Project NestedLoop HashJoin MergeJoin GroupingSets Aggregate Parallel Distinct
     Sort Limit Append SetOp Shared Recursive Working Keyed Switch FirstRows Choice AdaptiveJoin Rest LockRows Insert Update Delete Merge Parts);
 
 fn series_from(start: i64, stop: i64) -> Node {
@@ -226,6 +226,15 @@ fn plans(birds: &Arc<Table>, fresh: &Arc<Table>) -> Vec<Node> {
             calls: [count].into(),
             presorted: [].into(),
             always: [].into(),
+        }),
+        none(Node::Parallel {
+            input: Arc::new(Node::Aggregate {
+                input: boxed(series(ROWS)),
+                keys: [Expr::Column(0)].into(),
+                calls: [].into(),
+                presorted: [].into(),
+                always: [].into(),
+            }),
         }),
         none(Node::GroupingSets { input: boxed(series(ROWS)), sets: [[true].into(), [false].into()].into() }),
         Node::Distinct { input: boxed(none(series(ROWS))), columns: 1, sorted: false },

@@ -29,19 +29,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use colibri_catalog::store_error::InSql as _;
 use colibri_catalog::{Sequence, Table};
-use colibri_txn::{Direction, Key, KeyRange, Skipped, Transaction};
+use colibri_txn::{Direction, KeyRange, Skipped, Space, Transaction};
 pub use colibri_types::pulse::Hook;
 use colibri_types::pulse::Pulse;
 use colibri_types::{Datum, Env, Error, Result};
 use parking_lot::Mutex;
 
 use super::aggregate::Aggregate;
+use super::gather::Gather;
 use super::lower::Lowering;
 use super::memory::SessionMemory;
 use super::operator::{Operator, Run};
 use super::ranges::{Ranges, key_ranges, rest};
 use super::{Batch, Context, Exec, SessionCalls, Statement, Step, eval};
-use crate::plan::{Node, Scan};
+use crate::plan::{Access, Node, Scan};
 
 /// A scan of fewer rows is not divided.
 pub const DIVIDED_ROWS_MIN: u64 = 10_000;
@@ -50,6 +51,9 @@ const MORSELS: u64 = 32;
 /// The fewest rows of a morsel, if the scan has enough, and the most.
 const MORSEL_ROWS_MIN: u64 = 500;
 const MORSEL_ROWS_MAX: u64 = 20_000;
+
+/// Rows that are looked up by their keys take so many times as long as others.
+const KEYS_PER_ROW: u64 = 4;
 
 /// Threads that may help a statement.
 pub trait Helpers: Send + Sync {
@@ -79,9 +83,9 @@ pub enum Left {
     Nothing,
 }
 
-/// Parts of the keys that a scan reads.
+/// Parts of what a scan reads.
 pub(super) struct Morsels {
-    spans: Vec<KeyRange>,
+    parts: Vec<Ranges>,
     next: AtomicUsize,
     /// Jobs take no more of them.
     is_closed: AtomicBool,
@@ -89,10 +93,10 @@ pub(super) struct Morsels {
 
 /// Where the driving scan finds what it is to read; `None`: everything.
 #[derive(Default)]
-pub(super) struct Morsel(Mutex<Option<KeyRange>>);
+pub(super) struct Morsel(Mutex<Option<Ranges>>);
 
 impl Morsel {
-    pub(super) fn get(&self) -> Option<KeyRange> {
+    pub(super) fn get(&self) -> Option<Ranges> {
         self.0.lock().clone()
     }
 }
@@ -103,6 +107,8 @@ pub(super) struct Dividing {
     scan: Arc<Scan>,
     morsel: Arc<Morsel>,
     team: Option<Team>,
+    /// The keys that indexes lead to, while they are gathered and looked up.
+    gather: Option<Box<Gather>>,
 }
 
 /// A grouping that is divided, and whoever works on it.
@@ -166,7 +172,7 @@ impl Drop for Team {
 
 impl Dividing {
     pub(super) fn new(plan: &Arc<Node>, scan: &Arc<Scan>) -> Self {
-        Self { plan: Arc::clone(plan), scan: Arc::clone(scan), morsel: Arc::default(), team: None }
+        Self { plan: Arc::clone(plan), scan: Arc::clone(scan), morsel: Arc::default(), team: None, gather: None }
     }
 
     /// Where its driving scan looks, if the scan is this one.
@@ -176,36 +182,54 @@ impl Dividing {
 
     /// Nobody works on it.
     pub(super) fn forget(&mut self) {
-        self.team = None;
+        (self.team, self.gather) = (None, None);
         *self.morsel.0.lock() = None;
     }
 
     /// Divides the grouping, if it is worth it and somebody may help. The input begins behind this.
-    pub(super) fn begin(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
+    /// `false` while the budget is used up.
+    pub(super) fn begin(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         if self.team.is_some() {
             // A job finds itself in one.
             self.next_morsel();
-            return Ok(());
+            return Ok(true);
         }
         *self.morsel.0.lock() = None;
-        let Some(helpers) = ex.cx.session.helpers().filter(|helpers| helpers.count() > 0) else { return Ok(()) };
+        let Some(helpers) = ex.cx.session.helpers().filter(|helpers| helpers.count() > 0) else { return Ok(true) };
         let is_whole = ex.statement.is_inner || ex.statement.actuals.is_some() || ex.statement.keeps_old();
         if is_whole || ex.txn.fetches() {
-            return Ok(());
+            return Ok(true);
         }
-        let Some(morsels) = self.morsels(helpers.rows_min(), ex)? else { return Ok(()) };
+        let Some(ranges) = self.ranges(ex)? else { return Ok(false) };
+        let parts = self.parts_of(&ranges, helpers.rows_min(), ex)?;
+        // What was gathered is not gathered again.
+        *self.morsel.0.lock() = self.gather.is_some().then_some(ranges);
+        if parts.len() < 2 {
+            return Ok(true);
+        }
+        let morsels = Arc::new(Morsels { parts, next: AtomicUsize::new(0), is_closed: AtomicBool::new(false) });
         let mut jobs = Vec::new();
-        for _ in 0..helpers.count().min(morsels.spans.len() - 1) {
+        for _ in 0..helpers.count().min(morsels.parts.len() - 1) {
             let Some(txn) = ex.txn.fork().in_sql()? else { break };
             jobs.push(Arc::new(self.job(&morsels, txn, helpers.hook(), ex)));
         }
         if jobs.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         jobs.iter().for_each(|job| helpers.help(Arc::clone(job)));
         self.team = Some(Team { morsels, jobs, is_job: false });
         self.next_morsel();
-        Ok(())
+        Ok(true)
+    }
+
+    /// What the driving scan reads; nothing while the budget is used up.
+    fn ranges(&mut self, ex: &mut Exec<'_, '_>) -> Result<Option<Ranges>> {
+        match &self.scan.access {
+            Access::Gathered { parts, by_all } => {
+                self.gather.get_or_insert_default().step(&self.scan.table, (parts, *by_all), ex)
+            }
+            access => key_ranges(&self.scan.table, access, &mut ex.scope()).map(Some),
+        }
     }
 
     /// Goes on to the next morsel; `false` if there is none.
@@ -215,9 +239,9 @@ impl Dividing {
             return false;
         }
         let next = team.morsels.next.fetch_add(1, Ordering::Relaxed);
-        let span = team.morsels.spans.get(next).cloned();
-        let is_there = span.is_some();
-        *self.morsel.0.lock() = Some(span.unwrap_or_else(nothing));
+        let part = team.morsels.parts.get(next).cloned();
+        let is_there = part.is_some();
+        *self.morsel.0.lock() = Some(part.unwrap_or_else(Ranges::none));
         is_there
     }
 
@@ -260,39 +284,31 @@ impl Dividing {
         Ok(if team.jobs.is_empty() { Taken::All } else { Taken::Later })
     }
 
-    /// The parts that the driving scan is divided into; `None` if it has to stay whole.
-    fn morsels(&self, rows_min: u64, ex: &mut Exec<'_, '_>) -> Result<Option<Arc<Morsels>>> {
-        let (table, access): (&Table, _) = (&self.scan.table, &self.scan.access);
-        let Ranges::Spans(spans) = key_ranges(table, access, &mut ex.scope())? else { return Ok(None) };
-        let space = access.space(table);
-        let mut rows = 0;
-        for span in &spans {
-            rows += ex.txn.estimate(&space, span).in_sql()?;
-        }
-        if rows < rows_min.max(2) {
-            return Ok(None);
-        }
-        let per_morsel = (rows / MORSELS).clamp(MORSEL_ROWS_MIN.min(rows / 2).max(1), MORSEL_ROWS_MAX);
+    /// The parts that the driving scan is divided into; none if it has to stay whole.
+    fn parts_of(&self, ranges: &Ranges, rows_min: u64, ex: &mut Exec<'_, '_>) -> Result<Vec<Ranges>> {
         let mut parts = Vec::new();
-        for mut span in spans {
-            loop {
-                match ex.txn.skip(&space, &span, Direction::Forward, per_morsel).in_sql()? {
-                    Some(Skipped::Until(key)) => {
-                        let behind = rest(&span, Some(&key), Direction::Forward);
-                        parts.push(KeyRange { low: span.low, high: Bound::Included(key) });
-                        span = behind;
-                    }
-                    Some(Skipped::All(0)) => break,
-                    Some(Skipped::All(_)) | None => {
-                        parts.push(span);
-                        break;
+        match ranges {
+            Ranges::Points(keys) => {
+                if keys.len() as u64 >= (rows_min / KEYS_PER_ROW).max(2) {
+                    let rows = rows_of_a_part(keys.len() as u64) as usize;
+                    parts.extend(keys.chunks(rows).map(|keys| Ranges::Points(keys.iter().cloned().collect())));
+                }
+            }
+            Ranges::Spans(spans) => {
+                let space = self.scan.access.space(&self.scan.table);
+                let mut rows = 0;
+                for span in spans {
+                    rows += ex.txn.estimate(&space, span).in_sql()?;
+                }
+                if rows >= rows_min.max(2) {
+                    let rows = rows_of_a_part(rows);
+                    for span in spans {
+                        cut(ex.txn, &space, span.clone(), rows, &mut parts)?;
                     }
                 }
             }
         }
-        let is_divided = parts.len() > 1;
-        let (next, is_closed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Ok(is_divided.then(|| Arc::new(Morsels { spans: parts, next, is_closed })))
+        Ok(parts)
     }
 
     fn job(&self, morsels: &Arc<Morsels>, txn: Box<dyn Transaction>, hook: Option<Hook>, ex: &Exec<'_, '_>) -> Job {
@@ -373,9 +389,27 @@ impl Work {
     }
 }
 
-/// A range without keys.
-fn nothing() -> KeyRange {
-    KeyRange { low: Bound::Excluded(Key::new()), high: Bound::Excluded(Key::new()) }
+/// How many rows a part is to have, of so many.
+fn rows_of_a_part(rows: u64) -> u64 {
+    (rows / MORSELS).clamp(MORSEL_ROWS_MIN.min(rows / 2).max(1), MORSEL_ROWS_MAX)
+}
+
+/// Cuts a range into parts of so many rows.
+fn cut(txn: &mut dyn Transaction, space: &Space, mut span: KeyRange, rows: u64, parts: &mut Vec<Ranges>) -> Result<()> {
+    loop {
+        match txn.skip(space, &span, Direction::Forward, rows).in_sql()? {
+            Some(Skipped::Until(key)) => {
+                let behind = rest(&span, Some(&key), Direction::Forward);
+                parts.push(Ranges::Spans([KeyRange { low: span.low, high: Bound::Included(key) }].into()));
+                span = behind;
+            }
+            Some(Skipped::All(0)) => return Ok(()),
+            Some(Skipped::All(_)) | None => {
+                parts.push(Ranges::Spans([span].into()));
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Stands above a grouping that may be divided.

@@ -194,8 +194,7 @@ impl Operator for ScanOperator {
         let scan = &*self.scan;
         if self.run.ranges.is_none() {
             self.reader.settle(ex);
-            let morsel = self.morsel.as_ref().and_then(|morsel| morsel.get());
-            self.run.ranges = morsel.map(|morsel| Ranges::Spans([morsel].into()));
+            self.run.ranges = self.morsel.as_ref().and_then(|morsel| morsel.get());
         }
         let wanted = Wanted {
             reader: &self.reader,

@@ -59,10 +59,7 @@ fn driving_scan(node: &Node) -> Option<&Arc<Scan>> {
         return None;
     }
     match node {
-        Node::Scan(scan) => {
-            let is_by_ranges = matches!(scan.access, Access::Key { .. } | Access::Index { .. });
-            (is_by_ranges && !scan.access.skips()).then_some(scan)
-        }
+        Node::Scan(scan) => (!matches!(scan.access, Access::Inverted { .. }) && !scan.access.skips()).then_some(scan),
         Node::Filter { input, .. } | Node::Project { input, .. } => driving_scan(input),
         Node::NestedLoop { outer, inner, .. } => driving_scan(outer).filter(|_| is_plain(inner)),
         Node::HashJoin {
