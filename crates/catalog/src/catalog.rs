@@ -20,6 +20,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
+use crate::collations::Collation;
 use crate::default_privileges::DefaultPrivileges;
 use crate::extensions::Extension;
 use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
@@ -52,6 +53,9 @@ pub struct Catalog {
     casts: BTreeMap<ObjectId, Arc<UserCast>>,
     pub(crate) rules: BTreeMap<ObjectId, Arc<Rule>>,
     pub(crate) operators: BTreeMap<ObjectId, Arc<UserOperator>>,
+    collations: BTreeMap<ObjectId, Arc<Collation>>,
+    /// The locale of the database's own collation; `None` is that of bytes.
+    locale: Option<CompactString>,
     /// Numbers of routines by their names, in whichever schemas.
     routines_named: HashMap<CompactString, Vec<ObjectId>>,
     /// For each table, those that refer to it.
@@ -90,6 +94,8 @@ const DEFAULT_PRIVILEGES: u8 = b'd';
 const CAST: u8 = b'k';
 const OPERATOR: u8 = b'o';
 const RULE: u8 = b'r';
+const COLLATION: u8 = b'a';
+const LOCALE: u8 = b'l';
 
 /// A change of the catalogue.
 #[expect(clippy::large_enum_variant, reason = "a statement makes few of them, and none lives long")]
@@ -139,6 +145,12 @@ pub enum Change {
     PutRule(Rule),
     /// A rule is dropped.
     DropRule(ObjectId),
+    /// A collation is made or changed.
+    PutCollation(Collation),
+    /// A collation is dropped.
+    DropCollation(ObjectId),
+    /// The database's own collation is that of a locale.
+    PutLocale(CompactString),
     /// The comment on an object, or on a column of it by number.
     Comment(ObjectId, i32, Option<String>),
 }
@@ -205,6 +217,8 @@ impl Entry {
             CAST => Change::PutCast(parse(value)?),
             OPERATOR => Change::PutOperator(parse(value)?),
             RULE => Change::PutRule(parse(value)?),
+            COLLATION => Change::PutCollation(parse(value)?),
+            LOCALE => Change::PutLocale(parse(value)?),
             COMMENT => {
                 let (id, column, text): (ObjectId, i32, String) = parse(value)?;
                 Change::Comment(id, column, Some(text))
@@ -498,6 +512,11 @@ impl Catalog {
                 Change::DropOperator(id) => txn.delete(&space, &object_key(OPERATOR, *id)).in_sql()?,
                 Change::PutRule(rule) => txn.put(&space, &object_key(RULE, rule.id), &to_json(rule)).in_sql()?,
                 Change::DropRule(id) => txn.delete(&space, &object_key(RULE, *id)).in_sql()?,
+                Change::PutCollation(collation) => {
+                    txn.put(&space, &object_key(COLLATION, collation.id), &to_json(collation)).in_sql()?;
+                }
+                Change::DropCollation(id) => txn.delete(&space, &object_key(COLLATION, *id)).in_sql()?,
+                Change::PutLocale(locale) => txn.put(&space, &object_key(LOCALE, 0), &to_json(locale)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
@@ -536,6 +555,7 @@ impl Catalog {
             | Change::DropView(id)
             | Change::DropExtension(id)
             | Change::DropRoutine(id)
+            | Change::DropCollation(id)
             | Change::DropCast(id)
             | Change::DropOperator(id)
             | Change::DropRule(id) => of(*id).collect(),
@@ -706,6 +726,9 @@ impl Catalog {
             Change::DropOperator(id) => _ = self.operators.remove(&id),
             Change::PutRule(rule) => _ = self.rules.insert(rule.id, Arc::new(rule)),
             Change::DropRule(id) => _ = self.rules.remove(&id),
+            Change::PutCollation(collation) => _ = self.collations.insert(collation.id, Arc::new(collation)),
+            Change::DropCollation(id) => _ = self.collations.remove(&id),
+            Change::PutLocale(locale) => self.locale = Some(locale),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
@@ -802,6 +825,17 @@ impl Catalog {
     #[must_use]
     pub fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
         self.views.get(&id)
+    }
+
+    /// The collations that users have made.
+    pub fn collations(&self) -> impl Iterator<Item = &Arc<Collation>> {
+        self.collations.values()
+    }
+
+    /// The locale of the database's own collation; `None` is that of bytes.
+    #[must_use]
+    pub fn locale(&self) -> Option<&str> {
+        self.locale.as_deref()
     }
 
     /// The casts that users have defined.

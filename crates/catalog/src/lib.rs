@@ -15,6 +15,7 @@
 pub mod builtin;
 mod catalog;
 pub mod cluster;
+mod collations;
 mod default_privileges;
 mod extensions;
 pub mod inverted;
@@ -37,6 +38,7 @@ pub use catalog::{
     sequence_state_key, table_key, view_key,
 };
 pub use colibri_types::types::NAME_BYTES_MAX;
+pub use collations::Collation;
 pub use default_privileges::DefaultPrivileges;
 pub use extensions::Extension;
 pub use objects::{

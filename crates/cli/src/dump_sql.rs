@@ -84,7 +84,27 @@ pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &
     dump.run()
 }
 
+/// The name of a collation as `c`, with its schema where it is not the system's.
+const COLLATION: &str = "CASE WHEN c.collnamespace = 'pg_catalog'::regnamespace THEN '' \
+     ELSE quote_ident(c.collnamespace::regnamespace::text) || '.' END || quote_ident(c.collname::text)";
+
 impl Dump<'_> {
+    /// The collations that users have made.
+    fn collations(&mut self) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT {COLLATION}, c.collprovider::text, quote_literal(coalesce(c.colliculocale, c.collcollate)), \
+             c.collisdeterministic::text FROM pg_collation c WHERE c.collnamespace <> 'pg_catalog'::regnamespace \
+             ORDER BY c.oid"
+        ))?;
+        for row in &rows {
+            let (name, locale) = (self.text(row, 0)?, self.text(row, 2)?);
+            let provider = if self.text(row, 1)? == "i" { "icu" } else { "libc" };
+            let loose = if self.text(row, 3)?.starts_with('t') { "" } else { ", deterministic = false" };
+            writeln!(self.out, "CREATE COLLATION {name} (provider = {provider}{loose}, locale = {locale});")?;
+        }
+        Ok(())
+    }
+
     fn failed(&self, source: sql::Error) -> Failure {
         Failure::Sql { dir: self.dir.to_owned(), source: Box::new(source) }
     }
@@ -112,6 +132,7 @@ impl Dump<'_> {
         if self.tables.is_empty() {
             self.schemas()?;
             self.extensions()?;
+            self.collations()?;
             self.types()?;
             self.routines(false)?;
         }
@@ -192,7 +213,7 @@ impl Dump<'_> {
 
     fn composite(&mut self, name: &str, number: &str) -> Result<()> {
         let rows = self.query(&format!(
-            "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), quote_ident(c.collname::text) \
+            "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), {COLLATION} \
              FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid JOIN pg_type b ON b.oid = a.atttypid \
              LEFT JOIN pg_collation c ON c.oid = a.attcollation AND c.oid <> b.typcollation \
              WHERE t.oid = {number}::oid AND NOT a.attisdropped ORDER BY a.attnum"
@@ -209,7 +230,7 @@ impl Dump<'_> {
     /// A domain. What needs a sequence, and what rows may violate, comes later.
     fn domain(&mut self, name: &str, number: &str) -> Result<()> {
         let rows = self.query(&format!(
-            "SELECT format_type(t.typbasetype, t.typtypmod), quote_ident(c.collname::text), \
+            "SELECT format_type(t.typbasetype, t.typtypmod), {COLLATION}, \
              pg_get_expr(t.typdefaultbin, 0), t.typnotnull::text FROM pg_type t \
              JOIN pg_type b ON b.oid = t.typbasetype \
              LEFT JOIN pg_collation c ON c.oid = t.typcollation AND c.oid <> b.typcollation WHERE t.oid = {number}::oid"
@@ -369,7 +390,7 @@ impl Dump<'_> {
     fn columns(&mut self, table: &Relation) -> Result<(Vec<String>, Vec<String>)> {
         let rows = self.query(&format!(
             "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), a.attnotnull::text, \
-             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, quote_ident(c.collname::text), a.attgenerated::text \
+             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text, {COLLATION}, a.attgenerated::text \
              FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid \
              LEFT JOIN pg_collation c ON c.oid = a.attcollation AND c.oid <> t.typcollation LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
              WHERE a.attrelid = {}::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",

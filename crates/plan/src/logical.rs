@@ -19,7 +19,7 @@ use crate::plan::{AggregateCall, IfRowLocked, KeyColumn, RowLock, Series, SortKe
 mod collation;
 pub mod walk;
 
-pub use collation::{Collation, undetermined};
+pub use collation::{Collation, bare as bare_collation, undetermined};
 
 /// A query.
 #[derive(Debug, Clone)]

@@ -38,6 +38,7 @@ impl Parser<'_> {
             Kind::Key(K::Operator) if !matches!(self.kind_behind(1), Kind::Key(K::Class | K::Family)) => {
                 return self.comment_on_operator();
             }
+            Kind::Key(K::Collation) => return self.comment_on_collation(),
             Kind::Key(_) => {
                 let what = format!("a comment on {}", self.token_text(word));
                 return Err(self.refuse_statement(token, &what));

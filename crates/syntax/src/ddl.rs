@@ -103,6 +103,7 @@ impl Parser<'_> {
             Kind::Key(K::Operator) if is_plain && !matches!(self.kind_behind(1), Kind::Key(K::Class | K::Family)) => {
                 self.create_operator().map(Statement::from)
             }
+            Kind::Key(K::Collation) if is_plain => self.create_collation().map(Statement::from),
             Kind::Key(K::Aggregate) if !temporary && !unlogged => {
                 self.create_aggregate(or_replace).map(Statement::from)
             }
@@ -280,6 +281,9 @@ impl Parser<'_> {
         if self.is_next(K::Rule) {
             return self.drop_rule().map(Statement::from);
         }
+        if self.is_next(K::Collation) {
+            return self.drop_collations().map(Statement::from);
+        }
         if self.is_next(K::Cast) {
             return self.drop_cast().map(Statement::from);
         }
@@ -295,7 +299,6 @@ impl Parser<'_> {
             Kind::Key(K::Index) => ObjectType::Index,
             Kind::Key(K::Sequence) => ObjectType::Sequence,
             Kind::Key(K::Schema) => ObjectType::Schema,
-            Kind::Key(K::Collation) => ObjectType::Collation,
             Kind::Key(K::Materialized) if self.kind_behind(1) == Kind::Key(K::View) => {
                 self.next();
                 ObjectType::MaterializedView

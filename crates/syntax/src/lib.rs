@@ -49,6 +49,7 @@ use crate::parser::Parser;
 use crate::token::Kind;
 
 mod casts;
+mod collations;
 mod comments;
 mod control;
 mod copy;

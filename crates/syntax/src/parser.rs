@@ -192,6 +192,11 @@ impl<'t> Parser<'t> {
         error.at(errors::position(self.text, token.start as usize))
     }
 
+    /// Where a token stands in the text, in characters from 1.
+    pub(crate) fn place_of(&self, token: Token) -> u32 {
+        errors::position(self.text, token.start as usize)
+    }
+
     /// Notes that the statement has something that is not supported. Reading goes on: a mistake
     /// further down is told instead.
     #[cold]

@@ -10,6 +10,7 @@
 //! | `cursors` | DECLARE, FETCH, MOVE |
 //! | `copy` | COPY |
 //! | `admin` | roles, databases, privileges, owners, comments, upkeep |
+//! | `collations` | collations |
 //! | `policies` | policies of row-level security |
 //! | `routines` | functions, procedures, triggers, DO, CALL |
 //! | `sequences` | what a sequence or an identity column is told to be |
@@ -24,6 +25,7 @@ use compact_str::CompactString;
 use sqlparser::ast;
 
 mod admin;
+mod collations;
 mod control;
 mod copy;
 mod cursors;
@@ -39,6 +41,7 @@ pub use admin::{
     Admin, DatabaseOption, Granting, Object, ObjectKind, On, PartitionChange, Reindex, RoleName, RoleOption,
     SettingChange, SettingsOf, TableLock, Upkeep, UpkeepTable,
 };
+pub use collations::{CollationOption, Collations};
 pub use control::{Discard, Execute, Explain, ExplainOption, Level, Mode, Prepare, Transaction};
 pub use copy::{Copy, CopyColumns, CopyFormat, CopyHeader, CopyOptions, CopySource};
 pub use cursors::{Declare, Fetch, Goal};

@@ -12,6 +12,7 @@
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`prefix`], [`resolve`] | what can be computed, and how it is chosen |
+//! | [`mod@collation`] | orders of texts as languages have them, as sort keys |
 //! | [`key`], [`tokens`] | values as bytes that sort as they do; what inverted indexes find them by |
 //! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
 //! | [`mod@env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
@@ -22,6 +23,7 @@ pub mod binary_io;
 pub mod bits;
 pub mod cast;
 pub mod citext;
+pub mod collation;
 pub mod composite_values;
 pub mod composites;
 pub mod datetime;

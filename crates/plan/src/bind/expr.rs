@@ -398,6 +398,7 @@ impl Binder<'_> {
                 Some((operand, span)) if once => {
                     let value = self.apart(|binder| binder.expr(&arm.condition))?;
                     let operand = Bound::new(OPERAND, operand.ty);
+                    self.expect_deterministic(operand.ty.ty, &operand_collation, "CASE of a value that may change")?;
                     let (left, right) = self.comparable("=", operand, *span, value, arm.condition.span())?;
                     compared_as.push(match left {
                         Expr::Cast { from, to, .. } => Some((from, to)),
@@ -412,9 +413,17 @@ impl Binder<'_> {
                     let operand = self.copy_of(operand)?;
                     let is_text = collation::is_collatable(operand.ty.ty) && collation::is_collatable(value.ty.ty);
                     let both = operand_collation.clone().with(self.take_collation());
-                    let is_open = is_text && self.at(arm.condition.span(), both)?.is_open();
-                    let (left, right) =
-                        self.apart(|binder| binder.comparable("=", operand, *span, value, arm.condition.span()))?;
+                    let both = if is_text { self.at(arm.condition.span(), both)? } else { Default::default() };
+                    let is_open = both.is_open();
+                    let (mut left, mut right) = self.apart(|binder| {
+                        binder.collation = Some(collation::Collation::Explicit("C".into(), None));
+                        binder.comparable("=", operand, *span, value, arm.condition.span())
+                    })?;
+                    for side in [&mut left, &mut right].into_iter().filter(|_| is_text) {
+                        if let Some(key) = self.equality_key(side, Type::Text, &both) {
+                            *side = key;
+                        }
+                    }
                     let left = if is_open { collation::open(left, &right) } else { left };
                     Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
                 }

@@ -508,7 +508,7 @@ impl Binder<'_> {
             collation::Collation::Default if bound.ty.ty != Type::Unknown => "default",
             _ => return Ok(Bound::new(Expr::Const(Datum::Null), Type::Text)),
         };
-        let name = colibri_types::functions::quote_identifier(name);
+        let name = colibri_types::functions::quote_identifier(&logical::bare_collation(name));
         Ok(Bound::new(Expr::Const(Datum::text(&name)), Type::Text))
     }
 
@@ -565,7 +565,8 @@ impl Binder<'_> {
             typed.push(self.argument(arg, function.arg_type(index), span)?);
         }
         self.checked_for_collation(function.name, &mut typed);
-        Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
+        let call = self.at(span, self.collated(function, typed))?;
+        Ok(Bound::new(call, function.result))
     }
 
     /// A call of a function of `anyarray`: all of its arguments and what it gives go by the array
@@ -621,10 +622,12 @@ impl Binder<'_> {
             };
             typed.push(self.coerce(arg, ty.into(), CastContext::Implicit, span)?);
         }
-        if collation::is_collatable(element) {
+        let call = if collation::is_collatable(element) {
             self.checked_for_collation(function.name, &mut typed);
-        }
-        let call = Expr::Call { function, args: typed };
+            self.at(span, self.collated(function, typed))?
+        } else {
+            Expr::Call { function, args: typed }
+        };
         Ok(match function.result {
             // What is made of no array at all knows its type only from here.
             Type::AnyArray => {
@@ -761,13 +764,13 @@ impl Binder<'_> {
     }
 
     /// An expression that rows are put in order by.
-    fn ordered_by(&mut self, expr: &ast::Expr) -> Result<Bound> {
+    fn ordered_by(&mut self, expr: &ast::Expr) -> Result<(Bound, collation::Collation)> {
         self.take_collation();
         let bound = self.apart(|binder| binder.expr(expr))?;
         let collation = self.take_collation();
         self.at(expr.span(), collation.expect_one())?;
         self.at(expr.span(), super::types::expect_comparable(bound.ty.ty, true))?;
-        Ok(bound)
+        Ok((bound, collation))
     }
 
     /// An argument in the type that a function takes; `Void` stands for any.
@@ -797,7 +800,10 @@ impl Binder<'_> {
                         *other = Expr::Coalesce(vec![collation::open(other.clone(), first), other.clone()]);
                     }
                 }
-                Bound::new(Expr::Extreme { greatest, args }, ty)
+                match self.order_at_hand(ty.ty).filter(|_| !ty.ty.is_array() && !self.is_collation_open()) {
+                    Some(order) => Bound::new(collation::extreme(&order, greatest, args), ty),
+                    None => Bound::new(Expr::Extreme { greatest, args }, ty),
+                }
             }
             "nullif" => {
                 let [left, right] = args.exprs[..] else {
@@ -807,6 +813,10 @@ impl Binder<'_> {
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
                 let (from, right_type) = (left.ty, right.ty.ty);
                 let compared_as = resolve::comparison_type(from.ty, right_type);
+                let order = self.order_at_hand(compared_as.unwrap_or(Type::Bool));
+                if order.is_some_and(|order| !order.deterministic) {
+                    return Err(self.place(span, Error::unsupported("NULLIF with a nondeterministic collation")));
+                }
                 let (compared, right) = self.comparable("=", left, left_span, right, right_span)?;
                 // Where `=` takes both types as they are, the left one keeps its own.
                 let keeps = |ty: Type| {

@@ -5,7 +5,6 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
-use super::collation;
 use super::expr::Bound;
 use super::logical::{From, Join, Relation};
 use super::recursive::Barrier;
@@ -160,13 +159,11 @@ impl Binder<'_> {
                 let message = format!("JOIN/USING types {} and {} cannot be matched", left.ty, right.ty);
                 return Err(self.place(*span, Error::new(SqlState::TYPE_MISMATCH, message)));
             }
-            let (left_expr, right_expr) =
-                self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
-            let left_expr = if self.is_open(&left.expr, &right.expr)? {
-                collation::open(left_expr, &right_expr)
-            } else {
-                left_expr
-            };
+            let both = self.collation_of_both(&left.expr, &right.expr)?;
+            self.collation = Some(both.clone());
+            let compared = self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span);
+            self.collation = None;
+            let (left_expr, right_expr) = compared?;
             conditions.push(Expr::Compare {
                 op: CompareOp::Eq,
                 left: Box::new(left_expr),

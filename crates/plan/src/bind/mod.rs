@@ -326,6 +326,8 @@ struct Scope {
     windows: Arc<functions::NamedWindows>,
     /// The windows that are computed: what each is partitioned and ordered by.
     computed_windows: Vec<(Vec<Expr>, Vec<crate::plan::SortKey>)>,
+    /// Keys of GROUP BY by which different texts are equal.
+    folded_keys: Vec<collation::FoldedKey>,
     /// Columns that were named outside of aggregates, and where: for what is said of those that are
     /// not grouped by.
     references: Vec<(usize, Span)>,

@@ -129,10 +129,15 @@ impl Binder<'_> {
             body => {
                 let mut bound = self.deeper(|binder| binder.set_expr(body))?;
                 if bound.order.is_empty() && bound.limit.is_none() && bound.offset.is_none() {
-                    bound.order = self.order_of_result(&bound.columns, order)?;
+                    let keys = self.order_of_result(&bound.columns, order)?;
+                    if keys.iter().all(|key| matches!(key.expr, Expr::Column(_))) {
+                        bound.order = keys;
+                    } else {
+                        bound = super::collation::ordered_by_keys(bound, keys);
+                    }
                 } else if !order.is_empty() || query.limit_clause.is_some() {
-                    bound = enclose(bound);
-                    bound.order = self.order_of_result(&bound.columns, order)?;
+                    let keys = self.order_of_result(&bound.columns, order)?;
+                    bound = super::collation::ordered_by_keys(bound, keys);
                 }
                 bound
             }
@@ -326,8 +331,21 @@ impl Binder<'_> {
         }
         self.retype(&mut left_query, &types)?;
         self.retype(&mut right_query, &types)?;
-        let body = Body::Set { op, all, left: Box::new(left_query), right: Box::new(right_query) };
-        Ok(Query::plain(body, columns))
+        let key = |(place, column): (usize, &Column)| {
+            self.equality_key(&Expr::Column(place), column.ty.ty, &column.collation)
+        };
+        let keys: Vec<Option<Expr>> = columns.iter().enumerate().map(key).collect();
+        let (left, right) = (Box::new(left_query), Box::new(right_query));
+        match (op, all) {
+            (SetOperation::Union, true) => {}
+            _ if keys.iter().all(Option::is_none) => {}
+            (SetOperation::Union, false) => {
+                let every = Query::plain(Body::Set { op, all: true, left, right }, columns);
+                return Ok(super::collation::distinct_by_keys(every, keys));
+            }
+            _ => return Err(Error::unsupported(format_args!("{name} with a nondeterministic collation"))),
+        }
+        Ok(Query::plain(Body::Set { op, all, left, right }, columns))
     }
 
     pub(super) fn values(&mut self, values: &ast::Values) -> Result<Query> {
@@ -420,7 +438,8 @@ impl Binder<'_> {
             let place = self.at(key.expr.span(), place)?;
             self.at(key.expr.span(), columns[place].collation.expect_one())?;
             self.at(key.expr.span(), crate::bind::types::expect_comparable(columns[place].ty.ty, true))?;
-            keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
+            let expr = self.sort_key(Expr::Column(place), columns[place].ty.ty, &columns[place].collation);
+            keys.push(SortKey { expr, descending, nulls_first });
         }
         Ok(keys)
     }

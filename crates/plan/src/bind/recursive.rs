@@ -181,6 +181,7 @@ impl Binder<'_> {
                     .hint("Use the COLLATE clause to set the collation of the non-recursive term.");
                 return Err(self.place(span, error));
             }
+            self.expect_deterministic(left.ty.ty, &collation, "recursive queries")?;
         }
         Ok(())
     }

@@ -210,11 +210,11 @@ impl Binder<'_> {
         Err(self.place(span, self.no_such_column(table.as_ref(), &name)))
     }
 
-    /// Whether two columns have collations that leave it open how they are compared.
-    pub(super) fn is_open(&mut self, left: &Expr, right: &Expr) -> Result<bool> {
+    /// What two columns say together.
+    pub(super) fn collation_of_both(&mut self, left: &Expr, right: &Expr) -> Result<Collation> {
         let frame = self.frame();
         let (left, right) = (scope_collation(frame, left), scope_collation(frame, right));
-        Ok(left.with(right)?.is_open())
+        left.with(right)
     }
 
     fn no_such_column(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Error {

@@ -412,6 +412,18 @@ impl Binder<'_> {
     /// always: without one it is a function.
     pub fn qualify_types(&self, tree: &mut impl VisitMut) {
         self.qualify_functions(tree);
+        if self.catalog.collations().next().is_some() {
+            _ = ast::visit_expressions_mut(tree, |expr| {
+                if let ast::Expr::Collate { collation, .. } = expr
+                    && let Ok(identity) = self.collation_named(collation)
+                    && let Some(known) = self.catalog.collations().find(|known| known.identity() == identity)
+                {
+                    let quoted = |name: &str| ast::Ident::with_quote('"', name);
+                    *collation = ast::ObjectName::from(vec![quoted(&known.schema), quoted(&known.name)]);
+                }
+                std::ops::ControlFlow::<()>::Continue(())
+            });
+        }
         if self.catalog.types().next().is_none() {
             return;
         }

@@ -118,10 +118,20 @@ impl Binder<'_> {
         if let Some(table) = table {
             self.scope_for_table(table, &table.name.clone(), false);
         }
-        let bound = self.stored(|binder| binder.expr(&parsed));
+        let bound = self.stored(|binder| {
+            binder.take_collation();
+            Ok((binder.expr(&parsed)?, binder.take_collation()))
+        });
         self.frame().scopes.pop();
         self.text = old_text;
-        self.coerce(bound?, ty, CastContext::Assignment, Span::empty())
+        let (bound, collation) = bound?;
+        // What stands for a text in an index, and is of another type, is its sort key.
+        let is_key = ty.ty.element().unwrap_or(ty.ty) == Type::Bytea && super::collation::has_order(bound.ty.ty);
+        if is_key && table.is_some() {
+            let of = bound.ty.ty;
+            return Ok(self.sort_key(bound.expr, of, &collation));
+        }
+        self.coerce(bound, ty, CastContext::Assignment, Span::empty())
     }
 
     /// A column's default, as it is stored.
@@ -187,6 +197,26 @@ impl Binder<'_> {
     /// 42P17 if it does not, and what else may be wrong with it.
     pub fn index_expr(&mut self, text: &str, table: &Table) -> Result<Bound> {
         self.stored(|binder| binder.new_index_expr(text, table))
+    }
+
+    /// The same as a key: sort keys in the place of texts that are compared by another collation than
+    /// that of bytes.
+    ///
+    /// # Errors
+    /// As those of [`Self::index_expr`].
+    pub fn index_key(&mut self, text: &str, table: &Table) -> Result<Bound> {
+        self.stored(|binder| {
+            binder.take_collation();
+            let bound = binder.new_index_expr(text, table)?;
+            let collation = binder.take_collation();
+            binder.at(Span::empty(), collation.expect_one())?;
+            let ty = bound.ty.ty;
+            let key = binder.sort_key(bound.expr.clone(), ty, &collation);
+            if rewrite::same(&key, &bound.expr) {
+                return Ok(bound);
+            }
+            Ok(Bound::new(key, if ty.is_array() { Type::Bytea.array_of() } else { Type::Bytea }))
+        })
     }
 
     /// The same of what a statement says.
@@ -851,7 +881,7 @@ impl Binder<'_> {
                     if let Some(read) = &self.target_read {
                         read.note(place);
                     }
-                    places.push(place);
+                    places.push(self.key_of_column(table, place));
                 }
             }
         }
@@ -871,6 +901,20 @@ impl Binder<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// The column that stands for the sort key of another one, if rows are told apart by it.
+    fn key_of_column(&self, table: &Table, place: usize) -> usize {
+        let column = &table.columns[place];
+        let collation = column.collation.as_deref().unwrap_or("default");
+        let order = super::collation::order_of(self.catalog, collation).filter(|order| !order.deterministic);
+        if order.is_none() || !super::collation::has_order(column.ty.ty) {
+            return place;
+        }
+        let text = colibri_types::functions::quote_identifier(&column.name);
+        let key =
+            table.expressions().find(|(place, known)| *known == text && table.columns[*place].ty.ty == Type::Bytea);
+        key.map_or(place, |(key, _)| key)
     }
 
     /// `excluded`: the proposed row, found only by its full name.

@@ -3,6 +3,7 @@
 //! Invariants: operators are in parentheses, so that nothing depends on their precedence; what has
 //! no name is shown by its place.
 
+use colibri_types::collation::{INITCAP, KEY, KEY_AND_TEXT, KEYS_OF_ARRAY, LOWER, Spec, TEXT_OF_KEY, UPPER};
 use std::fmt::Write;
 
 use colibri_types::functions::{Function, ROW, ROW_IF_THERE, ROW_IS_NOT_NULL, ROW_IS_NULL, ROW_UNLESS_EMPTY};
@@ -56,6 +57,14 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
                 [row] if is(&ROW_IS_NOT_NULL, function) => format!("({} IS NOT NULL)", text(row)),
                 [left, right] if is_operator => {
                     format!("({} {} {})", taken(function, 0, left), function.name, taken(function, 1, right))
+                }
+                [order, input] if is(&KEY, function) || is(&KEYS_OF_ARRAY, function) || is(&KEY_AND_TEXT, function) => {
+                    let name = if let Expr::Const(order) = order { Spec::name_in(order) } else { None };
+                    format!("({} COLLATE {})", text(input), name.unwrap_or_default())
+                }
+                [key] if is(&TEXT_OF_KEY, function) => text(key),
+                [_, input] if is(&LOWER, function) || is(&UPPER, function) || is(&INITCAP, function) => {
+                    format!("{}({})", function.name, text(input))
                 }
                 [arg] if is_operator => format!("({} {})", function.name, taken(function, 0, arg)),
                 args => {

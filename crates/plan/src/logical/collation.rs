@@ -25,6 +25,7 @@ impl Collation {
         use Collation::{Conflict, Default, Explicit, Implicit, Open};
         Ok(match (self, other) {
             (Explicit(one, _), Explicit(other, position)) if one != other => {
+                let (one, other) = (bare(&one), bare(&other));
                 let message = format!("collation mismatch between explicit collations \"{one}\" and \"{other}\"");
                 let error = Error::new(SqlState("42P21"), message);
                 return Err(match position {
@@ -44,6 +45,7 @@ impl Collation {
     pub fn expect_one(&self) -> Result<()> {
         match self {
             Self::Conflict(one, other) => {
+                let (one, other) = (bare(one), bare(other));
                 let message = format!("collation mismatch between implicit collations \"{one}\" and \"{other}\"");
                 Err(Error::new(SqlState("42P21"), message))
             }
@@ -62,6 +64,17 @@ impl Collation {
             Self::Implicit(name) | Self::Explicit(name, _) => Some(name.clone()),
             _ => None,
         }
+    }
+}
+
+/// The name of a collation without its schema, which its identity has if a user has made it.
+pub fn bare(identity: &str) -> CompactString {
+    match identity.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(quoted) => {
+            let name = quoted.rsplit_once("\".\"").map_or(quoted, |(_, name)| name);
+            name.replace("\"\"", "\"").into()
+        }
+        None => identity.into(),
     }
 }
 

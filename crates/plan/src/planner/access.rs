@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use colibri_catalog::{Index, Table};
 use colibri_txn::{ColumnSet, Direction};
-use colibri_types::{Datum, Type, prefix::PatternKind};
+use colibri_types::{Datum, Type, collation, prefix::PatternKind};
 
 use super::first_rows::{self, Instead};
 use super::order::{self, Fit, Order, Ordered};
@@ -179,6 +179,11 @@ fn same_keys(column: Type, value: Type) -> bool {
     column == value || (column.is_integer() && value.is_integer()) || (column.is_text() && value.is_text())
 }
 
+/// The sort key of a text by a collation.
+fn sort_key(order: &Datum, text: Expr) -> Expr {
+    Expr::Call { function: &collation::KEY, args: vec![Expr::Const(order.clone()), text] }
+}
+
 impl<'w> Wanted<'w> {
     /// What is asked of a table that is read by itself.
     pub(super) fn alone(
@@ -264,6 +269,11 @@ impl Wanted<'_> {
                 Expr::Compare { op, left, right } => {
                     let sides = [(*op, left, right), (op.flipped(), right, left)];
                     for (op, column, value) in sides {
+                        if op == CompareOp::Eq && self.is_known(value) {
+                            for (key, order) in self.sort_keys_of(column) {
+                                add(key, Sarg::Eq(sort_key(&order, (**value).clone())));
+                            }
+                        }
                         let Some((column, _)) = self.rows_of(column) else { continue };
                         if !self.is_known(value) {
                             continue;
@@ -281,6 +291,12 @@ impl Wanted<'_> {
                     }
                 }
                 Expr::InList { input, list, negated: false, .. } => {
+                    if list.iter().all(|item| self.is_known(item)) {
+                        for (key, order) in self.sort_keys_of(input) {
+                            let keys = list.iter().map(|item| sort_key(&order, item.clone()));
+                            add(key, Sarg::In(keys.collect()));
+                        }
+                    }
                     if let Some((column, _)) = self.rows_of(input)
                         && list.iter().all(|item| self.is_known(item))
                     {
@@ -333,6 +349,29 @@ impl Wanted<'_> {
             }
         }
         found
+    }
+
+    /// The columns that stand for sort keys of an expression which equal texts alone have, with their
+    /// collations.
+    fn sort_keys_of(&self, text: &Expr) -> Vec<(usize, Datum)> {
+        let bare = match text {
+            Expr::Cast { input, from, to, .. } if same_keys(*from, to.ty) && to.modifier.0 < 0 => &**input,
+            other => other,
+        };
+        let key = |(column, known): &(usize, Expr)| {
+            let Expr::Call { function, args } = known else { return None };
+            let [Expr::Const(order), of] = &args[..] else { return None };
+            if !std::ptr::eq(*function, &collation::KEY) || !collation::Spec::is_deterministic(order) {
+                return None;
+            }
+            let of = match of {
+                Expr::Cast { input, from, to, .. } if same_keys(*from, to.ty) && to.modifier.0 < 0 => &**input,
+                other => other,
+            };
+            let is_it = rewrite::same(&over_wide_row(of, self.base), bare);
+            is_it.then(|| (*column, order.clone()))
+        };
+        self.expressions.iter().filter_map(key).collect()
     }
 
     /// The path by a key's columns. `skipped`: how many values the first one has, which may be any

@@ -158,6 +158,7 @@ impl Session {
             Admin::DropExtensions { names, if_exists, cascade } => self.drop_extensions(names, *if_exists, *cascade),
             Admin::Routines(statement) => self.about_routines(statement),
             Admin::Policies(statement) => self.about_policies(statement),
+            Admin::Collations(statement) => self.about_collations(statement),
         }
     }
 

@@ -17,7 +17,6 @@ use compact_str::CompactString;
 
 use super::Session;
 use super::user_types::object_name;
-use crate::bind;
 use crate::session::Severity;
 
 /// Fields that a type may have.
@@ -64,7 +63,7 @@ impl Session {
     fn new_field(&self, field: &TypeField, number: u16, of: Option<&UserType>) -> Result<Field> {
         let ty = self.field_type(&field.name, &field.data_type, of)?;
         let collation = match &field.collation {
-            Some(name) => bind::collation::of_column(name, ty.ty)?,
+            Some(name) => self.column_collation(name, ty.ty)?,
             None => None,
         };
         Ok(Field { number, name: field.name.clone(), ty, collation })

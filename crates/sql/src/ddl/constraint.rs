@@ -11,6 +11,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
 use super::create::Draft;
+use super::index::IndexedBy;
 use super::partitions::expect_whole_key;
 use super::{Session, whole};
 use crate::bind::{self, fold, unique_on};
@@ -81,6 +82,11 @@ impl Session {
                 }
                 let columns = self.key_columns(&draft.table, &key.columns)?;
                 expect_whole_key(&draft.table, &columns, "PRIMARY KEY")?;
+                for &column in &columns {
+                    if self.sort_key_of(&mut draft.table.clone(), column, IndexedBy::Equality)? != column {
+                        return Err(Error::unsupported("a primary key with a nondeterministic collation"));
+                    }
+                }
                 let table_name = draft.table.name.clone();
                 let name = self.constraint_name(draft, key.name.as_ref(), &[&table_name], "pkey")?;
                 self.expect_free(&draft.table.schema, &name)?;
@@ -111,6 +117,10 @@ impl Session {
                 self.expect_free(&draft.table.schema, &name)?;
                 let (id, space) = (self.new_id_in(&draft.table.schema)?, self.new_id_in(&draft.table.schema)?);
                 draft.names.push(name.clone());
+                let mut columns = columns;
+                for column in &mut columns {
+                    *column = self.sort_key_of(&mut draft.table, *column, IndexedBy::Equality)?;
+                }
                 let columns =
                     columns.into_iter().map(|column| IndexColumn { column, descending: false, nulls_first: false });
                 let nulls_not_distinct = unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct;

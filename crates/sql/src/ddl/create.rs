@@ -341,7 +341,7 @@ impl Session {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "multiple COLLATE clauses not allowed"));
                 }
                 ColumnOption::Collation(name) => {
-                    column.collation = bind::collation::of_column(name, column.ty.ty)?;
+                    column.collation = self.column_collation(name, column.ty.ty)?;
                 }
                 other => return Err(Error::unsupported(format_args!("the column option {other}"))),
             }

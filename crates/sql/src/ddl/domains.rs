@@ -16,7 +16,7 @@ use sqlparser::ast::{self, ColumnOption};
 
 use super::user_types::{no_such_type, object_name};
 use super::{Session, whole};
-use crate::bind::{self, fold};
+use crate::bind::fold;
 use crate::exec::constraints::validate::{self, InDomain};
 use crate::expr::Expr;
 
@@ -94,7 +94,7 @@ impl Session {
                 ColumnOption::Collation(_) if has_collation => return wrong("multiple COLLATE clauses not allowed"),
                 ColumnOption::Collation(name) => {
                     has_collation = true;
-                    domain.collation = bind::collation::of_column(name, base.ty)?;
+                    domain.collation = self.column_collation(name, base.ty)?;
                 }
                 other => return Err(Error::unsupported(format_args!("a domain with {other}"))),
             }

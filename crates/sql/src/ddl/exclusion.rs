@@ -13,6 +13,7 @@ use sqlparser::ast;
 use super::Session;
 use super::constraint::{KEY_COLUMNS_MAX, refuse_unindexable};
 use super::create::Draft;
+use super::index::IndexedBy;
 
 impl Session {
     pub(super) fn add_exclusion(&mut self, draft: &mut Draft, exclude: &ast::ExcludeConstraint) -> Result<()> {
@@ -43,7 +44,7 @@ impl Session {
         let (mut equal, mut overlapping) = (Vec::new(), Vec::new());
         let mut parts = vec![draft.table.name.to_string()];
         for ast::ExcludeConstraintElement { column, operator } in elements {
-            let (place, name) = self.index_part(&mut draft.table, &column.column.expr)?;
+            let (place, name) = self.index_part(&mut draft.table, &column.column.expr, IndexedBy::Bytes)?;
             parts.push(name.to_string());
             let ty = draft.table.columns[place].ty.ty;
             let operator = match operator {

@@ -47,13 +47,25 @@ impl Session {
         let is_ordered = inverted == Some("gist") && self.is_gist_of_ordered(&mut changed.clone(), create)?;
         let inverted = inverted.filter(|_| !is_ordered);
         for column in &create.columns {
-            let (place, name) = self.index_part(&mut changed, &column.column.expr)?;
+            let by = match &column.operator_class {
+                _ if inverted.is_some() || is_ordered => IndexedBy::Bytes,
+                Some(class) if class.to_string().ends_with("_pattern_ops") => {
+                    self.expect_pattern_class(&changed, &column.column.expr, class)?;
+                    IndexedBy::Bytes
+                }
+                _ if create.unique => IndexedBy::Equality,
+                _ => IndexedBy::Order,
+            };
+            let (place, name) = self.index_part(&mut changed, &column.column.expr, by)?;
             let ty = changed.columns[place].ty.ty;
             let (descending, nulls_first) = bind::sort_key_options(&column.column.options)?;
             match inverted {
                 Some(method) => {
                     let ordered = column.column.options.sort.is_some() || column.column.options.nulls_first.is_some();
                     tokens.push(self.token_class(method, ty, column.operator_class.as_ref(), ordered)?);
+                }
+                None if is_sort_key(&changed, place) => {
+                    check_operator_class(column.operator_class.as_ref(), Type::Text)?
                 }
                 None => check_operator_class(column.operator_class.as_ref(), ty)?,
             }
@@ -112,7 +124,7 @@ impl Session {
     /// Whether a GiST index has columns of ranges only, and of types that `btree_gist` brings.
     fn is_gist_of_ordered(&self, table: &mut Table, create: &ast::CreateIndex) -> Result<bool> {
         for column in &create.columns {
-            let (place, _) = self.index_part(table, &column.column.expr)?;
+            let (place, _) = self.index_part(table, &column.column.expr, IndexedBy::Bytes)?;
             let ty = table.columns[place].ty.ty;
             let is_taken = ty.bounds().is_some() || tokens::default_class("gist", ty).is_none();
             if !is_taken || column.operator_class.is_some() || !self.has_gist_class(ty) {
@@ -130,18 +142,60 @@ impl Session {
 
     /// The column of a table that a part of an index is on, and what it is called in the index'
     /// name. A new column stands for an expression.
-    pub(super) fn index_part(&self, table: &mut Table, expr: &ast::Expr) -> Result<(usize, CompactString)> {
+    pub(super) fn index_part(
+        &self,
+        table: &mut Table,
+        expr: &ast::Expr,
+        by: IndexedBy,
+    ) -> Result<(usize, CompactString)> {
         if let ast::Expr::Identifier(ident) = expr {
             let name = fold(ident);
             let place = table
                 .column(&name)
                 .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
-            return Ok((place, name));
+            return Ok((self.sort_key_of(table, place, by)?, name));
         }
         let text = self.stored_text(bare(expr))?;
-        let ty = self.with_binder("", |binder| Ok(binder.index_expr(&text, table)?.ty))?;
+        let ty = self.with_binder("", |binder| match by {
+            IndexedBy::Bytes => Ok(binder.index_expr(&text, table)?.ty),
+            IndexedBy::Equality | IndexedBy::Order => Ok(binder.index_key(&text, table)?.ty),
+        })?;
         let name = bind::index_column_name(expr);
         Ok((stands_for(table, text, ty, &name), name))
+    }
+
+    /// The column that an index is on for another one: that itself, or one that stands for its sort key.
+    pub(super) fn sort_key_of(&self, table: &mut Table, place: usize, by: IndexedBy) -> Result<usize> {
+        let column = &table.columns[place];
+        let collation = column.collation.as_deref().unwrap_or("default");
+        let Some(order) = bind::collation::order_of(self.catalog(), collation) else { return Ok(place) };
+        // Texts that are equal by a deterministic collation have the same bytes.
+        let is_needed = match by {
+            IndexedBy::Bytes => false,
+            IndexedBy::Equality => !order.deterministic,
+            IndexedBy::Order => true,
+        };
+        if !is_needed || !bind::collation::has_order(column.ty.ty) {
+            return Ok(place);
+        }
+        let (text, name) = (colibri_types::functions::quote_identifier(&column.name), column.name.clone());
+        let ty = self.with_binder("", |binder| Ok(binder.index_key(&text, table)?.ty))?;
+        Ok(stands_for(table, text, ty, &name))
+    }
+
+    /// Refuses an index for patterns of texts that are equal by a nondeterministic collation.
+    fn expect_pattern_class(&self, table: &Table, expr: &ast::Expr, class: &ast::ObjectName) -> Result<()> {
+        let ast::Expr::Identifier(ident) = expr else { return Ok(()) };
+        let Some(place) = table.column(&fold(ident)) else { return Ok(()) };
+        let collation = table.columns[place].collation.as_deref().unwrap_or("default");
+        match bind::collation::order_of(self.catalog(), collation) {
+            Some(order) if !order.deterministic => {
+                let (_, class) = bind::qualified(class)?;
+                let message = format!("nondeterministic collations are not supported for operator class \"{class}\"");
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the values of a column of an inverted index are taken apart.
@@ -197,6 +251,7 @@ impl Session {
             let is_condition = table.indexes.iter().any(|index| index.predicate == Some(place));
             let ty = self.with_binder("", |binder| match is_condition {
                 true => binder.index_predicate(&text, table).map(|_| Type::Bool.into()),
+                false if is_sort_key(table, place) => Ok(binder.index_key(&text, table)?.ty),
                 false => Ok(binder.index_expr(&text, table)?.ty),
             })?;
             table.columns[place].ty = ty;
@@ -230,6 +285,23 @@ impl Session {
     }
 }
 
+/// What an index compares texts by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IndexedBy {
+    /// Their bytes, whatever their collation.
+    Bytes,
+    /// What finds those that are equal: no order of others is asked for.
+    Equality,
+    /// Their collation.
+    Order,
+}
+
+/// Whether a column stands for what may be a sort key.
+fn is_sort_key(table: &Table, place: usize) -> bool {
+    let column = &table.columns[place];
+    column.expression.is_some() && column.ty.ty.element().unwrap_or(column.ty.ty) == Type::Bytea
+}
+
 /// Refuses a column of a type that an operator class does not take.
 fn expect_taken(class: &TokenClass, ty: Type) -> Result<()> {
     if (class.takes)(ty) {
@@ -249,7 +321,8 @@ fn bare(expr: &ast::Expr) -> &ast::Expr {
 
 /// The column of a table that stands for an expression, which may be a new one.
 fn stands_for(table: &mut Table, text: String, ty: ColumnType, name: &str) -> usize {
-    let known = table.columns.iter().position(|column| column.expression.as_ref() == Some(&text));
+    let is_it = |column: &Column| column.expression.as_ref() == Some(&text) && column.ty == ty;
+    let known = table.columns.iter().position(is_it);
     known.unwrap_or_else(|| {
         table.columns.push(Column::of_expression(name, ty, text));
         table.columns.len() - 1

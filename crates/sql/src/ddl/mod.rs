@@ -11,6 +11,7 @@ mod aggregates;
 mod alter;
 mod alter_partitions;
 mod casts;
+mod collations;
 mod composites;
 mod constraint;
 mod create;

@@ -163,7 +163,10 @@ impl Session {
         };
         let part = match part {
             ast::Expr::Collate { expr, collation } if matches!(**expr, ast::Expr::Identifier(_)) => {
-                bind::collation::of_column(collation, Type::Text)?;
+                let named = self.column_collation(collation, Type::Text)?;
+                if named.is_some_and(|name| bind::collation::order_of(self.catalog(), &name).is_some()) {
+                    return Err(Error::unsupported("a partition key by a collation but C"));
+                }
                 expr
             }
             other => other,
@@ -249,7 +252,7 @@ impl Session {
                     draft.table.columns[place].default = self.checked_default(expr, &column)?;
                 }
                 ColumnOption::Collation(name) => {
-                    bind::collation::of_column(name, draft.table.columns[place].ty.ty)?;
+                    self.column_collation(name, draft.table.columns[place].ty.ty)?;
                 }
                 other => return Err(Error::unsupported(format_args!("{other} of a partition's column"))),
             }

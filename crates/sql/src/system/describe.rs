@@ -38,10 +38,16 @@ pub(crate) fn index_column(
         return Some(quoted(&table.columns[included].name));
     };
     let column = &table.columns[part.column];
-    let mut out = match &column.expression {
-        Some(expression) => in_index(expression),
-        None => quoted(&column.name),
+    let shown = shown_part(table, part.column);
+    let mut out = match (shown.column, &column.expression) {
+        (Some(column), _) => quoted(&table.columns[column].name),
+        (None, Some(expression)) => in_index(expression),
+        (None, None) => quoted(&column.name),
     };
+    if let Some(collation) = shown.collation.as_deref().filter(|_| ordered) {
+        out += " COLLATE ";
+        out += &shown_collation(collation);
+    }
     if ordered {
         let class = index.tokens.get(at).map(|class| class.0);
         if let Some(class) = class.filter(|class| !class.is_default) {
@@ -98,6 +104,56 @@ fn definition(names: Option<&Surroundings>, table: &Table, index: &AnyIndex, on:
 /// ` INCLUDE (…)`, if an index has it.
 fn including(table: &Table, index: &AnyIndex) -> String {
     if index.include.is_empty() { String::new() } else { format!(" INCLUDE ({})", column_list(table, &index.include)) }
+}
+
+/// What a part of an index is to those who look at it.
+pub(super) struct ShownPart {
+    /// The table's column, if it is that, and not an expression.
+    pub(super) column: Option<usize>,
+    /// The collation that the index has of its own.
+    pub(super) collation: Option<CompactString>,
+    /// The type of the column, or of the expression.
+    pub(super) ty: ColumnType,
+}
+
+/// What the column of a table is that an index is on. One that stands for the sort key of a text is
+/// shown as the text.
+pub(super) fn shown_part(table: &Table, place: usize) -> ShownPart {
+    let column = &table.columns[place];
+    let plain = |ty| ShownPart { column: None, collation: None, ty };
+    let Some(expression) = &column.expression else {
+        return ShownPart { column: Some(place), ..plain(column.ty) };
+    };
+    let named = |expr: &ast::Expr| match expr {
+        ast::Expr::Identifier(ident) => table.column(&crate::bind::fold(ident)),
+        _ => None,
+    };
+    match crate::statement::parse_expr(expression) {
+        Ok(ast::Expr::Collate { expr, collation }) if let Some(found) = named(&expr) => {
+            let collation = match crate::bind::name_parts(&collation).unwrap_or_default()[..] {
+                [schema, name] => match crate::bind::fold(schema) {
+                    schema if schema == "pg_catalog" => crate::bind::fold(name),
+                    schema => colibri_catalog::Collation::identity_of(&schema, &crate::bind::fold(name)),
+                },
+                [name] => crate::bind::fold(name),
+                _ => return plain(column.ty),
+            };
+            let own = table.columns[found].collation.as_deref().unwrap_or("default");
+            let collation = Some(collation).filter(|name| name != own);
+            ShownPart { column: Some(found), collation, ty: table.columns[found].ty }
+        }
+        Ok(expr) if let Some(found) = named(&expr) => {
+            ShownPart { column: Some(found), ..plain(table.columns[found].ty) }
+        }
+        // Bytes that are made of what is no bytes are sort keys.
+        _ if column.ty.ty == Type::Bytea => plain(Type::Text.into()),
+        _ => plain(column.ty),
+    }
+}
+
+/// A collation's name as SQL has it, by its identity.
+pub(crate) fn shown_collation(identity: &str) -> String {
+    if identity.starts_with('"') { identity.to_owned() } else { quoted(identity) }
 }
 
 /// An expression as a part of an index: in parentheses unless it is a call. PostgreSQL's own are

@@ -12,6 +12,7 @@ use colibri_catalog::{Excluded, Tokenized};
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type};
 use compact_str::CompactString;
 
+use super::types::collation_numbered;
 use super::types::{BTREE, method_number, row_type};
 use super::{
     Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
@@ -49,6 +50,7 @@ pub(super) const PG_TRIGGER: u32 = 2620;
 const PG_CAST: u32 = 2605;
 pub(super) const PG_OPERATOR: u32 = 2617;
 const PG_REWRITE: u32 = 2618;
+const PG_COLLATION: u32 = 3456;
 const PG_POLICY: u32 = 3256;
 pub(super) const PG_ATTRDEF: u32 = 2604;
 pub(super) const PG_CONSTRAINT: u32 = 2606;
@@ -433,7 +435,8 @@ struct Attribute<'a> {
     has_default: bool,
     identity: &'static str,
     dropped: bool,
-    collation: Option<&'a str>,
+    /// Its collation's number, if that is not the type's.
+    collation: Option<u32>,
     generated: bool,
     /// How many tables it comes from: those that this one inherits from, or is a partition of.
     inherited: usize,
@@ -488,7 +491,7 @@ impl<'a> Attribute<'a> {
             flag(self.dropped),
             flag(self.local),
             int(self.inherited as i64),
-            oid(self.collation.map_or(collation_of(ty), super::types::collation_number)),
+            oid(self.collation.unwrap_or_else(|| collation_of(ty))),
             self.acl.clone(),
             NULL,
             NULL,
@@ -530,7 +533,7 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 generated: column.generated.is_some(),
                 identity: identity_letter(column),
                 dropped: column.dropped,
-                collation: column.collation.as_deref(),
+                collation: column.collation.as_deref().map(|name| collation_numbered(names, name)),
                 inherited: inherited_from(names, &table, &|parent| parent.column(&column.name).is_some()),
                 local: !(column.inherited_only || table.partition_of.is_some() && !column.dropped),
                 acl: acl(table.column_acls.get(&at), names),
@@ -541,8 +544,10 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
         for index in table_indexes(&table) {
             let places = index.columns.iter().map(|part| part.column).chain(index.include.iter().copied());
             for (at, place) in places.enumerate() {
-                let column = &table.columns[place];
-                Attribute::plain(index.id, &column.name, column.ty, at as i64 + 1).push(rows)?;
+                let shown = describe::shown_part(&table, place);
+                let collation = Some(part_collation(names, &table, &shown));
+                let plain = Attribute::plain(index.id, &table.columns[place].name, shown.ty, at as i64 + 1);
+                Attribute { collation, ..plain }.push(rows)?;
             }
         }
     }
@@ -561,7 +566,7 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
     }
     for composite in names.catalog.types().filter_map(|ty| ty.composite()) {
         for field in &composite.fields {
-            let collation = field.collation.as_deref();
+            let collation = field.collation.as_deref().map(|name| collation_numbered(names, name));
             let plain = Attribute::plain(composite.relation, &field.name, field.ty, i64::from(field.number));
             Attribute { collation, ..plain }.push(rows)?;
         }
@@ -671,7 +676,8 @@ pub(crate) fn table_indexes(table: &Table) -> Vec<AnyIndex> {
 fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(env.names()) {
         for index in table_indexes(&table) {
-            let types: Vec<Type> = index.columns.iter().map(|part| table.columns[part.column].ty.ty).collect();
+            let shown: Vec<_> = index.columns.iter().map(|part| describe::shown_part(&table, part.column)).collect();
+            let types: Vec<Type> = shown.iter().map(|shown| shown.ty.ty).collect();
             let class = |(place, ty): (usize, &Type)| match index.tokens.get(place).map(|class| class.0.numbers[0]) {
                 None | Some(0) => super::types::operator_class(*ty),
                 Some(number) => number,
@@ -701,7 +707,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                         .map(|part| int(number_of(&table, part)))
                         .chain(index.include.iter().map(|&place| int(place as i64 + 1))),
                 ),
-                vector(Type::Oid, types.iter().map(|&ty| oid(collation_of(ty)))),
+                vector(Type::Oid, shown.iter().map(|shown| oid(part_collation(env.names(), &table, shown)))),
                 vector(Type::Oid, types.iter().enumerate().map(|one| oid(class(one)))),
                 vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),
                 expressions_of(&table, &index).map_or(NULL, |all| text(&all)),
@@ -725,12 +731,23 @@ fn is_complete(names: &Surroundings, table: &Table, index: u32) -> bool {
 
 /// The number of the table's column that a part of an index is on; 0 of an expression.
 fn number_of(table: &Table, part: &IndexColumn) -> i64 {
-    if table.columns[part.column].expression.is_some() { 0 } else { part.column as i64 + 1 }
+    describe::shown_part(table, part.column).column.map_or(0, |column| column as i64 + 1)
+}
+
+/// The number of the collation that a part of an index has.
+fn part_collation(names: &Surroundings, table: &Table, shown: &describe::ShownPart) -> u32 {
+    let of_column = || table.columns[shown.column?].collation.as_deref();
+    match shown.collation.as_deref().or_else(of_column) {
+        Some(name) => collation_numbered(names, name),
+        None => collation_of(shown.ty.ty),
+    }
 }
 
 /// The expressions that an index is on.
 fn expressions_of(table: &Table, index: &AnyIndex) -> Option<String> {
-    let all = index.columns.iter().filter_map(|part| table.columns[part.column].expression.as_deref());
+    let is_expression = |part: &&IndexColumn| number_of(table, part) == 0;
+    let parts = index.columns.iter().filter(is_expression);
+    let all = parts.filter_map(|part| table.columns[part.column].expression.as_deref());
     Some(all.map(describe::in_index).collect::<Vec<_>>().join(", ")).filter(|all| !all.is_empty())
 }
 
@@ -867,7 +884,11 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                     (false, false) => "x",
                 },
                 index: index.id,
-                columns: index.columns.iter().map(|part| part.column).collect(),
+                columns: index
+                    .columns
+                    .iter()
+                    .map(|part| describe::shown_part(&table, part.column).column.unwrap_or(part.column))
+                    .collect(),
                 foreign: None,
                 condition: None,
                 no_inherit: index.parent.is_none() && table.partitioned.is_none(),
@@ -983,6 +1004,8 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_OPERATOR
     } else if names.catalog.rules().any(|rule| rule.id == object) {
         PG_REWRITE
+    } else if names.catalog.collations().any(|collation| collation.id == object) {
+        PG_COLLATION
     } else if names.catalog.routine(object).is_some() {
         PG_PROC
     } else if names.relation(object).is_none() && is_trigger(names, object) {

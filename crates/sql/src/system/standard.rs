@@ -666,7 +666,7 @@ fn domains(env: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             collation.map_or(NULL, |_| database(env)),
             collation.map_or(NULL, |_| text("pg_catalog")),
-            text_or_null(collation),
+            text_or_null(collation.map(colibri_plan::logical::bare_collation).as_deref()),
             precision,
             radix,
             scale,

@@ -4,14 +4,15 @@ use colibri_catalog::{
     Domain, NAME_BYTES_MAX, UserType,
     cluster::{BOOTSTRAP_ROLE, RoleId},
 };
+use colibri_types::collation;
 pub(crate) use colibri_types::row::row_type;
 use colibri_types::tokens::{CLASSES, TokenClass};
 use colibri_types::{Category, ColumnType, Datum, Env, Error, Result, Type};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
-use super::{Fill, NULL, PG_CATALOG, Rows, flag, int, oid, text};
-use crate::surroundings::Names as _;
+use super::{Fill, NULL, PG_CATALOG, Rows, flag, int, oid, text, text_or_null};
+use crate::surroundings::{Names as _, Surroundings};
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_type", types),
@@ -256,7 +257,10 @@ fn domain_type(env: &Env, ty: &UserType, domain: &Domain, rows: &mut Rows) -> Re
         is_preferred: false,
         relation: 0,
         array: ty.array,
-        collation: domain.collation.as_deref().map_or_else(|| collation_of(base), collation_number),
+        collation: domain
+            .collation
+            .as_deref()
+            .map_or_else(|| collation_of(base), |identity| collation_numbered(names, identity)),
         has: &has,
         domain: Some((domain, default.as_deref())),
     };
@@ -338,22 +342,49 @@ fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
 
 // ---- the rest ----
 
+/// The numbers of the collations of locales begin here.
+const FIRST_LOCALE: u32 = 12_342;
+const FIRST_SYSTEM_LOCALE: u32 = 14_000;
+/// The number of the encoding UTF8.
+const UTF8: i64 = 6;
+
 /// The number of a collation.
 pub(super) fn collation_number(name: &str) -> u32 {
     match name {
         "C" => 950,
         "POSIX" => 951,
         "ucs_basic" => 962,
-        _ => 100,
+        "C.utf8" | "C.UTF-8" => 963,
+        name => builtin_collations().find(|known| known.1 == name).map_or(100, |known| known.0),
     }
 }
 
-fn collations(_: &Env, rows: &mut Rows) -> Result<()> {
+/// The collations of locales, which every database has: numbers, names and locales.
+fn builtin_collations() -> impl Iterator<Item = (u32, String, &'static str)> {
+    let of_icu = collation::locales().zip(FIRST_LOCALE..);
+    let of_icu = of_icu.map(|(locale, number)| (number, format!("{locale}-x-icu"), locale));
+    let with_region = |locale: &&str| locale.len() <= 6 && locale.split_once('-').is_some_and(|(_, at)| at.len() == 2);
+    let of_system = collation::locales().filter(with_region).zip((FIRST_SYSTEM_LOCALE..).step_by(2));
+    let of_system = of_system.flat_map(|(locale, number)| {
+        let name = locale.replace('-', "_");
+        [(number, name.clone(), locale), (number + 1, format!("{name}.utf8"), locale)]
+    });
+    of_icu.chain(of_system)
+}
+
+/// The number of a collation by its identity: see [`crate::bind::collation`].
+pub(super) fn collation_numbered(names: &Surroundings, identity: &str) -> u32 {
+    let known = names.catalog.collations().find(|known| known.identity() == identity);
+    known.map_or_else(|| collation_number(identity), |known| known.id)
+}
+
+fn collations(env: &Env, rows: &mut Rows) -> Result<()> {
     for (number, name, provider, encoding, locale) in [
         (100, "default", "d", -1, None),
         (950, "C", "c", -1, Some("C")),
         (951, "POSIX", "c", -1, Some("POSIX")),
         (962, "ucs_basic", "c", 6, Some("C")),
+        (963, "C.utf8", "c", 6, Some("C.utf8")),
     ] {
         let locale = super::text_or_null(locale);
         rows.push([
@@ -368,6 +399,39 @@ fn collations(_: &Env, rows: &mut Rows) -> Result<()> {
             locale,
             NULL,
             NULL,
+        ])?;
+    }
+    for (number, name, locale) in builtin_collations() {
+        rows.push([
+            oid(number),
+            text(&name),
+            oid(PG_CATALOG),
+            oid(BOOTSTRAP_ROLE),
+            text("i"),
+            flag(true),
+            int(-1),
+            NULL,
+            NULL,
+            text(locale),
+            text(collation::VERSION),
+        ])?;
+    }
+    let names = env.names();
+    for known in names.catalog.collations() {
+        let locale = text_or_null(known.locale.as_deref());
+        let (of_bytes, of_icu) = if known.is_icu() { (NULL, locale) } else { (locale, NULL) };
+        rows.push([
+            oid(known.id),
+            text(&known.name),
+            oid(names.schema_number(&known.schema).unwrap_or_default()),
+            oid(known.owner),
+            text(&known.provider.to_string()),
+            flag(known.deterministic),
+            int(if known.is_icu() { -1 } else { UTF8 }),
+            of_bytes.clone(),
+            of_bytes,
+            of_icu,
+            text_or_null(known.version.as_deref()),
         ])?;
     }
     Ok(())

@@ -103,6 +103,8 @@ pub enum Admin {
     Routines(Box<super::Routines>),
     /// About policies of row-level security.
     Policies(Box<super::Policies>),
+    /// A statement about collations.
+    Collations(Box<super::Collations>),
     /// `DROP EXTENSION name, …`
     DropExtensions { names: Vec<Name>, if_exists: bool, cascade: bool },
 }
@@ -374,6 +376,7 @@ impl Admin {
             Self::CreateSchemaWith { .. } => "CREATE SCHEMA",
             Self::DefaultPrivileges { .. } => "ALTER DEFAULT PRIVILEGES",
             Self::Policies(statement) => statement.tag(),
+            Self::Collations(statement) => statement.tag(),
         }
     }
 }

@@ -329,7 +329,7 @@ impl Binder<'_> {
         let right = self.argument(right, function.arg_type(1), right_span)?;
         let mut args = vec![left, right];
         self.checked_for_collation(symbol, &mut args);
-        Ok(Bound::new(Expr::Call { function, args }, function.result))
+        Ok(Bound::new(self.collated(function, args)?, function.result))
     }
 
     /// Both sides in the type that they are compared in.
@@ -361,7 +361,11 @@ impl Binder<'_> {
         if self.is_collation_open() && collation::is_collatable(ty) {
             return Ok((collation::open(left, &right), right));
         }
-        Ok((left, right))
+        let is_equality = matches!(symbol, "=" | "<>");
+        match self.order_at_hand(ty).filter(|order| !is_equality || !order.deterministic) {
+            Some(order) => Ok((collation::keyed(&order, left, ty), collation::keyed(&order, right, ty))),
+            None => Ok((left, right)),
+        }
     }
 
     pub(super) fn is_null(&mut self, input: &ast::Expr, negated: bool) -> Result<Bound> {
@@ -486,10 +490,12 @@ impl Binder<'_> {
         // Each is compared by itself.
         let collation = self.collation.clone();
         let mut open = Vec::new();
+        let mut orders = Vec::with_capacity(list.len());
         let mut items = Vec::with_capacity(list.len());
         for item in list {
             self.collation.clone_from(&collation);
             let bound = self.expr(item)?;
+            orders.push(self.order_at_hand(Type::Text).filter(|order| !order.deterministic));
             if self.is_collation_open() && collation::is_collatable(bound.ty.ty) {
                 open.push(items.len());
             }
@@ -506,6 +512,9 @@ impl Binder<'_> {
         let common = types[1..].iter().try_fold(types[0], |ty, &other| resolve::comparison_type(ty, other));
         let Some(ty) = common else { return self.in_mixed_list(&input, span, items, negated) };
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
+        if collation::has_order(ty) && orders.iter().any(|order| *order != orders[0]) {
+            return Err(self.place(span, Error::unsupported("IN with nondeterministic collations that differ")));
+        }
         let input = self.coerce(input, ty.into(), CastContext::Implicit, span)?;
         let mut list = Vec::with_capacity(items.len());
         for (item, span) in items {
@@ -513,6 +522,13 @@ impl Binder<'_> {
         }
         for place in open {
             list[place] = collation::open(list[place].clone(), &input);
+        }
+        let mut input = input;
+        if let (Some(Some(order)), true) = (orders.first(), collation::has_order(ty)) {
+            input = collation::keyed(order, input, ty);
+            for item in &mut list {
+                *item = collation::keyed(order, std::mem::replace(item, Expr::Const(colibri_types::Datum::Null)), ty);
+            }
         }
         // Several values that depend on no row are an array to PostgreSQL, which is looked at
         // first.

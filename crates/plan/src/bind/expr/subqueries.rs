@@ -107,7 +107,19 @@ impl Binder<'_> {
         let left = self.coerce(left, common.into(), CastContext::Implicit, left_span)?;
         let array = self.coerce(array, of_common.into(), CastContext::Assignment, span)?;
         let is_open = self.is_collation_open() && collation::is_collatable(common);
-        let left = if is_open { collation::open(left, &array) } else { left };
+        let mut left = if is_open { collation::open(left, &array) } else { left };
+        let mut array = array;
+        match &test {
+            Test::Compare(op) => {
+                let is_equality = matches!(op, CompareOp::Eq | CompareOp::Ne);
+                if let Some(order) = self.order_at_hand(common).filter(|order| !is_equality || !order.deterministic) {
+                    left = collation::keyed(&order, left, common);
+                    array = collation::keyed(&order, array, of_common);
+                }
+            }
+            // Looks at the collation only.
+            Test::Call(function) => _ = self.at(span, self.collated(function, Vec::new()))?,
+        }
         Ok(Bound::bool(Expr::AnyOf { test, left: Box::new(left), array: Box::new(array), all }))
     }
 
@@ -206,6 +218,7 @@ impl Binder<'_> {
         }
         let mut left = Vec::with_capacity(lefts.len());
         let mut types = Vec::with_capacity(lefts.len());
+        let mut orders = Vec::with_capacity(lefts.len());
         for ((bound, left_span, collation), column) in lefts.into_iter().zip(&query_bound.0.columns) {
             // Literals that a query gives are texts, whatever they are compared with.
             let ty = resolve::comparison_type(bound.ty.ty, known(column.ty.ty));
@@ -219,10 +232,21 @@ impl Binder<'_> {
             let expr = self.coerce(bound, ty.into(), CastContext::Implicit, left_span)?;
             let both = self.at(left_span, collation.with(column.collation.clone()))?;
             let is_open = both.is_open() && collation::is_collatable(ty);
-            left.push(if is_open { collation::open(expr.clone(), &expr) } else { expr });
+            let is_equality = matches!(op, CompareOp::Eq | CompareOp::Ne);
+            let order =
+                self.order_by(&both).filter(|order| collation::has_order(ty) && (!is_equality || !order.deterministic));
+            left.push(match &order {
+                _ if is_open => collation::open(expr.clone(), &expr),
+                Some(order) => collation::keyed(order, expr, ty),
+                None => expr,
+            });
             types.push(ty);
+            orders.push(order);
         }
         self.retype(&mut query_bound.0, &types)?;
+        if orders.iter().any(Option::is_some) {
+            collation::key_output(&mut query_bound.0, &orders);
+        }
         let all = all || (used == SubqueryUse::Row && op == CompareOp::Ne);
         let kind = SubqueryKind::Quantified { left, op, all };
         Ok(Bound::bool(self.finish_subquery(query, query_bound, kind)))

@@ -93,8 +93,10 @@ impl Binder<'_> {
             }
             _ => None,
         };
+        let args = call.args.clone();
         let index = place(call);
         let mut value = self.handed_down(Expr::Aggregate(index), level);
+        value = collation::text_of_extreme(value, aggregate.name, &args);
         if let Some(count) = count {
             let count = self.handed_down(Expr::Aggregate(count), level);
             value = collation::open_extreme(value, count);
@@ -216,9 +218,9 @@ impl Binder<'_> {
             bounds.push(bound);
             self.meet(own, expr.span())?;
         }
+        let at_hand = self.collation.clone().unwrap_or_default();
         if args.distinct {
-            let collation = self.collation.clone().unwrap_or_default();
-            self.at(span, collation.expect_one())?;
+            self.at(span, at_hand.expect_one())?;
             for bound in &bounds {
                 self.at(span, expect_comparable(bound.ty.ty, false))?;
             }
@@ -226,6 +228,7 @@ impl Binder<'_> {
         // As they were written: what ORDER BY says is compared with these.
         let written: Vec<Expr> = bounds.iter().map(|bound| bound.expr.clone()).collect();
         let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
+        let written_types = types.clone();
         let Some(found) = resolve::resolve_aggregate(name, &types) else {
             return Err(self.place(span, no_such_function(name)));
         };
@@ -260,10 +263,23 @@ impl Binder<'_> {
             }
             _ => Vec::new(),
         };
+        let mut aggregate = aggregate;
+        if !is_open && let (Some(first), [_]) = (first, &typed[..]) {
+            aggregate = self.extreme_of(aggregate, &mut typed, known(first.ty));
+            if args.distinct && first.ty != Type::Unknown && matches!(aggregate.name, "count") {
+                let key = self.equality_key(&typed[0], first.ty, &at_hand);
+                typed[0] = key.unwrap_or_else(|| typed[0].clone());
+            }
+        }
+        if args.distinct && !matches!(aggregate.name, "count" | "min" | "max") {
+            for arg in &written_types {
+                self.expect_deterministic(*arg, &at_hand, "DISTINCT in aggregates")?;
+            }
+        }
         let filter = filter.map(|filter| self.call_filter(filter)).transpose()?;
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
-            let bound = self.ordered_by(&key.expr)?;
+            let (bound, collation) = self.ordered_by(&key.expr)?;
             let ty = known(bound.ty.ty);
             // An argument that was converted by itself is sorted by as it is then.
             let argument =
@@ -276,6 +292,7 @@ impl Binder<'_> {
                 }
                 None => self.coerce(bound, ty.into(), CastContext::Implicit, span)?,
             };
+            let expr = self.sort_key(expr, ty, &collation);
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }
@@ -288,8 +305,11 @@ impl Binder<'_> {
                 "array_agg" | "string_agg" | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg"
             )
         {
-            let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
-            order.extend(typed.iter().map(key));
+            for (place, expr) in typed.iter().enumerate() {
+                let ty = written_types.get(place).map_or(Type::Bool, |ty| known(*ty));
+                let expr = self.sort_key(expr.clone(), ty, &at_hand);
+                order.push(SortKey { expr, descending: false, nulls_first: false });
+            }
         }
         Ok((AggregateCall { aggregate, args: typed, distinct: args.distinct, filter, order }, first, is_open))
     }

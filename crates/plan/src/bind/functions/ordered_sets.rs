@@ -9,6 +9,7 @@ use sqlparser::tokenizer::Span;
 
 use super::{Args, args, no_such_function};
 use crate::bind::Binder;
+use crate::bind::collation::{Collation, has_order, keyed, with_text};
 use crate::bind::expr::{Bound, known};
 use crate::bind::query::sort_key_options;
 use crate::expr::Expr;
@@ -17,6 +18,7 @@ use crate::plan::{AggregateCall, SortKey};
 /// A value of WITHIN GROUP, and how it is ordered.
 struct Key {
     bound: Bound,
+    collation: Collation,
     span: Span,
     descending: bool,
     nulls_first: bool,
@@ -75,7 +77,8 @@ impl Binder<'_> {
         let mut keys = Vec::with_capacity(within_group.len());
         for key in within_group {
             let (descending, nulls_first) = sort_key_options(&key.options)?;
-            keys.push(Key { bound: self.ordered_by(&key.expr)?, span: key.expr.span(), descending, nulls_first });
+            let (bound, collation) = self.ordered_by(&key.expr)?;
+            keys.push(Key { bound, collation, span: key.expr.span(), descending, nulls_first });
         }
         let filter = filter.map(|filter| self.call_filter(filter)).transpose()?;
         let types = direct.iter().map(|(bound, _)| bound.ty.ty).chain(keys.iter().map(|key| key.bound.ty.ty));
@@ -131,6 +134,13 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         let Some(aggregate) = ordered::ordered_set(name, of_interval, many) else { return Ok(None) };
+        if let Some(order) = self.order_by(&key.collation).filter(|_| has_order(ty)) {
+            if many {
+                return Err(Error::unsupported("percentiles of texts by a collation but C"));
+            }
+            let text = std::mem::replace(&mut args[0], Expr::Const(Datum::Null));
+            args[0] = with_text(&order, text);
+        }
         let order = vec![key.sort_key(&args[0])];
         Ok(Some((AggregateCall { aggregate, args, distinct: false, filter: None, order }, Some(first))))
     }
@@ -145,10 +155,12 @@ impl Binder<'_> {
         let (mut of_rows, mut of_row, mut order, mut flags) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for (at, (key, (value, span))) in keys.iter().zip(direct).enumerate() {
             let ty: ColumnType = self.common_type("WITHIN GROUP", &[value.ty.ty, key.bound.ty.ty], *span)?.into();
-            let expr = self.coerce(key.bound.clone(), ty, CastContext::Implicit, key.span)?;
+            let by = self.order_by(&key.collation).filter(|_| has_order(ty.ty));
+            let sorted_by = |expr: Expr| by.as_ref().map_or_else(|| expr.clone(), |by| keyed(by, expr.clone(), ty.ty));
+            let expr = sorted_by(self.coerce(key.bound.clone(), ty, CastContext::Implicit, key.span)?);
             order.push(key.sort_key(&expr));
             of_rows.push(expr);
-            of_row.push(self.coerce(value.clone(), ty, CastContext::Implicit, *span)?);
+            of_row.push(sorted_by(self.coerce(value.clone(), ty, CastContext::Implicit, *span)?));
             let flag = |is_set: bool, flag: i64| if is_set { flag << (at * ordered::KEY_BITS) } else { 0 };
             flags |= flag(key.descending, ordered::DESCENDING) | flag(key.nulls_first, ordered::NULLS_FIRST);
         }

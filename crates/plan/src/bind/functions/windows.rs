@@ -233,7 +233,9 @@ impl Binder<'_> {
             }
             _ => None,
         };
-        let mut value = self.extra(extra(call), aggregate.result.into(), "window functions", span)?.expr;
+        let args = call.args.clone();
+        let value = self.extra(extra(call), aggregate.result.into(), "window functions", span)?.expr;
+        let mut value = collation::text_of_extreme(value, aggregate.name, &args);
         if let Some(count) = count {
             value = collation::open_extreme(value, count);
         }
@@ -407,16 +409,18 @@ impl Binder<'_> {
         self.scope().in_window = IN_DEFINITION;
         let mut partition = Vec::with_capacity(written.partition.len());
         for expr in written.partition {
-            let bound = self.ordered_by(expr)?;
+            let (bound, collation) = self.ordered_by(expr)?;
             let ty = known(bound.ty.ty);
-            partition.push(self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?);
+            let expr = self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?;
+            partition.push(self.equality_key(&expr, ty, &collation).unwrap_or(expr));
         }
         let mut order = Vec::with_capacity(written.order.len());
         let mut last = Type::Unknown;
         for key in written.order {
-            let bound = self.ordered_by(&key.expr)?;
+            let (bound, collation) = self.ordered_by(&key.expr)?;
             last = known(bound.ty.ty);
             let expr = self.coerce(bound, last.into(), CastContext::Implicit, key.expr.span())?;
+            let expr = self.sort_key(expr, last, &collation);
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }

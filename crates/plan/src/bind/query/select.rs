@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
+use colibri_types::{Error, Result, SqlState, Type, aggregates, cast::CastContext};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
-use super::super::collation::Collation;
+use super::super::collation::{self, Collation};
 use super::grouping_sets::{GroupBy, resolve_groupings};
 use super::names::{UNNAMED, name_of};
 use super::{OUTPUT_MAX, at_ordinal, ordinal, sort_key_options, too_many_columns};
@@ -19,7 +19,7 @@ use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation
 use crate::bind::types::expect_comparable;
 use crate::bind::{Binder, Scope, fold, in_database, rewrite, whole};
 use crate::expr::Expr;
-use crate::plan::SortKey;
+use crate::plan::{AggregateCall, SortKey};
 
 /// An item of a SELECT list.
 pub(super) struct Item {
@@ -126,6 +126,10 @@ impl Binder<'_> {
             Some(GroupBy { keys, sets }) => (Some(keys), sets),
             None => (None, None),
         };
+        let folded = std::mem::take(&mut self.scope().folded_keys);
+        if !folded.is_empty() && sets.is_some() {
+            return Err(Error::unsupported("grouping sets with a nondeterministic collation"));
+        }
         for item in &mut items[..width] {
             let is_key = |keys: &Vec<Expr>| keys.iter().any(|key| rewrite::same(key, &item.bound.expr));
             if keys.as_ref().is_some_and(is_key) {
@@ -143,8 +147,23 @@ impl Binder<'_> {
             order = order_for_distinct_on(order, &on)?;
         }
         self.named_windows()?;
-        let calls = self.scope().calls.take().unwrap_or_default();
+        let mut calls = self.scope().calls.take().unwrap_or_default();
         let mut extras = self.scope().extras.take().unwrap_or_default();
+        let mut having = having;
+        for key in folded {
+            let (aggregate, args) = (&aggregates::MIN_OF_ANY, vec![key.chosen_by.clone()]);
+            calls.push(AggregateCall { aggregate, args, distinct: false, filter: None, order: Vec::new() });
+            let of_items = items.iter_mut().map(|item| &mut item.bound.expr);
+            for expr in of_items.chain(&mut having).chain(extras.iter_mut().flat_map(Extra::exprs_mut)) {
+                key.replace(expr, calls.len() - 1);
+            }
+        }
+        let distinct_keys: Vec<Option<Expr>> = match all_distinct {
+            true => (0..width)
+                .map(|place| self.equality_key(&Expr::Column(place), items[place].bound.ty.ty, &items[place].collation))
+                .collect(),
+            false => Vec::new(),
+        };
         let mut output = Vec::with_capacity(items.len());
         let mut columns = Vec::with_capacity(width);
         for (index, item) in items.into_iter().enumerate() {
@@ -162,7 +181,6 @@ impl Binder<'_> {
         let has_groupings = self.scope().has_groupings;
         let grouped = !calls.is_empty() || having.is_some() || keys.is_some() || has_groupings;
         let mut grouped_rows = Vec::new();
-        let mut having = having;
         let group = if grouped {
             let mut keys = keys.unwrap_or_default();
             grouped_rows = take_grouped_rows(&mut extras, &mut output, &keys);
@@ -194,7 +212,9 @@ impl Binder<'_> {
         } else {
             None
         };
+        let is_folded = distinct_keys.iter().any(Option::is_some);
         let distinct = match &select.distinct {
+            Some(ast::Distinct::Distinct) if is_folded => Distinct::No,
             Some(ast::Distinct::Distinct) => Distinct::All(width),
             Some(ast::Distinct::On(_)) => Distinct::On(on),
             _ => Distinct::No,
@@ -207,6 +227,12 @@ impl Binder<'_> {
             (group, _) => Select { relations, from, filter, group, grouped_rows, extras, output, distinct },
         };
         let mut query = Query::plain(Body::Select(Box::new(select)), columns);
+        if is_folded {
+            query = collation::distinct_by_keys(query, distinct_keys);
+        }
+        if is_folded || all_distinct && order.iter().any(|key| !matches!(key.expr, Expr::Column(_))) {
+            return Ok(if is_ordered { collation::ordered_by_keys(query, order) } else { query });
+        }
         query.order = order;
         Ok(if is_ordered { rows_behind_distinct_on(query) } else { query })
     }
@@ -346,20 +372,27 @@ impl Binder<'_> {
                     return Err(self.place(items[item].span, error));
                 }
                 self.at(span, items[item].collation.expect_one())?;
-                key
+                (key, items[item].collation.clone())
             }
             None => {
                 self.ended_with = Collation::Default;
                 let key = self.expr(expr)?;
                 let collation = self.take_collation();
                 self.at(span, collation.expect_one())?;
-                key
+                (key, collation)
             }
         };
+        let (key, collation) = key;
         self.check_extras_of_key(&key.expr, span)?;
         let ty = known(key.ty.ty);
         self.at(span, expect_comparable(ty, false))?;
-        let key = self.coerce(key, ty.into(), CastContext::Implicit, span)?;
+        let mut key = self.coerce(key, ty.into(), CastContext::Implicit, span)?;
+        if let Some(folded) = self.folded_key(&key, ty, &collation) {
+            key = folded.key.clone();
+            if !self.scope().folded_keys.iter().any(|known| rewrite::same(&known.key, &key)) {
+                self.scope().folded_keys.push(folded);
+            }
+        }
         if let Some(known) = keys.iter().position(|other| rewrite::same(other, &key)) {
             return Ok(known);
         }
@@ -393,7 +426,7 @@ impl Binder<'_> {
             self.compared(&mut items[place])?;
             self.at(expr.span(), items[place].collation.expect_one())?;
             self.at(expr.span(), expect_comparable(items[place].bound.ty.ty, false))?;
-            places.push(place);
+            places.push(self.key_item(items, place));
         }
         Ok(places)
     }
@@ -426,9 +459,28 @@ impl Binder<'_> {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                 return Err(self.place(expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
             }
-            keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
+            let expr = match all_distinct {
+                // Over the rows that are left.
+                true => self.sort_key(Expr::Column(place), items[place].bound.ty.ty, &items[place].collation),
+                false => Expr::Column(self.key_item(items, place)),
+            };
+            keys.push(SortKey { expr, descending, nulls_first });
         }
         Ok(keys)
+    }
+
+    /// The item that rows are compared by in the place of another one: that itself, or its sort key.
+    fn key_item(&self, items: &mut Vec<Item>, place: usize) -> usize {
+        let (item, ty) = (&items[place], items[place].bound.ty.ty);
+        let Some(order) = self.order_by(&item.collation).filter(|_| collation::has_order(ty)) else { return place };
+        let expr = collation::keyed(&order, item.bound.expr.clone(), ty);
+        if let Some(known) = items.iter().position(|item| rewrite::same(&item.bound.expr, &expr)) {
+            return known;
+        }
+        let ty = if ty.is_array() { Type::Bytea.array_of() } else { Type::Bytea };
+        let (name, collation, span) = (CompactString::default(), Collation::Default, item.span);
+        items.push(Item { bound: Bound::new(expr, ty), name, origin: None, collation, span });
+        items.len() - 1
     }
 
     /// The item that a key of ORDER BY means: one of the list by name, number or expression, or one
@@ -455,7 +507,12 @@ impl Binder<'_> {
         self.ended_with = Collation::Default;
         let bound = self.expr(expr)?;
         let collation = self.take_collation();
-        if let Some(same) = items.iter().position(|item| rewrite::same(&item.bound.expr, &bound.expr)) {
+        let order = self.order_by(&collation);
+        let is_it = |item: &Item| {
+            rewrite::same(&item.bound.expr, &bound.expr)
+                && (!collation::has_order(bound.ty.ty) || self.order_by(&item.collation) == order)
+        };
+        if let Some(same) = items.iter().position(is_it) {
             return Ok(same);
         }
         let ty = known(bound.ty.ty);
