@@ -176,7 +176,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // An array is a value made of values: what is read, written, cast or compared may hold
             // the like of itself. A path into JSON is read as a value, and has regular expressions,
             // which go through texts in pieces. Strings of bits are read from texts, and a cast cuts
-            // them. A range holds its bounds as keys do. Shapes have numbers as texts have them.
+            // them. A range holds its bounds as keys do. Shapes have numbers as texts have them. Pairs of
+            // texts (`hstore`) are read from texts, and made of values.
             &[
                 "array",
                 "binary_io",
@@ -184,6 +185,7 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
                 "cast",
                 "composite_values",
                 "geometry",
+                "hstore",
                 "jsonpath",
                 "key",
                 "operators",

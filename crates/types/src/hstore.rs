@@ -414,7 +414,8 @@ fn null_key() -> Error {
 fn text_or_null(value: &Datum) -> Result<Option<&str>> {
     match value {
         Datum::Null => Ok(None),
-        value => crate::functions::text(value).map(Some),
+        Datum::Text(text) | Datum::Citext(text) => Ok(Some(text)),
+        other => Err(Error::internal(format_args!("a text was expected, not {other:?}"))),
     }
 }
 

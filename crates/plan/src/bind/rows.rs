@@ -22,9 +22,10 @@ use crate::expr::Expr;
 impl Binder<'_> {
     /// The type of rows, as that of an expression.
     pub(super) fn type_of_rows(&mut self, ty: Arc<RowType>) -> ColumnType {
-        let modifier = |at: usize| match ty.oid {
-            oid if oid == Type::Record.oid() => Modifier(-2 - at as i32),
-            oid => Modifier(oid as i32),
+        // Numbers of rows of temporary tables do not fit.
+        let modifier = |at: usize| match i32::try_from(ty.oid) {
+            Ok(oid) if ty.oid != Type::Record.oid() => Modifier(oid),
+            _ => Modifier(-2 - at as i32),
         };
         let at = self.row_types.iter().position(|known| *known == ty).unwrap_or_else(|| {
             self.row_types.push(Arc::clone(&ty));
