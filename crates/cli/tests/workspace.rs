@@ -223,11 +223,11 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
         "txn",
         &[
             // What transactions share has the queue of commits, and who leads the queue commits
-            // what transactions have gathered.
-            &["apply", "local", "opened", "queue", "transaction"],
+            // what transactions have gathered. A prepared transaction is one that the queue keeps.
+            &["apply", "local", "opened", "prepared", "queue", "transaction"],
             // The interface: what comes in the place of an error names what to wait for, and every
-            // call may return one.
-            &["commit", "error", "locks", "outcome", "store", "ticket"],
+            // call may return one. What a fork has read is handed over, and names keys.
+            &["commit", "error", "locks", "outcome", "reads", "store", "ticket"],
         ],
     ),
     ("replica", &[]),
