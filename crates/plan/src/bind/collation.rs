@@ -456,7 +456,8 @@ pub(super) fn keyed(order: &Spec, text: Expr, ty: Type) -> Expr {
 
 /// Whether texts of a type are compared by a collation that may be another than that of bytes.
 pub fn has_order(ty: Type) -> bool {
-    is_collatable(ty) && !matches!(ty.element().unwrap_or(ty), Type::Name | Type::InternalChar | Type::NodeTree | Type::Citext)
+    is_collatable(ty)
+        && !matches!(ty.element().unwrap_or(ty), Type::Name | Type::InternalChar | Type::NodeTree | Type::Citext)
 }
 
 fn nondeterministic(what: &str) -> Error {
