@@ -24,11 +24,12 @@ const GAP_MAX: Duration = Duration::from_millis(100);
 const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The matcher of regular expressions has tests of its own.
-const ELSEWHERE: &[&str] = &["~", "!~", "~*", "!~*", "substring"];
+const ELSEWHERE: &[&str] = &["~", "!~", "~*", "!~*", "substring", "texticregexeq", "texticregexne"];
 
 fn is_elsewhere(function: &Function) -> bool {
     function.name.starts_with("regexp_")
-        || ELSEWHERE.contains(&function.name) && function.args == [Type::Text, Type::Text]
+        || ELSEWHERE.contains(&function.name)
+            && matches!(function.args, [Type::Text | Type::Citext, Type::Text | Type::Citext])
 }
 
 fn cpu_time() -> u64 {
