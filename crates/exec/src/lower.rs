@@ -202,7 +202,7 @@ impl Lowering {
         let Node::Aggregate { input, keys, calls, presorted, always } = &**grouping else {
             unreachable!("only groupings are divided")
         };
-        let around = self.dividing.replace(Dividing::new(grouping, scan));
+        let around = self.dividing.replace(Dividing::new(grouping, scan, divided_anew));
         let input = self.run(input);
         let dividing = std::mem::replace(&mut self.dividing, around);
         Aggregate::new(input, keys, calls, presorted, always).dividing(dividing)
@@ -265,6 +265,13 @@ fn without_input(number: usize, node: &Node, dividing: Option<&Dividing>) -> Run
         Node::Working { id, .. } => Run::new(number, WorkingRun::new(*id)),
         _ => unreachable!("it has inputs"),
     }
+}
+
+/// A grouping that is divided, once more.
+fn divided_anew(grouping: &Arc<Node>, scan: &Arc<Scan>) -> (Aggregate, Statement) {
+    let mut lowering = Lowering::default();
+    let aggregate = lowering.divided(grouping, scan);
+    (aggregate, lowering.statement)
 }
 
 fn gathered(number: usize, number_below: usize, grouping: Aggregate) -> Run {

@@ -37,7 +37,6 @@ use parking_lot::Mutex;
 
 use super::aggregate::Aggregate;
 use super::gather::Gather;
-use super::lower::Lowering;
 use super::memory::SessionMemory;
 use super::operator::{Operator, Run};
 use super::ranges::{Ranges, key_ranges, rest};
@@ -101,10 +100,14 @@ impl Morsel {
     }
 }
 
+/// Makes the operators of a grouping that is divided by a scan, and what they share.
+pub(super) type Lower = fn(&Arc<Node>, &Arc<Scan>) -> (Aggregate, Statement);
+
 /// What a grouping that may be divided knows of that.
 pub(super) struct Dividing {
     plan: Arc<Node>,
     scan: Arc<Scan>,
+    lower: Lower,
     morsel: Arc<Morsel>,
     team: Option<Team>,
     /// The keys that indexes lead to, while they are gathered and looked up.
@@ -171,8 +174,8 @@ impl Drop for Team {
 }
 
 impl Dividing {
-    pub(super) fn new(plan: &Arc<Node>, scan: &Arc<Scan>) -> Self {
-        Self { plan: Arc::clone(plan), scan: Arc::clone(scan), morsel: Arc::default(), team: None, gather: None }
+    pub(super) fn new(plan: &Arc<Node>, scan: &Arc<Scan>, lower: Lower) -> Self {
+        Self { plan: Arc::clone(plan), scan: Arc::clone(scan), lower, morsel: Arc::default(), team: None, gather: None }
     }
 
     /// Where its driving scan looks, if the scan is this one.
@@ -312,13 +315,12 @@ impl Dividing {
     }
 
     fn job(&self, morsels: &Arc<Morsels>, txn: Box<dyn Transaction>, hook: Option<Hook>, ex: &Exec<'_, '_>) -> Job {
-        let mut lowering = Lowering::default();
-        let mut aggregate = lowering.divided(&self.plan, &self.scan);
+        let (mut aggregate, statement) = (self.lower)(&self.plan, &self.scan);
         aggregate.is_part_of(Team { morsels: Arc::clone(morsels), jobs: Vec::new(), is_job: true });
         let work = Work {
             aggregate,
             slots: ex.slots.to_vec(),
-            statement: lowering.statement,
+            statement,
             lists: RefCell::default(),
             txn,
             env: ex.cx.env.clone(),
