@@ -20,7 +20,8 @@
 //! 1. Each morsel is taken once, and together they are what the scan reads.
 //! 2. A job's groups are taken in before any row is put away for want of memory: what is put away is
 //!    of groups that are not in memory, and what jobs give has to be.
-//! 3. The lock of a job is held while it runs. Who cannot get it leaves the job to whoever has it.
+//! 3. A thread holds the lock of a job while it runs the job. Another thread that finds it locked
+//!    does nothing.
 
 use std::cell::RefCell;
 use std::ops::Bound;
@@ -45,13 +46,13 @@ use crate::plan::{Access, Node, Scan};
 
 /// A scan of fewer rows is not divided.
 pub const DIVIDED_ROWS_MIN: u64 = 10_000;
-/// About so many morsels there are.
+/// A scan is divided into about this many morsels.
 const MORSELS: u64 = 32;
 /// The fewest rows of a morsel, if the scan has enough, and the most.
 const MORSEL_ROWS_MIN: u64 = 500;
 const MORSEL_ROWS_MAX: u64 = 20_000;
 
-/// Rows that are looked up by their keys take so many times as long as others.
+/// Looking a row up by its key takes this many times as long as reading the next row of a range.
 const KEYS_PER_ROW: u64 = 4;
 
 /// Threads that may help a statement.
@@ -114,7 +115,7 @@ pub(super) struct Dividing {
     gather: Option<Box<Gather>>,
 }
 
-/// A grouping that is divided, and whoever works on it.
+/// The morsels of a grouping that is divided, and the jobs that take them.
 struct Team {
     morsels: Arc<Morsels>,
     /// Jobs whose groups are not taken in yet.
@@ -354,7 +355,7 @@ impl Ended {
 }
 
 impl Job {
-    /// Goes on for about so many rows.
+    /// Runs the job until it has looked at about `rows` rows.
     pub fn run(&self, rows: i64) -> Left {
         // Whoever has it now does it all.
         let Some(mut place) = self.work.try_lock() else { return Left::Nothing };
@@ -391,12 +392,12 @@ impl Work {
     }
 }
 
-/// How many rows a part is to have, of so many.
+/// The rows of a part, if `rows` rows are divided.
 fn rows_of_a_part(rows: u64) -> u64 {
     (rows / MORSELS).clamp(MORSEL_ROWS_MIN.min(rows / 2).max(1), MORSEL_ROWS_MAX)
 }
 
-/// Cuts a range into parts of so many rows.
+/// Cuts a range into parts of `rows` rows.
 fn cut(txn: &mut dyn Transaction, space: &Space, mut span: KeyRange, rows: u64, parts: &mut Vec<Ranges>) -> Result<()> {
     loop {
         match txn.skip(space, &span, Direction::Forward, rows).in_sql()? {

@@ -15,7 +15,8 @@ use super::{SESSIONS, SETUP, done, look, one_move};
 
 const DIR: &str = "COLIBRI_SQL_CRASH_DIR";
 
-fn open(dir: &Path) -> Arc<Engine> {
+/// Opens a database whose log is small, so that steady points are made often.
+pub(super) fn open(dir: &Path) -> Arc<Engine> {
     Engine::open(Database::open(dir, &Options::new().log_bytes(256 << 10)).unwrap()).unwrap()
 }
 

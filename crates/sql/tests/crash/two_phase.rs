@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use colibri_sql::{Engine, Session};
 use colibri_storage::simulation::SimDisk;
-use colibri_storage::{Database, Durability, Options};
+use colibri_storage::{Durability, Options};
 
 use super::int;
+use super::kills::open;
 
 const DIR: &str = "COLIBRI_SQL_TWO_PHASE_DIR";
 
@@ -139,10 +140,6 @@ fn crash_and_look(seed: u64, durability: Durability) -> usize {
 fn prepared_transactions_survive_a_crash_of_the_machine() {
     let wrecks = crash_and_look(1, Durability::Sync) + crash_and_look(2, Durability::SyncNoLog);
     assert!(wrecks > 20, "only {wrecks} crashes");
-}
-
-fn open(dir: &Path) -> Arc<Engine> {
-    Engine::open(Database::open(dir, &Options::new().log_bytes(256 << 10)).unwrap()).unwrap()
 }
 
 /// Prepares transactions and ends them until the process is killed.
