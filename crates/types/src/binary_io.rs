@@ -76,7 +76,8 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         Type::Float8 => Datum::Float(f64::from_be_bytes(exactly(bytes)?)),
         Type::Numeric => Datum::Numeric(Wire::parse(bytes)?),
         Type::Unknown | Type::Text | Type::Varchar | Type::Char | Type::Name => {
-            let text = if ty == Type::JsonPath { versioned(ty, bytes)? } else { utf8(bytes)? };
+            let is_versioned = matches!(ty, Type::JsonPath | Type::Ltree | Type::Lquery | Type::Ltxtquery);
+            let text = if is_versioned { versioned(ty, bytes)? } else { utf8(bytes)? };
             check_text(text)?;
             match ty {
                 Type::Char => Datum::text(text.trim_end_matches(' ')),
@@ -86,6 +87,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                     Datum::text(text)
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
+                Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
                 _ => Datum::text(text),
             }
         }
@@ -167,7 +169,7 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         Datum::Float(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => Wire::write(value, out),
         Datum::Text(text) => {
-            if ty == Type::JsonPath {
+            if matches!(ty, Type::JsonPath | Type::Ltree | Type::Lquery | Type::Ltxtquery) {
                 out.push(VERSION);
             }
             out.extend_from_slice(text.as_bytes());

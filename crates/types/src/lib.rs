@@ -43,6 +43,7 @@ pub mod key;
 pub mod keywords;
 pub mod letters;
 pub mod like;
+pub mod ltree;
 pub mod money;
 pub mod network;
 pub mod numeric;

@@ -57,6 +57,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                     pieces::copy(text)?
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
+                Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
                 _ => pieces::copy(text)?,
             }
         }

@@ -279,6 +279,12 @@ types! {
     Citext 15_501 15_502 "citext" "citext" String -1;
     /// `hstore`, of the extension of that name: texts by their keys, see [`crate::hstore`]
     Hstore 15_503 15_504 "hstore" "hstore" User -1;
+    /// `ltree`, of the extension of that name: paths of labels, see [`crate::ltree`]
+    Ltree 15_505 15_506 "ltree" "ltree" User -1;
+    /// `lquery`: patterns of such paths
+    Lquery 15_507 15_508 "lquery" "lquery" User -1;
+    /// `ltxtquery`: conditions on the labels of such paths
+    Ltxtquery 15_509 15_510 "ltxtquery" "ltxtquery" User -1;
     /// `anyarray`: any array, in the declarations of functions
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
     /// `anyelement`: what is in such an array
@@ -364,7 +370,7 @@ impl Type {
     /// Whether values have an order, and an equality, that is the same wherever values are compared.
     #[must_use]
     pub const fn is_ordered(self) -> bool {
-        !matches!(self, Self::Json | Self::JsonPath) && !self.is_geometric()
+        !matches!(self, Self::Json | Self::JsonPath | Self::Lquery | Self::Ltxtquery) && !self.is_geometric()
     }
 
     /// The extension that has brought the type, or what is in its arrays.
@@ -373,6 +379,8 @@ impl Type {
         match self {
             Self::Citext | Self::Array(Scalar::Citext) => Some("citext"),
             Self::Hstore | Self::Array(Scalar::Hstore) => Some("hstore"),
+            Self::Ltree | Self::Lquery | Self::Ltxtquery => Some("ltree"),
+            Self::Array(Scalar::Ltree | Scalar::Lquery | Scalar::Ltxtquery) => Some("ltree"),
             _ => None,
         }
     }
@@ -447,6 +455,7 @@ impl Type {
             Self::Bit | Self::VarBit => Self::Bytea,
             geometric if geometric.is_geometric() => Self::Bytea,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
+            Self::Ltree | Self::Lquery | Self::Ltxtquery => Self::Text,
             other => other,
         }
     }

@@ -501,7 +501,16 @@ impl Binder<'_> {
                 "" => compact_str::format_compact!("column{}", at + 1),
                 _ => arg.name.clone(),
             };
-            let fields = results.iter().enumerate().map(|(at, arg)| (name((at, arg)), actual(&arg.ty))).collect();
+            // Bug: rows among the results were records of which nothing was known. Consequence: their
+            // fields were not found. Fix: they are of the type that they are declared with.
+            let mut fields = Vec::with_capacity(results.len());
+            for (at, arg) in results.iter().enumerate() {
+                let of_rows = match arg.ty {
+                    RoutineType::RowOf(relation) => self.catalog.type_numbered(self.row_of_relation(relation)?.oid),
+                    _ => None,
+                };
+                fields.push((name((at, arg)), of_rows.map_or_else(|| actual(&arg.ty), ColumnType::from)));
+            }
             return Ok(Some(Arc::new(RowType { oid: Type::Record.oid(), name: "record".into(), fields })));
         }
         match routine.result {

@@ -424,7 +424,7 @@ impl Binder<'_> {
                 std::ops::ControlFlow::<()>::Continue(())
             });
         }
-        if self.catalog.types().next().is_none() {
+        if self.catalog.types().next().is_none() && self.catalog.extensions().next().is_none() {
             return;
         }
         rename_types(tree, &mut |schema, name, named_as| {

@@ -397,6 +397,7 @@ fn own_class(ty: Type) -> &'static str {
         Type::TsQuery => "tsquery_ops",
         Type::Citext => "citext_ops",
         Type::Hstore => "btree_hstore_ops",
+        Type::Ltree => "ltree_ops",
         Type::Bit => "bit_ops",
         Type::VarBit => "varbit_ops",
         Type::TimeTz => "timetz_ops",

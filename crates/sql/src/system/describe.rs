@@ -309,7 +309,7 @@ pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> St
     let plain = match ty.ty {
         Type::Char => CompactString::const_new("bpchar"),
         other => match env.names().type_name(other.oid()) {
-            Some(name) if other.of_user().is_some() => name.into(),
+            Some(name) if other.of_user().is_some() || other.extension().is_some() => name.into(),
             _ => other.sql_name().into(),
         },
     };

@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 10] = [
+const AVAILABLE: [Available; 12] = [
     Available {
         name: "btree_gin",
         version: "1.3",
@@ -47,9 +47,23 @@ const AVAILABLE: [Available; 10] = [
         trusted: true,
     },
     Available {
+        name: "fuzzystrmatch",
+        version: "1.1",
+        comment: "determine similarities and distance between strings",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
         name: "hstore",
         version: "1.8",
         comment: "data type for storing sets of (key, value) pairs",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
+        name: "ltree",
+        version: "1.2",
+        comment: "data type for hierarchical tree-like structures",
         relocatable: true,
         trusted: true,
     },

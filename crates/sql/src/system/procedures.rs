@@ -73,17 +73,14 @@ struct Procedure {
     volatility: &'static str,
     /// The last argument comes any number of times, each of this type.
     variadic: Option<u32>,
-    /// A type of an extension that it takes or gives.
-    brought_with: Option<Type>,
+    /// The extension that it belongs to.
+    extension: Option<&'static str>,
 }
 
-/// A type of an extension among some.
-fn brought_with(types: impl IntoIterator<Item = u32>) -> Option<Type> {
-    let of_extension = |number: u32| {
-        let known = (FIRST_OF_EXTENSIONS..).contains(&number).then(|| Type::from_oid(number)).flatten();
-        known.filter(|ty| ty.extension().is_some())
-    };
-    types.into_iter().find_map(of_extension)
+/// The extension of a type among some.
+fn extension_of(types: impl IntoIterator<Item = u32>) -> Option<&'static str> {
+    let of_type = |number: u32| (number >= FIRST_OF_EXTENSIONS).then(|| Type::from_oid(number)?.extension()).flatten();
+    types.into_iter().find_map(of_type)
 }
 
 /// Types of extensions are numbered from here.
@@ -205,8 +202,8 @@ fn named_only(line: &'static str) -> Option<Procedure> {
     let result = words.next()?.parse().ok()?;
     let args = words.next().unwrap_or_default().split(',').filter_map(|word| word.parse().ok()).collect();
     let args: Vec<u32> = args;
-    let brought_with = brought_with(args.iter().copied().chain([result]));
-    Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None, brought_with })
+    let extension = extension_of(args.iter().copied().chain([result]));
+    Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None, extension })
 }
 
 /// Whether a function is one of those that all range types have: such a function is listed once,
@@ -270,7 +267,7 @@ fn callable(function: &Function) -> Option<Procedure> {
             Volatility::Volatile => "v",
         },
         variadic,
-        brought_with: brought_with(function.args.iter().chain([&function.result]).map(|ty| ty.oid())),
+        extension: function.extension(),
     })
 }
 
@@ -289,7 +286,7 @@ static PROCEDURES: LazyLock<Procedures> = LazyLock::new(|| {
             strict: false,
             volatility: "i",
             variadic: None,
-            brought_with: brought_with(aggregate.args.iter().map(|ty| ty.oid())),
+            extension: extension_of(aggregate.args.iter().map(|ty| ty.oid())),
         })
     });
     let mut all: Vec<Procedure> = functions.chain(aggregates).collect();
@@ -482,15 +479,15 @@ pub(super) fn aggregates(env: &Env, rows: &mut Rows) -> Result<()> {
 
 /// The schema of a function and its owner; `None` if its extension is not there.
 fn place_of(env: &Env, procedure: &Procedure) -> Option<(u32, u32)> {
-    match procedure.brought_with {
-        Some(ty) => super::types::place_of_type(env, ty),
+    match procedure.extension {
+        Some(extension) => super::types::place_of_extension(env, extension),
         None => Some((PG_CATALOG, BOOTSTRAP_ROLE)),
     }
 }
 
 /// The numbers of the functions that come with an extension.
 pub(super) fn of_extension(extension: &str) -> impl Iterator<Item = u32> {
-    let is_of_it = move |procedure: &&Procedure| procedure.brought_with.and_then(Type::extension) == Some(extension);
+    let is_of_it = move |procedure: &&Procedure| procedure.extension == Some(extension);
     PROCEDURES.all.iter().filter(is_of_it).map(|procedure| procedure.number)
 }
 

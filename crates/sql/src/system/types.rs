@@ -170,7 +170,14 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
 /// The schema of a type that the system knows, and its owner; `None` of a type of an extension that
 /// the database has not.
 pub(super) fn place_of_type(env: &Env, ty: Type) -> Option<(u32, RoleId)> {
-    let Some(extension) = ty.extension() else { return Some((PG_CATALOG, BOOTSTRAP_ROLE)) };
+    match ty.extension() {
+        Some(extension) => place_of_extension(env, extension),
+        None => Some((PG_CATALOG, BOOTSTRAP_ROLE)),
+    }
+}
+
+/// The schema of an extension and its owner; `None` if the database has it not.
+pub(super) fn place_of_extension(env: &Env, extension: &str) -> Option<(u32, RoleId)> {
     let names = env.names();
     let found = names.catalog.extensions().find(|known| known.name == extension)?;
     Some((names.schema_number(&found.schema).unwrap_or(PG_CATALOG), found.owner))
@@ -478,6 +485,7 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (10_067, "pg_lsn_ops", 3253, Type::PgLsn),
     (15_531, "citext_ops", 15_533, Type::Citext),
     (15_532, "btree_hstore_ops", 15_534, Type::Hstore),
+    (15_535, "ltree_ops", 15_536, Type::Ltree),
 ];
 
 /// The operator classes of all ranges and multiranges.
@@ -517,7 +525,9 @@ fn token_classes(env: &Env) -> impl Iterator<Item = &'static TokenClass> {
 /// The operator classes that come with an extension, and their families.
 pub(super) fn classes_of_extension(extension: &str) -> Vec<(u32, u32)> {
     let of_it = CLASSES.iter().filter(|class| class.numbers[0] != 0 && class.extension == Some(extension));
-    of_it.map(|class| (class.numbers[0], class.numbers[1])).collect()
+    let of_tokens = of_it.map(|class| (class.numbers[0], class.numbers[1]));
+    let ordered = OPERATOR_CLASSES.iter().filter(|class| class.3.extension() == Some(extension));
+    of_tokens.chain(ordered.map(|class| (class.0, class.2))).collect()
 }
 
 fn ranges(_: &Env, rows: &mut Rows) -> Result<()> {
@@ -608,7 +618,8 @@ fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
         rows.push([oid(family), oid(method_number(class.method)), text(class.name), oid(schema), oid(BOOTSTRAP_ROLE)])?;
     }
     let mut seen = Vec::new();
-    for &(_, class, family, _) in OPERATOR_CLASSES {
+    for &(_, class, family, ty) in OPERATOR_CLASSES {
+        let Some((namespace, _)) = place_of_type(env, ty) else { continue };
         if !seen.contains(&family) {
             seen.push(family);
             // Families of several types are called after one of them.
@@ -620,7 +631,7 @@ fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
                 1974 => "network_ops",
                 _ => class,
             };
-            rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;
+            rows.push([oid(family), oid(BTREE), text(name), oid(namespace), oid(BOOTSTRAP_ROLE)])?;
         }
     }
     for (family, name) in [(3522, "enum_ops"), (3901, "range_ops"), (4199, "multirange_ops")] {

@@ -87,7 +87,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A column, a call or an expression in parentheses, with its operator class and its order.
+    /// A column, a call, a CAST or an expression in parentheses, with its operator class and its order.
     pub(crate) fn index_column(&mut self) -> Result<ast::IndexColumn> {
         let expr = if self.kind() == Kind::LeftParen {
             self.next();
@@ -104,7 +104,8 @@ impl Parser<'_> {
                 | Expr::Trim { .. }
                 | Expr::Extract { .. }
                 | Expr::Position { .. }
-                | Expr::Overlay { .. }) => expr,
+                | Expr::Overlay { .. }
+                | Expr::Cast { kind: ast::CastKind::Cast, .. }) => expr,
                 _ => return Err(self.wrong_at(self.last())),
             }
         };

@@ -31,7 +31,9 @@ mod comparisons;
 mod crypto;
 mod datetime;
 mod degrees;
+mod double_metaphone;
 mod format;
+mod fuzzy;
 mod geometry;
 mod hstore;
 mod json;
@@ -39,6 +41,7 @@ mod json_access;
 mod json_rows;
 mod jsonb_change;
 mod jsonb_path;
+mod ltree;
 mod math;
 mod network;
 mod number_picture;
@@ -154,10 +157,13 @@ impl Function {
         matches!(self.name, "concat" | "concat_ws" | "format" | "quote_literal" | "quote_nullable")
     }
 
-    /// The extension without which the function is not there: that of a type that it takes or gives.
+    /// The extension without which the function is not there: that of a type that it takes or gives,
+    /// or its own.
     #[must_use]
     pub fn extension(&self) -> Option<&'static str> {
-        self.args.iter().chain([&self.result]).find_map(|ty| ty.extension())
+        let of_type = self.args.iter().chain([&self.result]).find_map(|ty| ty.extension());
+        let is_fuzzy = || fuzzy::TABLE.iter().chain(double_metaphone::TABLE).any(|known| known.name == self.name);
+        of_type.or_else(|| is_fuzzy().then_some("fuzzystrmatch"))
     }
 
     /// Calls it, or not, if it is strict and an argument is NULL.
@@ -195,7 +201,9 @@ pub const TABLES: &[&[Function]] = &[
     comparisons::TABLE,
     crypto::TABLE,
     datetime::TABLE,
+    double_metaphone::TABLE,
     format::TABLE,
+    fuzzy::TABLE,
     geometry::OF_ONE,
     geometry::OF_TWO,
     hstore::TABLE,
@@ -203,6 +211,7 @@ pub const TABLES: &[&[Function]] = &[
     json_access::TABLE,
     jsonb_change::TABLE,
     jsonb_path::TABLE,
+    ltree::TABLE,
     math::TABLE,
     degrees::TABLE,
     network::TABLE,

@@ -16,6 +16,7 @@ mod hstore;
 mod json;
 mod json_path;
 mod lexemes;
+mod ltree;
 mod pattern;
 mod scalar;
 pub mod trigram;
@@ -315,6 +316,16 @@ pub static CLASSES: &[TokenClass] = &[
         takes: |ty| ty == Type::Hstore,
         operators: &["@>", "?", "?|", "?&"],
         tokens: &hstore::Pairs,
+    },
+    TokenClass {
+        name: "gist_ltree_ops",
+        numbers: [15_515, 15_516, 15_505],
+        method: "gist",
+        is_default: true,
+        extension: Some("ltree"),
+        takes: |ty| ty == Type::Ltree,
+        operators: &["<@", "@>"],
+        tokens: &ltree::Ancestors,
     },
     TokenClass {
         name: SCALAR,

@@ -140,6 +140,12 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
         }
         _ if ty == Type::Json => Datum::text(&random_json(random, 2)),
+        _ if ty == Type::Ltree => {
+            let labels =
+                (0..random.usize(..4)).map(|_| *random.choice(&["a", "b", "ab", "A", "\u{e9}", "_1"]).unwrap());
+            Datum::text(&labels.collect::<Vec<_>>().join("."))
+        }
+        _ if matches!(ty, Type::Lquery | Type::Ltxtquery) => Datum::text("a"),
         _ if ty == Type::JsonPath => Datum::text("$.\"a\""),
         Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
             let text: String = (0..random.usize(..5))

@@ -106,12 +106,12 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 71] = [
-        "#=", "#<#", "#<=#", "#>=#", "#>#", "~<~", "~<=~", "~>=~", "~>~", "->", "->>", "#>", "#>>", "#-", "@?", "@@",
-        "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~",
-        "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%", "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->",
-        "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-", "##", "&<|", "|&>", "<<|", "|>>", "<^", ">^", "?#", "?-|",
-        "?||", "~=", "?-",
+    const CALLS: [&str; 79] = [
+        "^@>", "^<@", "^~", "^?", "?@>", "?<@", "?~", "?@", "#=", "#<#", "#<=#", "#>=#", "#>#", "~<~", "~<=~", "~>=~",
+        "~>~", "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&",
+        "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%",
+        "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-", "##",
+        "&<|", "|&>", "<<|", "|>>", "<^", ">^", "?#", "?-|", "?||", "~=", "?-",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
@@ -314,6 +314,11 @@ impl Binder<'_> {
             return self.record_with_hstore((left, left_span), (right, right_span), span);
         }
         let is_json = JSON_OPERATORS.contains(&symbol) || matches!(left.ty.ty, Type::Json | Type::Jsonb | Type::Hstore);
+        let is_path = |ty: Type| ty.extension() == Some("ltree");
+        let is_json = is_json
+            || (is_path(left.ty.ty) || is_path(right.ty.ty))
+                && symbol != "||"
+                && !(left.ty.ty.is_array() && right.ty.ty.is_array());
         if !is_json && (left.ty.ty.is_array() || right.ty.ty.is_array()) {
             return self.array_operator(symbol, left, right, span);
         }
