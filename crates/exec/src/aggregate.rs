@@ -495,7 +495,7 @@ impl AggregateRun {
             let (mut job, mut at) = match self.joining.take() {
                 Some(joining) => joining,
                 None => match self.dividing.as_mut().map_or(Ok(Taken::All), |dividing| dividing.take(ex))? {
-                    Taken::One(ended) => (Box::new(ended.join(ex.txn)), 0),
+                    Taken::One(ended) => (Box::new(ended.join(ex.txn).aggregate()?), 0),
                     Taken::Later => return Ok(false),
                     Taken::All => return Ok(true),
                 },

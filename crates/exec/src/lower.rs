@@ -23,7 +23,7 @@ use super::merge::MergeRun;
 use super::merge_join::MergeJoin;
 use super::needs::Needs;
 use super::operator::Run;
-use super::parallel::{Dividing, GatherRun};
+use super::parallel::{Divided, Dividing, GatherRun};
 use super::parts::{PartsRun, takes_away};
 use super::pass_through::{AppendRun, FilterRun, LimitRun, ProjectRun, only_moves_rows};
 use super::recursive::{RecursiveRun, WorkingRun};
@@ -57,7 +57,7 @@ pub(super) struct Lowering {
     rests: Vec<RestId>,
     /// See [`super::Execution::may_fetch_anew`].
     pub(super) may_fetch_anew: bool,
-    /// The grouping at hand that may be divided.
+    /// What is at hand and may be divided.
     dividing: Option<Dividing>,
 }
 
@@ -121,8 +121,8 @@ impl Lowering {
             Node::Parallel { input } => {
                 let number = self.operators;
                 let Some(scan) = divided_by(input) else { return self.run(input) };
-                let grouping = self.divided(input, scan);
-                gathered(number - 1, number, grouping)
+                let divided = self.divided(input, scan);
+                gathered(number - 1, number, divided)
             }
             Node::NestedLoop { outer: first, inner: second, .. }
             | Node::HashJoin { left: first, right: second, .. }
@@ -195,17 +195,25 @@ impl Lowering {
         }
     }
 
-    /// A grouping that may be divided.
-    pub(super) fn divided(&mut self, grouping: &Arc<Node>, scan: &Arc<Scan>) -> Aggregate {
+    /// A grouping or a sort that may be divided.
+    pub(super) fn divided(&mut self, plan: &Arc<Node>, scan: &Arc<Scan>) -> Divided {
         self.operators += 1;
-        grouping.for_each_expr(&mut |expr| self.queries(expr));
-        let Node::Aggregate { input, keys, calls, presorted, always } = &**grouping else {
-            unreachable!("only groupings are divided")
+        plan.for_each_expr(&mut |expr| self.queries(expr));
+        let (Node::Aggregate { input, .. } | Node::Sort { input, .. }) = &**plan else {
+            unreachable!("only groupings and sorts are divided")
         };
-        let around = self.dividing.replace(Dividing::new(grouping, scan, divided_anew));
+        let around = self.dividing.replace(Dividing::new(plan, scan, divided_anew));
         let input = self.run(input);
         let dividing = std::mem::replace(&mut self.dividing, around);
-        Aggregate::new(input, keys, calls, presorted, always).dividing(dividing)
+        match &**plan {
+            Node::Aggregate { keys, calls, presorted, always, .. } => {
+                Divided::Aggregate(Aggregate::new(input, keys, calls, presorted, always).dividing(dividing))
+            }
+            Node::Sort { keys, top, presorted, .. } => {
+                Divided::Sort(Sort::new(input, keys, top.as_ref(), *presorted).dividing(dividing))
+            }
+            _ => unreachable!("only groupings and sorts are divided"),
+        }
     }
 
     /// The queries inside an expression, of which each is run in one place, however many copies of
@@ -267,15 +275,15 @@ fn without_input(number: usize, node: &Node, dividing: Option<&Dividing>) -> Run
     }
 }
 
-/// A grouping that is divided, once more.
-fn divided_anew(grouping: &Arc<Node>, scan: &Arc<Scan>) -> (Aggregate, Statement) {
+/// What is divided, once more.
+fn divided_anew(plan: &Arc<Node>, scan: &Arc<Scan>) -> (Divided, Statement) {
     let mut lowering = Lowering::default();
-    let aggregate = lowering.divided(grouping, scan);
-    (aggregate, lowering.statement)
+    let divided = lowering.divided(plan, scan);
+    (divided, lowering.statement)
 }
 
-fn gathered(number: usize, number_below: usize, grouping: Aggregate) -> Run {
-    Run::new(number, GatherRun::new(Run::new(number_below, grouping)))
+fn gathered(number: usize, number_below: usize, divided: Divided) -> Run {
+    Run::new(number, GatherRun::new(divided.into_run(number_below)))
 }
 
 #[inline(never)]

@@ -1,4 +1,4 @@
-//! Groupings that other threads help with.
+//! Groupings and sorts that other threads help with.
 //!
 //! ```text
 //! morsels of the driving scan, by counts   | 0 | 1 | 2 | 3 | 4 | 5 | …
@@ -6,8 +6,8 @@
 //! the statement's own thread ────────────────┘           │   takes one after the other
 //! a job, on any thread that has nothing else to do ──────┘   likewise
 //!
-//! no morsel is left ──► the statement ends what jobs have begun, or waits for it, and takes their
-//!                       groups in
+//! no morsel is left ──► the statement ends what jobs have begun, or waits for it, and takes in
+//!                       their groups, or the first rows of each
 //! ```
 //! The statement works as if it were alone, and a job only takes morsels away from it. A job that no
 //! thread ever runs costs nothing but its making. One whose thread was needed elsewhere is gone on
@@ -41,11 +41,12 @@ use super::gather::Gather;
 use super::memory::SessionMemory;
 use super::operator::{Operator, Run};
 use super::ranges::{Ranges, key_ranges, rest};
+use super::sort::Sort;
 use super::{Batch, Context, Exec, SessionCalls, Statement, Step, eval};
 use crate::plan::{Access, Node, Scan};
 
 /// A scan of fewer rows is not divided.
-pub const DIVIDED_ROWS_MIN: u64 = 10_000;
+pub const DIVIDED_ROWS_MIN: u64 = 8_000;
 /// A scan is divided into about this many morsels.
 const MORSELS: u64 = 32;
 /// The fewest rows of a morsel, if the scan has enough, and the most.
@@ -101,30 +102,38 @@ impl Morsel {
     }
 }
 
-/// Makes the operators of a grouping that is divided by a scan, and what they share.
-pub(super) type Lower = fn(&Arc<Node>, &Arc<Scan>) -> (Aggregate, Statement);
+/// An operator that can be divided.
+pub(super) enum Divided {
+    Aggregate(Aggregate),
+    Sort(Sort),
+}
 
-/// What a grouping that may be divided knows of that.
+/// Makes the operators of what is divided by a scan, and what they share.
+pub(super) type Lower = fn(&Arc<Node>, &Arc<Scan>) -> (Divided, Statement);
+
+/// What an operator that may be divided knows of that.
 pub(super) struct Dividing {
     plan: Arc<Node>,
     scan: Arc<Scan>,
     lower: Lower,
     morsel: Arc<Morsel>,
     team: Option<Team>,
+    /// The number of the morsel at hand.
+    at: usize,
     /// The keys that indexes lead to, while they are gathered and looked up.
     gather: Option<Box<Gather>>,
 }
 
-/// The morsels of a grouping that is divided, and the jobs that take them.
+/// The morsels of what is divided, and the jobs that take them.
 struct Team {
     morsels: Arc<Morsels>,
-    /// Jobs whose groups are not taken in yet.
+    /// Jobs whose groups or rows are not taken in yet.
     jobs: Vec<Arc<Job>>,
     /// It is a job's.
     is_job: bool,
 }
 
-/// A part of a grouping, for another thread.
+/// A part of a grouping or a sort, for another thread.
 pub struct Job {
     work: Mutex<Option<Box<Work>>>,
     /// The statement has ended, or was cancelled.
@@ -133,7 +142,7 @@ pub struct Job {
 
 /// What a job has of its own.
 struct Work {
-    aggregate: Aggregate,
+    divided: Divided,
     slots: Vec<Datum>,
     statement: Statement,
     lists: RefCell<eval::Lists>,
@@ -148,13 +157,13 @@ struct Work {
 
 /// A job that has ended.
 pub(super) struct Ended {
-    pub(super) aggregate: Aggregate,
+    divided: Divided,
     txn: Box<dyn Transaction>,
 }
 
 /// How far taking jobs in is.
 pub(super) enum Taken {
-    /// The groups of one.
+    /// What one has made.
     One(Box<Ended>),
     /// Nothing can be taken now.
     Later,
@@ -176,7 +185,15 @@ impl Drop for Team {
 
 impl Dividing {
     pub(super) fn new(plan: &Arc<Node>, scan: &Arc<Scan>, lower: Lower) -> Self {
-        Self { plan: Arc::clone(plan), scan: Arc::clone(scan), lower, morsel: Arc::default(), team: None, gather: None }
+        Self {
+            plan: Arc::clone(plan),
+            scan: Arc::clone(scan),
+            lower,
+            morsel: Arc::default(),
+            team: None,
+            at: 0,
+            gather: None,
+        }
     }
 
     /// Where its driving scan looks, if the scan is this one.
@@ -190,7 +207,7 @@ impl Dividing {
         *self.morsel.0.lock() = None;
     }
 
-    /// Divides the grouping, if it is worth it and somebody may help. The input begins behind this.
+    /// Divides the work, if it is worth it and somebody may help. The input begins behind this.
     /// `false` while the budget is used up.
     pub(super) fn begin(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         if self.team.is_some() {
@@ -236,20 +253,31 @@ impl Dividing {
         }
     }
 
-    /// Goes on to the next morsel; `false` if there is none.
+    /// Goes on to the next morsel; `false` if there is none. The scan reads nothing then.
     pub(super) fn next_morsel(&mut self) -> bool {
         let Some(team) = &self.team else { return false };
-        if team.is_job && team.morsels.is_closed.load(Ordering::Relaxed) {
-            return false;
+        let mut part = None;
+        if !team.is_job || !team.morsels.is_closed.load(Ordering::Relaxed) {
+            self.at = team.morsels.next.fetch_add(1, Ordering::Relaxed);
+            part = team.morsels.parts.get(self.at).cloned();
         }
-        let next = team.morsels.next.fetch_add(1, Ordering::Relaxed);
-        let part = team.morsels.parts.get(next).cloned();
         let is_there = part.is_some();
         *self.morsel.0.lock() = Some(part.unwrap_or_else(Ranges::none));
         is_there
     }
 
-    /// Whether jobs are under way whose groups are not taken in.
+    /// Whether there are jobs.
+    pub(super) fn is_divided(&self) -> bool {
+        self.team.is_some()
+    }
+
+    /// The number of the morsel at hand. A thread takes them in ascending order, which is that of the
+    /// scan's rows.
+    pub(super) fn at(&self) -> i64 {
+        self.at as i64
+    }
+
+    /// Whether jobs are under way that are not taken in.
     pub(super) fn has_jobs(&self) -> bool {
         self.team.as_ref().is_some_and(|team| !team.jobs.is_empty())
     }
@@ -268,7 +296,7 @@ impl Dividing {
             let job = &team.jobs[at];
             let Some(mut place) = job.work.try_lock() else { continue };
             let Some(mut work) = place.take() else {
-                return Err(Error::internal("the groups of a job are gone"));
+                return Err(Error::internal("what a job has made is gone"));
             };
             if work.end.is_none() {
                 let rows = ex.cx.budget_rows.max(1);
@@ -281,14 +309,15 @@ impl Dividing {
             }
             drop(place);
             team.jobs.swap_remove(at);
-            let Work { aggregate, txn, end, .. } = *work;
+            let Work { divided, txn, end, .. } = *work;
             end.unwrap_or(Ok(()))?;
-            return Ok(Taken::One(Box::new(Ended { aggregate, txn })));
+            return Ok(Taken::One(Box::new(Ended { divided, txn })));
         }
         Ok(if team.jobs.is_empty() { Taken::All } else { Taken::Later })
     }
 
-    /// The parts that the driving scan is divided into; none if it has to stay whole.
+    /// The parts that the driving scan is divided into, in the order of its rows; none if it has to
+    /// stay whole.
     fn parts_of(&self, ranges: &Ranges, rows_min: u64, ex: &mut Exec<'_, '_>) -> Result<Vec<Ranges>> {
         let mut parts = Vec::new();
         match ranges {
@@ -304,6 +333,8 @@ impl Dividing {
                 for span in spans {
                     rows += ex.txn.estimate(&space, span).in_sql()?;
                 }
+                let is_looked_up = matches!(self.scan.access, Access::Index { covering: false, .. });
+                let rows_min = if is_looked_up { rows_min / KEYS_PER_ROW } else { rows_min };
                 if rows >= rows_min.max(2) {
                     let rows = rows_of_a_part(rows);
                     for span in spans {
@@ -312,14 +343,18 @@ impl Dividing {
                 }
             }
         }
+        if self.scan.direction == Direction::Backward {
+            parts.reverse();
+        }
         Ok(parts)
     }
 
     fn job(&self, morsels: &Arc<Morsels>, txn: Box<dyn Transaction>, hook: Option<Hook>, ex: &Exec<'_, '_>) -> Job {
-        let (mut aggregate, statement) = (self.lower)(&self.plan, &self.scan);
-        aggregate.is_part_of(Team { morsels: Arc::clone(morsels), jobs: Vec::new(), is_job: true });
+        let (mut divided, statement) = (self.lower)(&self.plan, &self.scan);
+        let team = Team { morsels: Arc::clone(morsels), jobs: Vec::new(), is_job: true };
+        divided.dividing_mut().expect("only what may be divided has jobs").team = Some(team);
         let work = Work {
-            aggregate,
+            divided,
             slots: ex.slots.to_vec(),
             statement,
             lists: RefCell::default(),
@@ -332,25 +367,55 @@ impl Dividing {
         };
         Job { work: Mutex::new(Some(Box::new(work))), is_called_off: Arc::default() }
     }
-
-    fn set_team(&mut self, team: Team) {
-        self.team = Some(team);
-    }
 }
 
-impl Aggregate {
-    fn is_part_of(&mut self, team: Team) {
-        self.dividing_mut().expect("only what may be divided has jobs").set_team(team);
+impl Divided {
+    fn dividing_mut(&mut self) -> Option<&mut Dividing> {
+        match self {
+            Self::Aggregate(aggregate) => aggregate.dividing_mut(),
+            Self::Sort(sort) => sort.dividing_mut(),
+        }
+    }
+
+    fn take_all(&mut self, ex: &mut Exec<'_, '_>) -> Result<Step> {
+        match self {
+            Self::Aggregate(aggregate) => aggregate.take_all(ex),
+            Self::Sort(sort) => sort.take_all(ex),
+        }
+    }
+
+    /// With its number in the plan.
+    pub(super) fn into_run(self, number: usize) -> Run {
+        match self {
+            Self::Aggregate(aggregate) => Run::new(number, aggregate),
+            Self::Sort(sort) => Run::new(number, sort),
+        }
+    }
+
+    /// The grouping of a job.
+    pub(super) fn aggregate(self) -> Result<Aggregate> {
+        match self {
+            Self::Aggregate(aggregate) => Ok(aggregate),
+            Self::Sort(_) => Err(Error::internal("a grouping is helped by a sort")),
+        }
+    }
+
+    /// The sort of a job.
+    pub(super) fn sort(self) -> Result<Sort> {
+        match self {
+            Self::Sort(sort) => Ok(sort),
+            Self::Aggregate(_) => Err(Error::internal("a sort is helped by a grouping")),
+        }
     }
 }
 
 impl Ended {
-    /// Tells the transaction what the job has read, and gives its groups.
-    pub(super) fn join(self, txn: &mut dyn Transaction) -> Aggregate {
+    /// Tells the transaction what the job has read, and gives what it has made.
+    pub(super) fn join(self, txn: &mut dyn Transaction) -> Divided {
         if let Some(reads) = self.txn.into_reads() {
             txn.join(reads);
         }
-        self.aggregate
+        self.divided
     }
 }
 
@@ -376,11 +441,11 @@ impl Work {
     /// Goes on; gives what is left of the budget.
     fn step(&mut self, rows: i64, is_called_off: &Arc<AtomicBool>) -> i64 {
         let at_work = Pulse::new(self.hook.clone(), is_called_off).begin();
-        let Self { aggregate, slots, statement, lists, txn, env, params, memory, .. } = self;
+        let Self { divided, slots, statement, lists, txn, env, params, memory, .. } = self;
         let mut session = Nobody;
         let mut cx = Context { env, params, session: &mut session, cancel: is_called_off, memory, budget_rows: rows };
         let mut ex = Exec { txn: &mut **txn, cx: &mut cx, slots, statement, lists };
-        let step = aggregate.take_all(&mut ex);
+        let step = divided.take_all(&mut ex);
         drop(at_work);
         let left = cx.budget_rows;
         self.end = match step {
@@ -415,12 +480,12 @@ fn cut(txn: &mut dyn Transaction, space: &Space, mut span: KeyRange, rows: u64, 
     }
 }
 
-/// Stands above a grouping that may be divided.
+/// Stands above what may be divided.
 pub(super) struct GatherRun(Run);
 
 impl GatherRun {
-    pub(super) fn new(grouping: Run) -> Self {
-        Self(grouping)
+    pub(super) fn new(divided: Run) -> Self {
+        Self(divided)
     }
 }
 
@@ -461,5 +526,5 @@ impl SessionCalls for Nobody {
 
 #[cold]
 fn asks_session() -> Error {
-    Error::internal("a part of a divided grouping asks its session")
+    Error::internal("a part of a divided statement asks its session")
 }

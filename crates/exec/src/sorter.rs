@@ -206,6 +206,11 @@ impl Sorter {
         self.rows.row(row)
     }
 
+    /// Takes the values of a row that was taken in, which is of no use from then on.
+    pub(super) fn take_row(&mut self, row: usize) -> impl Iterator<Item = Datum> {
+        self.rows.row_mut(row).iter_mut().map(std::mem::take)
+    }
+
     /// Takes a row in.
     #[inline]
     pub(super) fn push(&mut self, row: impl IntoIterator<Item = Datum>) {

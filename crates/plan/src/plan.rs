@@ -152,7 +152,7 @@ pub enum Node {
         presorted: Arc<[usize]>,
         always: Arc<[Vec<Datum>]>,
     },
-    /// A grouping that other threads may help with: see [`parallel`].
+    /// A grouping, or a sort with `top`, that other threads may help with: see [`parallel`].
     Parallel { input: Arc<Node> },
     /// One row of those that are equal in the first `columns` columns. With `sorted` they come side
     /// by side, and the first one stays (DISTINCT ON).

@@ -1,4 +1,4 @@
-//! Groupings that other threads help with give what they give alone: whoever helps, whenever, and
+//! Groupings and sorts that other threads help with give what they give alone: whoever helps, whenever, and
 //! whatever else happens meanwhile.
 //!
 //! Random queries over a table with NULLs are compared with the same ones without help. A seed that
@@ -81,10 +81,13 @@ fn open(dir: &tempfile::TempDir) -> Arc<Engine> {
     engine
 }
 
-fn rows_of(session: &mut Session, sql: &str) -> Result<Vec<String>, String> {
+fn rows_in_order(session: &mut Session, sql: &str) -> Result<Vec<String>, String> {
     let answers = session.run(sql).map_err(|error| format!("{}: {error}", error.state().0))?;
-    let mut rows: Vec<String> =
-        answers.last().unwrap().text_rows(session).into_iter().map(|row| format!("{row:?}")).collect();
+    Ok(answers.last().unwrap().text_rows(session).into_iter().map(|row| format!("{row:?}")).collect())
+}
+
+fn rows_of(session: &mut Session, sql: &str) -> Result<Vec<String>, String> {
+    let mut rows = rows_in_order(session, sql)?;
     rows.sort_unstable();
     Ok(rows)
 }
@@ -110,6 +113,29 @@ impl Generator {
         }
     }
 
+    fn from(&mut self) -> String {
+        self.pick(&[
+            "t",
+            "t",
+            "t JOIN u ON u.a = t.a",
+            "t LEFT JOIN u ON u.a = t.a AND u.name <> 'u3'",
+            "(SELECT * FROM t WHERE t.id > 40) AS t",
+        ])
+    }
+
+    /// The first rows of some, in an order that tells all of them apart; or what they are ordered by.
+    fn first_rows(&mut self) -> String {
+        let listed = self.pick(&["t.id, t.a", "t.*", "t.d", "t.id + t.a AS sum, t.e", "upper(t.d) AS d, t.id"]);
+        let (from, condition) = (self.from(), self.condition());
+        let keys = self.pick(&["t.a", "t.d, t.a", "t.b % 7, t.a", "upper(t.d)", "t.e, t.c", "t.c * t.a", "t.id % 10"]);
+        let order = self.pick(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+        // Which of the rows that are equal in the keys come first, depends on the plan.
+        let (listed, last) = if self.0.random_bool(0.3) { (keys.clone(), "") } else { (listed, ", t.id") };
+        let limit = self.pick(&["1", "10", "10", "700", "2000", "0", "NULL", "100000"]);
+        let offset = self.pick(&["", "", " OFFSET 25", " OFFSET 2990"]);
+        format!("SELECT {listed} FROM {from} WHERE {condition} ORDER BY {keys}{order}{last} LIMIT {limit}{offset}")
+    }
+
     fn query(&mut self) -> String {
         let calls = [
             "count(*)",
@@ -130,13 +156,7 @@ impl Generator {
         let count = self.0.random_range(1..4);
         let calls: Vec<String> = (0..count).map(|_| self.pick(&calls)).collect();
         let keys = self.pick(&["", "t.a", "t.d", "t.a, t.e", "t.id % 100", "t.id", "upper(t.d)"]);
-        let from = self.pick(&[
-            "t",
-            "t",
-            "t JOIN u ON u.a = t.a",
-            "t LEFT JOIN u ON u.a = t.a AND u.name <> 'u3'",
-            "(SELECT * FROM t WHERE t.id > 40) AS t",
-        ]);
+        let from = self.from();
         let also = self.pick(&[
             "",
             "",
@@ -172,6 +192,31 @@ fn random_groupings_give_the_same_rows_with_help() {
         assert_eq!(rows_of(&mut helped, &query), expected, "seed {seed}, {how:?}: {query}");
         // Operators are kept between runs.
         assert_eq!(rows_of(&mut helped, &query), expected, "seed {seed}, again, {how:?}: {query}");
+        asked += help.asked.load(Ordering::Relaxed);
+    }
+    assert!(asked > 200, "jobs were given away: {asked}");
+}
+
+#[test]
+fn random_first_rows_come_in_the_same_order_with_help() {
+    let seed = std::env::var("COLIBRI_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    let mut alone = Session::new(&engine, "postgres");
+    let mut generator = Generator(StdRng::seed_from_u64(seed));
+    let mut asked = 0;
+    for number in 0..400 {
+        let query = generator.first_rows();
+        let expected = rows_in_order(&mut alone, &query);
+        let how = [How::Threads, How::AtOnce, How::Begun, How::Never][number % 4];
+        let help = Help::new(how);
+        let mut helped = Session::new(&engine, "postgres");
+        helped.set_helpers(Some(Arc::clone(&help) as Arc<dyn Helpers>));
+        if number % 3 == 0 {
+            helped.run("SET work_mem = '64kB'").unwrap();
+        }
+        assert_eq!(rows_in_order(&mut helped, &query), expected, "seed {seed}, {how:?}: {query}");
+        assert_eq!(rows_in_order(&mut helped, &query), expected, "seed {seed}, again, {how:?}: {query}");
         asked += help.asked.load(Ordering::Relaxed);
     }
     assert!(asked > 200, "jobs were given away: {asked}");
@@ -265,4 +310,24 @@ fn own_writes_are_seen_and_statements_in_functions_stay_whole() {
     session.run("RESET max_parallel_workers_per_gather").unwrap();
     rows_of(&mut session, "SELECT sum(a) FROM t").unwrap();
     assert_eq!(help.asked.load(Ordering::Relaxed), 2);
+}
+
+/// Bug: a job that began when memory was full took no morsel, and its scan read all of the table.
+/// Consequence: rows came twice and sums were too large, if another job had filled the memory before.
+/// Fix: without a morsel there is nothing to read.
+#[test]
+fn jobs_that_begin_when_memory_is_full_read_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(&dir);
+    for how in [How::AtOnce, How::Threads] {
+        let mut session = Session::new(&engine, "postgres");
+        session.set_helpers(Some(Help::new(how)));
+        session.run("SET work_mem = '64kB'; SET hash_mem_multiplier = 1").unwrap();
+        let sorted = "SELECT id FROM t WHERE id BETWEEN 1001 AND 2000 ORDER BY b % 7, id LIMIT 725";
+        let mut rows = rows_of(&mut session, sorted).unwrap();
+        rows.dedup();
+        assert_eq!(rows.len(), 725, "{how:?}");
+        let grouped = "SELECT id, repeat(d, 40), count(*) FROM t GROUP BY id, 2 HAVING count(*) > 1";
+        assert_eq!(rows_of(&mut session, grouped).unwrap(), [""; 0], "{how:?}");
+    }
 }

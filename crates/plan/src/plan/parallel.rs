@@ -1,8 +1,8 @@
 //! Which parts of a plan several threads can work on together.
 //!
-//! A grouping is divided by the rows that its *driving scan* reads: the scan at the end of the way
+//! A grouping, or a sort that keeps some rows, is divided by the rows that its *driving scan* reads: the scan at the end of the way
 //! down through filters, projections and the outer sides of joins. Each thread runs all of that way
-//! for some ranges of keys, and groups what it gets. What the inner sides of joins give is made by
+//! for some ranges of keys, and groups or sorts what it gets. What the inner sides of joins give is made by
 //! each thread for itself.
 //!
 //! Invariant: no expression on the way asks the session, runs a query, or gives another value each
@@ -14,9 +14,13 @@ use super::{Access, JoinKind, Node, Scan};
 use crate::expr::Expr;
 use crate::expr::walk::{is_pure, is_volatile};
 
-/// The scan that a grouping can be divided by; `None` if it has to stay whole.
-pub fn divided_by(grouping: &Node) -> Option<&Arc<Scan>> {
-    let Node::Aggregate { input, keys, calls, presorted, .. } = grouping else { return None };
+/// The scan that a grouping or a sort can be divided by; `None` if it has to stay whole.
+pub fn divided_by(node: &Node) -> Option<&Arc<Scan>> {
+    let (input, keys, calls, presorted) = match node {
+        Node::Aggregate { input, keys, calls, presorted, .. } => (input, keys, calls, presorted),
+        Node::Sort { input, top: Some(_), presorted: 0, .. } if has_plain_exprs(node) => return driving_scan(input),
+        _ => return None,
+    };
     let can_combine = calls.iter().all(|call| {
         let is_plain = !call.distinct && call.order.is_empty();
         is_plain && (call.aggregate.start)().combines() && call.args.iter().chain(&call.filter).all(is_plain_expr)
@@ -27,13 +31,14 @@ pub fn divided_by(grouping: &Node) -> Option<&Arc<Scan>> {
     driving_scan(input)
 }
 
-/// What each thread makes for itself when a grouping is divided: the inner sides of its joins.
-pub fn repeated(grouping: &Node) -> Vec<&Node> {
+/// What each thread makes for itself when a node is divided: the inner sides of its joins.
+pub fn repeated(divided: &Node) -> Vec<&Node> {
     let mut found = Vec::new();
-    let mut at = grouping;
+    let mut at = divided;
     loop {
         at = match at {
-            Node::Aggregate { input, .. } | Node::Filter { input, .. } | Node::Project { input, .. } => input,
+            Node::Aggregate { input, .. } | Node::Sort { input, .. } => input,
+            Node::Filter { input, .. } | Node::Project { input, .. } => input,
             Node::NestedLoop { outer, .. } => outer,
             Node::HashJoin { left, right, .. } => {
                 found.push(&**right);
@@ -54,7 +59,8 @@ fn has_plain_exprs(node: &Node) -> bool {
     all
 }
 
-fn driving_scan(node: &Node) -> Option<&Arc<Scan>> {
+/// The scan at the end of the way down; `None` if something on the way cannot be divided.
+pub fn driving_scan(node: &Node) -> Option<&Arc<Scan>> {
     if !has_plain_exprs(node) {
         return None;
     }

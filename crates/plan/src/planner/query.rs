@@ -203,6 +203,9 @@ impl Planner<'_> {
             let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
             let top = if query.locks.is_empty() && !leaves_out && !query.with_ties { top } else { None };
             node = Node::Sort { input: Box::new(node), keys: query.order.clone().into(), top, presorted };
+            if self.pays_to_divide(&node) {
+                node = Node::Parallel { input: Arc::new(node) };
+            }
         }
         if let Body::Select(select) = &query.body
             && let Distinct::On(places) = &select.distinct
@@ -316,14 +319,20 @@ impl Planner<'_> {
         let planned = planned?;
         if let Some(group) = &select.group {
             let keys = if rewrites == Rewrites::None { Vec::new() } else { presorted_groups(group, &planned.order) };
-            let presorted = presorted(&planned.order[..keys.len()]);
+            let in_order = presorted(&planned.order[..keys.len()]);
+            let helps_more = rewrites == Rewrites::Paying && self.helps_more(select, group, &planned.node);
             let rows = with_grouped_rows(planned.node, &planned.layout, select);
-            return Ok(different(
-                listed(self.grouped(group, rows, &keys), query, select),
-                query,
-                select,
-                (presorted, false),
-            ));
+            let ends_early = in_order > 0 && query.limit.is_some();
+            let gives_order_up = !keys.is_empty() && !ends_early && helps_more;
+            let mut node = self.grouped(group, rows, if gives_order_up { &[] } else { &keys });
+            let presorted = match gives_order_up && is_helped(&node) {
+                true => 0,
+                false => {
+                    set_presorted(&mut node, keys.into());
+                    in_order
+                }
+            };
+            return Ok(different(listed(node, query, select), query, select, (presorted, false)));
         }
         let presorted = presorted(&planned.order);
         // A LIMIT on different rows takes fewer than all.
@@ -545,11 +554,28 @@ fn grouped(group: &Group, (input, places): (Node, Places), presorted: &[usize]) 
 const DIVIDED_WORK_MIN: f64 = 20_000.0;
 /// The work of what each thread makes for itself is at most one part in so many.
 const REPEATED_PARTS: f64 = 4.0;
+/// Groups are few if they have so many rows each.
+const ROWS_OF_FEW_GROUPS: f64 = 4.0;
 
 impl Planner<'_> {
     /// As [`grouped`]; threads may help if there is much to look at.
     fn grouped(&self, group: &Group, rows: (Node, Places), presorted: &[usize]) -> Node {
         self.helped(grouped(group, rows, presorted))
+    }
+
+    /// Whether help with groups is worth more than that their rows come in order: an index gives many
+    /// rows of few groups, as far as it can tell.
+    fn helps_more(&self, select: &Select, group: &Group, rows: &Node) -> bool {
+        let [relation] = &select.relations[..] else { return false };
+        let Some(scan) = parallel::driving_scan(rows) else { return false };
+        let Access::Index { index, .. } = &scan.access else { return false };
+        let place = |key: &Expr| match key {
+            Expr::Column(column) => index.columns.iter().position(|ordered| relation.base + ordered.column == *column),
+            _ => None,
+        };
+        let Some(places) = group.keys.iter().map(place).collect::<Option<Vec<_>>>() else { return false };
+        let columns = places.into_iter().max().map_or(0, |last| last + 1);
+        self.groups_of_key(&scan.table, Some(index), columns) * ROWS_OF_FEW_GROUPS <= scan.rows
     }
 
     fn helped(&self, node: Node) -> Node {
@@ -560,16 +586,32 @@ impl Planner<'_> {
         }
     }
 
-    fn pays_to_divide(&self, grouping: &Node) -> bool {
+    fn pays_to_divide(&self, node: &Node) -> bool {
         match self.sizes.rewrites() {
-            _ if parallel::divided_by(grouping).is_none() => return false,
+            _ if parallel::divided_by(node).is_none() => return false,
             Rewrites::None => return false,
             Rewrites::All => return true,
             Rewrites::Paying => {}
         }
-        let (_, work) = self.work(grouping);
-        let repeated: f64 = parallel::repeated(grouping).into_iter().map(|node| self.work(node).1).sum();
+        let (_, work) = self.work(node);
+        let repeated: f64 = parallel::repeated(node).into_iter().map(|node| self.work(node).1).sum();
         work >= DIVIDED_WORK_MIN && repeated * REPEATED_PARTS <= work
+    }
+}
+
+fn is_helped(node: &Node) -> bool {
+    match node {
+        Node::Filter { input, .. } => is_helped(input),
+        node => matches!(node, Node::Parallel { .. }),
+    }
+}
+
+/// Says of a grouping that is not divided which of its keys rows come in the order of.
+fn set_presorted(node: &mut Node, keys: Arc<[usize]>) {
+    match node {
+        Node::Filter { input, .. } => set_presorted(input, keys),
+        Node::Aggregate { presorted, .. } => *presorted = keys,
+        _ => {}
     }
 }
 

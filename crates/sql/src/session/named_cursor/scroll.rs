@@ -42,6 +42,7 @@ fn runs_backwards(node: &Node) -> bool {
         Node::Values { rows } => rows.len() > 1,
         Node::Filter { condition, .. } if matches!(**condition, Expr::Const(_)) => false,
         Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => runs_backwards(input),
+        Node::Parallel { input } => runs_backwards(input),
         Node::Append { inputs } => inputs.iter().all(runs_backwards),
         _ => false,
     }
