@@ -16,6 +16,7 @@
 //! | `delete` | removing entries and ranges, and merging underfull pages |
 //! | `append` | loading sorted entries |
 //! | `split` | one page becoming two, and two becoming one |
+//! | `width` | leaves of several pages |
 //!
 //! Invariants, all checked by `check`:
 //! 1. All leaves are at the same depth.
@@ -27,7 +28,7 @@ use std::ops::{Bound, ControlFlow};
 
 use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
-use crate::page::PageId;
+use crate::page::{HEADER_BYTES, PageId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::root::{DEPTH_MAX, Tree};
 use crate::workspace::{Path, Workspace};
@@ -37,6 +38,7 @@ mod append;
 mod delete;
 mod put;
 mod split;
+mod width;
 pub(crate) use append::Appender;
 pub(crate) use put::{Put, PutMode};
 
@@ -260,22 +262,31 @@ impl<'a> TreeMut<'a> {
     /// A page that the transaction owns.
     #[inline]
     fn node_mut(&mut self, id: PageId) -> NodeMut<'a> {
-        NodeMut::new(self.pager.page_mut(id))
+        NodeMut::new(self.pager.node_mut(id))
     }
 
-    /// Makes every page of a path the transaction's own.
-    fn own_path(&mut self, path: &mut Path) -> Result<()> {
+    /// Makes every page of a path the transaction's own. The leaf is about to get `added` bytes
+    /// more.
+    fn own_path(&mut self, path: &mut Path, added: usize) -> Result<()> {
         for level in 0..path.len() {
-            let id = self.work.own(self.pager, path[level].0)?;
+            let id = match level + 1 == path.len() {
+                true => self.own_leaf(path[level].0, added)?,
+                false => self.work.own(self.pager, path[level].0)?,
+            };
             if id != path[level].0 {
-                match level.checked_sub(1) {
-                    None => self.tree.root = id,
-                    Some(above) => self.node_mut(path[above].0).set_child(path[above].1, id),
-                }
+                self.refer(path, level, id);
                 path[level].0 = id;
             }
         }
         Ok(())
+    }
+
+    /// Has the page above, or the tree, refer to `id` as the page at this level of an owned path.
+    fn refer(&mut self, path: &Path, level: usize, id: PageId) {
+        match level.checked_sub(1) {
+            None => self.tree.root = id,
+            Some(above) => self.node_mut(path[above].0).set_child(path[above].1, id),
+        }
     }
 
     /// Makes the root page the transaction's own, because the root page of a state carries the
@@ -306,10 +317,11 @@ impl<'a> TreeMut<'a> {
         self.work.free_large(self.pager, page, pages as u32);
     }
 
-    /// Frees a tree page.
+    /// Frees a tree page that was verified.
     fn free_node(&mut self, id: PageId, level: u8) {
-        let pages = if level == 0 { &mut self.tree.leaf_pages } else { &mut self.tree.branch_pages };
-        *pages = pages.saturating_sub(1);
+        let pages = self.pager.birth_and_pages(id).1;
+        let counter = if level == 0 { &mut self.tree.leaf_pages } else { &mut self.tree.branch_pages };
+        *counter = counter.saturating_sub(pages.into());
         self.work.free(self.pager, id);
     }
 }
