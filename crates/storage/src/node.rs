@@ -99,11 +99,13 @@ fn code_of(value_len: usize) -> usize {
 /// The bytes that a cell has for its value, and whether they refer to a large value.
 #[inline]
 fn decode_code(code: usize) -> (usize, bool) {
-    match code {
-        _ if code & 1 == 0 => (code >> 1, false),
-        1 => (LARGE_BYTES, true),
-        _ => (LONG_BYTES + ((code - 3) >> 1), false),
-    }
+    if code & 1 == 0 { (code >> 1, false) } else { decode_odd_code(code) }
+}
+
+/// Kept out of the usual path, so that it costs that path nothing.
+#[cold]
+fn decode_odd_code(code: usize) -> (usize, bool) {
+    if code == 1 { (LARGE_BYTES, true) } else { (LONG_BYTES + ((code - 3) >> 1), false) }
 }
 
 fn len_bytes(len: usize) -> usize {
@@ -184,6 +186,14 @@ pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) ->
     bytes <= inline_bytes_max(page_size) || bytes <= ENTRY_BYTES_MAX && run_bytes() > value_len + value_len * 7 / 40
 }
 
+/// More bytes than the slot and the cell of an entry take, whatever the prefix.
+#[inline]
+pub(crate) fn entry_bytes_max(key_len: usize, value_len: usize, page_size: usize) -> usize {
+    let inside = if fits_inline(key_len, value_len, page_size) { value_len } else { LARGE_BYTES };
+    // Two lengths of two bytes. Heads stand in slots and not in cells, and prefixes are padded.
+    LEAF_SLOT_BYTES + 4 + key_len + 4 + inside
+}
+
 /// A key and a value that have no more bytes together are always inside the leaf. At least four
 /// such entries fit a page.
 pub(crate) const fn inline_bytes_max(page_size: usize) -> usize {
@@ -237,6 +247,19 @@ struct Cell<'a> {
     rest: &'a [u8],
     value: &'a [u8],
     large: bool,
+}
+
+impl Cell<'_> {
+    /// The bytes of the cell if the suffix had another length.
+    #[inline]
+    fn bytes_with(&self, suffix_len: usize, is_leaf: bool) -> usize {
+        let rest = suffix_len.saturating_sub(HEAD_BYTES);
+        if !is_leaf {
+            return if suffix_len <= HEAD_BYTES { 0 } else { len_bytes(suffix_len) + rest };
+        }
+        let code = if self.large { 1 } else { code_of(self.value.len()) };
+        len_bytes(suffix_len) + len_bytes(code) + rest + self.value.len()
+    }
 }
 
 /// So many entries are looked at one by one for a key that is near the one before.
@@ -310,13 +333,13 @@ impl<'a> Node<'a> {
         u32::from_le_bytes(self.heads()[index])
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(self, index: usize) -> usize {
         usize::from(get_u16(self.bytes, self.slots_at() + 4 * self.count() + 2 * index))
     }
 
     /// The cell of an entry, or `None` if it does not lie within the page.
-    #[inline]
+    #[inline(always)]
     fn try_cell(self, index: usize) -> Option<Cell<'a>> {
         let place = self.place(index);
         if !self.is_leaf() && place <= HEAD_BYTES {
@@ -336,7 +359,7 @@ impl<'a> Node<'a> {
 
     /// The cell of an entry of a page that was validated. If memory has changed since, the cell is
     /// empty instead of out of bounds.
-    #[inline]
+    #[inline(always)]
     fn cell(self, index: usize) -> Cell<'a> {
         self.try_cell(index).unwrap_or(Cell { suffix_len: 0, rest: &[], value: &[], large: false })
     }
@@ -374,6 +397,7 @@ impl<'a> Node<'a> {
     }
 
     /// Bytes that the entries would take on a page of their own with the same prefix.
+    #[inline]
     pub(crate) fn used_bytes(self) -> usize {
         self.slots_at() + self.count() * self.slot_bytes() + self.heap_len() - self.dead()
     }
@@ -388,7 +412,8 @@ impl<'a> Node<'a> {
     }
 
     /// The parts of the page that are used: one from the start, and one up to the end.
-    fn parts(self) -> (usize, usize) {
+    #[inline]
+    pub(crate) fn parts(self) -> (usize, usize) {
         (self.slots_at() + self.count() * self.slot_bytes(), self.bytes.len() - self.heap_len())
     }
 
@@ -426,7 +451,8 @@ impl<'a> Node<'a> {
 
     /// Bytes of an entry's cell on this page.
     fn cell_len(self, index: usize) -> usize {
-        self.payload(index).cell_bytes(self.cell(index).suffix_len)
+        let cell = self.cell(index);
+        cell.bytes_with(cell.suffix_len, self.is_leaf())
     }
 
     /// Whether the cells of an entry and of the one before it were written last, one after the
@@ -443,8 +469,8 @@ impl<'a> Node<'a> {
         if index == 0 && !self.is_leaf() {
             return 0;
         }
-        let suffix_len = self.cell(index).suffix_len;
-        self.payload(index).cell_bytes((self.prefix_len() + suffix_len).saturating_sub(prefix_len))
+        let cell = self.cell(index);
+        cell.bytes_with((self.prefix_len() + cell.suffix_len).saturating_sub(prefix_len), self.is_leaf())
     }
 
     #[inline]
@@ -879,6 +905,12 @@ impl<'a> NodeMut<'a> {
 
     fn node(&self) -> Node<'_> {
         Node::new(self.bytes)
+    }
+
+    /// Whether it is a leaf of several pages.
+    #[inline]
+    pub(crate) fn is_wide(&self) -> bool {
+        page::more_pages_of(self.bytes) > 0
     }
 
     /// Inserts an entry at a position that `search` gave, if there is room for it.

@@ -227,7 +227,7 @@ impl Pager {
     }
 
     /// A tree page.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn node(&self, id: PageId, bounds: Bounds) -> Result<Node<'_>> {
         let head = self.page(id, Expected::Node, bounds)?;
         match page::more_pages_of(head) {
@@ -237,6 +237,7 @@ impl Pager {
     }
 
     /// The leaf of several pages that a page heads.
+    #[inline(never)]
     fn wide(&self, id: PageId, head: &[u8], bounds: Bounds) -> Result<Node<'_>> {
         let pages = page::more_pages_of(head) as u32 + 1;
         // It was verified, and is looked at again because nothing but this keeps the run in the
@@ -445,14 +446,17 @@ impl Pager {
             && self.verify_content(&whole, true, bounds).is_ok()
     }
 
-    /// Marks a tree page that this process writes as verified, or a run that is a leaf.
+    /// Marks a tree page that this process writes as verified.
     #[inline]
-    pub(crate) fn mark_node(&self, id: PageId, pages: u32) {
-        if pages > 1 {
-            self.mark_neither(PageId(id.0 + 1), pages - 1);
-        }
+    pub(crate) fn mark_page(&self, id: PageId) {
         self.nodes.insert(id);
         self.large.remove(id);
+    }
+
+    /// Marks a leaf of `pages` pages that this process writes as verified.
+    pub(crate) fn mark_node(&self, id: PageId, pages: u32) {
+        self.mark_neither(id, pages);
+        self.nodes.insert(id);
     }
 
     /// Marks a large value that this process writes as verified.
@@ -473,6 +477,12 @@ impl Pager {
     pub(crate) fn forget_verified(&self, page_count: u32) {
         self.nodes.forget(page_count);
         self.large.forget(page_count);
+    }
+
+    /// The transaction in the header of a page that this process trusts.
+    #[inline]
+    pub(crate) fn birth(&self, id: PageId) -> TxnId {
+        page::txn_of(self.bytes(id, 1))
     }
 
     /// The header of a page that this process trusts: its transaction and the length of its run.
@@ -520,14 +530,22 @@ impl Pager {
         self.bytes_mut(id, page::more_pages_of(self.bytes(id, 1)) as u32 + 1)
     }
 
-    /// Copies a tree page to a run of `pages` pages that the caller owns and that has room for it;
-    /// what is not used keeps what was there.
-    pub(crate) fn copy_node(&self, from: Node<'_>, to: PageId, pages: u32) {
+    /// Copies what a tree page holds to another page that the caller owns; the gap in between keeps
+    /// what was there. Not for wide leaves.
+    #[inline]
+    pub(crate) fn copy_page(&self, from: Node<'_>, to: PageId) {
+        let to = self.page_mut(to);
+        let (start, end) = from.parts();
+        to[..start].copy_from_slice(&from.bytes()[..start]);
+        to[end..].copy_from_slice(&from.bytes()[end..]);
+    }
+
+    /// Copies a leaf to a run of `pages` pages that the caller owns and that its entries fit; what is
+    /// not used keeps what was there.
+    pub(crate) fn copy_leaf(&self, from: Node<'_>, to: PageId, pages: u32) {
         let bytes = self.bytes_mut(to, pages);
         from.copy_to(bytes);
-        if from.is_leaf() {
-            page::set_leaf_pages(bytes, pages);
-        }
+        page::set_leaf_pages(bytes, pages);
     }
 
     /// Raw bytes of a range of pages, for copying a file whose snapshot is pinned.

@@ -45,6 +45,8 @@ pub(crate) use put::{Put, PutMode};
 /// Inserting leaves this number of pages for what makes room again: without free pages nothing
 /// could be deleted or committed.
 const PAGES_SPARE: u32 = 32;
+/// The same for a leaf of several pages: so many in a row.
+const RUN_PAGES_SPARE: u32 = 16;
 
 /// Keys that are loaded together: a processor has so many loads under way.
 const LOADED_AT_ONCE: usize = 16;
@@ -265,13 +267,19 @@ impl<'a> TreeMut<'a> {
         NodeMut::new(self.pager.node_mut(id))
     }
 
-    /// Makes every page of a path the transaction's own. The leaf is about to get `added` bytes
-    /// more.
-    fn own_path(&mut self, path: &mut Path, added: usize) -> Result<()> {
+    /// A branch that the transaction owns.
+    #[inline]
+    fn branch_mut(&mut self, id: PageId) -> NodeMut<'a> {
+        NodeMut::new(self.pager.page_mut(id))
+    }
+
+    /// Makes every page of a path the transaction's own. If `added` is given, the leaf gets the pages
+    /// that it needs with so many bytes more.
+    fn own_path(&mut self, path: &mut Path, added: Option<usize>) -> Result<()> {
         for level in 0..path.len() {
-            let id = match level + 1 == path.len() {
-                true => self.own_leaf(path[level].0, added)?,
-                false => self.work.own(self.pager, path[level].0)?,
+            let id = match added {
+                Some(added) if level + 1 == path.len() => self.own_leaf(path[level].0, added)?,
+                _ => self.work.own(self.pager, path[level].0)?,
             };
             if id != path[level].0 {
                 self.refer(path, level, id);
@@ -282,10 +290,11 @@ impl<'a> TreeMut<'a> {
     }
 
     /// Has the page above, or the tree, refer to `id` as the page at this level of an owned path.
+    #[inline]
     fn refer(&mut self, path: &Path, level: usize, id: PageId) {
         match level.checked_sub(1) {
             None => self.tree.root = id,
-            Some(above) => self.node_mut(path[above].0).set_child(path[above].1, id),
+            Some(above) => self.branch_mut(path[above].0).set_child(path[above].1, id),
         }
     }
 
@@ -304,7 +313,7 @@ impl<'a> TreeMut<'a> {
         for &(id, index) in &path[..path.len() - 1] {
             let count = self.node(id)?.child_count(index);
             let count = count.checked_add_signed(added).ok_or_else(|| miscounted(id))?;
-            self.node_mut(id).set_child_count(index, count);
+            self.branch_mut(id).set_child_count(index, count);
         }
         Ok(())
     }

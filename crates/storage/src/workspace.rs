@@ -278,6 +278,7 @@ impl Workspace {
     }
 
     /// As [`Self::reserve`], and up to `run_pages` pages more in runs of any lengths.
+    #[inline]
     pub(crate) fn reserve_runs(&mut self, pager: &Pager, pages: u32, run_pages: u32) -> Result<()> {
         match run_pages {
             0 => self.space.reserve(pager, pages),
@@ -290,7 +291,7 @@ impl Workspace {
         debug_assert!(level > 0);
         let id = self.allocate(pager, 1)?;
         page::init(pager.page_mut(id), id, self.txn, PageKind::Branch, level);
-        pager.mark_node(id, 1);
+        pager.mark_page(id);
         Ok(id)
     }
 
@@ -360,35 +361,43 @@ impl Workspace {
     /// Whether the transaction may write to a page as it is.
     #[inline]
     pub(crate) fn is_owned(&self, pager: &Pager, id: PageId) -> bool {
-        self.owns(id, pager.birth_and_pages(id).0)
+        self.owns(id, pager.birth(id))
     }
 
     /// The page to write to instead of `id`: the page itself, or a copy.
     #[inline]
     pub(crate) fn own(&mut self, pager: &Pager, id: PageId) -> Result<PageId> {
-        self.own_sized(pager, id, |node| node.pages())
-    }
-
-    /// As [`Self::own`]; a copy has as many pages as `pages_of` says, which the entries fit.
-    #[inline]
-    pub(crate) fn own_sized(
-        &mut self,
-        pager: &Pager,
-        id: PageId,
-        pages_of: impl FnOnce(Node<'_>) -> u32,
-    ) -> Result<PageId> {
-        let (birth, _) = pager.birth_and_pages(id);
+        let birth = pager.birth(id);
         if self.owns(id, birth) {
             return Ok(id);
         }
         let node = pager.node(id, self.bounds())?;
-        let pages = pages_of(node);
+        if node.pages() > 1 {
+            return self.own_sized(pager, id, node, node.pages());
+        }
+        let copy = self.allocate(pager, 1)?;
+        if copy == id {
+            // Without checksums, damage may have led to this page being freed while it is in use.
+            return Err(corrupted(id, "it is in use and was free"));
+        }
+        pager.copy_page(node, copy);
+        page::set_owner(pager.page_mut(copy), copy, self.txn);
+        pager.mark_page(copy);
+        self.level().freed.push(Freed { page: id, pages: 1, birth });
+        Ok(copy)
+    }
+
+    /// As [`Self::own`] for a leaf; a copy has `pages` pages, which its entries fit.
+    pub(crate) fn own_sized(&mut self, pager: &Pager, id: PageId, node: Node<'_>, pages: u32) -> Result<PageId> {
+        let birth = pager.birth(id);
+        if self.owns(id, birth) {
+            return Ok(id);
+        }
         let copy = self.allocate(pager, pages)?;
-        // Without checksums, damage may have led to these pages being freed while they are in use.
         if copy.0 < id.0 + node.pages() && id.0 < copy.0 + pages {
             return Err(corrupted(id, "it is in use and was free"));
         }
-        pager.copy_node(node, copy, pages);
+        pager.copy_leaf(node, copy, pages);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
         pager.mark_node(copy, pages);
         self.level().freed.push(Freed { page: id, pages: node.pages(), birth });

@@ -32,7 +32,7 @@ impl<'t> Appender<'t> {
             }
             let run_pages = edit.copied_run(path[path.len() - 1].0)?;
             edit.work.reserve_runs(edit.pager, edit.tree.depth + 2, run_pages)?;
-            edit.own_path(&mut path, 0)?;
+            edit.own_path(&mut path, (run_pages > 0).then_some(0))?;
             spine.extend(path.iter().rev().map(|step| step.0));
         }
         Ok(Self { edit, spine, last_key })
@@ -58,8 +58,11 @@ impl<'t> Appender<'t> {
         let leaf = self.spine[0];
         let node = self.edit.node(leaf)?;
         let index = node.count();
-        let added = node::cell_bytes(key.len(), 0, self.edit.payload_of(key, value)) + node.slot_bytes();
-        let run_pages = self.edit.run_pages(node, added);
+        let added = node::entry_bytes_max(key.len(), value.len(), self.edit.pager.page_size());
+        let mut run_pages = self.edit.run_pages(node, added);
+        if run_pages > 0 {
+            run_pages += RUN_PAGES_SPARE;
+        }
         let payload = self.edit.store(key, value, room, run_pages)?;
         let (wide, split) = self.edit.insert_into_leaf(leaf, index, key, payload, true)?;
         if wide != leaf {

@@ -18,7 +18,7 @@ impl TreeMut<'_> {
         }
         let run_pages = self.copied_run(path[path.len() - 1].0)?;
         self.work.reserve_runs(self.pager, 2 * self.tree.depth + 2, run_pages)?;
-        self.own_path(&mut path, 0)?;
+        self.own_path(&mut path, (run_pages > 0).then_some(0))?;
         let (leaf, index) = path[path.len() - 1];
         if let Payload::Large { page, bytes } = self.node(leaf)?.payload(index) {
             self.free_large(page, bytes);
@@ -62,7 +62,7 @@ impl TreeMut<'_> {
             }
             let run_pages = self.copied_run(leaf)?;
             self.work.reserve_runs(self.pager, 2 * self.tree.depth + 2, run_pages)?;
-            self.own_path(&mut path, 0)?;
+            self.own_path(&mut path, (run_pages > 0).then_some(0))?;
             let leaf = path[path.len() - 1].0;
             for &index in &places {
                 if let Payload::Large { page, bytes } = self.node(leaf)?.payload(index) {
@@ -248,7 +248,7 @@ impl TreeMut<'_> {
                 if run_pages > 0 && self.work.reserve_runs(self.pager, 2 * self.tree.depth + 2, run_pages).is_err() {
                     continue;
                 }
-                self.own_path(&mut path, 0)?;
+                self.own_path(&mut path, (run_pages > 0).then_some(0))?;
                 self.rebalance(&mut path, true)?;
             }
         }

@@ -38,10 +38,12 @@ impl TreeMut<'_> {
             difference.clear();
         }
         if self.tree.depth == 0 {
-            let payload = self.payload_of(key, value);
-            let bytes = node::node_bytes(true, key.len(), 1, node::cell_bytes(key.len(), key.len(), payload));
-            let pages = width::pages_for(bytes, self.pager.page_size());
-            let payload = self.store(key, value, 1 + PAGES_SPARE, if pages > 1 { pages } else { 0 })?;
+            let page_size = self.pager.page_size();
+            let bytes_max = HEADER_BYTES + node::entry_bytes_max(key.len(), value.len(), page_size);
+            let run_pages = if bytes_max > page_size { width::pages_for(bytes_max, page_size) } else { 0 };
+            let payload = self.store(key, value, 1 + PAGES_SPARE, run_pages)?;
+            let cell = node::cell_bytes(key.len(), key.len(), payload);
+            let pages = width::pages_for(node::node_bytes(true, key.len(), 1, cell), page_size);
             let id = self.allocate_leaf(pages)?;
             let mut builder = Builder::new(self.pager.node_mut(id), key, 1);
             builder.push(key, payload);
@@ -68,13 +70,16 @@ impl TreeMut<'_> {
         }
         let spare = if exists { 0 } else { PAGES_SPARE };
         let node = self.node(leaf)?;
-        let mut added = node::cell_bytes(key.len(), 0, self.payload_of(key, value)) + node.slot_bytes();
-        let run_pages = self.run_pages(node, added);
-        if exists {
-            added = added.saturating_sub(node.cell_bytes(index, 0) + node.slot_bytes());
+        let mut added = node::entry_bytes_max(key.len(), value.len(), self.pager.page_size());
+        let mut run_pages = self.run_pages(node, added);
+        if run_pages > 0 {
+            match exists {
+                true => added = added.saturating_sub(node.cell_bytes(index, 0) + node.slot_bytes()),
+                false => run_pages += RUN_PAGES_SPARE,
+            }
         }
         let payload = self.store(key, value, 2 * self.tree.depth + 2 + spare, run_pages)?;
-        if !is_near && let Err(e) = self.own_path(&mut path, added) {
+        if !is_near && let Err(e) = self.own_path(&mut path, (run_pages > 0).then_some(added)) {
             self.drop_payload(payload);
             return Err(e);
         }
@@ -108,14 +113,6 @@ impl TreeMut<'_> {
             }
         }
         Ok(true)
-    }
-
-    /// What an entry carries, as far as its length is concerned: a large value is not stored yet.
-    pub(super) fn payload_of<'v>(&self, key: &[u8], value: &'v [u8]) -> Payload<'v> {
-        match node::fits_inline(key.len(), value.len(), self.pager.page_size()) {
-            true => Payload::Inline(value),
-            false => Payload::Large { page: PageId::NONE, bytes: value.len() as u32 },
-        }
     }
 
     /// Stores a value, and makes sure that `room` more pages can be allocated, and `run_pages` pages
@@ -157,7 +154,7 @@ impl TreeMut<'_> {
             } else {
                 let left_count = self.node(left)?.entries();
                 let right_count = self.node(right)?.entries();
-                self.node_mut(id).set_child_count(index, left_count);
+                self.branch_mut(id).set_child_count(index, left_count);
                 let payload = Payload::Child { page: right, count: right_count };
                 left = id;
                 self.insert_into_branch(id, index + 1, &separator, payload, false)?

@@ -9,6 +9,10 @@
 
 use super::*;
 
+/// A prefix that becomes longer is padded, and shortens no cell whose key has no more bytes: so many
+/// bytes more may a node take.
+const PREFIX_SLACK: usize = 8;
+
 /// What separates a page from the new one on its right, and that one.
 type Split = Option<(Vec<u8>, PageId)>;
 
@@ -24,7 +28,14 @@ impl TreeMut<'_> {
         payload: Payload<'_>,
         last: bool,
     ) -> Result<(PageId, Split)> {
-        let fit = self.insert_or_gather(id, index, key, payload);
+        let mut node = self.node_mut(id);
+        let mut fit = node.insert(index, key, payload);
+        if fit == Fit::Done && !node.is_wide() {
+            return Ok((id, None));
+        }
+        if fit == Fit::Gather {
+            fit = self.insert_or_gather(id, index, key, payload);
+        }
         if fit == Fit::Done {
             // The entry may be in place of a longer one.
             self.narrow(id)?;
@@ -48,32 +59,47 @@ impl TreeMut<'_> {
         scratch.clear();
         scratch.extend_from_slice(node.bytes());
         let grown = Grown { node: Node::new(&scratch), index, key, payload };
-        let cut = match fit {
+        let (cut, [left, right]) = match fit {
             Fit::Rebuild => {
                 let bytes = grown.bytes(0..grown.count());
                 let pages = width::pages_for(bytes, page_size);
                 // Cells get longer with a shorter prefix. More pages than were reserved for this
                 // change are not to be had.
-                let added = node::cell_bytes(key.len(), 0, payload) + grown.node.slot_bytes();
+                let value_len = match payload {
+                    Payload::Inline(value) => value.len(),
+                    Payload::Large { bytes, .. } => bytes as usize,
+                    Payload::Child { .. } => 0,
+                };
+                let added = node::entry_bytes_max(key.len(), value_len, page_size);
                 let fits = pages <= grown.node.pages()
                     || pages <= widest(grown.node, bytes, page_size, last)
                         && 2 * pages <= self.run_pages(grown.node, added);
                 // Only a key at either end can shorten the prefix. Alone on its side, it leaves the
                 // others their prefix.
                 let alone = if index + 1 == grown.count() { index } else { index + 1 };
-                if fits { None } else { Some(alone) }
+                if fits { (None, [bytes, 0]) } else { (Some(alone), grown.sides(alone)) }
             }
-            _ if last => Some(index),
-            _ => Some(grown.cut()),
+            _ if last => (Some(index), grown.sides(index)),
+            _ => match grown.cut() {
+                (cut, Some(sides)) if sides.iter().all(|side| side + PREFIX_SLACK <= page_size) => (Some(cut), sides),
+                (cut, _) => (Some(cut), grown.sides(cut)),
+            },
         };
-        let result = self.write_leaves(id, &grown, cut);
+        let pages = [left, right].map(|bytes| width::pages_for(bytes, page_size));
+        let result = self.write_leaves(id, &grown, cut, pages);
         self.work.scratch[0] = scratch;
         result
     }
 
-    /// Writes the entries of a leaf that is about to grow, to it or to it and a new one.
-    fn write_leaves(&mut self, id: PageId, grown: &Grown<'_>, cut: Option<usize>) -> Result<(PageId, Split)> {
-        let page_size = self.pager.page_size();
+    /// Writes the entries of a leaf that is about to grow, to it or to it and a new one, which have
+    /// `pages` pages.
+    fn write_leaves(
+        &mut self,
+        id: PageId,
+        grown: &Grown<'_>,
+        cut: Option<usize>,
+        pages: [u32; 2],
+    ) -> Result<(PageId, Split)> {
         let end = cut.unwrap_or(grown.count());
         let mut split = None;
         if let Some(cut) = cut {
@@ -83,7 +109,7 @@ impl TreeMut<'_> {
             grown.key_into(cut - 1, &mut left_last);
             let shared = common_prefix(&left_last, &separator);
             separator.truncate(shared + 1);
-            let right = self.allocate_leaf(width::pages_for(grown.bytes(cut..grown.count()), page_size))?;
+            let right = self.allocate_leaf(pages[1])?;
             grown.write(self.pager.node_mut(right), cut..grown.count());
             split = Some((separator, right));
         }
@@ -92,7 +118,7 @@ impl TreeMut<'_> {
             self.narrow(id)?;
             return Ok((id, split));
         }
-        let id = self.replace_leaf(id, width::pages_for(grown.bytes(0..end), page_size))?;
+        let id = self.replace_leaf(id, pages[0])?;
         grown.write(self.pager.node_mut(id), 0..end);
         Ok((id, split))
     }
@@ -122,7 +148,7 @@ impl TreeMut<'_> {
             let alone = if index + 1 == grown.count() { index } else { index + 1 };
             (grown.bytes(all.clone()) > self.pager.page_size()).then_some(alone)
         } else {
-            Some(if last && index + 1 == grown.count() { index } else { grown.cut() })
+            Some(if last && index + 1 == grown.count() { index } else { grown.cut().0 })
         };
         let result = match cut {
             None => {
@@ -247,27 +273,36 @@ impl Grown<'_> {
     /// Where to cut: in the middle. But where keys are written in ascending order at the end of the
     /// page or near it, before the new entry: the left page is full then and stays so, while a cut
     /// in the middle would leave it half empty for good.
-    fn cut(&self) -> usize {
-        let middle = self.middle();
+    /// Gives also the bytes on both sides, as far as they are known: see [`Grown::middle`].
+    fn cut(&self) -> (usize, Option<[usize; 2]>) {
+        let (middle, sides) = self.middle();
         let is_run = self.node.is_leaf() && self.index > middle && self.node.ends_run(self.index - 1);
-        if is_run { self.index } else { middle }
+        if is_run { (self.index, None) } else { (middle, Some(sides)) }
     }
 
-    /// Where to cut so that both sides hold about the same bytes.
-    fn middle(&self) -> usize {
+    /// Bytes of the nodes on both sides of a cut.
+    fn sides(&self, cut: usize) -> [usize; 2] {
+        [self.bytes(0..cut), self.bytes(cut..self.count())]
+    }
+
+    /// Where to cut so that both sides hold about the same bytes; and the bytes on both sides with
+    /// the prefix of all, which a longer prefix hardly makes more ([`PREFIX_SLACK`]).
+    fn middle(&self) -> (usize, [usize; 2]) {
         let prefix_len = self.node.prefix().len();
         let cells: usize = (0..self.count()).map(|index| self.cell_bytes(index, prefix_len)).sum();
         let total = node::node_bytes(self.node.is_leaf(), prefix_len, self.count(), cells);
-        let mut left = 0;
-        for index in 0..self.count() {
+        let fixed = total - cells - self.count() * self.node.slot_bytes();
+        let (mut left, mut index) = (0, 0);
+        while index + 1 < self.count() {
             let size = self.cell_bytes(index, prefix_len) + self.node.slot_bytes();
             // The entry that crosses the middle goes to the side that is smaller with it.
-            if left + size / 2 >= total / 2 {
-                return index.clamp(1, self.count() - 1);
+            if left + size / 2 >= total / 2 && index > 0 {
+                break;
             }
             left += size;
+            index += 1;
         }
-        self.count() - 1
+        (index, [fixed + left, total - left])
     }
 }
 

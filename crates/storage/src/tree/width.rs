@@ -10,7 +10,7 @@
 //! | less than a sixteenth of a page | 1 | 1 |
 //! | 300 bytes | 2 | 3 |
 //! | 1,100 bytes | 3 | 3 |
-//! | 2,300 bytes | 3 | 3 |
+//! | 2,300 bytes | 4 | 4 |
 //! | 5,000 bytes | 5 | 5 |
 //!
 //! A leaf that is copied gets the number of pages that its entries need then. So leaves also become
@@ -77,6 +77,7 @@ impl<'a> TreeMut<'a> {
 
     /// The pages that a change of a leaf by one entry, whose cell and slot have `added` bytes, may
     /// allocate in runs: none if all fits the one page that it has.
+    #[inline]
     pub(super) fn run_pages(&self, node: Node<'_>, added: usize) -> u32 {
         let page_size = self.pager.page_size();
         let used = node.used_bytes() + added;
@@ -93,19 +94,15 @@ impl<'a> TreeMut<'a> {
     /// Makes a leaf the transaction's own. A copy has the pages that its entries need together with
     /// `added` bytes more, if it may have so many.
     pub(super) fn own_leaf(&mut self, id: PageId, added: usize) -> Result<PageId> {
-        let (mut before, mut after) = (1, 1);
-        let page_size = self.pager.page_size();
-        let owned = self.work.own_sized(self.pager, id, |node| {
-            let used = node.used_bytes();
-            if node.pages() == 1 && used + added <= page_size {
-                return 1;
-            }
-            let (needed, wanted) = (pages_for(used, page_size), pages_for(used + added, page_size));
-            let may_grow = wanted <= needed || wanted <= pages_max(node.entry_bytes_mean(), page_size, false);
-            (before, after) = (node.pages(), if may_grow { wanted } else { needed });
-            after
-        })?;
-        self.note_pages(before, after);
+        let node = self.node(id)?;
+        let (used, page_size) = (node.used_bytes(), self.pager.page_size());
+        let (needed, wanted) = (pages_for(used, page_size), pages_for(used + added, page_size));
+        let may_grow = wanted <= needed || wanted <= pages_max(node.entry_bytes_mean(), page_size, false);
+        let (before, after) = (node.pages(), if may_grow { wanted } else { needed });
+        let owned = self.work.own_sized(self.pager, id, node, after)?;
+        if owned != id {
+            self.note_pages(before, after);
+        }
         Ok(owned)
     }
 
@@ -131,7 +128,7 @@ impl<'a> TreeMut<'a> {
         if wide == id {
             return Err(corrupted(id, "it is in use and was free"));
         }
-        self.pager.copy_node(self.node(id)?, wide, pages);
+        self.pager.copy_leaf(self.node(id)?, wide, pages);
         crate::page::set_owner(self.pager.page_mut(wide), wide, self.work.txn());
         self.free_node(id, 0);
         Ok(wide)
@@ -190,7 +187,7 @@ mod tests {
         assert_eq!(widths(255), (1, 1));
         assert_eq!(widths(320), (2, 3));
         assert_eq!(widths(1_085), (3, 3));
-        assert_eq!(widths(2_300), (3, 3));
+        assert_eq!(widths(2_300), (4, 4));
         assert_eq!(widths(5_025), (5, 5));
         // However long entries are, a full leaf of them loses little.
         for entry_bytes in 256..21_000 {
