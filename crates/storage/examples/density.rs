@@ -1,9 +1,9 @@
 //! How densely rows of each size are stored, and what changing them writes.
 //!
-//! `cargo run --release -p colibri-storage --example density -- [megabytes] [sizes]`
+//! `cargo run --release -p colibri-storage --example density -- [changes=number] [megabytes] [sizes]`
 //!
 //! For each size of values a database is loaded in key order, read at random, scanned, and then
-//! changed at random: of ten changes eight are updates with values of up to 30 % less or more, one is
+//! changed at random, twice as often as there are rows: of ten changes eight are updates with values of up to 30 % less or more, one is
 //! an insertion and one a deletion, each a transaction of its own. Figures:
 //!
 //! | column | meaning |
@@ -48,7 +48,7 @@ fn fill(rng: &mut StdRng, value: &mut Vec<u8>, bytes: usize) {
     rng.fill(&mut value[..]);
 }
 
-fn measure(size: usize, megabytes: usize) -> Result<(), Box<dyn Error>> {
+fn measure(size: usize, megabytes: usize, changes: Option<usize>) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir_in(".")?;
     let rows = (megabytes << 20) / (size + 16);
     let written = Arc::new(Written::default());
@@ -118,7 +118,7 @@ fn measure(size: usize, megabytes: usize) -> Result<(), Box<dyn Error>> {
     for counter in [&written.copied_pages, &written.steady_bytes, &written.log_bytes] {
         counter.store(0, Ordering::Relaxed);
     }
-    let changes = (rows * 2).clamp(2_000, 400_000);
+    let changes = changes.unwrap_or((rows * 2).clamp(2_000, 400_000));
     let mut changed_bytes = 0;
     let started = Instant::now();
     for _ in 0..changes {
@@ -169,13 +169,15 @@ fn measure(size: usize, megabytes: usize) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).peekable();
+    let changes = arguments.next_if(|text| text.starts_with("changes="));
+    let changes = changes.map(|text| text["changes=".len()..].parse()).transpose()?;
     let megabytes = arguments.next().map_or(Ok(32), |text| text.parse())?;
     let sizes: Vec<usize> = arguments.map(|text| text.parse()).collect::<Result<_, _>>()?;
     println!("| value | loaded | file | churned | open | file | copied | steady | log | get | scan | put |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for size in if sizes.is_empty() { SIZES.to_vec() } else { sizes } {
-        measure(size, megabytes)?;
+        measure(size, megabytes, changes)?;
     }
     Ok(())
 }
