@@ -31,7 +31,8 @@ use crate::walk::{Visit, walk};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"COLIBKUP";
-const VERSION: u32 = 1;
+/// The version that is written, which has the pages of format version 2. Those before it are read.
+const VERSION: u32 = 2;
 const BACKUP_HEADER_BYTES: usize = 96;
 
 /// What a backup holds.
@@ -184,7 +185,7 @@ fn read_backup(input: &mut dyn Read, on_run: &mut OnRun<'_>) -> Result<(BackupIn
     if &header[..8] != MAGIC {
         return Err(damaged("it does not begin like a backup"));
     }
-    if get_u32(&header, 8) != VERSION {
+    if !(1..=VERSION).contains(&get_u32(&header, 8)) {
         return Err(damaged("it was made by another version of Colibri"));
     }
     let page_size = get_u32(&header, 12);

@@ -198,6 +198,9 @@ impl Check<'_> {
                 return 0;
             }
         };
+        if !self.reach(PageId(id.0 + 1), node.pages() - 1) {
+            return 0;
+        }
         if u32::from(node.level()) + 1 != levels || node.count() == 0 {
             self.report.problem(format!(
                 "{what}: page {id} is at level {} with {} entries",
@@ -207,7 +210,7 @@ impl Check<'_> {
             return 0;
         }
         if node.is_leaf() {
-            seen.leaf_pages += 1;
+            seen.leaf_pages += u64::from(node.pages());
             self.leaf(what, id, node, last_key, end, seen, on_entry);
             return node.count() as u64;
         }

@@ -73,7 +73,14 @@ fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<Ti
         let key = rng.random_range(0..3_000_u32);
         if rng.random_bool(0.6) {
             let byte: u8 = rng.random();
-            let mut value = vec![byte; if rng.random_ratio(1, 50) { 9_000 } else { rng.random_range(0..60) }];
+            let bytes = match rng.random_range(0..50) {
+                // In pages of its own, in a leaf of several pages, in either.
+                0 => 8_000,
+                1 => 9_000,
+                2..6 => rng.random_range(300..5_000),
+                _ => rng.random_range(0..60),
+            };
+            let mut value = vec![byte; bytes];
             if let Some(old) = after.get(&key).filter(|old| !old.is_empty() && byte.is_multiple_of(2)) {
                 // The same but for one byte: the log tells the difference, if it is not too short
                 // for that.

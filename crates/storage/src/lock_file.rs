@@ -77,7 +77,7 @@ use crate::root::{Root, Tree};
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
-const LAYOUT_VERSION: u32 = 3;
+const LAYOUT_VERSION: u32 = 4;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
 /// How far the newest root can be ahead of the visible one.

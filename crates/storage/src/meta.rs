@@ -25,7 +25,7 @@ use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64,
 use crate::root::{Root, Tree};
 
 /// Version of the file format that this build writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// The bytes of a meta page that count.
 pub(crate) const META_BYTES: usize = 4096;
 /// How many pages of a commit a meta page can list.
@@ -63,6 +63,8 @@ const FLAG_CLEAN: u32 = 1;
 /// A steady point.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Meta {
+    /// The version it was read with; it is written with the newest.
+    pub(crate) version: u32,
     pub(crate) txn: TxnId,
     pub(crate) page_size: u32,
     pub(crate) page_count: u32,
@@ -162,6 +164,7 @@ impl Meta {
             return Err(MetaFault::Damaged("a field of the meta page is out of range"));
         }
         Ok(Self {
+            version,
             txn,
             page_size,
             page_count,

@@ -1,15 +1,18 @@
 //! Tree pages: sorted slots with key heads, a common prefix stored once, cells from the end.
 //!
 //! ```text
-//! 0        32       32+prefix, padded to 4                                          page_size
+//! 0        32       32+prefix, padded to 4                                            the end
 //! | header | prefix | heads u32 × n | cells u16 × n |            free | ← cells (heap)       |
 //! | header | prefix | heads u32 × n | cells u16 × n | children u32 × n | counts u48 × n | free | ← cells |
 //! ```
 //! - A key is `prefix ++ suffix`. The first four bytes of the suffix, big-endian and padded with
 //!   zeros, are its *head*, stored as an integer: searching compares integers that lie side by
 //!   side. The cell holds the rest.
-//! - Leaf cell: `suffix_len, value_len·2 + large, suffix[4..], value`. A large value's bytes are
-//!   `page u32, len u32`.
+//! - A branch is a page. A leaf is a page or a run of pages (a *wide* leaf), 64 KiB at most; the
+//!   arrays are at its start and the heap at its end, whatever its length.
+//! - Leaf cell: `suffix_len, value code, suffix[4..], value`. The code is twice the value's length;
+//!   or 1 for a large value, whose bytes are `page u32, len u32`; or, from 16,384 bytes on, twice
+//!   what the length is above that, plus 3.
 //! - Branch cell: `suffix_len, suffix[4..]`. A separator whose suffix has at most four bytes has no
 //!   cell: its slot holds the length (0 to 4) instead of a place; four unused bytes at the end keep
 //!   places above that.
@@ -49,6 +52,13 @@ const LEAF_SLOT_BYTES: usize = 6;
 const BRANCH_SLOT_BYTES: usize = 16;
 /// Bytes of a reference to a large value.
 const LARGE_BYTES: usize = 8;
+/// From this length on, the code of a value inside a leaf counts what is above it.
+const LONG_BYTES: usize = 1 << 14;
+/// The most bytes that a key and a value inside a leaf have together: so few that the entries of a
+/// leaf of [`LEAF_BYTES_MAX`] and one more can be divided into two leaves.
+const ENTRY_BYTES_MAX: usize = 24 << 10;
+/// The most bytes of a leaf: places have 16 bits.
+pub(crate) const LEAF_BYTES_MAX: usize = 64 << 10;
 /// Largest number of entries below one child.
 const COUNT_MAX: u64 = (1 << 48) - 1;
 
@@ -72,12 +82,30 @@ impl Payload<'_> {
     fn cell_bytes(&self, suffix_len: usize) -> usize {
         let rest = suffix_len.saturating_sub(HEAD_BYTES);
         match self {
-            Self::Inline(value) => len_bytes(suffix_len) + len_bytes(value.len() << 1) + rest + value.len(),
+            Self::Inline(value) => len_bytes(suffix_len) + len_bytes(code_of(value.len())) + rest + value.len(),
             Self::Large { .. } => len_bytes(suffix_len) + 1 + rest + LARGE_BYTES,
             Self::Child { .. } if suffix_len <= HEAD_BYTES => 0,
             Self::Child { .. } => len_bytes(suffix_len) + rest,
         }
     }
+}
+
+/// How a cell tells the length of the value in it.
+#[inline]
+fn code_of(value_len: usize) -> usize {
+    if value_len < LONG_BYTES { value_len << 1 } else { ((value_len - LONG_BYTES) << 1) + 3 }
+}
+
+/// The bytes that a cell has for its value, and whether they refer to a large value.
+#[inline]
+fn decode_code(code: usize) -> (usize, bool) {
+    if code & 1 == 0 { (code >> 1, false) } else { decode_odd_code(code) }
+}
+
+/// Kept out of the usual path, so that it costs that path nothing.
+#[cold]
+fn decode_odd_code(code: usize) -> (usize, bool) {
+    if code == 1 { (LARGE_BYTES, true) } else { (LONG_BYTES + ((code - 3) >> 1), false) }
 }
 
 fn len_bytes(len: usize) -> usize {
@@ -150,14 +178,31 @@ fn entries_max(page_count: u32, page_size: usize) -> u64 {
     u64::from(page_count) * page_size as u64 / ENTRY_BYTES_MIN
 }
 
-/// Whether a value goes into the leaf. At least four cells fit a page, whatever they hold.
+/// Whether a value goes into the leaf: if it is short, or if pages of its own would take more than
+/// 1.175 times its bytes.
 pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) -> bool {
-    key_len + value_len <= inline_bytes_max(page_size)
+    let bytes = key_len + value_len;
+    let run_bytes = || page::run_pages_for(value_len as u64, page_size) as usize * page_size;
+    bytes <= inline_bytes_max(page_size) || bytes <= ENTRY_BYTES_MAX && run_bytes() > value_len + value_len * 7 / 40
 }
 
-/// The most bytes that a key and a value inside the leaf have together.
+/// More bytes than the slot and the cell of an entry take, whatever the prefix.
+#[inline]
+pub(crate) fn entry_bytes_max(key_len: usize, value_len: usize, page_size: usize) -> usize {
+    let inside = if fits_inline(key_len, value_len, page_size) { value_len } else { LARGE_BYTES };
+    // Two lengths of two bytes. Heads stand in slots and not in cells, and prefixes are padded.
+    LEAF_SLOT_BYTES + 4 + key_len + 4 + inside
+}
+
+/// A key and a value that have no more bytes together are always inside the leaf. At least four
+/// such entries fit a page.
 pub(crate) const fn inline_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 40
+}
+
+/// The most pages of a leaf.
+pub(crate) const fn leaf_pages_max(page_size: usize) -> u32 {
+    (LEAF_BYTES_MAX / page_size) as u32
 }
 
 /// A key as iterators give it: up to 32 bytes without an allocation.
@@ -202,6 +247,19 @@ struct Cell<'a> {
     rest: &'a [u8],
     value: &'a [u8],
     large: bool,
+}
+
+impl Cell<'_> {
+    /// The bytes of the cell if the suffix had another length.
+    #[inline]
+    fn bytes_with(&self, suffix_len: usize, is_leaf: bool) -> usize {
+        let rest = suffix_len.saturating_sub(HEAD_BYTES);
+        if !is_leaf {
+            return if suffix_len <= HEAD_BYTES { 0 } else { len_bytes(suffix_len) + rest };
+        }
+        let code = if self.large { 1 } else { code_of(self.value.len()) };
+        len_bytes(suffix_len) + len_bytes(code) + rest + self.value.len()
+    }
 }
 
 /// So many entries are looked at one by one for a key that is near the one before.
@@ -275,13 +333,13 @@ impl<'a> Node<'a> {
         u32::from_le_bytes(self.heads()[index])
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(self, index: usize) -> usize {
         usize::from(get_u16(self.bytes, self.slots_at() + 4 * self.count() + 2 * index))
     }
 
     /// The cell of an entry, or `None` if it does not lie within the page.
-    #[inline]
+    #[inline(always)]
     fn try_cell(self, index: usize) -> Option<Cell<'a>> {
         let place = self.place(index);
         if !self.is_leaf() && place <= HEAD_BYTES {
@@ -293,21 +351,53 @@ impl<'a> Node<'a> {
         if !self.is_leaf() {
             return Some(Cell { suffix_len, rest: cell.get(..rest_len)?, value: &[], large: false });
         }
-        let (value_len, cell) = take_len(cell)?;
-        let large = value_len & 1 == 1;
-        let value_len = if large { LARGE_BYTES } else { value_len >> 1 };
+        let (code, cell) = take_len(cell)?;
+        let (value_len, large) = decode_code(code);
         let (rest, cell) = cell.split_at_checked(rest_len)?;
         Some(Cell { suffix_len, rest, value: cell.get(..value_len)?, large })
     }
 
     /// The cell of an entry of a page that was validated. If memory has changed since, the cell is
     /// empty instead of out of bounds.
-    #[inline]
+    #[inline(always)]
     fn cell(self, index: usize) -> Cell<'a> {
         self.try_cell(index).unwrap_or(Cell { suffix_len: 0, rest: &[], value: &[], large: false })
     }
 
+    /// Copies the node over `out`, which may have another length. Cells are gathered if there is no
+    /// room for dead bytes; the entries themselves must fit. What lies between arrays and heap keeps
+    /// what was there.
+    pub(crate) fn copy_to(self, out: &mut [u8]) {
+        let (start, end) = self.parts();
+        let to = out.len();
+        out[..start].copy_from_slice(&self.bytes[..start]);
+        match start + self.heap_len() <= to {
+            true => out[to - self.heap_len()..].copy_from_slice(&self.bytes[end..]),
+            false => self.gather_to(out),
+        }
+    }
+
+    /// Writes the cells to the end of `out`, which has a copy of the arrays, without the dead bytes
+    /// between them.
+    fn gather_to(self, out: &mut [u8]) {
+        let places_at = self.slots_at() + 4 * self.count();
+        let mut heap_len = if self.is_leaf() { 0 } else { BRANCH_HEAP_PAD };
+        for index in 0..self.count() {
+            let cell_len = self.cell_len(index);
+            // A short separator has no cell: it lies in its slot.
+            if cell_len > 0 {
+                heap_len += cell_len;
+                let (from, to) = (self.bytes.len() - self.place(index), out.len() - heap_len);
+                out[to..to + cell_len].copy_from_slice(&self.bytes[from..from + cell_len]);
+                put_u16(out, places_at + 2 * index, heap_len as u16);
+            }
+        }
+        put_u16(out, AT_HEAP_LEN, heap_len as u16);
+        put_u16(out, AT_DEAD, 0);
+    }
+
     /// Bytes that the entries would take on a page of their own with the same prefix.
+    #[inline]
     pub(crate) fn used_bytes(self) -> usize {
         self.slots_at() + self.count() * self.slot_bytes() + self.heap_len() - self.dead()
     }
@@ -322,13 +412,20 @@ impl<'a> Node<'a> {
     }
 
     /// The parts of the page that are used: one from the start, and one up to the end.
+    #[inline]
     pub(crate) fn parts(self) -> (usize, usize) {
         (self.slots_at() + self.count() * self.slot_bytes(), self.bytes.len() - self.heap_len())
     }
 
-    /// Whether the page is so empty that merging it with a neighbour is worth trying.
-    pub(crate) fn is_underfull(self) -> bool {
-        self.used_bytes() < self.bytes.len() / 3
+    /// How many pages the node has.
+    #[inline]
+    pub(crate) fn pages(self) -> u32 {
+        page::more_pages_of(self.bytes) as u32 + 1
+    }
+
+    /// Bytes of the mean entry, its slot included.
+    pub(crate) fn entry_bytes_mean(self) -> usize {
+        self.cells_bytes() / self.count().max(1) + self.slot_bytes()
     }
 
     /// Writes the key of an entry over `out`.
@@ -354,7 +451,8 @@ impl<'a> Node<'a> {
 
     /// Bytes of an entry's cell on this page.
     fn cell_len(self, index: usize) -> usize {
-        self.payload(index).cell_bytes(self.cell(index).suffix_len)
+        let cell = self.cell(index);
+        cell.bytes_with(cell.suffix_len, self.is_leaf())
     }
 
     /// Whether the cells of an entry and of the one before it were written last, one after the
@@ -371,8 +469,8 @@ impl<'a> Node<'a> {
         if index == 0 && !self.is_leaf() {
             return 0;
         }
-        let suffix_len = self.cell(index).suffix_len;
-        self.payload(index).cell_bytes((self.prefix_len() + suffix_len).saturating_sub(prefix_len))
+        let cell = self.cell(index);
+        cell.bytes_with((self.prefix_len() + cell.suffix_len).saturating_sub(prefix_len), self.is_leaf())
     }
 
     #[inline]
@@ -509,18 +607,22 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Proves that a page of a file of `page_count` pages is well-formed: that no other method
-    /// leaves the page's bounds, that what it refers to lies within the file, and that splitting
-    /// and merging it works.
-    pub(crate) fn validate(self, page_count: u32) -> Result<(), &'static str> {
+    /// Proves that a node of a file of `page_count` pages is well-formed: that no other method
+    /// leaves its bounds, that what it refers to lies within the file, and that splitting and
+    /// merging it works.
+    pub(crate) fn validate(self, page_count: u32, page_size: usize) -> Result<(), &'static str> {
+        let pages = self.pages();
         let leaf = match (page::kind_of(self.bytes), self.level()) {
-            (Some(PageKind::Leaf), 0) => true,
-            (Some(PageKind::Branch), 1..) => false,
+            (Some(PageKind::Leaf), 0) if pages == 1 => true,
+            (Some(PageKind::WideLeaf), 0) if (2..=leaf_pages_max(page_size)).contains(&pages) => true,
+            (Some(PageKind::Branch), 1..) if pages == 1 => false,
             _ => return Err("it is not a tree page"),
         };
+        if self.bytes.len() != pages as usize * page_size {
+            return Err("its run has another length than its header says");
+        }
         let first = usize::from(!leaf);
         let count = self.count();
-        let page_size = self.bytes.len();
         if count == 0 {
             return Err("a tree page has no entries");
         }
@@ -547,7 +649,7 @@ impl<'a> Node<'a> {
             }
             let payload = self.payload(index);
             match payload {
-                Payload::Inline(value) if !fits_inline(key_len, value.len(), page_size) => {
+                Payload::Inline(value) if key_len + value.len() > ENTRY_BYTES_MAX => {
                     return Err("a value is longer than a leaf takes");
                 }
                 Payload::Inline(_) => {}
@@ -634,9 +736,8 @@ impl<'a> LeafEntries<'a> {
         let place = usize::from(u16::from_le_bytes(*self.places.get(index)?));
         let cell = self.bytes.get(self.bytes.len().checked_sub(place)?..)?;
         let (suffix_len, cell) = take_len(cell)?;
-        let (value_len, cell) = take_len(cell)?;
-        let large = value_len & 1 == 1;
-        let value_len = if large { LARGE_BYTES } else { value_len >> 1 };
+        let (code, cell) = take_len(cell)?;
+        let (value_len, large) = decode_code(code);
         *out.first_chunk_mut::<HEAD_BYTES>()? = head;
         let rest_len = suffix_len.saturating_sub(HEAD_BYTES);
         // Copying a fixed number of bytes, even if that is too many, is one instruction. A copy of
@@ -751,7 +852,7 @@ fn write_cell(bytes: &mut [u8], place: usize, suffix: &[u8], payload: Payload<'_
     let rest = rest_of(suffix);
     match payload {
         Payload::Inline(value) => {
-            at = put_len(bytes, at, value.len() << 1);
+            at = put_len(bytes, at, code_of(value.len()));
             bytes[at..at + rest.len()].copy_from_slice(rest);
             at += rest.len();
             bytes[at..at + value.len()].copy_from_slice(value);
@@ -806,6 +907,12 @@ impl<'a> NodeMut<'a> {
         Node::new(self.bytes)
     }
 
+    /// Whether it is a leaf of several pages.
+    #[inline]
+    pub(crate) fn is_wide(&self) -> bool {
+        page::more_pages_of(self.bytes) > 0
+    }
+
     /// Inserts an entry at a position that `search` gave, if there is room for it.
     pub(crate) fn insert(&mut self, index: usize, key: &[u8], payload: Payload<'_>) -> Fit {
         let node = self.node();
@@ -840,22 +947,14 @@ impl<'a> NodeMut<'a> {
     pub(crate) fn gather(&mut self, copy: &mut Vec<u8>) {
         copy.clear();
         copy.extend_from_slice(self.bytes);
-        let old = Node::new(copy);
-        let places_at = old.slots_at() + 4 * old.count();
-        let page_size = self.bytes.len();
-        let mut heap_len = if old.is_leaf() { 0 } else { BRANCH_HEAP_PAD };
-        for index in 0..old.count() {
-            let cell_len = old.cell_len(index);
-            // A short separator has no cell: it lies in its slot.
-            if cell_len > 0 {
-                heap_len += cell_len;
-                let (from, to) = (page_size - old.place(index), page_size - heap_len);
-                self.bytes[to..to + cell_len].copy_from_slice(&old.bytes[from..from + cell_len]);
-                put_u16(self.bytes, places_at + 2 * index, heap_len as u16);
-            }
-        }
-        put_u16(self.bytes, AT_HEAP_LEN, heap_len as u16);
-        put_u16(self.bytes, AT_DEAD, 0);
+        Node::new(copy).gather_to(self.bytes);
+    }
+
+    /// Moves the heap of a leaf that has become longer or is about to become shorter: from the end
+    /// `from` to the end `to`. There is room for it.
+    pub(crate) fn move_heap(&mut self, from: usize, to: usize) {
+        let heap_len = self.node().heap_len();
+        self.bytes.copy_within(from - heap_len..from, to - heap_len);
     }
 
     /// Makes room for an entry in every array. The arrays move from the last to the first.

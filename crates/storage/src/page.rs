@@ -5,6 +5,7 @@
 //! 0         8      16     20    21     22          24     26        28    30        32
 //! | checksum | txn  | page | kind | level | prefix_len | count | heap_len | dead | reserved | body …
 //!                                                       | run pages     | run bytes      |   (runs)
+//!                                                                              | more pages |   (leaves)
 //! ```
 //! - `checksum`: XXH3-64 over everything behind it; where the page heads a run, over the whole run.
 //!   It is written at the steady point that makes the page durable. So it means nothing while `txn`
@@ -33,6 +34,9 @@ const AT_LEVEL: usize = 21;
 const AT_RUN_PAGES: usize = 24;
 const AT_RUN_BYTES: usize = 28;
 const _: () = assert!(AT_RUN_BYTES + 4 == HEADER_BYTES);
+/// In tree pages: how many pages follow the first. Zero but in wide leaves.
+const AT_MORE_PAGES: usize = 30;
+const _: () = assert!(AT_MORE_PAGES + 2 == HEADER_BYTES);
 
 /// The number of a page: its offset in the data file divided by the page size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -86,6 +90,8 @@ pub(crate) enum PageKind {
     FreeBase = 5,
     /// A link of the chain of changes to the free map.
     FreeLog = 6,
+    /// Head of a contiguous run that is one leaf. In files of format version 2 and later.
+    WideLeaf = 7,
 }
 
 impl PageKind {
@@ -97,12 +103,13 @@ impl PageKind {
             4 => Self::Overflow,
             5 => Self::FreeBase,
             6 => Self::FreeLog,
+            7 => Self::WideLeaf,
             _ => return None,
         })
     }
 
-    /// Whether the page heads a run whose length the header gives.
-    pub(crate) fn heads_run(self) -> bool {
+    /// Whether the page heads a run of content whose length in bytes the header gives.
+    pub(crate) fn heads_content(self) -> bool {
         matches!(self, Self::Overflow | Self::FreeBase)
     }
 }
@@ -154,9 +161,22 @@ pub(crate) fn checksum_of(page: &[u8]) -> u64 {
 /// How many pages the run has that a page heads; 1 for a page that heads no run.
 pub(crate) fn run_pages_of(page: &[u8]) -> u32 {
     match kind_of(page) {
-        Some(kind) if kind.heads_run() => get_u32(page, AT_RUN_PAGES),
+        Some(kind) if kind.heads_content() => get_u32(page, AT_RUN_PAGES),
+        Some(PageKind::WideLeaf) => 1 + more_pages_of(page) as u32,
         _ => 1,
     }
+}
+
+/// How many pages of a tree page follow the first.
+#[inline]
+pub(crate) fn more_pages_of(page: &[u8]) -> usize {
+    usize::from(get_u16(page, AT_MORE_PAGES))
+}
+
+/// Makes a leaf one of `pages` pages, as far as its header says so.
+pub(crate) fn set_leaf_pages(page: &mut [u8], pages: u32) {
+    page[AT_KIND] = if pages > 1 { PageKind::WideLeaf } else { PageKind::Leaf } as u8;
+    put_u16(page, AT_MORE_PAGES, (pages - 1) as u16);
 }
 
 /// Bytes of content in the run that a page heads.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
-use crate::node::{Node, Payload};
+use crate::node::{Node, Payload, leaf_pages_max};
 use crate::options::{Checksums, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::{Error, Result};
@@ -227,9 +227,25 @@ impl Pager {
     }
 
     /// A tree page.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn node(&self, id: PageId, bounds: Bounds) -> Result<Node<'_>> {
-        self.page(id, Expected::Node, bounds).map(Node::new)
+        let head = self.page(id, Expected::Node, bounds)?;
+        match page::more_pages_of(head) {
+            0 => Ok(Node::new(head)),
+            _ => self.wide(id, head, bounds),
+        }
+    }
+
+    /// The leaf of several pages that a page heads.
+    #[inline(never)]
+    fn wide(&self, id: PageId, head: &[u8], bounds: Bounds) -> Result<Node<'_>> {
+        let pages = page::more_pages_of(head) as u32 + 1;
+        // It was verified, and is looked at again because nothing but this keeps the run in the
+        // map.
+        if u64::from(id.0) + u64::from(pages) > u64::from(bounds.page_count) {
+            return Err(corrupted(id, "its run lies beyond the end of the file"));
+        }
+        Ok(Node::new(self.bytes(id, pages)))
     }
 
     /// A tree page of an old state. It may have no checksum, and the page may have been reused
@@ -243,6 +259,7 @@ impl Pager {
         let page = self.bytes(id, 1);
         match page::kind_of(page) {
             Some(PageKind::Leaf | PageKind::Branch) => Ok(Node::new(page)),
+            Some(PageKind::WideLeaf) => self.wide(id, page, bounds),
             _ => Err(corrupted(id, "it is not a tree page")),
         }
     }
@@ -269,7 +286,7 @@ impl Pager {
     #[inline]
     pub(crate) fn prefetch_at(&self, id: PageId, bounds: Bounds, offset: usize) {
         #[cfg(target_arch = "x86_64")]
-        if id.0 < bounds.page_count && offset < self.page_size {
+        if (id.index() << self.page_shift) + offset < (bounds.page_count as usize) << self.page_shift {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: prefetching has no effect on memory, and the address lies within the map.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add((id.index() << self.page_shift) + offset).cast()) };
@@ -366,10 +383,10 @@ impl Pager {
     fn verify_bytes(&self, id: PageId, bounds: Bounds, checksum: bool) -> std::result::Result<(), &'static str> {
         let head = self.bytes(id, 1);
         let pages = self.verify_header(id, head, bounds)?;
-        match checksum && page::txn_of(head) <= bounds.steady {
-            true => self.verify_content(self.bytes(id, pages), true, bounds),
-            false => self.verify_content(head, false, bounds),
-        }
+        let checksum = checksum && page::txn_of(head) <= bounds.steady;
+        // Of a large value without a checksum, the header is all there is to verify.
+        let pages = if checksum || page::kind_of(head) == Some(PageKind::WideLeaf) { pages } else { 1 };
+        self.verify_content(self.bytes(id, pages), checksum, bounds)
     }
 
     /// The length of a run, from its first page.
@@ -382,7 +399,10 @@ impl Pager {
         if pages == 0 || u64::from(id.0) + u64::from(pages) > u64::from(bounds.page_count) {
             return Err("its run lies beyond the end of the file");
         }
-        if kind.heads_run()
+        if kind == PageKind::WideLeaf && pages > leaf_pages_max(self.page_size) {
+            return Err("its run is longer than a leaf can be");
+        }
+        if kind.heads_content()
             && page::run_pages_for(u64::from(page::run_bytes_of(head)), self.page_size) != u64::from(pages)
         {
             return Err("its run has another length than its content");
@@ -393,15 +413,16 @@ impl Pager {
         Ok(pages)
     }
 
-    /// The bytes of a run. Where the checksum is not verified, the first page is all that is looked
-    /// at.
+    /// The bytes of a run. Where the checksum is not verified, of large values the first page is
+    /// enough.
     fn verify_content(&self, run: &[u8], checksum: bool, bounds: Bounds) -> std::result::Result<(), &'static str> {
         if checksum && page::compute_checksum(run) != page::checksum_of(run) {
             return Err("its checksum does not match");
         }
-        let head = &run[..self.page_size];
-        match page::kind_of(head) {
-            Some(PageKind::Leaf | PageKind::Branch) => Node::new(head).validate(bounds.page_count),
+        match page::kind_of(run) {
+            Some(PageKind::Leaf | PageKind::Branch | PageKind::WideLeaf) => {
+                Node::new(run).validate(bounds.page_count, self.page_size)
+            }
             _ => Ok(()),
         }
     }
@@ -427,9 +448,15 @@ impl Pager {
 
     /// Marks a tree page that this process writes as verified.
     #[inline]
-    pub(crate) fn mark_node(&self, id: PageId) {
+    pub(crate) fn mark_page(&self, id: PageId) {
         self.nodes.insert(id);
         self.large.remove(id);
+    }
+
+    /// Marks a leaf of `pages` pages that this process writes as verified.
+    pub(crate) fn mark_node(&self, id: PageId, pages: u32) {
+        self.mark_neither(id, pages);
+        self.nodes.insert(id);
     }
 
     /// Marks a large value that this process writes as verified.
@@ -450,6 +477,12 @@ impl Pager {
     pub(crate) fn forget_verified(&self, page_count: u32) {
         self.nodes.forget(page_count);
         self.large.forget(page_count);
+    }
+
+    /// The transaction in the header of a page that this process trusts.
+    #[inline]
+    pub(crate) fn birth(&self, id: PageId) -> TxnId {
+        page::txn_of(self.bytes(id, 1))
     }
 
     /// The header of a page that this process trusts: its transaction and the length of its run.
@@ -491,14 +524,28 @@ impl Pager {
         self.bytes_mut(id, 1)
     }
 
-    /// Copies what a tree page holds to a page that the caller owns; the gap in between keeps what
-    /// was there.
-    pub(crate) fn copy_node(&self, from: PageId, to: PageId) {
-        assert!(from != to);
-        let (from, to) = (self.bytes(from, 1), self.page_mut(to));
-        let (start, end) = Node::new(from).parts();
-        to[..start].copy_from_slice(&from[..start]);
-        to[end..].copy_from_slice(&from[end..]);
+    /// A tree page that the caller owns, all of it if it is a wide leaf; see [`Self::bytes_mut`].
+    #[inline]
+    pub(crate) fn node_mut(&self, id: PageId) -> &mut [u8] {
+        self.bytes_mut(id, page::more_pages_of(self.bytes(id, 1)) as u32 + 1)
+    }
+
+    /// Copies what a tree page holds to another page that the caller owns; the gap in between keeps
+    /// what was there. Not for wide leaves.
+    #[inline]
+    pub(crate) fn copy_page(&self, from: Node<'_>, to: PageId) {
+        let to = self.page_mut(to);
+        let (start, end) = from.parts();
+        to[..start].copy_from_slice(&from.bytes()[..start]);
+        to[end..].copy_from_slice(&from.bytes()[end..]);
+    }
+
+    /// Copies a leaf to a run of `pages` pages that the caller owns and that its entries fit; what is
+    /// not used keeps what was there.
+    pub(crate) fn copy_leaf(&self, from: Node<'_>, to: PageId, pages: u32) {
+        let bytes = self.bytes_mut(to, pages);
+        from.copy_to(bytes);
+        page::set_leaf_pages(bytes, pages);
     }
 
     /// Raw bytes of a range of pages, for copying a file whose snapshot is pinned.

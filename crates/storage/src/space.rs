@@ -78,6 +78,9 @@ pub(crate) struct Space {
     steady: TxnId,
     /// The steady point being made.
     steady_next: Option<TxnId>,
+    /// Free pages in a row that are kept for the runs of the change under way, on a disk that has no
+    /// more room: first page and how many.
+    held: Option<(PageId, u32)>,
 }
 
 /// What a steady point writes besides the catalogue: made by [`Space::begin_steady`].
@@ -101,6 +104,7 @@ impl Space {
             sparse_until: TxnId(0),
             steady: TxnId(0),
             steady_next: None,
+            held: None,
         }
     }
 
@@ -171,11 +175,42 @@ impl Space {
     /// Makes sure that `pages` single pages can be allocated without growing the file, so that a
     /// change that has begun cannot fail for lack of room.
     pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
+        self.release_held();
         if self.allocator.ready_pages() < pages {
             self.allocator.back(pager, pages);
         }
         let missing = pages.saturating_sub(self.allocator.ready_pages());
         self.tail.reserve(pager, u64::from(self.page_count()) + u64::from(missing))
+    }
+
+    /// As [`Space::reserve`], and `run_pages` pages more in runs of any lengths. These can come from
+    /// the file's end, whatever is free before it.
+    pub(crate) fn reserve_runs(&mut self, pager: &Pager, pages: u32, run_pages: u32) -> Result<()> {
+        self.reserve(pager, pages)?;
+        let missing = pages.saturating_sub(self.allocator.ready_pages());
+        let page_count = u64::from(self.page_count()) + u64::from(missing) + u64::from(run_pages);
+        let Err(e) = self.tail.reserve(pager, page_count) else { return Ok(()) };
+        // No room behind the last page, so free pages before it have to do.
+        let Some(page) = self.allocator.allocate_run_anywhere(pager, run_pages) else { return Err(e) };
+        let rest = self.reserve(pager, pages);
+        self.held = Some((page, run_pages));
+        rest
+    }
+
+    /// Gives back what was kept for a change and not used.
+    fn release_held(&mut self) {
+        if let Some((page, pages)) = self.held.take() {
+            self.allocator.add(page, pages);
+        }
+    }
+
+    /// Takes a run from what is kept for the change under way.
+    fn allocate_held(&mut self, pages: u32) -> Option<PageId> {
+        let (page, held) = self.held.take_if(|(_, held)| *held >= pages)?;
+        if held > pages {
+            self.held = Some((PageId(page.0 + pages), held - pages));
+        }
+        Some(page)
     }
 
     /// Allocates a run of pages for a transaction.
@@ -185,10 +220,32 @@ impl Space {
             None => match self.tail.allocate(pager, pages) {
                 Ok(page) => page,
                 // Where there is no more room, a long search is better than none.
-                Err(e) => self.allocator.allocate_run_anywhere(pager, pages).ok_or(e)?,
+                Err(e) => {
+                    let found = self.allocate_held(pages);
+                    found.or_else(|| self.allocator.allocate_run_anywhere(pager, pages)).ok_or(e)?
+                }
             },
         };
         self.note_allocated(page, pages)
+    }
+
+    /// Allocates the `more` pages behind a run of `pages` pages that the transaction under way has
+    /// allocated, which makes them part of it; `false` if they are not free.
+    pub(crate) fn extend(&mut self, pager: &Pager, page: PageId, pages: u32, more: u32) -> bool {
+        let behind = PageId(page.0 + pages);
+        let done = self.allocator.allocate_at(behind, more)
+            || behind.0 == self.page_count() && self.tail.allocate(pager, more).is_ok();
+        if done {
+            self.allocated.add(behind.0, more);
+            self.changes.resize(more.into());
+        }
+        done
+    }
+
+    /// Takes back the end of a run that the transaction under way has allocated.
+    pub(crate) fn release_end(&mut self, page: PageId, pages: u32) {
+        self.changes.resize(-i64::from(pages));
+        self.allocator.add(page, pages);
     }
 
     fn note_allocated(&mut self, page: PageId, pages: u32) -> Result<PageId> {
@@ -209,14 +266,15 @@ impl Space {
 
     /// Notes what a transaction freed, as it commits.
     pub(crate) fn commit(&mut self, txn: TxnId, runs: &[Freed]) {
+        self.release_held();
         for run in runs {
             self.changes.free(run.page, run.pages);
         }
         self.pending.add(txn, runs);
     }
 
-    /// Gives the disk space of free pages back to the file system if more of the file is free than
-    /// in use.
+    /// Gives the disk space of free pages back to the file system if a good part of the file is
+    /// free.
     pub(crate) fn return_disk_space(&mut self, pager: &Pager) {
         self.allocator.return_disk_space(pager, self.tail.page_count());
     }
@@ -263,6 +321,7 @@ impl Space {
     /// Makes sure that the next steady point does not fail half way for lack of room. `freed_pages`
     /// are those that the transaction under way gives up when it commits.
     pub(crate) fn prepare_steady(&mut self, pager: &Pager, freed_pages: u64) -> Result<()> {
+        self.release_held();
         // The chain never gets longer than the base, so the base is the most that the free map
         // takes.
         let pages = base_pages_for(self.page_count(), pager);

@@ -5,14 +5,14 @@ use crate::db::Database;
 use crate::page::TxnId;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
-use crate::{FORMAT_VERSION, Result, TableStat};
+use crate::{Result, TableStat};
 
 /// Size and shape of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseStat {
     /// Page size in bytes.
     pub page_size: u32,
-    /// Version of the file format.
+    /// Version of the file format, as of the last steady point.
     pub format_version: u32,
     /// The newest committed transaction.
     pub txn: TxnId,
@@ -50,7 +50,7 @@ impl Database {
         let root = core.shared.root();
         Ok(DatabaseStat {
             page_size: self.page_size(),
-            format_version: FORMAT_VERSION,
+            format_version: meta.version,
             txn: root.txn,
             durable_txn: if core.shared.is_logged() { core.shared.visible() } else { core.shared.steady() },
             steady_txn: core.shared.steady(),

@@ -393,7 +393,7 @@ mod tests {
                 for key in 0..COMMITS {
                     let mut txn = db.write().unwrap();
                     let table = txn.create_table("table", TableKind::Plain).unwrap();
-                    txn.put(&table, &key.to_be_bytes(), &[1; 5_000]).unwrap();
+                    txn.put(&table, &key.to_be_bytes(), &[1; 8_000]).unwrap();
                     txn.commit().unwrap();
                     committed.store(key + 1, Ordering::SeqCst);
                 }

@@ -27,7 +27,7 @@ pub struct WriteTrace {
     pub page_size: u32,
     /// First page and length in pages of each contiguous range, ascending.
     pub ranges: Vec<(u32, u32)>,
-    /// Leaves among the pages.
+    /// Pages of leaves among the pages.
     pub leaves: u64,
     /// Branches.
     pub branches: u64,
@@ -64,7 +64,7 @@ impl WriteTrace {
         runs.sort_unstable();
         for (PageId(start), pages) in runs {
             let counter = match kind_of(PageId(start)) {
-                Some(PageKind::Leaf) => &mut trace.leaves,
+                Some(PageKind::Leaf | PageKind::WideLeaf) => &mut trace.leaves,
                 Some(PageKind::Branch) => &mut trace.branches,
                 Some(PageKind::Overflow) => &mut trace.overflow,
                 _ => &mut trace.free_map,

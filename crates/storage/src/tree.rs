@@ -16,6 +16,7 @@
 //! | `delete` | removing entries and ranges, and merging underfull pages |
 //! | `append` | loading sorted entries |
 //! | `split` | one page becoming two, and two becoming one |
+//! | `width` | leaves of several pages |
 //!
 //! Invariants, all checked by `check`:
 //! 1. All leaves are at the same depth.
@@ -27,7 +28,7 @@ use std::ops::{Bound, ControlFlow};
 
 use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
-use crate::page::PageId;
+use crate::page::{HEADER_BYTES, PageId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::root::{DEPTH_MAX, Tree};
 use crate::workspace::{Path, Workspace};
@@ -37,12 +38,15 @@ mod append;
 mod delete;
 mod put;
 mod split;
+mod width;
 pub(crate) use append::Appender;
 pub(crate) use put::{Put, PutMode};
 
 /// Inserting leaves this number of pages for what makes room again: without free pages nothing
 /// could be deleted or committed.
 const PAGES_SPARE: u32 = 32;
+/// The same for a leaf of several pages: so many in a row.
+const RUN_PAGES_SPARE: u32 = 16;
 
 /// Keys that are loaded together: a processor has so many loads under way.
 const LOADED_AT_ONCE: usize = 16;
@@ -260,22 +264,38 @@ impl<'a> TreeMut<'a> {
     /// A page that the transaction owns.
     #[inline]
     fn node_mut(&mut self, id: PageId) -> NodeMut<'a> {
+        NodeMut::new(self.pager.node_mut(id))
+    }
+
+    /// A branch that the transaction owns.
+    #[inline]
+    fn branch_mut(&mut self, id: PageId) -> NodeMut<'a> {
         NodeMut::new(self.pager.page_mut(id))
     }
 
-    /// Makes every page of a path the transaction's own.
-    fn own_path(&mut self, path: &mut Path) -> Result<()> {
+    /// Makes every page of a path the transaction's own. If `added` is given, the leaf gets the pages
+    /// that it needs with so many bytes more.
+    fn own_path(&mut self, path: &mut Path, added: Option<usize>) -> Result<()> {
         for level in 0..path.len() {
-            let id = self.work.own(self.pager, path[level].0)?;
+            let id = match added {
+                Some(added) if level + 1 == path.len() => self.own_leaf(path[level].0, added)?,
+                _ => self.work.own(self.pager, path[level].0)?,
+            };
             if id != path[level].0 {
-                match level.checked_sub(1) {
-                    None => self.tree.root = id,
-                    Some(above) => self.node_mut(path[above].0).set_child(path[above].1, id),
-                }
+                self.refer(path, level, id);
                 path[level].0 = id;
             }
         }
         Ok(())
+    }
+
+    /// Has the page above, or the tree, refer to `id` as the page at this level of an owned path.
+    #[inline]
+    fn refer(&mut self, path: &Path, level: usize, id: PageId) {
+        match level.checked_sub(1) {
+            None => self.tree.root = id,
+            Some(above) => self.branch_mut(path[above].0).set_child(path[above].1, id),
+        }
     }
 
     /// Makes the root page the transaction's own, because the root page of a state carries the
@@ -293,7 +313,7 @@ impl<'a> TreeMut<'a> {
         for &(id, index) in &path[..path.len() - 1] {
             let count = self.node(id)?.child_count(index);
             let count = count.checked_add_signed(added).ok_or_else(|| miscounted(id))?;
-            self.node_mut(id).set_child_count(index, count);
+            self.branch_mut(id).set_child_count(index, count);
         }
         Ok(())
     }
@@ -306,10 +326,11 @@ impl<'a> TreeMut<'a> {
         self.work.free_large(self.pager, page, pages as u32);
     }
 
-    /// Frees a tree page.
+    /// Frees a tree page that was verified.
     fn free_node(&mut self, id: PageId, level: u8) {
-        let pages = if level == 0 { &mut self.tree.leaf_pages } else { &mut self.tree.branch_pages };
-        *pages = pages.saturating_sub(1);
+        let pages = self.pager.birth_and_pages(id).1;
+        let counter = if level == 0 { &mut self.tree.leaf_pages } else { &mut self.tree.branch_pages };
+        *counter = counter.saturating_sub(pages.into());
         self.work.free(self.pager, id);
     }
 }

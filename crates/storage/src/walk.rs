@@ -61,10 +61,8 @@ fn walk_tree(
     visit: OnPage<'_>,
     on_leaf: &mut dyn FnMut(Node<'_>, OnPage<'_>) -> Result<()>,
 ) -> Result<()> {
-    if id.0 >= bounds.page_count {
-        return Err(Error::Corrupted { page: id, reason: "a page number lies beyond the end of the file" });
-    }
-    if visit(id, 1)? == Visit::Skip {
+    let pages = node_pages(pager, bounds, id, levels)?;
+    if visit(id, pages)? == Visit::Skip {
         return Ok(());
     }
     let node = pager.node(id, bounds)?;
@@ -81,6 +79,19 @@ fn walk_tree(
         }
     }
     if node.is_leaf() { on_leaf(node, visit) } else { Ok(()) }
+}
+
+/// How many pages a tree page has, as its header says. That is not verified, but they lie within the
+/// file.
+fn node_pages(pager: &Pager, bounds: Bounds, id: PageId, levels: u32) -> Result<u32> {
+    if id.0 >= bounds.page_count {
+        return Err(Error::Corrupted { page: id, reason: "a page number lies beyond the end of the file" });
+    }
+    let pages = if levels == 1 { pager.birth_and_pages(id).1 } else { 1 };
+    if pages == 0 || u64::from(id.0) + u64::from(pages) > u64::from(bounds.page_count) {
+        return Err(Error::Corrupted { page: id, reason: "its run lies beyond the end of the file" });
+    }
+    Ok(pages)
 }
 
 /// The difference between a steady point and the newest state.
@@ -144,7 +155,8 @@ impl Reach<'_> {
     }
 
     fn page(&mut self, id: PageId, levels: u32, large: bool, catalog: bool) -> Result<()> {
-        if !self.visit(id, 1, levels > 1 || large || catalog)? {
+        let pages = node_pages(self.pager, self.bounds, id, levels)?;
+        if !self.visit(id, pages, levels > 1 || large || catalog)? {
             return Ok(());
         }
         let node = match self.old {

@@ -18,6 +18,7 @@ use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use smallvec::SmallVec;
 
 use crate::log::record;
+use crate::node::Node;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
@@ -276,13 +277,52 @@ impl Workspace {
         self.space.reserve(pager, pages)
     }
 
-    /// Allocates a tree page and writes its header.
-    pub(crate) fn allocate_node(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
+    /// As [`Self::reserve`], and up to `run_pages` pages more in runs of any lengths.
+    #[inline]
+    pub(crate) fn reserve_runs(&mut self, pager: &Pager, pages: u32, run_pages: u32) -> Result<()> {
+        match run_pages {
+            0 => self.space.reserve(pager, pages),
+            _ => self.space.reserve_runs(pager, pages, run_pages),
+        }
+    }
+
+    /// Allocates a branch and writes its header.
+    pub(crate) fn allocate_branch(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
+        debug_assert!(level > 0);
         let id = self.allocate(pager, 1)?;
-        let kind = if level == 0 { PageKind::Leaf } else { PageKind::Branch };
-        page::init(pager.page_mut(id), id, self.txn, kind, level);
-        pager.mark_node(id);
+        page::init(pager.page_mut(id), id, self.txn, PageKind::Branch, level);
+        pager.mark_page(id);
         Ok(id)
+    }
+
+    /// Allocates a leaf of `pages` pages and writes its header.
+    pub(crate) fn allocate_leaf(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
+        let id = self.allocate(pager, pages)?;
+        self.init_leaf(pager, id, pages);
+        Ok(id)
+    }
+
+    /// Writes the header of a leaf over a run that the transaction owns.
+    pub(crate) fn init_leaf(&self, pager: &Pager, id: PageId, pages: u32) {
+        let head = pager.page_mut(id);
+        page::init(head, id, self.txn, PageKind::Leaf, 0);
+        page::set_leaf_pages(head, pages);
+        pager.mark_node(id, pages);
+    }
+
+    /// Makes a leaf that the transaction owns longer where it is; `false` if what lies behind it is
+    /// not free. The header stays.
+    pub(crate) fn extend(&mut self, pager: &Pager, id: PageId, pages: u32, more: u32) -> bool {
+        let done = self.space.extend(pager, id, pages, more);
+        if done {
+            pager.mark_neither(PageId(id.0 + pages), more);
+        }
+        done
+    }
+
+    /// Gives up the pages behind the first `kept` of a run that the transaction owns.
+    pub(crate) fn cut(&mut self, id: PageId, kept: u32, pages: u32) {
+        self.space.release_end(PageId(id.0 + kept), pages - kept);
     }
 
     /// Allocates a run for a large value and fills it.
@@ -318,23 +358,49 @@ impl Workspace {
             && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
     }
 
+    /// Whether the transaction may write to a page as it is.
+    #[inline]
+    pub(crate) fn is_owned(&self, pager: &Pager, id: PageId) -> bool {
+        self.owns(id, pager.birth(id))
+    }
+
     /// The page to write to instead of `id`: the page itself, or a copy.
     #[inline]
     pub(crate) fn own(&mut self, pager: &Pager, id: PageId) -> Result<PageId> {
-        let (birth, _) = pager.birth_and_pages(id);
+        let birth = pager.birth(id);
         if self.owns(id, birth) {
             return Ok(id);
         }
-        pager.node(id, self.bounds())?;
+        let node = pager.node(id, self.bounds())?;
+        if node.pages() > 1 {
+            return self.own_sized(pager, id, node, node.pages());
+        }
         let copy = self.allocate(pager, 1)?;
         if copy == id {
             // Without checksums, damage may have led to this page being freed while it is in use.
             return Err(corrupted(id, "it is in use and was free"));
         }
-        pager.copy_node(id, copy);
+        pager.copy_page(node, copy);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
-        pager.mark_node(copy);
+        pager.mark_page(copy);
         self.level().freed.push(Freed { page: id, pages: 1, birth });
+        Ok(copy)
+    }
+
+    /// As [`Self::own`] for a leaf; a copy has `pages` pages, which its entries fit.
+    pub(crate) fn own_sized(&mut self, pager: &Pager, id: PageId, node: Node<'_>, pages: u32) -> Result<PageId> {
+        let birth = pager.birth(id);
+        if self.owns(id, birth) {
+            return Ok(id);
+        }
+        let copy = self.allocate(pager, pages)?;
+        if copy.0 < id.0 + node.pages() && id.0 < copy.0 + pages {
+            return Err(corrupted(id, "it is in use and was free"));
+        }
+        pager.copy_leaf(node, copy, pages);
+        page::set_owner(pager.page_mut(copy), copy, self.txn);
+        pager.mark_node(copy, pages);
+        self.level().freed.push(Freed { page: id, pages: node.pages(), birth });
         Ok(copy)
     }
 

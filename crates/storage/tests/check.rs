@@ -18,9 +18,9 @@ const PAGE: usize = 4096;
 const HEADER: usize = 32;
 const OVERFLOW: u8 = 4;
 const FREE_BASE: u8 = 5;
-/// So many of these values fit a leaf.
+/// So many of these values fill a leaf of one page.
 const PER_LEAF: usize = 4;
-const VALUE: [u8; 900] = [7; 900];
+const VALUE: [u8; 970] = [7; 970];
 
 // Where a meta page has its fields.
 const AT_PAGE_COUNT: usize = 48;
@@ -266,7 +266,7 @@ fn a_check_accounts_for_every_page_of_a_database_without_faults() {
     let fill = |txn: &mut WriteTxn| {
         let table = txn.create_table("plain", TableKind::Plain).unwrap();
         txn.load_sorted(&table, (0..100_u32).map(|n| (n.to_be_bytes(), VALUE))).unwrap();
-        txn.put(&table, b"large", &[1; 3 * PAGE]).unwrap();
+        txn.put(&table, b"large", &[1; 4 * PAGE - 100]).unwrap();
         let table = txn.create_table("multi", TableKind::Multi).unwrap();
         txn.put(&table, b"key", b"one").unwrap();
         txn.put(&table, b"key", b"two").unwrap();
@@ -311,7 +311,7 @@ fn a_page_in_use_that_is_listed_as_free_is_named() {
         |txn| {
             let table = txn.create_table("letters", TableKind::Plain).unwrap();
             txn.load_sorted(&table, (b'a'..b'u').map(|letter| ([letter], VALUE))).unwrap();
-            txn.put(&table, b"large", &[1; 3 * PAGE]).unwrap();
+            txn.put(&table, b"large", &[1; 4 * PAGE - 100]).unwrap();
         },
         2,
         700,
@@ -345,11 +345,11 @@ fn a_page_that_is_used_twice_is_named() {
     // By two entries with large values.
     let mut forged = Image::of(|txn| {
         let table = txn.create_table("table", TableKind::Plain).unwrap();
-        txn.put(&table, b"a", &[1; 5000]).unwrap();
-        txn.put(&table, b"b", &[2; 5000]).unwrap();
+        txn.put(&table, b"a", &[1; 8000]).unwrap();
+        txn.put(&table, b"b", &[2; 8000]).unwrap();
     });
     let (leaf, large) = (forged.root("table"), forged.large_values());
-    let reference: Vec<u8> = [large[1] as u32, 5000].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let reference: Vec<u8> = [large[1] as u32, 8000].iter().flat_map(|n| n.to_le_bytes()).collect();
     let at = forged.0[leaf * PAGE..][..PAGE].windows(8).position(|bytes| bytes == reference).unwrap();
     forged.set(leaf, at, &(large[0] as u32).to_le_bytes());
     let expected = [
@@ -361,7 +361,7 @@ fn a_page_that_is_used_twice_is_named() {
 
     // By two tables.
     let mut forged = Image::of(|txn| {
-        for (name, value) in [("one", &b"value"[..]), ("two", &[1; 5000])] {
+        for (name, value) in [("one", &b"value"[..]), ("two", &[1; 8000])] {
             let table = txn.create_table(name, TableKind::Plain).unwrap();
             txn.put(&table, b"a", value).unwrap();
         }
@@ -462,7 +462,7 @@ fn sizes_that_a_tree_is_not_described_rightly_with_are_named() {
     let image = Image::of(|txn| {
         let table = txn.create_table("table", TableKind::Plain).unwrap();
         txn.load_sorted(&table, (b'a'..b'u').map(|letter| ([letter], VALUE))).unwrap();
-        txn.put(&table, b"large", &[1; 3 * PAGE]).unwrap();
+        txn.put(&table, b"large", &[1; 4 * PAGE - 100]).unwrap();
     });
     let (catalog, at) = (image.catalog(), image.description("table"));
     let sizes = [(16, "entries"), (24, "leaf pages"), (32, "branch pages"), (40, "overflow pages")];
@@ -822,7 +822,7 @@ fn counts_in_a_deep_plain_table_stay_exact_through_random_changes() {
     let db = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
     let mut model = BTreeMap::<Vec<u8>, usize>::new();
     let key = |rng: &mut StdRng| {
-        let n = rng.random_range(0..4000_u32);
+        let n = rng.random_range(0..8000_u32);
         // Some with a common prefix, some not.
         if n.is_multiple_of(3) {
             n.to_be_bytes().to_vec()
@@ -835,7 +835,7 @@ fn counts_in_a_deep_plain_table_stay_exact_through_random_changes() {
         let table = txn.create_table("plain", TableKind::Plain).unwrap();
         // It grows, shrinks, and grows again.
         let inserts = [0.95, 0.8, 0.5, 0.35][round % 4];
-        for _ in 0..3500 {
+        for _ in 0..7000 {
             let key = key(&mut rng);
             if rng.random_bool(inserts) {
                 let len = rng.random_range(500..970);

@@ -50,6 +50,8 @@ impl History {
             (TableKind::Multi, _) => self.rng.random_range(0..20),
             (_, 0) => self.rng.random_range(0..5 * self.page_size as usize),
             (_, 1..4) => self.rng.random_range(0..1000),
+            // Leaves of several pages.
+            (_, 4) => self.rng.random_range(300..2 * self.page_size as usize),
             _ => self.rng.random_range(0..50),
         };
         let fill = self.rng.random::<u8>();

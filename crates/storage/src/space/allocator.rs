@@ -32,6 +32,9 @@ pub(super) const BACK_BYTES: u64 = 1 << 20;
 /// Less free space than this is not given back to the file system.
 pub(crate) const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
+/// More free space than this part of the file is given back while nobody writes.
+const RETURN_DIVISOR: u32 = 8;
+
 /// A search for a run looks at this number of bitmap words, each for 64 pages, before the file
 /// grows instead.
 const RUN_SEARCH_WORDS: usize = 1024;
@@ -254,6 +257,16 @@ impl Allocator {
         Some(PageId(start))
     }
 
+    /// Allocates just these pages, if all of them are ready.
+    pub(super) fn allocate_at(&mut self, page: PageId, pages: u32) -> bool {
+        let mut run = page.0..page.0 + pages;
+        let ready = run.clone().all(|page| self.ready.contains(page));
+        if ready {
+            run.all(|page| self.ready.remove(page));
+        }
+        ready
+    }
+
     // ---- disk space ----
 
     /// Makes unbacked pages ready, until `pages` are ready or the disk has no more room.
@@ -288,11 +301,11 @@ impl Allocator {
         self.ready.find_run(pages, usize::MAX).is_some()
     }
 
-    /// Gives the disk space of the ready pages back to the file system if more pages of the file
-    /// are ready than in use, and if that is worth it.
+    /// Gives the disk space of the ready pages back to the file system if they are more than an
+    /// eighth of the file's pages that have any, and if that is worth it.
     pub(super) fn return_disk_space(&mut self, pager: &Pager, page_count: u32) {
         let backed = page_count - self.unbacked.len();
-        if self.ready.len() <= backed / 2 || page_bytes(pager, self.ready.len()) < SPARE_BYTES {
+        if self.ready.len() <= backed / RETURN_DIVISOR || page_bytes(pager, self.ready.len()) < SPARE_BYTES {
             return;
         }
         let ready = std::mem::take(&mut self.ready);

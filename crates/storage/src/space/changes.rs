@@ -70,6 +70,11 @@ impl Changes {
         new
     }
 
+    /// Notes that a new run has become longer or shorter.
+    pub(super) fn resize(&mut self, more_pages: i64) {
+        self.new_pages = self.new_pages.saturating_add_signed(more_pages);
+    }
+
     /// Notes a run that a committed transaction freed.
     pub(super) fn free(&mut self, page: PageId, pages: u32) {
         if !self.remove(page, pages) {

@@ -16,7 +16,6 @@ impl<'t> Appender<'t> {
         let mut spine = Vec::new();
         let mut last_key = Vec::new();
         if edit.tree.depth > 0 {
-            edit.work.reserve(edit.pager, edit.tree.depth + 2)?;
             let mut path = Path::new();
             let mut id = edit.tree.root;
             let mut levels = edit.tree.depth;
@@ -31,7 +30,9 @@ impl<'t> Appender<'t> {
                 id = node.child(node.count() - 1);
                 levels = below(levels, id)?;
             }
-            edit.own_path(&mut path)?;
+            let run_pages = edit.copied_run(path[path.len() - 1].0)?;
+            edit.work.reserve_runs(edit.pager, edit.tree.depth + 2, run_pages)?;
+            edit.own_path(&mut path, (run_pages > 0).then_some(0))?;
             spine.extend(path.iter().rev().map(|step| step.0));
         }
         Ok(Self { edit, spine, last_key })
@@ -54,15 +55,30 @@ impl<'t> Appender<'t> {
             return Err(Error::KeyNotInOrder);
         }
         let room = 2 * self.edit.tree.depth + 2 + PAGES_SPARE;
-        let payload = self.edit.store(key, value, room)?;
         let leaf = self.spine[0];
-        let index = self.edit.node(leaf)?.count();
-        let split = self.edit.insert_or_split(leaf, index, key, payload, true)?;
+        let node = self.edit.node(leaf)?;
+        let index = node.count();
+        let added = node::entry_bytes_max(key.len(), value.len(), self.edit.pager.page_size());
+        let mut run_pages = self.edit.run_pages(node, added);
+        if run_pages > 0 {
+            run_pages += RUN_PAGES_SPARE;
+        }
+        let payload = self.edit.store(key, value, room, run_pages)?;
+        let (wide, split) = self.edit.insert_into_leaf(leaf, index, key, payload, true)?;
+        if wide != leaf {
+            self.spine[0] = wide;
+            match self.spine.get(1) {
+                Some(&parent) => {
+                    let last = self.edit.node(parent)?.count() - 1;
+                    self.edit.node_mut(parent).set_child(last, wide);
+                }
+                None => self.edit.tree.root = wide,
+            }
+        }
         self.edit.tree.entries += 1;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         if let Some((separator, right)) = split {
-            self.edit.tree.leaf_pages += 1;
             self.grow(0, separator, right)?;
         }
         Ok(())
@@ -83,8 +99,7 @@ impl<'t> Appender<'t> {
         let left_count = self.edit.node(left)?.entries();
         self.edit.node_mut(parent).set_child_count(index - 1, left_count);
         let payload = Payload::Child { page: right, count: right_count };
-        if let Some((separator, right)) = self.edit.insert_or_split(parent, index, &separator, payload, true)? {
-            self.edit.tree.branch_pages += 1;
+        if let Some((separator, right)) = self.edit.insert_into_branch(parent, index, &separator, payload, true)? {
             self.grow(level + 1, separator, right)?;
         }
         Ok(())

@@ -16,8 +16,9 @@ impl TreeMut<'_> {
         if !exists {
             return Ok(false);
         }
-        self.work.reserve(self.pager, 2 * self.tree.depth + 2)?;
-        self.own_path(&mut path)?;
+        let run_pages = self.copied_run(path[path.len() - 1].0)?;
+        self.work.reserve_runs(self.pager, 2 * self.tree.depth + 2, run_pages)?;
+        self.own_path(&mut path, (run_pages > 0).then_some(0))?;
         let (leaf, index) = path[path.len() - 1];
         if let Payload::Large { page, bytes } = self.node(leaf)?.payload(index) {
             self.free_large(page, bytes);
@@ -59,8 +60,9 @@ impl TreeMut<'_> {
             if places.is_empty() {
                 continue;
             }
-            self.work.reserve(self.pager, 2 * self.tree.depth + 2)?;
-            self.own_path(&mut path)?;
+            let run_pages = self.copied_run(leaf)?;
+            self.work.reserve_runs(self.pager, 2 * self.tree.depth + 2, run_pages)?;
+            self.own_path(&mut path, (run_pages > 0).then_some(0))?;
             let leaf = path[path.len() - 1].0;
             for &index in &places {
                 if let Payload::Large { page, bytes } = self.node(leaf)?.payload(index) {
@@ -95,12 +97,13 @@ impl TreeMut<'_> {
         while path.len() > 1 {
             let (id, _) = path[path.len() - 1];
             let (parent, index) = path[path.len() - 2];
+            self.narrow(id)?;
             let node = self.node(id)?;
             let level = node.level();
             if node.count() == 0 {
                 self.node_mut(parent).remove(index);
                 self.free_node(id, level);
-            } else if node.is_underfull() {
+            } else if self.is_underfull(node) {
                 if !self.merge_with_neighbour(parent, index)? && !whole {
                     break;
                 }
@@ -131,7 +134,14 @@ impl TreeMut<'_> {
         }
     }
 
-    /// Merges child `index` of an owned branch with a neighbour if both fit one page comfortably.
+    /// Whether a page is so empty that merging it with a neighbour is worth trying.
+    fn is_underfull(&self, node: Node<'_>) -> bool {
+        let used = node.used_bytes();
+        used < width::bytes_full(used, node.count(), node.is_leaf(), self.pager.page_size()) / 3
+    }
+
+    /// Merges child `index` of an owned branch with a neighbour if both fit one page comfortably, or
+    /// one leaf.
     fn merge_with_neighbour(&mut self, parent: PageId, index: usize) -> Result<bool> {
         let count = self.node(parent)?.count();
         let pairs = [(index + 1 < count).then_some((index, index + 1)), index.checked_sub(1).map(|left| (left, index))];
@@ -143,30 +153,43 @@ impl TreeMut<'_> {
             if level != right_node.level() {
                 return Err(Error::Corrupted { page: right, reason: "it is at another level than its neighbour" });
             }
-            if left_node.used_bytes() + right_node.used_bytes() > self.pager.page_size() * 3 / 2 {
+            let (used, entries) =
+                (left_node.used_bytes() + right_node.used_bytes(), left_node.count() + right_node.count());
+            let full = width::bytes_full(used, entries, level == 0, self.pager.page_size());
+            if used > full * 3 / 2 {
                 continue;
             }
             node.key_into(right_index, &mut self.work.key);
             let separator = std::mem::take(&mut self.work.key);
             let pair = Pair { left: left_node, right: right_node, separator: &separator };
-            let bytes_max = self.pager.page_size() * 9 / 10;
-            let fits = pair.bytes_merged(bytes_max) <= bytes_max;
+            let bytes_max = full * 9 / 10;
+            let bytes = pair.bytes_merged(bytes_max);
+            let mut fits = bytes <= bytes_max;
             if fits {
                 if !pair.is_ordered() {
                     return Err(Error::Corrupted { page: right, reason: "its keys are not above its neighbour's" });
                 }
-                let merged = self.work.allocate_node(self.pager, level)?;
-                if merged == left || merged == right {
-                    return Err(Error::Corrupted { page: merged, reason: "it is in use and was free" });
+                let pages = width::pages_for(bytes, self.pager.page_size());
+                match self.allocate_merged(level, pages) {
+                    Ok(merged) => {
+                        let is_apart =
+                            |node: Node<'_>, id: PageId| merged.0 >= id.0 + node.pages() || id.0 >= merged.0 + pages;
+                        if !is_apart(left_node, left) || !is_apart(right_node, right) {
+                            return Err(Error::Corrupted { page: merged, reason: "it is in use and was free" });
+                        }
+                        pair.write(self.pager.node_mut(merged));
+                        let entries = self.node(merged)?.entries();
+                        let mut parent = self.node_mut(parent);
+                        parent.set_child(left_index, merged);
+                        parent.set_child_count(left_index, entries);
+                        parent.remove(right_index);
+                        self.free_node(left, level);
+                        self.free_node(right, level);
+                    }
+                    // There is no run. The leaves stay as they are, which is no error.
+                    Err(Error::DiskFull { .. } | Error::DatabaseFull { .. }) if pages > 1 => fits = false,
+                    Err(e) => return Err(e),
                 }
-                pair.write(self.pager.page_mut(merged));
-                let entries = self.node(merged)?.entries();
-                let mut parent = self.node_mut(parent);
-                parent.set_child(left_index, merged);
-                parent.set_child_count(left_index, entries);
-                parent.remove(right_index);
-                self.work.free(self.pager, left);
-                self.free_node(right, level);
             }
             self.work.key = separator;
             if fits {
@@ -174,6 +197,15 @@ impl TreeMut<'_> {
             }
         }
         Ok(false)
+    }
+
+    fn allocate_merged(&mut self, level: u8, pages: u32) -> Result<PageId> {
+        if level == 0 {
+            return self.allocate_leaf(pages);
+        }
+        let id = self.work.allocate_branch(self.pager, level)?;
+        self.tree.branch_pages += 1;
+        Ok(id)
     }
 
     /// Removes everything between two bounds; how many entries there were.
@@ -192,7 +224,14 @@ impl TreeMut<'_> {
         }
         // For trimming and rebalancing at both edges, two pages per level each. If not all can be
         // allocated, nothing is done.
-        self.work.reserve(self.pager, 6 * self.tree.depth + 2)?;
+        let mut run_pages = 0;
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                let (leaf, _) = self.tree.leaf(self.pager, self.work.bounds(), key)?;
+                run_pages += self.copied_run(leaf)?;
+            }
+        }
+        self.work.reserve_runs(self.pager, 6 * self.tree.depth + 2, run_pages)?;
         // Reads what will be removed, so that a damaged page is found before anything has changed.
         self.verify_range(low, high)?;
         self.tree.root = self.trim(self.tree.root, low, high)?;
@@ -202,7 +241,14 @@ impl TreeMut<'_> {
                 && self.tree.depth > 0
             {
                 let (mut path, _) = self.tree.descend(self.pager, self.work.bounds(), key)?;
-                self.own_path(&mut path)?;
+                let leaf = path[path.len() - 1].0;
+                let run_pages = if self.work.is_owned(self.pager, leaf) { 0 } else { self.copied_run(leaf)? };
+                // The leaf may be the neighbour of one that went. All is deleted by now, so if there
+                // is no room for a copy, pages stay as empty as they are.
+                if run_pages > 0 && self.work.reserve_runs(self.pager, 2 * self.tree.depth + 2, run_pages).is_err() {
+                    continue;
+                }
+                self.own_path(&mut path, (run_pages > 0).then_some(0))?;
                 self.rebalance(&mut path, true)?;
             }
         }
@@ -260,6 +306,7 @@ impl TreeMut<'_> {
                 node.set_child_count(index, subtree.entries - gone);
             }
         }
+        self.narrow(id)?;
         Ok(id)
     }
 

@@ -38,10 +38,17 @@ impl TreeMut<'_> {
             difference.clear();
         }
         if self.tree.depth == 0 {
-            let payload = self.store(key, value, 1 + PAGES_SPARE)?;
-            let id = self.work.allocate_node(self.pager, 0)?;
-            build(self.pager, id, 1, key, |builder, _| builder.push(key, payload), key);
-            *self.tree = Tree { root: id, depth: 1, entries: 1, leaf_pages: 1, ..*self.tree };
+            let page_size = self.pager.page_size();
+            let bytes_max = HEADER_BYTES + node::entry_bytes_max(key.len(), value.len(), page_size);
+            let run_pages = if bytes_max > page_size { width::pages_for(bytes_max, page_size) } else { 0 };
+            let payload = self.store(key, value, 1 + PAGES_SPARE, run_pages)?;
+            let cell = node::cell_bytes(key.len(), key.len(), payload);
+            let pages = width::pages_for(node::node_bytes(true, key.len(), 1, cell), page_size);
+            let id = self.allocate_leaf(pages)?;
+            let mut builder = Builder::new(self.pager.node_mut(id), key, 1);
+            builder.push(key, payload);
+            builder.finish();
+            *self.tree = Tree { root: id, depth: 1, entries: 1, ..*self.tree };
             return Ok(Put::Inserted);
         }
         let near = self.near(key)?;
@@ -62,9 +69,19 @@ impl TreeMut<'_> {
             _ => {}
         }
         let spare = if exists { 0 } else { PAGES_SPARE };
-        let payload = self.store(key, value, 2 * self.tree.depth + 2 + spare)?;
-        if !is_near {
-            self.own_path(&mut path)?;
+        let node = self.node(leaf)?;
+        let mut added = node::entry_bytes_max(key.len(), value.len(), self.pager.page_size());
+        let mut run_pages = self.run_pages(node, added);
+        if run_pages > 0 {
+            match exists {
+                true => added = added.saturating_sub(node.cell_bytes(index, 0) + node.slot_bytes()),
+                false => run_pages += RUN_PAGES_SPARE,
+            }
+        }
+        let payload = self.store(key, value, 2 * self.tree.depth + 2 + spare, run_pages)?;
+        if !is_near && let Err(e) = self.own_path(&mut path, (run_pages > 0).then_some(added)) {
+            self.drop_payload(payload);
+            return Err(e);
         }
         self.work.finger.clone_from(&path);
         let leaf = path[path.len() - 1].0;
@@ -98,14 +115,15 @@ impl TreeMut<'_> {
         Ok(true)
     }
 
-    /// Stores a value, and makes sure that `room` more pages can be allocated.
-    pub(super) fn store<'v>(&mut self, key: &[u8], value: &'v [u8], room: u32) -> Result<Payload<'v>> {
+    /// Stores a value, and makes sure that `room` more pages can be allocated, and `run_pages` pages
+    /// in runs.
+    pub(super) fn store<'v>(&mut self, key: &[u8], value: &'v [u8], room: u32, run_pages: u32) -> Result<Payload<'v>> {
         if node::fits_inline(key.len(), value.len(), self.pager.page_size()) {
-            self.work.reserve(self.pager, room)?;
+            self.work.reserve_runs(self.pager, room, run_pages)?;
             return Ok(Payload::Inline(value));
         }
         let page = self.work.allocate_large(self.pager, value)?;
-        if let Err(e) = self.work.reserve(self.pager, room) {
+        if let Err(e) = self.work.reserve_runs(self.pager, room, run_pages) {
             self.work.free(self.pager, page);
             return Err(e);
         }
@@ -113,40 +131,46 @@ impl TreeMut<'_> {
         Ok(Payload::Large { page, bytes: value.len() as u32 })
     }
 
+    /// Takes back what `store` stored.
+    pub(super) fn drop_payload(&mut self, payload: Payload<'_>) {
+        if let Payload::Large { page, bytes } = payload {
+            self.free_large(page, bytes);
+        }
+    }
+
     /// Inserts at the end of a path that the transaction owns, splitting upwards as needed.
     fn insert_at(&mut self, path: &Path, key: &[u8], payload: Payload<'_>) -> Result<()> {
         let mut separator: Vec<u8> = Vec::new();
-        let mut child = PageId::NONE;
+        let (mut left, mut right) = (PageId::NONE, PageId::NONE);
         for (level, &(id, index)) in path.iter().enumerate().rev() {
-            let at_leaf = level + 1 == path.len();
-            let split = if at_leaf {
+            let split = if level + 1 == path.len() {
                 let last = self.is_last(path)?;
-                self.insert_or_split(id, index, key, payload, last)?
+                let (leaf, split) = self.insert_into_leaf(id, index, key, payload, last)?;
+                if leaf != id {
+                    self.refer(path, level, leaf);
+                }
+                left = leaf;
+                split
             } else {
-                let (below, _) = path[level + 1];
-                let left_count = self.node(below)?.entries();
-                let right_count = self.node(child)?.entries();
-                self.node_mut(id).set_child_count(index, left_count);
-                let payload = Payload::Child { page: child, count: right_count };
-                self.insert_or_split(id, index + 1, &separator, payload, false)?
+                let left_count = self.node(left)?.entries();
+                let right_count = self.node(right)?.entries();
+                self.branch_mut(id).set_child_count(index, left_count);
+                let payload = Payload::Child { page: right, count: right_count };
+                left = id;
+                self.insert_into_branch(id, index + 1, &separator, payload, false)?
             };
-            let Some((up, right)) = split else { return Ok(()) };
-            if at_leaf {
-                self.tree.leaf_pages += 1;
-            } else {
-                self.tree.branch_pages += 1;
-            }
+            let Some((up, beside)) = split else { return Ok(()) };
             separator = up;
-            child = right;
+            right = beside;
         }
-        self.grow_root(&separator, child)
+        self.grow_root(&separator, right)
     }
 
     pub(super) fn grow_root(&mut self, separator: &[u8], right: PageId) -> Result<()> {
         let left = self.tree.root;
         let left_count = self.node(left)?.entries();
         let right_count = self.node(right)?.entries();
-        let root = self.work.allocate_node(self.pager, self.tree.depth as u8)?;
+        let root = self.work.allocate_branch(self.pager, self.tree.depth as u8)?;
         let mut builder = Builder::new(self.pager.page_mut(root), separator, 2);
         builder.push(&[], Payload::Child { page: left, count: left_count });
         builder.push(separator, Payload::Child { page: right, count: right_count });
@@ -178,21 +202,4 @@ impl TreeMut<'_> {
         }
         Ok(Some((path, exists)))
     }
-}
-
-/// Builds a node over a fresh page from `count` entries; `first` and `last` are its outermost keys.
-fn build(
-    pager: &Pager,
-    id: PageId,
-    count: usize,
-    first: &[u8],
-    mut fill: impl FnMut(&mut Builder<'_>, usize),
-    last: &[u8],
-) {
-    let prefix = &first[..common_prefix(first, last)];
-    let mut builder = Builder::new(pager.page_mut(id), prefix, count);
-    for index in 0..count {
-        fill(&mut builder, index);
-    }
-    builder.finish();
 }

@@ -9,23 +9,130 @@
 
 use super::*;
 
+/// A prefix that becomes longer is padded, and shortens no cell whose key has no more bytes: so many
+/// bytes more may a node take.
+const PREFIX_SLACK: usize = 8;
+
+/// What separates a page from the new one on its right, and that one.
+type Split = Option<(Vec<u8>, PageId)>;
+
 impl TreeMut<'_> {
-    /// Inserts into an owned page, or splits it. A split gives the separator and the new right
-    /// neighbour. `last`: the page is at the tree's right edge, so that an entry behind all others
-    /// leaves it full.
-    pub(super) fn insert_or_split(
+    /// Inserts into an owned leaf, widens it, or splits it. Gives the page that it begins with now. A
+    /// split gives the separator and the new right neighbour. `last`: the leaf is at the tree's right
+    /// edge, so that an entry behind all others leaves it full.
+    pub(super) fn insert_into_leaf(
         &mut self,
         id: PageId,
         index: usize,
         key: &[u8],
         payload: Payload<'_>,
         last: bool,
-    ) -> Result<Option<(Vec<u8>, PageId)>> {
-        let mut fit = self.node_mut(id).insert(index, key, payload);
-        if fit == Fit::Gather {
-            self.node_mut(id).gather(&mut self.work.scratch[0]);
-            fit = self.node_mut(id).insert(index, key, payload);
+    ) -> Result<(PageId, Split)> {
+        let mut node = self.node_mut(id);
+        let mut fit = node.insert(index, key, payload);
+        if fit == Fit::Done && !node.is_wide() {
+            return Ok((id, None));
         }
+        if fit == Fit::Gather {
+            fit = self.insert_or_gather(id, index, key, payload);
+        }
+        if fit == Fit::Done {
+            // The entry may be in place of a longer one.
+            self.narrow(id)?;
+            return Ok((id, None));
+        }
+        let page_size = self.pager.page_size();
+        let node = self.node(id)?;
+        let last = last && index == node.count();
+        if fit == Fit::Full {
+            let cell = node::cell_bytes(key.len(), node.prefix().len(), payload);
+            let bytes = node.used_bytes() + cell + node.slot_bytes();
+            let pages = width::pages_for(bytes, page_size);
+            if pages <= widest(node, bytes, page_size, last) {
+                let id = self.widen(id, pages)?;
+                let fit = self.insert_or_gather(id, index, key, payload);
+                assert_eq!(fit, Fit::Done, "a leaf was widened for this entry");
+                return Ok((id, None));
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.work.scratch[0]);
+        scratch.clear();
+        scratch.extend_from_slice(node.bytes());
+        let grown = Grown { node: Node::new(&scratch), index, key, payload };
+        let (cut, [left, right]) = match fit {
+            Fit::Rebuild => {
+                let bytes = grown.bytes(0..grown.count());
+                let pages = width::pages_for(bytes, page_size);
+                // Cells get longer with a shorter prefix. More pages than were reserved for this
+                // change are not to be had.
+                let value_len = match payload {
+                    Payload::Inline(value) => value.len(),
+                    Payload::Large { bytes, .. } => bytes as usize,
+                    Payload::Child { .. } => 0,
+                };
+                let added = node::entry_bytes_max(key.len(), value_len, page_size);
+                let fits = pages <= grown.node.pages()
+                    || pages <= widest(grown.node, bytes, page_size, last)
+                        && 2 * pages <= self.run_pages(grown.node, added);
+                // Only a key at either end can shorten the prefix. Alone on its side, it leaves the
+                // others their prefix.
+                let alone = if index + 1 == grown.count() { index } else { index + 1 };
+                if fits { (None, [bytes, 0]) } else { (Some(alone), grown.sides(alone)) }
+            }
+            _ if last => (Some(index), grown.sides(index)),
+            _ => match grown.cut() {
+                (cut, Some(sides)) if sides.iter().all(|side| side + PREFIX_SLACK <= page_size) => (Some(cut), sides),
+                (cut, _) => (Some(cut), grown.sides(cut)),
+            },
+        };
+        let pages = [left, right].map(|bytes| width::pages_for(bytes, page_size));
+        let result = self.write_leaves(id, &grown, cut, pages);
+        self.work.scratch[0] = scratch;
+        result
+    }
+
+    /// Writes the entries of a leaf that is about to grow, to it or to it and a new one, which have
+    /// `pages` pages.
+    fn write_leaves(
+        &mut self,
+        id: PageId,
+        grown: &Grown<'_>,
+        cut: Option<usize>,
+        pages: [u32; 2],
+    ) -> Result<(PageId, Split)> {
+        let end = cut.unwrap_or(grown.count());
+        let mut split = None;
+        if let Some(cut) = cut {
+            let mut separator = Vec::new();
+            grown.key_into(cut, &mut separator);
+            let mut left_last = Vec::new();
+            grown.key_into(cut - 1, &mut left_last);
+            let shared = common_prefix(&left_last, &separator);
+            separator.truncate(shared + 1);
+            let right = self.allocate_leaf(pages[1])?;
+            grown.write(self.pager.node_mut(right), cut..grown.count());
+            split = Some((separator, right));
+        }
+        if end == grown.node.count() && grown.index == end {
+            // The left one keeps its entries as they are.
+            self.narrow(id)?;
+            return Ok((id, split));
+        }
+        let id = self.replace_leaf(id, pages[0])?;
+        grown.write(self.pager.node_mut(id), 0..end);
+        Ok((id, split))
+    }
+
+    /// Inserts into an owned branch, or splits it.
+    pub(super) fn insert_into_branch(
+        &mut self,
+        id: PageId,
+        index: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+        last: bool,
+    ) -> Result<Split> {
+        let fit = self.insert_or_gather(id, index, key, payload);
         if fit == Fit::Done {
             return Ok(None);
         }
@@ -34,35 +141,25 @@ impl TreeMut<'_> {
         scratch.extend_from_slice(self.node(id)?.bytes());
         let node = Node::new(&scratch);
         let grown = Grown { node, index, key, payload };
-        let leaf = node.is_leaf();
         let all = 0..grown.count();
-        let mut prefix = Vec::new();
-        let mut cut = None;
-        if fit == Fit::Rebuild {
-            grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
-            if grown.bytes(prefix.len()) > self.pager.page_size() {
-                // Only a key at either end can shorten the prefix. Alone on its side, it leaves the
-                // others their prefix.
-                cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
-            }
+        let cut = if fit == Fit::Rebuild {
+            // Only a key at either end can shorten the prefix. Alone on its side, it leaves the
+            // others their prefix.
+            let alone = if index + 1 == grown.count() { index } else { index + 1 };
+            (grown.bytes(all.clone()) > self.pager.page_size()).then_some(alone)
         } else {
-            cut = Some(if last && index + 1 == grown.count() { index } else { grown.cut() });
-        }
+            Some(if last && index + 1 == grown.count() { index } else { grown.cut().0 })
+        };
         let result = match cut {
             None => {
                 grown.write(self.pager.page_mut(id), all);
                 None
             }
             Some(cut) => {
-                let right = self.work.allocate_node(self.pager, node.level())?;
+                let right = self.work.allocate_branch(self.pager, node.level())?;
+                self.tree.branch_pages += 1;
                 let mut separator = Vec::new();
                 grown.key_into(cut, &mut separator);
-                if leaf {
-                    let mut left_last = Vec::new();
-                    grown.key_into(cut - 1, &mut left_last);
-                    let shared = common_prefix(&left_last, &separator);
-                    separator.truncate(shared + 1);
-                }
                 grown.write(self.pager.page_mut(right), cut..grown.count());
                 if cut < node.count() || index < cut {
                     grown.write(self.pager.page_mut(id), 0..cut);
@@ -73,6 +170,25 @@ impl TreeMut<'_> {
         self.work.scratch[0] = scratch;
         Ok(result)
     }
+
+    /// Inserts into an owned page if there is room for it, gathering dead bytes if need be.
+    fn insert_or_gather(&mut self, id: PageId, index: usize, key: &[u8], payload: Payload<'_>) -> Fit {
+        let fit = self.node_mut(id).insert(index, key, payload);
+        if fit != Fit::Gather {
+            return fit;
+        }
+        self.node_mut(id).gather(&mut self.work.scratch[0]);
+        self.node_mut(id).insert(index, key, payload)
+    }
+}
+
+/// The most pages that a leaf may have once it has one more entry, and `bytes` bytes. An only entry
+/// has as many as it needs.
+fn widest(node: Node<'_>, bytes: usize, page_size: usize, last: bool) -> u32 {
+    if node.count() == 0 {
+        return u32::MAX;
+    }
+    width::pages_max(bytes / (node.count() + 1), page_size, last).max(node.pages())
 }
 
 /// A node with one more entry than it has.
@@ -107,11 +223,6 @@ impl Grown<'_> {
         }
     }
 
-    /// Entry 0 of a branch has no key of its own.
-    fn first_with_key(&self) -> usize {
-        usize::from(!self.node.is_leaf())
-    }
-
     /// The common prefix of the entries in a range, into `out`.
     fn prefix_into(&self, range: std::ops::Range<usize>, out: &mut Vec<u8>) {
         out.clear();
@@ -131,10 +242,15 @@ impl Grown<'_> {
         }
     }
 
-    /// Bytes of a node with all the entries.
-    fn bytes(&self, prefix_len: usize) -> usize {
-        let cells = (0..self.count()).map(|index| self.cell_bytes(index, prefix_len)).sum();
-        node::node_bytes(self.node.is_leaf(), prefix_len, self.count(), cells)
+    /// Bytes of a node with the entries of a range.
+    fn bytes(&self, range: std::ops::Range<usize>) -> usize {
+        let is_headless = !self.node.is_leaf();
+        let mut prefix = Vec::new();
+        self.prefix_into(range.start + usize::from(is_headless)..range.end, &mut prefix);
+        let count = range.len();
+        let with_cells = range.start + usize::from(is_headless && range.start > 0)..range.end;
+        let cells = with_cells.map(|index| self.cell_bytes(index, prefix.len())).sum();
+        node::node_bytes(self.node.is_leaf(), prefix.len(), count, cells)
     }
 
     /// Writes the entries of a range to a page, the first without its key if the node is a branch.
@@ -157,26 +273,36 @@ impl Grown<'_> {
     /// Where to cut: in the middle. But where keys are written in ascending order at the end of the
     /// page or near it, before the new entry: the left page is full then and stays so, while a cut
     /// in the middle would leave it half empty for good.
-    fn cut(&self) -> usize {
-        let middle = self.middle();
+    /// Gives also the bytes on both sides, as far as they are known: see [`Grown::middle`].
+    fn cut(&self) -> (usize, Option<[usize; 2]>) {
+        let (middle, sides) = self.middle();
         let is_run = self.node.is_leaf() && self.index > middle && self.node.ends_run(self.index - 1);
-        if is_run { self.index } else { middle }
+        if is_run { (self.index, None) } else { (middle, Some(sides)) }
     }
 
-    /// Where to cut so that both sides hold about the same bytes.
-    fn middle(&self) -> usize {
+    /// Bytes of the nodes on both sides of a cut.
+    fn sides(&self, cut: usize) -> [usize; 2] {
+        [self.bytes(0..cut), self.bytes(cut..self.count())]
+    }
+
+    /// Where to cut so that both sides hold about the same bytes; and the bytes on both sides with
+    /// the prefix of all, which a longer prefix hardly makes more ([`PREFIX_SLACK`]).
+    fn middle(&self) -> (usize, [usize; 2]) {
         let prefix_len = self.node.prefix().len();
-        let total = self.bytes(prefix_len);
-        let mut left = 0;
-        for index in 0..self.count() {
+        let cells: usize = (0..self.count()).map(|index| self.cell_bytes(index, prefix_len)).sum();
+        let total = node::node_bytes(self.node.is_leaf(), prefix_len, self.count(), cells);
+        let fixed = total - cells - self.count() * self.node.slot_bytes();
+        let (mut left, mut index) = (0, 0);
+        while index + 1 < self.count() {
             let size = self.cell_bytes(index, prefix_len) + self.node.slot_bytes();
             // The entry that crosses the middle goes to the side that is smaller with it.
-            if left + size / 2 >= total / 2 {
-                return index.clamp(1, self.count() - 1);
+            if left + size / 2 >= total / 2 && index > 0 {
+                break;
             }
             left += size;
+            index += 1;
         }
-        self.count() - 1
+        (index, [fixed + left, total - left])
     }
 }
 

@@ -6,14 +6,16 @@ use std::io::{Cursor, Read};
 
 use colibri_storage::{BackupInfo, Database, Options, restore, verify_backup};
 
-use super::{ByDocument, PAGE, TreeFields, check_contents, check_tables, copy_of, golden, u32_at, u64_at};
+use super::{
+    ByDocument, NEWEST, PAGE, TreeFields, VERSIONS, check_contents, check_tables, copy_of, golden, u32_at, u64_at,
+};
 
 const FILES: [(&str, &str); 2] = [("full", "closed"), ("incremental", "crashed")];
 
 fn make() -> [Vec<u8>; 2] {
     let mut since: Option<BackupInfo> = None;
     FILES.map(|(_, state)| {
-        let dir = copy_of(state);
+        let dir = copy_of(NEWEST, state);
         let db = Database::open(dir.path(), &Options::new().read_only(true)).unwrap();
         let mut bytes = Vec::new();
         since = Some(db.backup(since.as_ref(), &mut bytes).unwrap());
@@ -21,22 +23,29 @@ fn make() -> [Vec<u8>; 2] {
     })
 }
 
-fn backups() -> [Vec<u8>; 2] {
-    FILES.map(|(name, _)| fs::read(golden("backups").join(name)).unwrap())
+fn backups(version: u32) -> [Vec<u8>; 2] {
+    FILES.map(|(name, _)| fs::read(golden(version, "backups").join(name)).unwrap())
 }
 
 #[test]
-#[ignore = "writes tests/data/golden-v1 anew, which is right only before version 1 is released"]
+#[ignore = "writes tests/data/golden-v2 anew, which is right only before version 2 is released"]
 fn write_the_golden_backups_anew() {
-    fs::create_dir_all(golden("backups")).unwrap();
+    fs::create_dir_all(golden(NEWEST, "backups")).unwrap();
     for ((name, _), bytes) in FILES.iter().zip(make()) {
-        fs::write(golden("backups").join(name), bytes).unwrap();
+        fs::write(golden(NEWEST, "backups").join(name), bytes).unwrap();
     }
 }
 
 #[test]
 fn golden_backups_give_back_what_they_were_made_of() {
-    let backups = backups();
+    for version in VERSIONS {
+        gives_back(version);
+    }
+}
+
+#[track_caller]
+fn gives_back(version: u32) {
+    let backups = backups(version);
     let infos = backups.each_ref().map(|bytes| verify_backup(&mut &bytes[..]).unwrap());
     assert_eq!((infos[0].since, infos[1].since), (None, Some(infos[0].txn)));
     assert_eq!(infos[0].database_id, infos[1].database_id);
@@ -46,42 +55,56 @@ fn golden_backups_give_back_what_they_were_made_of() {
         let restored = restore(&mut inputs.collect::<Vec<_>>(), dir.path()).unwrap();
         assert_eq!(restored, infos[count - 1]);
         let db = Database::open(dir.path(), &Options::new().create(false)).unwrap();
-        check_contents(&db, state);
+        check_contents(&db, version, state);
     }
 }
 
 /// A backup of the earlier golden backup's database goes on from it.
 #[test]
 fn a_new_backup_adds_to_a_golden_one() {
-    let full = &backups()[0];
+    for version in VERSIONS {
+        adds(version);
+    }
+}
+
+#[track_caller]
+fn adds(version: u32) {
+    let full = &backups(version)[0];
     let info = verify_backup(&mut &full[..]).unwrap();
-    let dir = copy_of("crashed");
+    let dir = copy_of(version, "crashed");
     let db = Database::open(dir.path(), &Options::new().create(false)).unwrap();
     let mut added = Vec::new();
     db.backup(Some(&info), &mut added).unwrap();
     let inputs = [full, &added].map(|bytes| Box::new(Cursor::new(bytes.clone())) as Box<dyn Read>);
     let restored = tempfile::tempdir().unwrap();
     restore(&mut Vec::from(inputs), restored.path()).unwrap();
-    check_contents(&Database::open(restored.path(), &Options::new()).unwrap(), "crashed");
+    check_contents(&Database::open(restored.path(), &Options::new()).unwrap(), version, "crashed");
 }
 
 #[test]
 fn this_build_still_writes_the_golden_backups() {
-    assert!(make() == backups());
+    assert!(make() == backups(NEWEST));
 }
 
 // ---- what the document says ----
 
 #[test]
 fn the_golden_backups_are_as_the_document_has_them() {
+    for version in VERSIONS {
+        are_as_the_document_has_them(version);
+    }
+}
+
+#[track_caller]
+fn are_as_the_document_has_them(version: u32) {
     let mut image = Vec::new();
     let mut txn_before = 0;
-    for (bytes, (_, state)) in backups().iter().zip(FILES) {
-        assert!(bytes.len() <= 64 << 10, "{} bytes", bytes.len());
-        let data = fs::read(golden(state).join("data")).unwrap();
+    for (bytes, (_, state)) in backups(version).iter().zip(FILES) {
+        assert!(bytes.len() <= 128 << 10, "{} bytes", bytes.len());
+        let data = fs::read(golden(version, state).join("data")).unwrap();
         let newest = [0, PAGE].into_iter().max_by_key(|&meta| u64_at(&data, meta + 8)).unwrap();
         assert_eq!(&bytes[..8], b"COLIBKUP");
-        assert_eq!((u32_at(bytes, 8), u32_at(bytes, 12)), (1, 4096), "version, page size");
+        assert_eq!((u32_at(bytes, 8), u32_at(bytes, 12)), (version, 4096), "version, page size");
         assert_eq!(bytes[16..32], data[120..136], "database id");
         let (since, txn) = (u64_at(bytes, 32), u64_at(bytes, 40));
         assert_eq!((since, txn), (txn_before, u64_at(&data, newest + 8)), "since, transaction");
@@ -107,7 +130,7 @@ fn the_golden_backups_are_as_the_document_has_them() {
         assert!(pages_before > 0);
         assert_eq!(u64_at(bytes, at), xxhash_rust::xxh3::xxh3_64(&bytes[..at]), "checksum");
         assert_eq!(bytes.len(), at + 8);
-        let mut reader = ByDocument { bytes: &image, txn, used: [0, 1].into(), pages: [0; 3] };
+        let mut reader = ByDocument { version, bytes: &image, txn, used: [0, 1].into(), pages: [0; 3], wide: 0 };
         let catalog = reader.tree(TreeFields::at(bytes, 56));
         check_tables(&mut reader, &catalog, state);
         txn_before = txn;

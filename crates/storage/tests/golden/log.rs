@@ -72,7 +72,7 @@ fn operations() -> [Vec<Operation>; 4] {
 
 /// The contents after so many of the transactions.
 fn expected_after(transactions: u64) -> Contents {
-    let mut contents = expected("closed");
+    let mut contents = expected(1, "closed");
     let entries = |pairs: &[(&[u8], &[u8])]| pairs.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
     if transactions >= 1 {
         let finches: &[(&[u8], &[u8])] =
@@ -151,7 +151,7 @@ fn carry_out(db: &Database, operations: &[Operation]) {
 
 /// Writes the files of the log, without the room that they have to grow into.
 fn make(dir: &Path) -> [Vec<u8>; 2] {
-    fs::copy(golden("closed").join("data"), dir.join("data")).unwrap();
+    fs::copy(golden(1, "closed").join("data"), dir.join("data")).unwrap();
     let options = Options::new().create(false).log_bytes(1 << 30).log_period(std::time::Duration::MAX);
     let db = Database::open(dir, &options).unwrap();
     for (index, operations) in operations().iter().enumerate() {
@@ -177,19 +177,19 @@ fn make(dir: &Path) -> [Vec<u8>; 2] {
 #[ignore = "writes tests/data/golden-v1 anew, which is right only before version 1 is released"]
 fn write_the_golden_logs_anew() {
     let dir = tempfile::tempdir().unwrap();
-    fs::create_dir_all(golden("logged")).unwrap();
+    fs::create_dir_all(golden(1, "logged")).unwrap();
     for (name, bytes) in FILES.iter().zip(make(dir.path())) {
-        fs::write(golden("logged").join(name), bytes).unwrap();
+        fs::write(golden(1, "logged").join(name), bytes).unwrap();
     }
 }
 
 fn logs() -> [Vec<u8>; 2] {
-    FILES.map(|name| fs::read(golden("logged").join(name)).unwrap())
+    FILES.map(|name| fs::read(golden(1, "logged").join(name)).unwrap())
 }
 
 /// The database that was closed, with logs beside it.
 fn with_logs(logs: [&[u8]; 2]) -> tempfile::TempDir {
-    let dir = copy_of("closed");
+    let dir = copy_of(1, "closed");
     for (name, bytes) in FILES.iter().zip(logs) {
         fs::write(dir.path().join(name), bytes).unwrap();
     }
@@ -236,7 +236,7 @@ type Found = (u8, Vec<u8>, Vec<u8>);
 /// Where the log begins, by the newest meta page: the chain's start, and the transaction before its
 /// first.
 fn start_in_meta() -> (u64, u64) {
-    let bytes = fs::read(golden("closed").join("data")).unwrap();
+    let bytes = fs::read(golden(1, "closed").join("data")).unwrap();
     let meta = &bytes[..super::PAGE];
     assert_eq!(meta[24..4096], bytes[super::PAGE + 24..2 * super::PAGE], "closed: the same point in both");
     assert_eq!((u64_at(meta, 136), u32_at(meta, 152)), (0, 0), "from the start of the first file");
