@@ -54,6 +54,13 @@ fn register_fork() {
     let _ = unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
 }
 
+/// A handle of a database.
+struct Slot {
+    db: Arc<Db>,
+    /// The transaction that has opened it and has not ended: others do not see it yet. 0 for none.
+    owner: u64,
+}
+
 /// How the storage was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -71,6 +78,8 @@ pub(crate) struct Env {
     pub(crate) id: u64,
     flags: AtomicU32,
     mapsize: AtomicUsize,
+    /// Pages that the entries may take: what the program has said; `u64::MAX` if it has not.
+    pages_max: AtomicU64,
     maxdbs: AtomicU32,
     maxreaders: AtomicU32,
     pub(crate) userctx: AtomicPtr<c_void>,
@@ -85,7 +94,9 @@ pub(crate) struct Opened {
     path: CString,
     /// For `mdb_env_get_fd`.
     file: File,
-    dbis: Mutex<Vec<Option<Arc<Db>>>>,
+    dbis: Mutex<Vec<Option<Slot>>>,
+    /// Read transactions that are reset: LMDB counts their slots.
+    idle: AtomicUsize,
     sequences: Box<[AtomicU32]>,
     #[expect(clippy::vec_box, reason = "a transaction keeps its address")]
     pool: Mutex<Vec<Box<Txn>>>,
@@ -98,6 +109,7 @@ impl Env {
             id: ENVS.fetch_add(1, Ordering::Relaxed),
             flags: AtomicU32::new(0),
             mapsize: AtomicUsize::new(MAPSIZE_DEFAULT),
+            pages_max: AtomicU64::new(u64::MAX),
             maxdbs: AtomicU32::new(0),
             maxreaders: AtomicU32::new(READERS_DEFAULT),
             userctx: AtomicPtr::default(),
@@ -127,10 +139,18 @@ impl Env {
 
     // ---- before it is open ----
 
+    /// The file grows by itself. A size that the program sets is a bound for what its entries take.
     pub(crate) fn set_mapsize(&self, bytes: usize) {
+        const PAGE: usize = 4096;
         let bytes = if bytes == 0 && self.is_open() { self.file_bytes() } else { bytes };
-        let page = 4096;
-        self.mapsize.store(bytes.checked_next_multiple_of(page).unwrap_or(bytes), Ordering::Relaxed);
+        let bytes = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
+        self.mapsize.store(bytes, Ordering::Relaxed);
+        // Two pages are those that say where all others are.
+        self.pages_max.store((bytes / PAGE).saturating_sub(2) as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn pages_max(&self) -> u64 {
+        self.pages_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_maxdbs(&self, count: u32) -> Result<()> {
@@ -222,8 +242,8 @@ impl Env {
         };
         let free = Description { flags: db_flag::INTEGERKEY, labels: false };
         let dbis = vec![
-            Some(Arc::new(Db::new(None, "lmdb-free", free))),
-            Some(Arc::new(Db::new(None, names::MAIN_TABLE, main))),
+            Some(Slot { db: Arc::new(Db::new(None, "lmdb-free", free)), owner: 0 }),
+            Some(Slot { db: Arc::new(Db::new(None, names::MAIN_TABLE, main)), owner: 0 }),
         ];
         let slots = CORE_DBS.saturating_add(self.maxdbs.load(Ordering::Relaxed)) as usize;
         Ok(Opened {
@@ -232,6 +252,7 @@ impl Env {
             path: CString::new(path.as_os_str().as_bytes()).map_err(|_| Code::INVAL)?,
             file,
             dbis: Mutex::new(dbis),
+            idle: AtomicUsize::new(0),
             sequences: (0..slots).map(|_| AtomicU32::new(0)).collect(),
             pool: Mutex::default(),
             forks: forks(),
@@ -314,11 +335,11 @@ impl Env {
         drop(snapshot);
         Ok(MdbEnvInfo {
             mapaddr: std::ptr::null_mut(),
-            mapsize: self.mapsize.load(Ordering::Relaxed).max(self.file_bytes()),
+            mapsize: self.mapsize.load(Ordering::Relaxed).max(pages as usize * opened.db.page_size() as usize),
             last_pgno: pages.saturating_sub(1) as usize,
             last_txnid: txn as usize,
             maxreaders: self.maxreaders(),
-            numreaders: opened.db.readers().len() as u32,
+            numreaders: (opened.db.readers().len() + opened.idle()) as u32,
         })
     }
 
@@ -393,14 +414,25 @@ impl Opened {
         self.sequences.get(dbi as usize).map(|sequence| sequence.load(Ordering::Acquire))
     }
 
-    pub(crate) fn db_at(&self, dbi: u32) -> Result<Arc<Db>> {
-        self.dbis.lock().get(dbi as usize).and_then(Clone::clone).ok_or(Code::BAD_DBI)
+    /// The database of a handle, for a transaction that sees what these have opened.
+    pub(crate) fn db_at(&self, dbi: u32, sees: impl Fn(u64) -> bool) -> Result<Arc<Db>> {
+        let dbis = self.dbis.lock();
+        let slot = dbis.get(dbi as usize).and_then(Option::as_ref).ok_or(Code::INVAL)?;
+        if slot.owner == 0 || sees(slot.owner) { Ok(slot.db.clone()) } else { Err(Code::INVAL) }
     }
 
-    pub(crate) fn find(&self, name: &[u8]) -> Option<u32> {
+    pub(crate) fn find(&self, name: &[u8], sees: impl Fn(u64) -> bool) -> Option<u32> {
         let dbis = self.dbis.lock();
-        let at = dbis.iter().position(|db| db.as_ref().is_some_and(|db| db.name.as_deref() == Some(name)))?;
+        let is_it = |slot: &Slot| slot.db.name.as_deref() == Some(name) && (slot.owner == 0 || sees(slot.owner));
+        let at = dbis.iter().position(|slot| slot.as_ref().is_some_and(is_it))?;
         Some(at as u32)
+    }
+
+    /// Hands a handle to another transaction, or, with 0, to all.
+    pub(crate) fn hand_over(&self, dbi: u32, owner: u64) {
+        if let Some(Some(slot)) = self.dbis.lock().get_mut(dbi as usize) {
+            slot.owner = owner;
+        }
     }
 
     /// Fails if all slots for named databases are taken.
@@ -410,15 +442,15 @@ impl Opened {
         if has_room { Ok(()) } else { Err(Code::DBS_FULL) }
     }
 
-    pub(crate) fn add(&self, db: Db) -> Result<u32> {
+    pub(crate) fn add(&self, db: Db, owner: u64) -> Result<u32> {
         let mut dbis = self.dbis.lock();
         let at = dbis.iter().position(Option::is_none).unwrap_or(dbis.len());
         let sequence = self.sequences.get(at).ok_or(Code::DBS_FULL)?;
-        let db = Some(Arc::new(db));
+        let slot = Some(Slot { db: Arc::new(db), owner });
         if at == dbis.len() {
-            dbis.push(db)
+            dbis.push(slot)
         } else {
-            dbis[at] = db
+            dbis[at] = slot
         }
         sequence.fetch_add(1, Ordering::Release);
         Ok(at as u32)
@@ -435,6 +467,14 @@ impl Opened {
     }
 
     // ---- ended read transactions ----
+
+    pub(crate) fn count_idle(&self, comes: bool) {
+        if comes { self.idle.fetch_add(1, Ordering::Relaxed) } else { self.idle.fetch_sub(1, Ordering::Relaxed) };
+    }
+
+    pub(crate) fn idle(&self) -> usize {
+        self.idle.load(Ordering::Relaxed)
+    }
 
     #[inline]
     pub(crate) fn take_pooled(&self) -> Option<Box<Txn>> {

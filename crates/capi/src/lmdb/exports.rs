@@ -316,13 +316,17 @@ pub(super) extern "C" fn mdb_reader_list(
         let (env, function) = (the(env)?, function.ok_or(Code::INVAL)?);
         let readers = env.opened()?.db().readers();
         let mut lines = Vec::new();
-        if readers.is_empty() {
+        let idle = env.opened()?.idle();
+        if readers.is_empty() && idle == 0 {
             lines.push("(no active readers)\n".to_owned());
         } else {
             lines.push("    pid     thread     txnid\n".to_owned());
-            lines.extend(
-                readers.iter().map(|reader| format!("{:10} {:x} {}\n", reader.process, reader.thread, reader.txn.0)),
-            );
+            let live = |reader: &colibri_storage::ReaderInfo| {
+                format!("{:10} {:x} {}\n", reader.process, reader.thread, reader.txn.0)
+            };
+            lines.extend(readers.iter().map(live));
+            let process = std::process::id();
+            lines.extend((0..idle).map(|_| format!("{process:10} 0 -\n")));
         }
         for line in lines {
             let line = CString::new(line).map_err(|_| Code::INVAL)?;

@@ -136,14 +136,11 @@ fn step_key(cursor: &mut CursorHandle, txn: &mut Txn, forward: bool) -> Result<(
     let identity = std::mem::take(&mut cursor.identity);
     let moved = (|| -> Result<bool> {
         let walk = cursor.walk.as_mut().ok_or(Code::NOTFOUND)?;
+        let here = walk.tree_key().to_vec();
         let found =
             if forward { walk.seek_behind(&identity)? } else { walk.seek_first_of(&identity)? && walk.prev()? };
         if !found {
-            if forward {
-                walk.last()?
-            } else {
-                walk.first()?
-            };
+            walk.seek_tree(&here)?;
         }
         Ok(found)
     })();

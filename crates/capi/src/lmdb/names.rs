@@ -92,7 +92,7 @@ pub(crate) fn open(txn: &mut Txn, name: Option<&[u8]>, flags: u32) -> Result<u32
     txn.ensure_usable()?;
     let Some(name) = name else { return open_main(txn, flags) };
     // A handle that is open serves.
-    if let Some(dbi) = txn.env().opened()?.find(name)
+    if let Some(dbi) = txn.env().opened()?.find(name, |owner| txn.sees(owner))
         && txn.knows_or_finds(dbi)?
     {
         return Ok(dbi);
@@ -124,10 +124,11 @@ pub(crate) fn open(txn: &mut Txn, name: Option<&[u8]>, flags: u32) -> Result<u32
     }
     // The name may have a handle from before it was dropped elsewhere.
     let opened = txn.env().opened()?;
-    if let Some(old) = opened.find(name) {
+    if let Some(old) = opened.find(name, |owner| txn.sees(owner)) {
         opened.close_dbi(old);
     }
-    let dbi = opened.add(Db::new(Some(name.to_vec()), &table, description))?;
+    let owner = txn.serial();
+    let dbi = opened.add(Db::new(Some(name.to_vec()), &table, description), owner)?;
     txn.note_new(dbi);
     Ok(dbi)
 }
@@ -229,7 +230,7 @@ fn drop_all_named(txn: &mut Txn) -> Result<()> {
     for name in named {
         remove_named(txn, &name)?;
         let opened = txn.env().opened()?;
-        if let Some(dbi) = opened.find(&name) {
+        if let Some(dbi) = opened.find(&name, |owner| txn.sees(owner)) {
             opened.close_dbi(dbi);
         }
     }

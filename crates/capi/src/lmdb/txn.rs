@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_storage::{Database, Error, OpenTable, Snapshot, Table, View, WriteTxn};
 
@@ -67,6 +68,15 @@ pub(crate) struct Work {
     /// Changes with each change of an entry: cursors look for their place again.
     generation: u64,
     reserved: Vec<Reserved>,
+    /// Known once something is stored and the program has set a bound.
+    pages: Option<Pages>,
+}
+
+/// How many pages entries take.
+struct Pages {
+    all: u64,
+    /// Those of databases that were written to, by handle.
+    of: Vec<(u32, u64)>,
 }
 
 enum Kind {
@@ -94,6 +104,8 @@ pub(crate) struct Txn {
     pub(crate) cursors: Vec<*mut CursorHandle>,
     pub(crate) arena: Arena,
     new_dbis: Vec<u32>,
+    /// Tells it from all others that have opened handles; 0 until it has.
+    serial: u64,
     /// What databases were before this transaction described them anew.
     undo: Vec<(Arc<Db>, Description)>,
     /// The thread whose reader slot it has; 0 with `MDB_NOTLS`.
@@ -133,6 +145,7 @@ impl Txn {
             cursors: Vec::new(),
             arena: Arena::default(),
             new_dbis: Vec::new(),
+            serial: 0,
             undo: Vec::new(),
             thread: 0,
             scratch: Vec::new(),
@@ -164,7 +177,7 @@ impl Txn {
             }
             return Ok(txn);
         }
-        let work = Work { txn: opened.db().write()?, generation: 1, reserved: Vec::new() };
+        let work = Work { txn: opened.db().write()?, generation: 1, reserved: Vec::new(), pages: None };
         let work = Box::into_raw(Box::new(work));
         let mut txn = Box::new(Self::new(env, Kind::Writing { work, depth: 0 }));
         txn.flags = flags;
@@ -327,7 +340,7 @@ impl Txn {
     /// What is known of a database; its handle is checked.
     #[inline]
     pub(crate) fn state(&mut self, dbi: u32) -> Result<&mut State> {
-        let sequence = self.env().opened()?.sequence(dbi).ok_or(Code::BAD_DBI)?;
+        let sequence = self.env().opened()?.sequence(dbi).ok_or(Code::INVAL)?;
         let is_known = matches!(self.states.get(dbi as usize), Some(Some(state))
             if state.sequence == sequence && state.is_current);
         if !is_known {
@@ -345,7 +358,7 @@ impl Txn {
         let known = self.states[at].take().filter(|state| state.sequence == sequence);
         let (db, known) = match known {
             Some(state) => (state.db, state.open),
-            None => (self.env().opened()?.db_at(dbi)?, None),
+            None => (self.env().opened()?.db_at(dbi, |owner| self.sees(owner))?, None),
         };
         let mut open = None;
         let mut has_named = false;
@@ -374,7 +387,7 @@ impl Txn {
             Kind::Idle(_) | Kind::Ended => return Err(Code::BAD_TXN),
         };
         if !is_there && db.name.is_some() {
-            return Err(Code::BAD_DBI);
+            return Err(Code::INVAL);
         }
         let shape = db.shape();
         self.states[at] = Some(State { db, sequence, shape, open, is_current: true, is_ready: false, has_named });
@@ -383,7 +396,7 @@ impl Txn {
 
     /// Whether a handle that is open stands for a database that this transaction sees.
     pub(crate) fn knows_or_finds(&mut self, dbi: u32) -> Result<bool> {
-        let db = self.env().opened()?.db_at(dbi)?;
+        let db = self.env().opened()?.db_at(dbi, |owner| self.sees(owner))?;
         match self.description(db.name.as_deref())? {
             Some(description) if description == db.shape().description() => Ok(true),
             // Its comparison was set and nothing was written yet.
@@ -398,6 +411,24 @@ impl Txn {
             Kind::Writing { .. } => names::description(&mut In::Write(&self.work().ok_or(Code::BAD_TXN)?.txn), name),
             Kind::Idle(_) | Kind::Ended => Err(Code::BAD_TXN),
         }
+    }
+
+    /// Whether a transaction is this one, or around it.
+    pub(crate) fn sees(&self, owner: u64) -> bool {
+        if self.serial == owner {
+            return true;
+        }
+        // SAFETY: null, or the transaction around this one, which ends later.
+        unsafe { self.parent.as_ref() }.is_some_and(|parent| parent.sees(owner))
+    }
+
+    /// The number by which handles name it.
+    pub(crate) fn serial(&mut self) -> u64 {
+        static SERIALS: AtomicU64 = AtomicU64::new(1);
+        if self.serial == 0 {
+            self.serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        }
+        self.serial
     }
 
     pub(crate) fn note_new(&mut self, dbi: u32) {
@@ -448,6 +479,42 @@ impl Txn {
         }
         self.state(dbi)?.is_ready = true;
         Ok(())
+    }
+
+    /// Fails if the entries have as many pages as the program allows, or would have with a value of so
+    /// many bytes.
+    #[inline]
+    pub(crate) fn ensure_room(&mut self, dbi: u32, bytes: usize) -> Result<()> {
+        let pages_max = self.env().pages_max();
+        if pages_max == u64::MAX { Ok(()) } else { self.ensure_pages(dbi, bytes, pages_max) }
+    }
+
+    fn ensure_pages(&mut self, dbi: u32, bytes: usize, pages_max: u64) -> Result<()> {
+        let table = self.state(dbi)?.db.table.clone();
+        let page_size = self.env().opened()?.db().page_size() as usize;
+        let Work { txn, pages, .. } = self.work_mut()?;
+        let pages_of = |table: &Table| match txn.view(table) {
+            Err(Error::NoSuchTable { .. }) => Ok(0),
+            view => view.map(|view| view.stat()).map(|stat| stat.leaf_pages + stat.branch_pages + stat.overflow_pages),
+        };
+        let pages = match pages {
+            Some(pages) => pages,
+            None => {
+                let all = txn.tables()?.iter().map(&pages_of).sum::<colibri_storage::Result<u64>>()?;
+                pages.insert(Pages { all, of: Vec::new() })
+            }
+        };
+        let now = pages_of(&table)?;
+        match pages.of.iter_mut().find(|(of, _)| *of == dbi) {
+            Some((_, before)) => {
+                pages.all = (pages.all + now).saturating_sub(*before);
+                *before = now;
+            }
+            None => pages.of.push((dbi, now)),
+        }
+        // A large value has pages of its own.
+        let wanted = if bytes > page_size / 4 { bytes.div_ceil(page_size) as u64 } else { 0 };
+        if pages.all + wanted >= pages_max { Err(Code::MAP_FULL) } else { Ok(()) }
     }
 
     /// A place in a database; `None` if nothing was ever written to it.
@@ -672,6 +739,12 @@ impl Txn {
 
     /// Ends a read transaction for a while; `renew` begins it again with a newer snapshot.
     pub(crate) fn reset(&mut self) -> Result<()> {
+        self.stop_reading()?;
+        self.env().opened()?.count_idle(true);
+        Ok(())
+    }
+
+    fn stop_reading(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.kind, Kind::Ended) {
             Kind::Reading(snapshot) => {
                 for &cursor in &self.cursors {
@@ -691,11 +764,17 @@ impl Txn {
     }
 
     pub(crate) fn renew(&mut self) -> Result<()> {
-        if matches!(self.kind, Kind::Idle(_)) { self.start_reading() } else { Err(Code::INVAL) }
+        if !matches!(self.kind, Kind::Idle(_)) {
+            return Err(Code::INVAL);
+        }
+        self.start_reading()?;
+        self.env().opened()?.count_idle(false);
+        Ok(())
     }
 
     pub(crate) fn commit(mut self: Box<Self>) -> Result<()> {
         if !self.is_writing() {
+            self.publish_handles();
             self.end_reading();
             return Ok(());
         }
@@ -729,6 +808,9 @@ impl Txn {
             unsafe { &mut *work }.generation += 1;
             parent.child = ptr::null_mut();
             parent.states.clear();
+            for &dbi in &self.new_dbis {
+                self.env().opened()?.hand_over(dbi, parent.serial());
+            }
             parent.new_dbis.append(&mut self.new_dbis);
             parent.undo.append(&mut self.undo);
             return Ok(());
@@ -736,9 +818,7 @@ impl Txn {
         // SAFETY: the outermost transaction owns it, and no other is left.
         let work = unsafe { Box::from_raw(work) };
         let result = self.env().commit(work.txn, self.flags);
-        if result.is_err() {
-            self.take_back_handles();
-        }
+        if result.is_err() { self.take_back_handles() } else { self.publish_handles() }
         result
     }
 
@@ -774,6 +854,12 @@ impl Txn {
         self.take_back_handles();
     }
 
+    fn publish_handles(&mut self) {
+        if let Ok(opened) = self.env().opened() {
+            self.new_dbis.drain(..).for_each(|dbi| opened.hand_over(dbi, 0));
+        }
+    }
+
     fn take_back_handles(&mut self) {
         for (db, description) in self.undo.drain(..).rev() {
             db.describe_as(description);
@@ -792,9 +878,9 @@ impl Txn {
             std::mem::forget(self);
             return;
         }
-        let _ = self.reset();
-        // Handles that a reading transaction opened stay open.
-        self.new_dbis.clear();
+        if matches!(self.kind, Kind::Idle(_)) { opened.count_idle(false) } else { _ = self.stop_reading() }
+        self.take_back_handles();
+        self.serial = 0;
         if matches!(self.kind, Kind::Idle(_)) {
             opened.pool(self);
         }

@@ -58,6 +58,10 @@ pub(crate) fn put(txn: &mut Txn, dbi: u32, key: &[u8], value: &[u8], size: usize
     if dbi == MAIN_DBI && has_named {
         refuse_named(txn, key, flags)?;
     }
+    if let Err(full) = txn.ensure_room(dbi, key.len() + size) {
+        txn.fail();
+        return Err(full);
+    }
     let entry = Entry { dbi, shape, key, value, size, flags };
     let done = match (shape.labels, shape.is_multi()) {
         (true, _) => put_labelled(txn, &entry),

@@ -118,6 +118,7 @@ pub(crate) const CURSORS: usize = 3;
 const SETTING: [u32; 5] = [2, 3, 15, 16, 17];
 /// Moves that may meet the end.
 const FORWARD: [u32; 3] = [8, 9, 11];
+const STEPS: [u32; 6] = [8, 9, 11, 12, 13, 14];
 /// Moves for databases in which a key has several values.
 const DUP_MOVES: [u32; 6] = [1, 2, 3, 7, 9, 13];
 
@@ -126,6 +127,9 @@ const DUP_MOVES: [u32; 6] = [1, 2, 3, 7, 9, 13];
 pub(crate) struct Kind {
     pub(crate) flags: u32,
     pub(crate) own_order: bool,
+    /// Values are so large that the tree has several pages. What LMDB's cursors do beside a removed
+    /// entry depends on the pages then, so nothing is asked of them there.
+    pub(crate) has_pages: bool,
 }
 
 /// A sequence: databases, and calls on them.
@@ -146,7 +150,8 @@ fn key_for(kind: Kind, rng: &mut StdRng) -> Vec<u8> {
 
 fn value_for(kind: Kind, rng: &mut StdRng) -> Vec<u8> {
     if kind.flags & DUPSORT == 0 {
-        let len = [0, 1, 5, 200, 3000, 9000][rng.random_range(0..6)];
+        let lens: &[usize] = if kind.has_pages { &[0, 1, 5, 200, 1500, 3000, 9000] } else { &[0, 1, 5, 30] };
+        let len = lens[rng.random_range(0..lens.len())];
         return (0..len).map(|i| (i as u8) ^ rng.random_range(0..4_u8)).collect();
     }
     if kind.flags & INTEGERDUP != 0 {
@@ -161,6 +166,7 @@ fn value_for(kind: Kind, rng: &mut StdRng) -> Vec<u8> {
 impl Sequence {
     pub(crate) fn new(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
+        let has_pages = rng.random_range(0..3) == 0;
         let kinds: Vec<Kind> = (0..2)
             .map(|_| {
                 let keys = [0, 0, REVERSEKEY, INTEGERKEY][rng.random_range(0..4)];
@@ -176,6 +182,7 @@ impl Sequence {
                 Kind {
                     flags: keys | values,
                     own_order: rng.random_range(0..8) == 0 && keys == 0 && values & !DUPSORT == 0,
+                    has_pages,
                 }
             })
             .collect();
@@ -193,7 +200,7 @@ impl Sequence {
 
     fn call(kinds: &[Kind], open: &mut [Option<usize>; CURSORS], rng: &mut StdRng) -> Call {
         let db = rng.random_range(0..kinds.len());
-        let cursor = rng.random_range(0..CURSORS);
+        let cursor = if kinds[0].has_pages { 0 } else { rng.random_range(0..CURSORS) };
         let of_cursor = open[cursor];
         let kind = kinds[of_cursor.filter(|_| rng.random_range(0..100) >= 45).unwrap_or(db)];
         match rng.random_range(0..100) {
@@ -236,7 +243,11 @@ impl Sequence {
             68 if kinds[of_cursor.unwrap_or(db)].flags & DUPFIXED != 0 => {
                 let kind = kinds[of_cursor.unwrap_or(db)];
                 let count = rng.random_range(1..6);
-                let values = (0..count).flat_map(|_| value_for(kind, rng)).collect();
+                let mut values: Vec<Vec<u8>> = (0..count).map(|_| value_for(kind, rng)).collect();
+                values.sort();
+                values.dedup();
+                let count = values.len();
+                let values = values.concat();
                 Call::PutMultiple { cursor, key: key_for(kind, rng), values, count }
             }
             _ => {
@@ -409,6 +420,9 @@ impl<'l> Side<'l> {
                 Answer { code, key: None, value: (code == 0).then(|| bytes(&value).to_vec()), number: 0 }
             }
             Call::Put { db, key: wanted, value: stored, flags } => {
+                if self.are_others_stale(*db, None, kinds) {
+                    return None;
+                }
                 (key, value) = (val(wanted), val(stored));
                 // SAFETY: see above.
                 let code = unsafe { (library.put)(txn?, self.dbis[*db], &raw mut key, &raw mut value, *flags) };
@@ -426,6 +440,9 @@ impl<'l> Side<'l> {
                 Answer { number: value.size, ..Answer::code(code) }
             }
             Call::Del { db, key: wanted, value: stored } => {
+                if kinds[0].has_pages && self.cursors.iter().any(Option::is_some) {
+                    return None;
+                }
                 key = val(wanted);
                 value = val(stored.as_deref().unwrap_or_default());
                 let value = if stored.is_some() { &raw mut value } else { null_mut() };
@@ -478,17 +495,21 @@ impl<'l> Side<'l> {
                     // SAFETY: see above.
                     unsafe { (library.cursor_get)(cursor, &raw mut key, &raw mut value, 0) };
                 }
-                if code == NOTFOUND && FORWARD.contains(to) {
-                    // LMDB remembers that it has met the end, whatever is removed then, until the
-                    // cursor moves back.
+                if code == NOTFOUND && STEPS.contains(to) {
+                    // LMDB remembers that it has met an end, whatever is removed then, until the
+                    // cursor moves elsewhere.
+                    let back = if FORWARD.contains(to) { 12 } else { 0 };
                     // SAFETY: see above.
-                    let code = unsafe { (library.cursor_get)(cursor, &raw mut key, &raw mut value, 12) };
-                    return Some(Answer { number: 1, ..self.moved(code, 12, &key, &value) });
+                    let code = unsafe { (library.cursor_get)(cursor, &raw mut key, &raw mut value, back) };
+                    return Some(Answer { number: 1, ..self.moved(code, back, &key, &value) });
                 }
                 self.moved(code, *to, &key, &value)
             }
             Call::CursorPut { cursor, key: wanted, value: stored, flags } => {
-                let cursor = self.usable(*cursor)?;
+                let (at, cursor) = (*cursor, self.usable(*cursor)?);
+                if self.are_others_stale(self.cursor_dbs[at], Some(at), kinds) {
+                    return None;
+                }
                 (key, value) = (val(wanted), val(stored));
                 // SAFETY: see above.
                 Answer::code(unsafe { (library.cursor_put)(cursor, &raw mut key, &raw mut value, *flags) })
@@ -514,8 +535,17 @@ impl<'l> Side<'l> {
                 Answer::code(unsafe { (library.cursor_put)(cursor, &raw mut key, &raw mut value, 0x40) })
             }
             Call::PutMultiple { cursor, key: wanted, values, count } => {
-                let cursor = self.usable(*cursor)?;
+                let (at, cursor) = (*cursor, self.usable(*cursor)?);
+                if self.are_others_stale(self.cursor_dbs[at], Some(at), kinds) {
+                    return None;
+                }
                 key = val(wanted);
+                // Where one of them is there already, LMDB leaves out those behind it.
+                // SAFETY: see above.
+                let deleted = unsafe { (library.del)(txn?, self.dbis[self.cursor_dbs[at]], &raw mut key, null_mut()) };
+                if deleted != 0 && deleted != NOTFOUND {
+                    return Some(Answer::code(deleted));
+                }
                 let size = values.len() / count;
                 let mut both =
                     [Val { size, data: values.as_ptr().cast() }, Val { size: *count, data: std::ptr::null() }];
@@ -526,7 +556,13 @@ impl<'l> Side<'l> {
             Call::CursorDel { cursor, flags } => {
                 let cursor = self.usable(*cursor)?;
                 // SAFETY: see above.
-                Answer::code(unsafe { (library.cursor_del)(cursor, *flags) })
+                let code = unsafe { (library.cursor_del)(cursor, *flags) };
+                if code == 0 && kinds[0].has_pages {
+                    // SAFETY: see above.
+                    let code = unsafe { (library.cursor_get)(cursor, &raw mut key, &raw mut value, 0) };
+                    return Some(self.moved(code, 0, &key, &value));
+                }
+                Answer::code(code)
             }
             Call::Count { cursor } => {
                 let cursor = self.usable(*cursor)?;
@@ -552,6 +588,13 @@ impl<'l> Side<'l> {
             }
             if code == 0 { (library.cursor_count)(cursor, number) } else { code }
         }
+    }
+
+    /// Whether other cursors than this one stand in a database in which keys have several values. LMDB
+    /// does not tell them when a key with one value gets a second one.
+    fn are_others_stale(&self, db: usize, but: Option<usize>, kinds: &[Kind]) -> bool {
+        let others = (0..CURSORS).filter(|&at| Some(at) != but && self.cursors[at].is_some());
+        kinds[db].flags & DUPSORT != 0 && others.into_iter().any(|at| self.cursor_dbs[at] == db)
     }
 
     /// A cursor, if it belongs to the transaction that is active.
