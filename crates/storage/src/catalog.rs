@@ -153,6 +153,12 @@ impl Table {
         Self(Arc::new(TableInner { name: name.to_owned(), kind, found: Found::default() }))
     }
 
+    /// A handle for a table that may not be there yet.
+    #[must_use]
+    pub fn named(name: &str, kind: TableKind) -> Self {
+        Self::new(name, kind)
+    }
+
     /// Whether both are handles of tables of the same name. Clones are recognized without comparing
     /// names.
     #[inline]

@@ -40,10 +40,6 @@ use crate::{Error, Result};
 mod files;
 pub(crate) use files::random_id;
 
-/// The file with the pages.
-const DATA_FILE: &str = "data";
-/// The file with the state that processes share.
-const LOCK_FILE: &str = "lock";
 /// The log is long when it holds half as many bytes as the data, within these bounds. A longer log
 /// means fewer steady points, and a page that changes often is written once per steady point. But
 /// the log takes disk space twice, and replaying 512 MiB takes up to four seconds.
@@ -307,6 +303,14 @@ impl Database {
         }
     }
 
+    /// Releases the snapshots of processes that have ended: how many there were. Writers do it by
+    /// themselves when such a snapshot holds back space.
+    pub fn release_dead_readers(&self) -> usize {
+        let shared = &self.0.core.shared;
+        let before = shared.reader_infos().len();
+        if shared.release_dead_readers() { before.saturating_sub(shared.reader_infos().len()) } else { 0 }
+    }
+
     /// The bytes that a snapshot of any process holds back: the pages that it sees and that the
     /// newest visible state does not, as of this call. `None` if the snapshot is gone, or if there
     /// is no reader slot behind its own for another reader.
@@ -480,10 +484,10 @@ impl Drop for Handle {
 
 impl Core {
     fn open(dir: &Path, options: &Options) -> Result<(Self, bool)> {
-        let data_path = dir.join(DATA_FILE);
+        let data_path = dir.join(&options.file_names.data);
         let found = files::find_or_create(dir, &data_path, options)?;
         let identity = Identity::of(&found.file).map_err(|e| Error::io("cannot look at", &data_path, e))?;
-        let lock_path = dir.join(LOCK_FILE);
+        let lock_path = dir.join(&options.file_names.lock);
         let mode = (!options.read_only).then_some(mode_of(options.durability));
         let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max, mode) {
             Err(Error::Io { ref source, .. }) if options.read_only && is_refusal(source) => {
@@ -497,7 +501,7 @@ impl Core {
         let disk = FileDisk::new(found.file, data_path, options.size_max.min(fair), found.writable)?;
         let disk = disk.temporary(options.temporary);
         let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
-        let started = Self::start(pager, FileLog::pair(dir)?, shared, attached, dir, options)?;
+        let started = Self::start(pager, FileLog::pair(dir, &options.file_names.log)?, shared, attached, dir, options)?;
         if options.temporary {
             std::fs::remove_dir_all(dir).map_err(|e| Error::io("cannot remove", dir, e))?;
         }

@@ -76,7 +76,7 @@ pub use error::{Error, Result};
 pub use lock_file::ReaderInfo;
 pub use meta::FORMAT_VERSION;
 pub use node::Key;
-pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+pub use options::{Checksums, Durability, FileNames, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
 pub use slow_readers::{AskSlowReader, ReaderLimits, SlowReaderAnswer, SlowReaders};

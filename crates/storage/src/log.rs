@@ -22,6 +22,7 @@
 //! 1. Records behind a position have ascending transaction numbers without gaps.
 //! 2. The files hold every record between the last steady point on disk and the newest commit.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
@@ -104,8 +105,9 @@ pub(crate) struct FileLog {
 
 impl FileLog {
     /// The two files of the database in a directory.
-    pub(crate) fn pair(dir: &Path) -> Result<[Box<dyn LogFile>; 2]> {
-        Ok([Box::new(Self::new(dir.join("log.0"))?), Box::new(Self::new(dir.join("log.1"))?)])
+    pub(crate) fn pair(dir: &Path, names: &[OsString; 2]) -> Result<[Box<dyn LogFile>; 2]> {
+        let [first, second] = names;
+        Ok([Box::new(Self::new(dir.join(first))?), Box::new(Self::new(dir.join(second))?)])
     }
 
     fn new(path: PathBuf) -> Result<Self> {
@@ -793,7 +795,7 @@ mod tests {
     #[test]
     fn padding_touches_nothing_but_what_is_behind_a_record() {
         let dir = tempfile::tempdir().unwrap();
-        let (log, page) = (Log::new(FileLog::pair(dir.path()).unwrap()), page_size());
+        let (log, page) = (Log::new(FileLog::pair(dir.path(), &crate::FileNames::default().log).unwrap()), page_size());
         log.files[0].grow(16 * page as u64).unwrap();
         let mut bytes = vec![7; log.files[0].allocated() as usize];
         log.files[0].write(0, &bytes).unwrap();

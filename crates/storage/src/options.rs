@@ -1,5 +1,6 @@
 //! How a database is opened.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +91,25 @@ pub enum FreeSpace {
     Append,
 }
 
+/// The names of a database's files within its directory. All that open a database have to agree on
+/// them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileNames {
+    /// The file with the pages.
+    pub data: OsString,
+    /// The file with the state that processes share.
+    pub lock: OsString,
+    /// The two files of the log.
+    pub log: [OsString; 2],
+}
+
+impl Default for FileNames {
+    /// `data`, `lock`, `log.0` and `log.1`.
+    fn default() -> Self {
+        Self { data: "data".into(), lock: "lock".into(), log: ["log.0".into(), "log.1".into()] }
+    }
+}
+
 /// Options for [`crate::Database::open`].
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -111,6 +131,7 @@ pub struct Options {
     pub(crate) proposer: Option<Proposing>,
     pub(crate) slow_readers: SlowReaders,
     pub(crate) temporary: bool,
+    pub(crate) file_names: FileNames,
 }
 
 impl Default for Options {
@@ -133,6 +154,7 @@ impl Default for Options {
             proposer: None,
             slow_readers: SlowReaders::Grow,
             temporary: false,
+            file_names: FileNames::default(),
         }
     }
 }
@@ -276,6 +298,13 @@ impl Options {
     #[must_use]
     pub fn temporary(mut self, temporary: bool) -> Self {
         self.temporary = temporary;
+        self
+    }
+
+    /// The names of the files, for a directory that holds other files as well, or other databases.
+    #[must_use]
+    pub fn file_names(mut self, names: FileNames) -> Self {
+        self.file_names = names;
         self
     }
 

@@ -283,6 +283,12 @@ impl<'db> Snapshot<'db> {
         self.root.txn
     }
 
+    /// Pages up to the last one that the state may use, meta pages included.
+    #[must_use]
+    pub fn page_count(&self) -> u32 {
+        self.root.page_count
+    }
+
     /// Page size in bytes.
     #[must_use]
     pub fn page_size(&self) -> u32 {

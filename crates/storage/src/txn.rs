@@ -456,12 +456,40 @@ impl WriteTxn {
     /// Starts a nested transaction. Its changes become part of this one when it commits, and are
     /// undone when it is dropped.
     pub fn nested(&mut self) -> Nested<'_> {
+        let depth = self.begin_nested();
+        Nested { txn: self, depth, ended: false }
+    }
+
+    /// As [`WriteTxn::nested`], for a caller that keeps the nested transaction beside this one. It
+    /// ends by [`WriteTxn::commit_nested`], by [`WriteTxn::abort_nested`], or with this transaction.
+    /// Gives how many nested transactions there are now, this one included.
+    pub fn begin_nested(&mut self) -> usize {
         let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
         work.begin_level();
         let record = work.record.mark();
         self.outer.push(Before { catalog: self.catalog, opened: self.opened.clone(), damage: self.damage, record });
-        let depth = self.outer.len();
-        Nested { txn: self, depth, ended: false }
+        self.outer.len()
+    }
+
+    /// Makes the changes of the `depth`th nested transaction, and of those inside it, part of the one
+    /// around it.
+    pub fn commit_nested(&mut self, depth: usize) {
+        self.fold(depth.saturating_sub(1));
+    }
+
+    /// Undoes the changes of the `depth`th nested transaction and of those inside it.
+    pub fn abort_nested(&mut self, depth: usize) {
+        self.fold(depth);
+        if self.outer.len() == depth
+            && let Some(before) = self.outer.pop()
+        {
+            self.catalog = before.catalog;
+            self.opened = before.opened;
+            self.damage = before.damage;
+            let work = self.work.as_mut().expect("the outer transaction has not ended");
+            work.abort_level(&self.handle.core.pager);
+            work.record.rewind(before.record);
+        }
     }
 
     /// Commits nested transactions until `depth` are left: those that were leaked did not end by
@@ -656,7 +684,7 @@ impl Nested<'_> {
     /// Makes the changes part of the outer transaction.
     pub fn commit(mut self) {
         self.ended = true;
-        self.txn.fold(self.depth - 1);
+        self.txn.commit_nested(self.depth);
     }
 
     /// Undoes the changes, as dropping does.
@@ -668,15 +696,7 @@ impl Drop for Nested<'_> {
         if self.ended {
             return;
         }
-        self.txn.fold(self.depth);
-        if let Some(before) = self.txn.outer.pop() {
-            self.txn.catalog = before.catalog;
-            self.txn.opened = before.opened;
-            self.txn.damage = before.damage;
-            let work = self.txn.work.as_mut().expect("the outer transaction has not ended");
-            work.abort_level(&self.txn.handle.core.pager);
-            work.record.rewind(before.record);
-        }
+        self.txn.abort_nested(self.depth);
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use super::DATA_FILE;
 use crate::disk::MadeDirs;
 use crate::meta::{META_BYTES, Meta, MetaFault};
 use crate::options::{Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
@@ -81,7 +80,9 @@ fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
     // A name that no other opening uses, in this process or another: that would write to a file in
     // use.
     let id = u128::from_le_bytes(random_id());
-    let new_path = dir.join(format!("{DATA_FILE}.new.{id:032x}"));
+    let mut new_name = options.file_names.data.clone();
+    new_name.push(format!(".new.{id:032x}"));
+    let new_path = dir.join(new_name);
     let result = write_new(&new_path, dir, data_path, options).and_then(|()| {
         // If another process was faster, its database will do.
         match fs::hard_link(&new_path, data_path) {

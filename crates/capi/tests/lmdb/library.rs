@@ -1,0 +1,113 @@
+//! A library with LMDB's functions, loaded at run time: ours, or LMDB itself.
+#![allow(unsafe_code, reason = "calls functions of C")]
+
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Val {
+    pub(crate) size: usize,
+    pub(crate) data: *const c_void,
+}
+
+#[repr(C)]
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Stat {
+    pub(crate) psize: c_uint,
+    pub(crate) depth: c_uint,
+    pub(crate) branch: usize,
+    pub(crate) leaf: usize,
+    pub(crate) overflow: usize,
+    pub(crate) entries: usize,
+}
+
+pub(crate) type Handle = *mut c_void;
+pub(crate) type Compare = extern "C" fn(*const Val, *const Val) -> c_int;
+
+macro_rules! functions {
+    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// The functions of one library.
+        pub(crate) struct Library {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl Library {
+            /// Loads a library whose names are seen by nobody else. `None` if it is not there.
+            pub(crate) fn load(path: &Path) -> Option<Self> {
+                let path = CString::new(path.to_str()?).ok()?;
+                // SAFETY: a text with a zero byte at its end; what such libraries run when they are
+                // loaded changes nothing of this program's.
+                let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+                if handle.is_null() {
+                    return None;
+                }
+                Some(Self {
+                    $($name: {
+                        let name = CString::new(concat!("mdb_", stringify!($name))).unwrap();
+                        // SAFETY: an open library, and a text.
+                        let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+                        assert!(!found.is_null(), "{} lacks {}", path.to_str().unwrap(), name.to_str().unwrap());
+                        // SAFETY: the library offers it with this signature.
+                        unsafe {
+                            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(found)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    env_create(*mut Handle) -> c_int;
+    env_open(Handle, *const c_char, c_uint, libc::mode_t) -> c_int;
+    env_close(Handle);
+    env_set_mapsize(Handle, usize) -> c_int;
+    env_set_maxdbs(Handle, c_uint) -> c_int;
+    txn_begin(Handle, Handle, c_uint, *mut Handle) -> c_int;
+    txn_commit(Handle) -> c_int;
+    txn_abort(Handle);
+    txn_reset(Handle);
+    txn_renew(Handle) -> c_int;
+    dbi_open(Handle, *const c_char, c_uint, *mut c_uint) -> c_int;
+    dbi_close(Handle, c_uint);
+    dbi_flags(Handle, c_uint, *mut c_uint) -> c_int;
+    stat(Handle, c_uint, *mut Stat) -> c_int;
+    drop(Handle, c_uint, c_int) -> c_int;
+    set_compare(Handle, c_uint, Compare) -> c_int;
+    set_dupsort(Handle, c_uint, Compare) -> c_int;
+    get(Handle, c_uint, *mut Val, *mut Val) -> c_int;
+    put(Handle, c_uint, *mut Val, *mut Val, c_uint) -> c_int;
+    del(Handle, c_uint, *mut Val, *mut Val) -> c_int;
+    cursor_open(Handle, c_uint, *mut Handle) -> c_int;
+    cursor_close(Handle);
+    cursor_renew(Handle, Handle) -> c_int;
+    cursor_get(Handle, *mut Val, *mut Val, c_uint) -> c_int;
+    cursor_put(Handle, *mut Val, *mut Val, c_uint) -> c_int;
+    cursor_del(Handle, c_uint) -> c_int;
+    cursor_count(Handle, *mut usize) -> c_int;
+    strerror(c_int) -> *const c_char;
+}
+
+/// Our shared library. Cargo does not build it for tests, which cannot be linked with it, so it is
+/// built here, where this test was built.
+pub(crate) fn ours() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile_dir = test.ancestors().nth(2).unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--offline", "--package", "colibri-capi", "--target-dir"]);
+    build.arg(profile_dir.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile_dir.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().unwrap().success());
+    profile_dir.join("libcolibri.so")
+}
+
+/// LMDB itself: `COLIBRI_TEST_LIBLMDB`, or the system's.
+pub(crate) fn lmdb() -> Option<Library> {
+    let path = std::env::var_os("COLIBRI_TEST_LIBLMDB").map_or_else(|| PathBuf::from("liblmdb.so.0"), PathBuf::from);
+    Library::load(&path)
+}
