@@ -290,6 +290,10 @@ impl Listener for Directory {
         }
     }
 
+    fn was_made(&self, oid: u32) -> bool {
+        self.databases.read().was_made(oid)
+    }
+
     fn databases(&self) -> Vec<KnownDatabase> {
         let databases = self.databases.read();
         let known = databases.all.iter().map(|record| KnownDatabase {

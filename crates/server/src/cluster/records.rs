@@ -88,6 +88,11 @@ impl Databases {
         self.all.push(DatabaseRecord { info, moves_from: None, origin: None, home: None });
     }
 
+    /// Whether a database of this number was ever made. Numbers ascend.
+    pub(crate) fn was_made(&self, oid: u32) -> bool {
+        oid < self.next_oid
+    }
+
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.all.iter().position(|record| record.info.name == name)
     }

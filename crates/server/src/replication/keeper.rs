@@ -41,7 +41,7 @@ use colibri_replica::{
     Role, Stopped, TermEnd,
 };
 use colibri_sql::{Access, CompactString, DirectoryLock, Engine, MemoryTotal};
-use colibri_storage::{Durability, Options};
+use colibri_storage::{Durability, Options, TxnId};
 use parking_lot::{Mutex, RwLock};
 
 use super::Replication;
@@ -57,6 +57,8 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 /// The pause before a next try to be elected, or to open a database that cannot be opened.
 const RETRY: Duration = Duration::from_millis(250);
 const RETRY_OPENING: Duration = Duration::from_secs(2);
+/// The longest pause before another copy that may not fit the log either.
+const RETRY_DIVERGED_MAX: Duration = Duration::from_secs(300);
 /// A successor that has not taken a reserved leadership in this time is late.
 const SUCCESSOR_LATE: Duration = Duration::from_secs(3);
 /// Nobody waits longer than this for an engine without asking again.
@@ -166,6 +168,39 @@ enum Closed {
     Over,
     Stopped(Stopped),
     Failed(String),
+}
+
+/// Where copies of a database turned out to have another history than the log.
+///
+/// Bug: a copy of another node was fetched at once, and kept, whenever the one before did not fit.
+/// Consequence: where none fits, since etcd was restored from a backup, nodes copied from each other
+/// until their disks were full. Fix: at the same transaction the next copy waits, longer each time,
+/// and takes the place of the one before.
+#[derive(Default)]
+struct Diverged {
+    at: Option<TxnId>,
+    pause: Duration,
+}
+
+impl Diverged {
+    /// A copy has diverged. Gives how long to wait before the next one, if it is not the first.
+    fn note(&mut self, at: TxnId) -> Option<Duration> {
+        if self.at != Some(at) {
+            *self = Self { at: Some(at), pause: RETRY_OPENING };
+            return None;
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(RETRY_DIVERGED_MAX);
+        Some(pause)
+    }
+}
+
+fn no_copy_fits(txn: TxnId) -> String {
+    format!(
+        "no copy of it has the history of the log, from transaction {} on: etcd may have been restored from a backup, \
+         and the copies are newer",
+        txn.0
+    )
 }
 
 impl Keeper {
@@ -308,6 +343,7 @@ impl Keeper {
     }
 
     async fn serve_until_unused(self: &Arc<Self>) {
+        let mut diverged = Diverged::default();
         loop {
             let Some(node) = self.node.upgrade() else {
                 self.state.lock().is_running = false;
@@ -336,7 +372,14 @@ impl Keeper {
                 Closed::Stopped(Stopped::Diverged { txn }) => {
                     let fields: [(&str, &dyn std::fmt::Display); 2] = [("database", &self.name), ("txn", &txn.0)];
                     node.log.error("diverged", &fields);
-                    self.seed(&node, true).await;
+                    let pause = diverged.note(txn);
+                    if let Some(pause) = pause {
+                        self.state.lock().trouble = Some(no_copy_fits(txn));
+                        let seen = self.changed.count();
+                        race(node.sleep(pause), self.until_over(&node, seen)).await;
+                    }
+                    // What was kept the first time is not kept again.
+                    self.seed(&node, pause.is_none()).await;
                 }
                 Closed::Stopped(stopped) => {
                     self.resign(&node).await;
@@ -881,4 +924,20 @@ pub(crate) fn remove_dir(path: &Path) -> std::io::Result<()> {
     }
     fs::rename(path, &aside)?;
     fs::remove_dir_all(&aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_that_diverge_at_the_same_place_wait_longer_each_time() {
+        let mut diverged = Diverged::default();
+        assert_eq!(diverged.note(TxnId(7)), None, "the first is kept, and copied anew at once");
+        assert_eq!(diverged.note(TxnId(7)), Some(RETRY_OPENING));
+        assert_eq!(diverged.note(TxnId(7)), Some(RETRY_OPENING * 2));
+        assert_eq!(diverged.note(TxnId(9)), None, "it had come further");
+        let pauses: Vec<_> = (0..20).map(|_| diverged.note(TxnId(9))).collect();
+        assert_eq!(pauses.last(), Some(&Some(RETRY_DIVERGED_MAX)));
+    }
 }

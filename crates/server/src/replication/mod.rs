@@ -87,6 +87,8 @@ pub(crate) trait Listener: Send + Sync {
     fn take_record(&self, record: &ClusterRecord);
     /// The databases with their numbers, and the node that is to lead each, if one was named.
     fn databases(&self) -> Vec<KnownDatabase>;
+    /// Whether a database of this number was ever made, by what the shared record says.
+    fn was_made(&self, oid: u32) -> bool;
     /// The keeper of a database, which is made if there is none.
     fn keeper_of(&self, oid: u32) -> Option<Arc<Keeper>>;
     /// The keepers that were made.

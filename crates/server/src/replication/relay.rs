@@ -294,16 +294,78 @@ impl Upstream {
 
 // ---- passing on ----
 
+/// What a client has asked for, by the messages that were passed on.
+#[derive(Debug, Default)]
+struct Asked {
+    /// The header of a message of which a part has come.
+    header: Vec<u8>,
+    /// Bytes of the message that have not come yet.
+    left: usize,
+    /// Messages that the session answers by saying that it is ready, and has not.
+    waiting: usize,
+    /// The last of these was a Sync.
+    by_sync: bool,
+    /// There were messages behind the last of these, so another one follows.
+    is_open: bool,
+}
+
+impl Asked {
+    /// Notes what is passed on. `copies`: the session waits for the rows of a COPY.
+    fn take(&mut self, mut bytes: &[u8], copies: bool) {
+        loop {
+            let count = self.left.min(bytes.len());
+            bytes = &bytes[count..];
+            self.left -= count;
+            if self.left > 0 {
+                return;
+            }
+            let count = (HEADER_BYTES - self.header.len()).min(bytes.len());
+            self.header.extend_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            let Some(&[kind, length @ ..]) = self.header.first_chunk::<HEADER_BYTES>() else { return };
+            self.header.clear();
+            // What is no message ends the session there.
+            self.left = (u32::from_be_bytes(length) as usize).saturating_sub(4);
+            match kind {
+                b'Q' | b'F' | b'S' => {
+                    self.waiting += 1;
+                    (self.by_sync, self.is_open) = (kind == b'S', false);
+                }
+                // A Sync that came before the rows is not answered: one behind them is.
+                b'c' | b'f' if copies && self.by_sync => (self.waiting, self.is_open) = (0, true),
+                b'P' | b'B' | b'E' | b'D' | b'C' | b'H' => self.is_open = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.waiting == 0 && !self.is_open && self.left == 0 && self.header.is_empty()
+    }
+}
+
 /// Where in the messages for the client the bytes that come are.
 #[derive(Debug, Default)]
 struct Framing {
     /// Bytes of the message that were not passed on yet.
     left: usize,
-    /// The session is ready for a statement, outside of a transaction.
-    is_idle: bool,
+    /// The session has said that it is ready outside of a transaction, or has not been asked yet.
+    is_ready: bool,
+    /// It waits for the rows of a COPY.
+    copies: bool,
+    asked: Asked,
 }
 
 impl Framing {
+    fn new() -> Self {
+        Self { is_ready: true, ..Self::default() }
+    }
+
+    /// All that the client has asked for is answered, and the session is outside of a transaction.
+    fn is_idle(&self) -> bool {
+        self.is_ready && self.asked.is_answered()
+    }
+
     /// Passes on what has come. True if the session is about to return.
     fn take(&mut self, inbox: &mut Inbox, out: &mut Vec<u8>) -> io::Result<bool> {
         loop {
@@ -330,8 +392,10 @@ impl Framing {
                 }
                 b'Z' => {
                     let Some(&state) = unread.get(HEADER_BYTES) else { return Ok(false) };
-                    self.is_idle = state == b'I';
+                    (self.is_ready, self.copies) = (state == b'I', false);
+                    self.asked.waiting = self.asked.waiting.saturating_sub(1);
                 }
+                b'G' => self.copies = true,
                 _ => {}
             }
             self.left = 1 + length;
@@ -363,7 +427,7 @@ impl Away {
     /// Serves the client until its session is here again: `None` if it does not come back.
     pub(crate) async fn relay(mut self) -> Option<Box<Client>> {
         loop {
-            let mut framing = Framing { left: 0, is_idle: true };
+            let mut framing = Framing::new();
             let error = match self.pump(&mut framing).await {
                 Pumped::ClientGone => {
                     _ = timeout(GOODBYE_MAX, self.upstream.link.close()).await;
@@ -399,7 +463,10 @@ impl Away {
     /// The error for a client whose session is lost.
     fn lost(&self, framing: &Framing) -> Error {
         let node = &self.upstream.node.id;
-        if framing.is_idle && framing.left == 0 {
+        // Bug: an answer was taken for that to all that the client had sent. Consequence: with two
+        // messages under way, a transaction of the second one could have committed, and the client
+        // was told that nothing had. Fix: what is asked and what is answered is counted.
+        if framing.is_idle() && framing.left == 0 {
             return Error::new(ADMIN_SHUTDOWN, format!("the connection to {node}, which leads the database, was lost"));
         }
         let message = format!("the connection to {node}, which leads the database, was lost during a transaction");
@@ -413,7 +480,7 @@ impl Away {
         // What the client had sent before.
         let first = client.inbox.unread().to_vec();
         client.inbox.take(first.len());
-        framing.is_idle &= first.is_empty();
+        framing.asked.take(&first, framing.copies);
         upstream.link.out.extend_from_slice(&first);
         let mut gone = pin!(until_gone(shared, upstream.node.id.clone()));
         poll_fn(|cx| {
@@ -423,7 +490,7 @@ impl Away {
             for _ in 0..TURNS_MAX {
                 match member.stopping() {
                     Stop::Now => return Poll::Ready(Pumped::Stopped),
-                    Stop::WhenIdle if framing.is_idle => return Poll::Ready(Pumped::Stopped),
+                    Stop::WhenIdle if framing.is_idle() => return Poll::Ready(Pumped::Stopped),
                     Stop::WhenIdle | Stop::No => {}
                 }
                 if member.take_cancellation() {
@@ -523,10 +590,11 @@ fn turn(cx: &mut Context<'_>, client: &mut Link, node: &mut Link, framing: &mut 
         match client.poll_fill(cx) {
             Poll::Ready(Ok(true)) => {
                 let bytes = client.inbox.unread();
+                framing.asked.take(bytes, framing.copies);
                 node.out.extend_from_slice(bytes);
                 let count = bytes.len();
                 client.inbox.take(count);
-                (framing.is_idle, is_news) = (false, true);
+                is_news = true;
             }
             Poll::Ready(_) => return Err(Pumped::ClientGone),
             Poll::Pending => {}
@@ -659,10 +727,10 @@ mod tests {
         for piece in bytes.chunks(piece) {
             inbox.push(piece);
             if framing.take(&mut inbox, &mut out).unwrap() {
-                return (out, framing.is_idle, true, inbox.unread().len());
+                return (out, framing.is_ready, true, inbox.unread().len());
             }
         }
-        (out, framing.is_idle, false, inbox.unread().len())
+        (out, framing.is_ready, false, inbox.unread().len())
     }
 
     #[test]
@@ -682,6 +750,61 @@ mod tests {
         let (mut framing, mut inbox) = (Framing::default(), Inbox::default());
         inbox.push(b"D\0\0\0\x03");
         assert!(framing.take(&mut inbox, &mut Vec::new()).is_err());
+    }
+
+    /// A message of a kind with a body.
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+    }
+
+    #[test]
+    fn a_session_is_idle_when_all_that_was_asked_is_answered() {
+        let (query, sync) = (message(b'Q', b"select 1\0"), message(b'S', b""));
+        let (parse, execute) = (message(b'P', b"\0select 1\0\0\0"), message(b'E', b"\0\0\0\0\0"));
+        let (rows, done) = (message(b'd', b"QQQQSSSS"), message(b'c', b""));
+        let (ready, open, copy) = (message(b'Z', b"I"), message(b'Z', b"T"), message(b'G', b"\0\0\0"));
+        let asked = |bytes: &[u8]| (true, bytes.to_vec());
+        let told = |bytes: &[u8]| (false, bytes.to_vec());
+        // Each step, and whether the session is idle behind it.
+        let histories: [&[((bool, Vec<u8>), bool)]; 7] = [
+            &[(asked(&query), false), (told(&ready), true)],
+            &[(asked(&[&query[..], &query].concat()), false), (told(&ready), false), (told(&ready), true)],
+            &[(asked(&query), false), (told(&open), false), (asked(&query), false), (told(&ready), true)],
+            &[(asked(&[&parse[..], &execute].concat()), false), (asked(&sync), false), (told(&ready), true)],
+            &[
+                (asked(&[&parse[..], &execute, &sync, &parse, &execute, &sync].concat()), false),
+                (told(&ready), false),
+                (asked(&parse), false),
+                (told(&ready), false),
+                (asked(&sync), false),
+                (told(&ready), true),
+            ],
+            // A COPY FROM of each protocol.
+            &[(asked(&query), false), (told(&copy), false), (asked(&[&rows[..], &done].concat()), false), (told(&ready), true)],
+            &[
+                (asked(&[&parse[..], &execute, &sync].concat()), false),
+                (told(&copy), false),
+                (asked(&[&rows[..], &done, &sync].concat()), false),
+                (told(&ready), true),
+            ],
+        ];
+        for (number, history) in histories.iter().enumerate() {
+            for piece in [1, 2, 3, 7, 100] {
+                let (mut framing, mut inbox) = (Framing::new(), Inbox::default());
+                for (at, ((is_asked, bytes), is_idle)) in history.iter().enumerate() {
+                    for bytes in bytes.chunks(piece) {
+                        if *is_asked {
+                            framing.asked.take(bytes, framing.copies);
+                            assert!(!framing.is_idle() || *is_idle, "history {number}, step {at}");
+                        } else {
+                            inbox.push(bytes);
+                            framing.take(&mut inbox, &mut Vec::new()).unwrap();
+                        }
+                    }
+                    assert_eq!(framing.is_idle(), *is_idle, "history {number}, step {at}, pieces of {piece}");
+                }
+            }
+        }
     }
 
     #[test]

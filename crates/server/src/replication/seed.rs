@@ -4,6 +4,7 @@
 //! replicas/<oid>.copying    the copy while it comes; removed at the start and before another try
 //! replicas/<oid>            whole, by one rename
 //! replicas/<oid>.diverged-N what had another history than the log: for whoever finds out why
+//! replicas/<oid>.unlisted-N what the record of databases does not know of: likewise
 //! ```
 //!
 //! Invariants:
@@ -114,6 +115,17 @@ fn begin(path: &Path) -> io::Result<PathBuf> {
     Ok(copying)
 }
 
+/// Gives a directory another name, for whoever finds out why. Gives the name.
+///
+/// # Errors
+/// Of the file system.
+pub(crate) fn put_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
+    let free = (1..).map(|number| beside(path, &format!(".{why}-{number}"))).find(|path| !path.exists());
+    let aside = free.unwrap_or_else(|| beside(path, why));
+    fs::rename(path, &aside)?;
+    Ok(aside)
+}
+
 /// Puts a copy in its place, if it is whole.
 fn finish(taken: io::Result<()>, copying: &Path, path: &Path, keep_old: bool) -> io::Result<()> {
     if let Err(error) = taken {
@@ -122,8 +134,7 @@ fn finish(taken: io::Result<()>, copying: &Path, path: &Path, keep_old: bool) ->
     }
     if path.exists() {
         if keep_old {
-            let free = (1..).map(|number| beside(path, &format!(".diverged-{number}"))).find(|path| !path.exists());
-            fs::rename(path, free.unwrap_or_else(|| beside(path, ".diverged")))?;
+            put_aside(path, "diverged")?;
         } else {
             remove_dir(path)?;
         }
