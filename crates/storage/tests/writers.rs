@@ -291,7 +291,9 @@ fn a_snapshot_older_than_the_steady_point_survives_a_handover() {
             commit_next(&a).unwrap();
             a.sync().unwrap();
         }
-        assert!(a.stat().unwrap().pages <= grown, "{pages}, {grown}, {} pages", a.stat().unwrap().pages);
+        // The one leaf that is a run may find no gap that is long enough.
+        let now = a.stat().unwrap().pages;
+        assert!(now <= grown + 8, "{pages}, {grown}, {now} pages");
         assert_clean(&a);
     }
 }
