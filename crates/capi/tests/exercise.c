@@ -90,8 +90,11 @@ static void entries(MDB_env *env)
     OK(mdb_dbi_open(txn, NULL, 0, &unnamed));
     key = text("plain");
     OK(mdb_get(txn, unnamed, &key, &value));
-    CHECK(mdb_del(txn, unnamed, &key, NULL) == MDB_INCOMPATIBLE);
     OK(mdb_txn_commit(txn));
+
+    OK(mdb_txn_begin(env, NULL, 0, &txn));
+    CHECK(mdb_del(txn, unnamed, &key, NULL) == MDB_INCOMPATIBLE);
+    mdb_txn_abort(txn);
 
     OK(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
     CHECK(mdb_put(txn, dbi, &key, &value, 0) == EACCES);

@@ -818,7 +818,11 @@ impl Txn {
         // SAFETY: the outermost transaction owns it, and no other is left.
         let work = unsafe { Box::from_raw(work) };
         let result = self.env().commit(work.txn, self.flags);
-        if result.is_err() { self.take_back_handles() } else { self.publish_handles() }
+        if result.is_err() {
+            self.take_back_handles()
+        } else {
+            self.publish_handles()
+        }
         result
     }
 
@@ -878,7 +882,11 @@ impl Txn {
             std::mem::forget(self);
             return;
         }
-        if matches!(self.kind, Kind::Idle(_)) { opened.count_idle(false) } else { _ = self.stop_reading() }
+        if matches!(self.kind, Kind::Idle(_)) {
+            opened.count_idle(false)
+        } else {
+            _ = self.stop_reading()
+        }
         self.take_back_handles();
         self.serial = 0;
         if matches!(self.kind, Kind::Idle(_)) {

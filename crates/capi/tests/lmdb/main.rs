@@ -1,8 +1,12 @@
-//! Our library beside LMDB: the same calls, the same answers.
+//! Our library beside LMDB: the same calls, the same answers; and programs that use it.
+//!
+//! `COLIBRI_TEST_SEEDS=FROM..TO` says which sequences are carried out: a million of them are the
+//! long form of the test.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod library;
+mod programs;
 mod sequence;
 
 use library::Library;
