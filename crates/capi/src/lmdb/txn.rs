@@ -559,7 +559,10 @@ impl Txn {
     /// The value of a key, or its first one.
     #[inline]
     pub(crate) fn get(&mut self, dbi: u32, key: &[u8]) -> Result<MdbVal> {
-        self.ensure_usable()?;
+        if let Err(code) = self.ensure_usable() {
+            // A transaction that is reset knows no databases.
+            return Err(if matches!(self.kind, Kind::Idle(_)) { Code::INVAL } else { code });
+        }
         if key.is_empty() {
             return Err(Code::BAD_VALSIZE);
         }
