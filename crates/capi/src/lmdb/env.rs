@@ -210,9 +210,6 @@ impl Env {
             .readers_max(self.maxreaders().clamp(1, 1 << 20))
             .read_only(read_only)
             .create(!read_only);
-        // Checkers like valgrind cannot map as much as is reserved otherwise.
-        let reserved = std::env::var("COLIBRI_LMDB_RESERVED_BYTES").ok().and_then(|bytes| bytes.parse().ok());
-        let options = reserved.map_or(options.clone(), |bytes| options.size_max(bytes));
         let open = |mode: Mode| {
             let durability = match mode {
                 Mode::Logged => Durability::Sync,

@@ -85,12 +85,7 @@ fn valgrind_finds_nothing_in_a_program_that_uses_the_library() {
     if has("valgrind")
         && let Some(program) = compiled(dir.path(), "cc", &["-std=c99"])
     {
-        run(
-            &program,
-            dir.path(),
-            "c",
-            &["env", "COLIBRI_LMDB_RESERVED_BYTES=1073741824", "valgrind", "-q", "--error-exitcode=9"],
-        );
+        run(&program, dir.path(), "c", &["valgrind", "-q", "--error-exitcode=9"]);
     }
 }
 
