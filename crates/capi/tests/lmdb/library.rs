@@ -61,6 +61,7 @@ macro_rules! functions {
 }
 
 functions! {
+    version(*mut c_int, *mut c_int, *mut c_int) -> *const c_char;
     env_create(*mut Handle) -> c_int;
     env_open(Handle, *const c_char, c_uint, libc::mode_t) -> c_int;
     env_close(Handle);
@@ -104,4 +105,14 @@ pub(crate) fn ours() -> PathBuf {
 pub(crate) fn lmdb() -> Option<Library> {
     let path = std::env::var_os("COLIBRI_TEST_LIBLMDB").map_or_else(|| PathBuf::from("liblmdb.so.0"), PathBuf::from);
     Library::load(&path)
+}
+
+impl Library {
+    /// The last part of its version.
+    pub(crate) fn patch_version(&self) -> c_int {
+        let [mut major, mut minor, mut patch] = [0; 3];
+        // SAFETY: pointers to what lives here.
+        unsafe { (self.version)(&raw mut major, &raw mut minor, &raw mut patch) };
+        patch
+    }
 }
