@@ -44,7 +44,7 @@ extern "C" fn note_fork() {
 
 fn forks() -> u32 {
     static ASKED: Once = Once::new();
-    ASKED.call_once(|| register_fork());
+    ASKED.call_once(register_fork);
     FORKS.load(Ordering::Relaxed)
 }
 
@@ -469,7 +469,11 @@ impl Opened {
     // ---- ended read transactions ----
 
     pub(crate) fn count_idle(&self, comes: bool) {
-        if comes { self.idle.fetch_add(1, Ordering::Relaxed) } else { self.idle.fetch_sub(1, Ordering::Relaxed) };
+        if comes {
+            self.idle.fetch_add(1, Ordering::Relaxed)
+        } else {
+            self.idle.fetch_sub(1, Ordering::Relaxed)
+        };
     }
 
     pub(crate) fn idle(&self) -> usize {

@@ -559,7 +559,10 @@ impl Txn {
     /// The value of a key, or its first one.
     #[inline]
     pub(crate) fn get(&mut self, dbi: u32, key: &[u8]) -> Result<MdbVal> {
-        self.ensure_usable()?;
+        if let Err(code) = self.ensure_usable() {
+            // A transaction that is reset knows no databases.
+            return Err(if matches!(self.kind, Kind::Idle(_)) { Code::INVAL } else { code });
+        }
         if key.is_empty() {
             return Err(Code::BAD_VALSIZE);
         }
@@ -818,7 +821,11 @@ impl Txn {
         // SAFETY: the outermost transaction owns it, and no other is left.
         let work = unsafe { Box::from_raw(work) };
         let result = self.env().commit(work.txn, self.flags);
-        if result.is_err() { self.take_back_handles() } else { self.publish_handles() }
+        if result.is_err() {
+            self.take_back_handles()
+        } else {
+            self.publish_handles()
+        }
         result
     }
 
@@ -878,7 +885,11 @@ impl Txn {
             std::mem::forget(self);
             return;
         }
-        if matches!(self.kind, Kind::Idle(_)) { opened.count_idle(false) } else { _ = self.stop_reading() }
+        if matches!(self.kind, Kind::Idle(_)) {
+            opened.count_idle(false)
+        } else {
+            _ = self.stop_reading()
+        }
         self.take_back_handles();
         self.serial = 0;
         if matches!(self.kind, Kind::Idle(_)) {

@@ -61,6 +61,7 @@ macro_rules! functions {
 }
 
 functions! {
+    version(*mut c_int, *mut c_int, *mut c_int) -> *const c_char;
     env_create(*mut Handle) -> c_int;
     env_open(Handle, *const c_char, c_uint, libc::mode_t) -> c_int;
     env_close(Handle);
@@ -69,11 +70,7 @@ functions! {
     txn_begin(Handle, Handle, c_uint, *mut Handle) -> c_int;
     txn_commit(Handle) -> c_int;
     txn_abort(Handle);
-    txn_reset(Handle);
-    txn_renew(Handle) -> c_int;
     dbi_open(Handle, *const c_char, c_uint, *mut c_uint) -> c_int;
-    dbi_close(Handle, c_uint);
-    dbi_flags(Handle, c_uint, *mut c_uint) -> c_int;
     stat(Handle, c_uint, *mut Stat) -> c_int;
     drop(Handle, c_uint, c_int) -> c_int;
     set_compare(Handle, c_uint, Compare) -> c_int;
@@ -83,12 +80,10 @@ functions! {
     del(Handle, c_uint, *mut Val, *mut Val) -> c_int;
     cursor_open(Handle, c_uint, *mut Handle) -> c_int;
     cursor_close(Handle);
-    cursor_renew(Handle, Handle) -> c_int;
     cursor_get(Handle, *mut Val, *mut Val, c_uint) -> c_int;
     cursor_put(Handle, *mut Val, *mut Val, c_uint) -> c_int;
     cursor_del(Handle, c_uint) -> c_int;
     cursor_count(Handle, *mut usize) -> c_int;
-    strerror(c_int) -> *const c_char;
 }
 
 /// Our shared library. Cargo does not build it for tests, which cannot be linked with it, so it is
@@ -110,4 +105,14 @@ pub(crate) fn ours() -> PathBuf {
 pub(crate) fn lmdb() -> Option<Library> {
     let path = std::env::var_os("COLIBRI_TEST_LIBLMDB").map_or_else(|| PathBuf::from("liblmdb.so.0"), PathBuf::from);
     Library::load(&path)
+}
+
+impl Library {
+    /// The last part of its version.
+    pub(crate) fn patch_version(&self) -> c_int {
+        let [mut major, mut minor, mut patch] = [0; 3];
+        // SAFETY: pointers to what lives here.
+        unsafe { (self.version)(&raw mut major, &raw mut minor, &raw mut patch) };
+        patch
+    }
 }

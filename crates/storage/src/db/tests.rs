@@ -12,6 +12,9 @@ use crate::log::record::Operation;
 use crate::snapshot::Owner;
 use crate::{AskSlowReader, ReaderLimits, TableKind, Ticket};
 
+/// The file with the pages.
+const DATA_FILE: &str = "data";
+
 /// No steady point but those that are asked for.
 fn options() -> Options {
     Options::new().log_bytes(1 << 30).log_period(Duration::MAX)

@@ -1,0 +1,124 @@
+//! Programs in C, compiled here or installed, with our library. What is not installed is not run,
+//! and that is said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::library;
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A directory in which the library has the names that programs look for.
+fn named(dir: &Path) -> PathBuf {
+    let (ours, libraries) = (library::ours(), dir.join("libraries"));
+    fs::create_dir(&libraries).unwrap();
+    for name in ["libcolibri.so", "libcolibri.so.0", "liblmdb.so.0"] {
+        std::os::unix::fs::symlink(&ours, libraries.join(name)).unwrap();
+    }
+    libraries
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found = found.is_ok();
+    if !found {
+        eprintln!("not run: {program} is not installed");
+    }
+    found
+}
+
+fn expect(mut command: Command) -> Output {
+    let output = command.output().unwrap();
+    let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success(), "{command:?}: {}\n{}{}", output.status, texts[0], texts[1]);
+    output
+}
+
+/// Compiles the program beside this file; `None` without a compiler.
+fn compiled(dir: &Path, compiler: &str, options: &[&str]) -> Option<PathBuf> {
+    if !has(compiler) {
+        return None;
+    }
+    let program = dir.join(format!("exercise-{compiler}"));
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-Werror", "-D_XOPEN_SOURCE=700"]).args(options);
+    command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
+    command.arg(here().join("tests/exercise.c")).arg("-L").arg(dir.join("libraries")).arg("-lcolibri");
+    expect(command);
+    Some(program)
+}
+
+fn run(program: &Path, dir: &Path, data: &str, around: &[&str]) {
+    let data = dir.join(data);
+    fs::create_dir(&data).unwrap();
+    let mut command = match around.split_first() {
+        Some((outer, arguments)) => {
+            let mut command = Command::new(outer);
+            command.args(arguments).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command.env("LD_LIBRARY_PATH", dir.join("libraries")).arg(data);
+    assert_eq!(expect(command).stdout, b"done\n");
+}
+
+#[test]
+fn a_program_in_c_and_in_cplusplus_runs_with_the_header_and_the_library() {
+    let dir = tempfile::tempdir().unwrap();
+    named(dir.path());
+    if let Some(program) = compiled(dir.path(), "cc", &["-std=c99", "-pedantic"]) {
+        run(&program, dir.path(), "c", &[]);
+    }
+    if let Some(program) = compiled(dir.path(), "g++", &["-xc++"]) {
+        run(&program, dir.path(), "c++", &[]);
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing_in_a_program_that_uses_the_library() {
+    let dir = tempfile::tempdir().unwrap();
+    named(dir.path());
+    if has("valgrind")
+        && let Some(program) = compiled(dir.path(), "cc", &["-std=c99"])
+    {
+        run(&program, dir.path(), "c", &["valgrind", "-q", "--error-exitcode=9"]);
+    }
+}
+
+/// LMDB's own tools, which load our library in the place of LMDB's.
+#[test]
+fn the_tools_of_lmdb_run_with_our_library() {
+    let dir = tempfile::tempdir().unwrap();
+    if ["mdb_load", "mdb_dump", "mdb_stat", "mdb_copy"].iter().any(|tool| Command::new(tool).output().is_err()) {
+        eprintln!("not run: lmdb-utils is not installed");
+        return;
+    }
+    let ours = library::ours();
+    let tool = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(name);
+        command.args(arguments).env("LD_PRELOAD", &ours).current_dir(dir.path());
+        String::from_utf8(expect(command).stdout).unwrap()
+    };
+    let text = "VERSION=3\nformat=print\ndatabase=sub\ntype=btree\ndupsort=1\nHEADER=END\n \
+                k\n v1\n k\n v2\n l\n v\nDATA=END\n";
+    fs::write(dir.path().join("in"), text).unwrap();
+    fs::create_dir(dir.path().join("one")).unwrap();
+    fs::create_dir(dir.path().join("two")).unwrap();
+    tool("mdb_load", &["-s", "sub", "-f", "in", "one"]);
+    tool("mdb_copy", &["-c", "one", "two"]);
+    for env in ["one", "two"] {
+        let dumped = tool("mdb_dump", &["-p", "-s", "sub", env]);
+        assert!(dumped.ends_with("HEADER=END\n k\n v1\n k\n v2\n l\n v\nDATA=END\n"), "{dumped}");
+        assert_eq!(tool("mdb_dump", &["-l", env]), "sub\n");
+        let stat = tool("mdb_stat", &["-e", "-f", "-r", "-a", env]);
+        assert!(stat.contains("Status of sub\n") && stat.contains("Entries: 3"), "{stat}");
+    }
+    // A single file, as `MDB_NOSUBDIR` has it, that is empty at first.
+    fs::write(dir.path().join("file"), "").unwrap();
+    tool("mdb_load", &["-n", "-s", "sub", "-f", "in", "file"]);
+    assert_eq!(tool("mdb_dump", &["-n", "-l", "file"]), "sub\n");
+}
