@@ -88,6 +88,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
+                Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
                 _ => Datum::text(text),
             }
         }

@@ -35,6 +35,7 @@ mod float_text;
 pub mod functions;
 mod geometry;
 pub mod hstore;
+pub mod int_query;
 pub mod interval;
 mod json_text;
 pub mod jsonb;

@@ -58,6 +58,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
+                Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
                 _ => pieces::copy(text)?,
             }
         }

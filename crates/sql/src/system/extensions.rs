@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 12] = [
+const AVAILABLE: [Available; 14] = [
     Available {
         name: "btree_gin",
         version: "1.3",
@@ -61,6 +61,13 @@ const AVAILABLE: [Available; 12] = [
         trusted: true,
     },
     Available {
+        name: "intarray",
+        version: "1.5",
+        comment: "functions, operators, and index support for 1-D arrays of integers",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
         name: "ltree",
         version: "1.2",
         comment: "data type for hierarchical tree-like structures",
@@ -93,6 +100,13 @@ const AVAILABLE: [Available; 12] = [
         version: "1.0",
         comment: "PL/pgSQL procedural language",
         relocatable: false,
+        trusted: true,
+    },
+    Available {
+        name: "tablefunc",
+        version: "1.0",
+        comment: "functions that manipulate whole tables, including crosstab",
+        relocatable: true,
         trusted: true,
     },
     Available {

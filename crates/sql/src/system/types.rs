@@ -522,6 +522,12 @@ fn token_classes(env: &Env) -> impl Iterator<Item = &'static TokenClass> {
     CLASSES.iter().filter(is_there)
 }
 
+/// The name of an operator class of trees, or of its family.
+pub(super) fn ordered_class(id: u32, is_family: bool) -> Option<&'static str> {
+    let found = OPERATOR_CLASSES.iter().find(|class| id != 0 && id == if is_family { class.2 } else { class.0 });
+    found.map(|class| class.1)
+}
+
 /// The operator classes that come with an extension, and their families.
 pub(super) fn classes_of_extension(extension: &str) -> Vec<(u32, u32)> {
     let of_it = CLASSES.iter().filter(|class| class.numbers[0] != 0 && class.extension == Some(extension));
@@ -641,8 +647,9 @@ fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 /// Languages: number, name, whether everybody may use it.
-pub(crate) const LANGUAGES: [(u32, &str, bool); 3] = [
+pub(crate) const LANGUAGES: [(u32, &str, bool); 4] = [
     (LANGUAGE_INTERNAL, "internal", false),
+    (super::routines::LANGUAGE_C, "c", false),
     (super::routines::LANGUAGE_SQL, "sql", true),
     (super::routines::LANGUAGE_PLPGSQL, "plpgsql", true),
 ];

@@ -146,6 +146,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             Datum::text(&labels.collect::<Vec<_>>().join("."))
         }
         _ if matches!(ty, Type::Lquery | Type::Ltxtquery) => Datum::text("a"),
+        _ if ty == Type::IntQuery => Datum::text("1 & !2"),
         _ if ty == Type::JsonPath => Datum::text("$.\"a\""),
         Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
             let text: String = (0..random.usize(..5))
