@@ -15,7 +15,7 @@ use compact_str::CompactString;
 
 use crate::datetime::{DateStyle, IntervalStyle, Zone};
 use crate::error::{Error, Result, SqlState};
-use crate::functions::Seeded;
+use crate::seeded::Seeded;
 use crate::types::Type;
 
 /// From where on texts count as alike: the settings `pg_trgm.*`.

@@ -59,11 +59,13 @@ pub mod ranges;
 mod regular;
 pub mod resolve;
 pub mod row;
+pub mod seeded;
 pub mod text_io;
 pub mod text_search;
 pub mod tokens;
 pub mod types;
 pub mod value;
+pub mod vector;
 pub mod wire;
 
 pub use array::{Array, Dimension};

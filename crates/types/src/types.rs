@@ -287,6 +287,8 @@ types! {
     Ltxtquery 15_509 15_510 "ltxtquery" "ltxtquery" User -1;
     /// `query_int`, of the extension `intarray`: conditions on arrays of integers, see [`crate::int_query`]
     IntQuery 15_561 15_562 "query_int" "query_int" User -1;
+    /// `vector`, of the extension of that name: lists of reals, see [`crate::vector`]
+    Vector 15_581 15_582 "vector" "vector" User -1;
     /// `anyarray`: any array, in the declarations of functions
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
     /// `anyelement`: what is in such an array
@@ -384,6 +386,7 @@ impl Type {
             Self::Hstore | Self::Array(Scalar::Hstore) => Some("hstore"),
             Self::Ltree | Self::Lquery | Self::Ltxtquery => Some("ltree"),
             Self::IntQuery | Self::Array(Scalar::IntQuery) => Some("intarray"),
+            Self::Vector | Self::Array(Scalar::Vector) => Some("vector"),
             Self::Array(Scalar::Ltree | Scalar::Lquery | Scalar::Ltxtquery) => Some("ltree"),
             _ => None,
         }
@@ -454,7 +457,9 @@ impl Type {
             | Self::RegConfig
             | Self::RegDictionary
             | Self::Xid => Self::Oid,
-            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 | Self::Hstore => Self::Bytea,
+            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 | Self::Hstore | Self::Vector => {
+                Self::Bytea
+            }
             Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
             Self::Bit | Self::VarBit => Self::Bytea,
             geometric if geometric.is_geometric() => Self::Bytea,
@@ -688,7 +693,7 @@ impl fmt::Display for ColumnType {
                 write!(f, "numeric({precision},{scale})")
             }
             Type::Char | Type::Varchar => write!(f, "{}({})", self.ty, raw - 4),
-            Type::Bit | Type::VarBit => write!(f, "{}({raw})", self.ty),
+            Type::Bit | Type::VarBit | Type::Vector => write!(f, "{}({raw})", self.ty),
             Type::Time => write!(f, "time({raw}) without time zone"),
             Type::TimeTz => write!(f, "time({raw}) with time zone"),
             Type::Timestamp => write!(f, "timestamp({raw}) without time zone"),

@@ -464,7 +464,11 @@ impl Binder<'_> {
         }
         let types = bounds.iter().map(|(bound, _)| bound.ty.ty.to_string()).collect::<Vec<_>>().join(", ");
         let Some((array, array_span)) = bounds.pop() else { return Ok(None) };
-        if matches!(name, "num_nulls" | "num_nonnulls") && bounds.is_empty() && array.ty.ty.element().is_some() {
+        if matches!(name, "num_nulls" | "num_nonnulls") && bounds.is_empty() {
+            if array.ty.ty.element().is_none() {
+                let error = Error::new(SqlState::TYPE_MISMATCH, "VARIADIC argument must be an array");
+                return Err(self.place(array_span, error));
+            }
             let which = Bound::new(Expr::Const(Datum::Int((name == "num_nulls").into())), Type::Int4);
             return self.call(".count_nulls", vec![array, which], span).map(Some);
         }
@@ -866,15 +870,15 @@ impl Binder<'_> {
             }
             "normalize" if matches!(args.exprs.len(), 1 | 2) => {
                 let form = match args.exprs.get(1) {
-                    None => "NFC".into(),
-                    Some(ast::Expr::Identifier(form)) => fold(form),
+                    None => "NFC",
+                    Some(ast::Expr::Value(form)) if let ast::Value::SingleQuotedString(form) = &form.value => form,
                     Some(_) => {
                         let message = "the form of normalize() is NFC, NFD, NFKC or NFKD";
                         return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
                     }
                 };
                 let input = self.expr(args.exprs[0])?;
-                self.call(name, vec![input, super::expr::text_literal(&form)], span)?
+                self.call(name, vec![input, super::expr::text_literal(form)], span)?
             }
             "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
             "populate_record" if args.exprs.len() == 2 && self.has_extension("hstore") => {

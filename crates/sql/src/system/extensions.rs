@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 14] = [
+const AVAILABLE: [Available; 15] = [
     Available {
         name: "btree_gin",
         version: "1.3",
@@ -123,6 +123,7 @@ const AVAILABLE: [Available; 14] = [
         relocatable: true,
         trusted: true,
     },
+    Available { name: "vector", version: "0.8.0", comment: "vector data type", relocatable: true, trusted: true },
 ];
 
 /// An extension whose contents are here, by its name.

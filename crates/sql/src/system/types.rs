@@ -486,6 +486,7 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (15_531, "citext_ops", 15_533, Type::Citext),
     (15_532, "btree_hstore_ops", 15_534, Type::Hstore),
     (15_535, "ltree_ops", 15_536, Type::Ltree),
+    (15_583, "vector_ops", 15_584, Type::Vector),
 ];
 
 /// The operator classes of all ranges and multiranges.

@@ -193,7 +193,7 @@ fn difference(a: &[&Datum], _: &Env) -> Result<Datum> {
     let (mut one, other) = (set(a[0])?, set(a[1])?);
     pulse::work(4 * one.len())?;
     one.retain(|value| other.binary_search(value).is_err());
-    kept(a[0], one)
+    Ok(made(one))
 }
 
 fn contains(a: &[&Datum], _: &Env) -> Result<Datum> {

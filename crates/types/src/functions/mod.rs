@@ -59,6 +59,7 @@ mod spellings;
 mod strings;
 mod text_search;
 mod trigrams;
+mod vectors;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
@@ -121,7 +122,6 @@ pub const fn f(name: &'static str, args: &'static [Type], result: Type, eval: Ev
 }
 
 pub use sample::TABLESAMPLE;
-pub use seeded::Seeded;
 
 /// What `GROUPING (…)` is until the keys of the groups are known. It is never called.
 pub static GROUPING: Function =
@@ -255,6 +255,7 @@ pub const TABLES: &[&[Function]] = &[
     text_search::TABLE,
     text_search::UNACCENT,
     trigrams::TABLE,
+    vectors::TABLE,
 ];
 
 /// The functions and operators on values alone.

@@ -219,6 +219,10 @@ fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
             };
             (0..random.usize(..4)).map(|_| pair(random)).collect()
         }
+        Type::Vector => {
+            let elements = (0..random.usize(1..4)).map(|_| *random.choice(&["0", "1", "-1", "2.5", "1e-30"]).unwrap());
+            format!("[{}]", elements.collect::<Vec<_>>().join(","))
+        }
         Type::TsVector => {
             let word = |random: &mut fastrand::Rng| {
                 let word = *random.choice(&["a", "ab", "b", "\u{e9}", "cat''s", "\u{1}", "a b"]).unwrap();
