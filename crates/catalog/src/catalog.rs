@@ -942,6 +942,12 @@ impl Catalog {
         self.default_privileges.values()
     }
 
+    /// The extension that has brought a function or a type of the catalogue.
+    #[must_use]
+    pub fn extension_of(&self, member: ObjectId) -> Option<&Arc<Extension>> {
+        self.extensions.values().find(|extension| extension.members.contains(&member))
+    }
+
     /// All extensions that were made, in the order of their numbers.
     pub fn extensions(&self) -> impl Iterator<Item = &Arc<Extension>> {
         self.extensions.values()

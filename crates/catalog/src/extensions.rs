@@ -1,4 +1,8 @@
-//! The extensions of a database, as CREATE EXTENSION notes them. What they contain is there always.
+//! The extensions of a database, as CREATE EXTENSION notes them.
+//!
+//! What most of them contain is compiled in: it is there always, and seen with the extension only.
+//! Functions that run statements, and the types that they give rows of, are objects of the catalogue;
+//! CREATE EXTENSION makes them and DROP EXTENSION drops them.
 
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -19,4 +23,7 @@ pub struct Extension {
     pub version: CompactString,
     /// Who owns it.
     pub owner: RoleId,
+    /// The functions and types of the catalogue that it has brought.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<ObjectId>,
 }

@@ -129,6 +129,8 @@ pub enum RoutineLanguage {
     Sql,
     /// PL/pgSQL
     PlPgSql,
+    /// None: it came with an extension, and its body names the function that is compiled in.
+    C,
 }
 
 /// How a body in SQL's own form was written.

@@ -198,7 +198,9 @@ impl Dump<'_> {
              t.typtype::text, t.oid::text FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
              WHERE (t.typtype IN ('e', 'd') OR t.typtype = 'c' AND EXISTS (SELECT 1 FROM pg_class k \
              WHERE k.oid = t.typrelid AND k.relkind = 'c')) \
-             AND n.nspname <> 'information_schema' ORDER BY t.oid",
+             AND n.nspname <> 'information_schema' \
+             AND t.oid NOT IN (SELECT objid FROM pg_depend WHERE classid = 'pg_type'::regclass AND deptype = 'e') \
+             ORDER BY t.oid",
         )?;
         for row in &rows {
             let (name, labels) = (self.text(row, 0)?, self.text(row, 1)?);

@@ -13,6 +13,9 @@ use served::postgres::{PROGRAMS, Postgres};
 const SCHEMA: &str = r#"
 CREATE SCHEMA "Odd one";
 CREATE EXTENSION pgcrypto;
+CREATE EXTENSION intarray;
+CREATE EXTENSION tablefunc;
+CREATE VIEW pivots AS SELECT * FROM crosstab2('SELECT ''a''::text, ''b''::text, ''c''::text');
 CREATE TYPE "Odd one"."Size" AS ENUM ('small', 'it''s large');
 CREATE TYPE song AS ENUM ('loud', 'soft');
 ALTER TYPE song ADD VALUE 'fair' BEFORE 'soft';

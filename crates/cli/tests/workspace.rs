@@ -178,7 +178,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // the like of itself. A path into JSON is read as a value, and has regular expressions,
             // which go through texts in pieces. Strings of bits are read from texts, and a cast cuts
             // them. A range holds its bounds as keys do. Shapes have numbers as texts have them. Pairs of
-            // texts (`hstore`) are read from texts, and made of values.
+            // texts (`hstore`) are read from texts, and made of values; so are paths (`ltree`) and
+            // lists of reals (`vector`).
             &[
                 "array",
                 "binary_io",
@@ -189,6 +190,7 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
                 "hstore",
                 "jsonpath",
                 "key",
+                "ltree",
                 "operators",
                 "pieces",
                 "ranges",
@@ -196,6 +198,7 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
                 "row",
                 "text_io",
                 "value",
+                "vector",
             ],
             // Times are read in a session's zone, and intervals are added to them. A composite type has
             // fields with types.

@@ -149,6 +149,15 @@ struct Extra {
     last: Values,
 }
 
+/// Whether a state keeps what is as large as the first value that it takes in, and nothing more later.
+fn is_to_keep_the_first(state: &State) -> bool {
+    match state {
+        State::First(Datum::Null) => true,
+        State::Vectors(_, sums, _) => sums.is_empty(),
+        _ => false,
+    }
+}
+
 impl Extra {
     fn new(call: &AggregateCall) -> Self {
         let grows = matches!(
@@ -676,7 +685,7 @@ impl AggregateRun {
                 [arg] if is_plain => {
                     let mut scratch = Datum::Null;
                     let value = arg.eval(scope, row, &mut scratch)?;
-                    if grows || matches!(state, State::First(Datum::Null)) {
+                    if grows || is_to_keep_the_first(state) {
                         self.in_texts += datum_bytes(value);
                     }
                     state.update(&[value], scope.env)?;
@@ -740,7 +749,7 @@ impl AggregateRun {
         let Datum::Int(number) = values[0] else { return Ok(()) };
         let args: SmallVec<[&Datum; 4]> = values[1..].iter().collect();
         let state = &mut self.states.row_mut(number as usize)[place];
-        if matches!(state, State::First(Datum::Null)) {
+        if is_to_keep_the_first(state) {
             self.in_texts += row_bytes(&values[1..]);
         }
         state.update(&args, env)

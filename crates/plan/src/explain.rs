@@ -139,6 +139,7 @@ fn function_name(series: Series) -> &'static str {
         Series::Search(SearchRows::Tokens) => "ts_parse",
         Series::Search(SearchRows::Debug) => "ts_debug",
         Series::Search(SearchRows::Pairs) => "each",
+        Series::Search(SearchRows::Privileges) => "aclexplode",
         Series::One => "value",
     }
 }

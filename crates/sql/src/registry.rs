@@ -110,7 +110,7 @@ mod tests {
                         | (Datum::Query(_), Type::TsQuery)
                         | (Datum::Range(_), _)
                         | (Datum::Citext(_), Type::Citext)
-                        | (Datum::Bytes(_), Type::Hstore)
+                        | (Datum::Bytes(_), Type::Hstore | Type::Vector)
                         | (_, Type::AnyElement)
                         | (
                             Datum::Int(_),

@@ -23,9 +23,11 @@ use crate::jsonb::Item;
 use crate::numeric::Numeric;
 use crate::operators::compare;
 use crate::pieces::{self, Pace};
+use crate::pulse;
 use crate::ranges::{self, Span};
 use crate::types::Type;
 use crate::value::Datum;
+use crate::vector::{self, Vector};
 
 pub use moving::Moving;
 pub use pairs::Figure;
@@ -75,6 +77,8 @@ pub enum State {
     SumInterval(Option<Interval>),
     /// `avg` of interval.
     AvgInterval(Interval, i64),
+    /// `avg` (true) and `sum` of vectors: the sums of the elements, and the count.
+    Vectors(bool, Vec<f64>, i64),
     /// `min`
     Min(Datum),
     /// `max`
@@ -313,6 +317,23 @@ impl State {
                 *sum = sum.add(*value)?;
                 *count += 1;
             }
+            (Self::Vectors(is_mean, sums, count), Datum::Bytes(bytes)) => {
+                let vector = Vector::new(bytes);
+                if sums.is_empty() {
+                    sums.resize(vector.count(), 0.0);
+                }
+                vector.expect_count(sums.len())?;
+                pulse::work(sums.len())?;
+                for (sum, element) in sums.iter_mut().zip(vector.elements()) {
+                    // A sum is a real of 4 bytes all the time.
+                    let (whole, real) = (*sum + f64::from(element), *sum as f32 + element);
+                    *sum = if *is_mean { whole } else { f64::from(real) };
+                    if sum.is_infinite() {
+                        return Err(vector::overflow());
+                    }
+                }
+                *count += 1;
+            }
             (Self::Mode(mode), value) => mode.add(value),
             (Self::Ranges(ty, _, spans), Datum::Range(bytes)) => {
                 spans.get_or_insert_default().extend(ranges::spans(*ty, bytes)?);
@@ -380,6 +401,12 @@ impl State {
             Self::SumInt(sum) | Self::BitAnd(sum) | Self::BitOr(sum) | Self::BitXor(sum) => int(sum),
             Self::SumBigint(_, false) | Self::SumNumeric(_, false) => Datum::Null,
             Self::AvgInt(_, 0) | Self::AvgNumeric(_, 0) | Self::AvgInterval(_, 0) => Datum::Null,
+            Self::Vectors(.., 0) => Datum::Null,
+            Self::Vectors(is_mean, sums, count) => {
+                let divisor = if *is_mean { *count as f64 } else { 1.0 };
+                let elements = sums.iter().map(|sum| (sum / divisor) as f32);
+                Datum::Bytes(vector::of_elements(elements)?)
+            }
             Self::SumBigint(sum, _) => Datum::Numeric(Numeric::from(*sum)),
             Self::AvgInt(sum, count) => Datum::Numeric(Numeric::from(*sum).div(&Numeric::from(*count))?),
             Self::SumNumeric(sum, true) => Datum::Numeric(std::mem::replace(sum, Numeric::ZERO).bounded()?),
@@ -688,6 +715,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                     a("sum", &[Type::Float4], Type::Float4, || State::SumReal(None)),
                     a("sum", &[Type::Float8], Type::Float8, || State::SumFloat(None)),
                     a("sum", &[Type::Interval], Type::Interval, || State::SumInterval(None)),
+                    a("sum", &[Type::Vector], Type::Vector, || State::Vectors(false, Vec::new(), 0)),
                 ]
             }
         }
@@ -701,6 +729,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                     a("avg", &[Type::Float4], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
                     a("avg", &[Type::Float8], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
                     a("avg", &[Type::Interval], Type::Interval, || State::AvgInterval(Interval::default(), 0)),
+                    a("avg", &[Type::Vector], Type::Vector, || State::Vectors(true, Vec::new(), 0)),
                 ]
             }
         }

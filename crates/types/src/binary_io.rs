@@ -88,6 +88,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
+                Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
                 _ => Datum::text(text),
             }
         }
@@ -99,6 +100,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
         }
         Type::Bytea => Datum::Bytes(match ty {
             Type::Hstore => crate::hstore::receive(bytes)?,
+            Type::Vector => crate::vector::receive(bytes)?,
             Type::TsVector => text_search::receive_vector(bytes)?,
             Type::Inet | Type::Cidr => network::Address::parse_binary(ty, bytes)?.to_bytes(),
             Type::MacAddr => exactly::<6>(bytes)?.into(),
@@ -181,6 +183,7 @@ pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u
         Datum::Citext(text) => out.extend_from_slice(text.as_bytes()),
         Datum::Bytes(bytes) => match ty {
             Type::Hstore => crate::hstore::Hstore::new(bytes).write_binary(out),
+            Type::Vector => crate::vector::Vector::new(bytes).write_binary(out),
             Type::TsVector => text_search::Vector::new(bytes).write_binary(out),
             Type::Inet | Type::Cidr => network::Address::from_bytes(bytes).write_binary(ty == Type::Cidr, out),
             Type::Bit | Type::VarBit => crate::bits::write_binary(crate::bits::Bits::new(bytes), out),

@@ -59,6 +59,7 @@ pub fn is_immutable(from: Type, to: Type) -> bool {
                 || matches!(from, Type::Bit | Type::VarBit | Type::Uuid | Type::Json | Type::Jsonb | Type::Citext)
         }
         (Type::Hstore, Type::Json | Type::Jsonb) | (Type::Array(_), Type::Hstore) => true,
+        (Type::Vector, Type::Array(_)) | (Type::Array(_), Type::Vector) => true,
         (Type::Json, Type::Jsonb) | (Type::Jsonb, Type::Json) => true,
         (Type::Jsonb, to) => is_number(to) || to == Type::Bool,
         (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
@@ -134,6 +135,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Text | Char | Varchar, Text | Char | Varchar | Name) | (Name, Text) => Implicit,
         (Type::Citext, Text | Varchar) => Implicit,
         (Type::Hstore, Type::Json | Type::Jsonb) | (Type::Array(Scalar::Text), Type::Hstore) => Explicit,
+        (Type::Vector, Type::Array(Scalar::Float4)) => Implicit,
+        (Type::Array(Scalar::Int4 | Scalar::Float4 | Scalar::Float8 | Scalar::Numeric), Type::Vector) => Assignment,
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval | Type::TimeTz) => Implicit,
         (Timestamp, Date | Time) | (TimestampTz, Date | Time | Timestamp) | (Interval, Time) => Assignment,
         (TimestampTz, Type::TimeTz) | (Type::TimeTz, Time) => Assignment,
@@ -354,6 +357,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Text(text), Type::Citext) => Datum::Citext(text.clone()),
         (Datum::Citext(text), to) => return convert(&Datum::Text(text.clone()), Type::Text, to, env),
         (Datum::Array(_), Type::Hstore) => return crate::hstore::of_array(value),
+        (Datum::Array(array), Type::Vector) => return crate::vector::of_array(array),
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
         (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),
         (Datum::Text(_), Type::Text | Type::Varchar) => value.clone(),
@@ -412,6 +416,9 @@ fn convert_packed(bytes: &[u8], from: Type, to: Type, env: &Env) -> Result<Datum
             Some(cast) => Datum::Bytes(cast.into()),
             None => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
         },
+        (Type::Vector, Type::Array(Scalar::Float4)) => {
+            Datum::Array(std::sync::Arc::new(crate::vector::Vector::new(bytes).to_array()))
+        }
         (Type::Hstore, Type::Json) => Datum::Text(crate::hstore::Hstore::new(bytes).to_json(false)?.into()),
         (Type::Hstore, Type::Jsonb) => crate::hstore::Hstore::new(bytes).to_jsonb(false)?,
         // Unlike where the type writes them, all networks have their bits.
@@ -461,6 +468,10 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
             }
             let cut = CompactString::new(&text[..end]);
             Datum::Text(if ty == Type::Char { without_blanks(cut)? } else { cut })
+        }
+        (Datum::Bytes(bytes), Type::Vector) => {
+            crate::vector::check_modifier(&bytes, modifier)?;
+            Datum::Bytes(bytes)
         }
         (Datum::Bytes(bytes), Type::Bit | Type::VarBit) => {
             return crate::bits::apply_modifier(bytes, ty, modifier, context == CastContext::Explicit);

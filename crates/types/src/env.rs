@@ -15,6 +15,7 @@ use compact_str::CompactString;
 
 use crate::datetime::{DateStyle, IntervalStyle, Zone};
 use crate::error::{Error, Result, SqlState};
+use crate::seeded::Seeded;
 use crate::types::Type;
 
 /// From where on texts count as alike: the settings `pg_trgm.*`.
@@ -63,6 +64,8 @@ pub struct Env {
     pub text_search: u32,
     /// The settings `pg_trgm.*`.
     pub trigram_thresholds: Thresholds,
+    /// What `random` takes its numbers from.
+    pub seeded: Arc<Seeded>,
     /// The catalogue and the server, if there is a session.
     pub surroundings: Option<Arc<dyn Surround>>,
 }
@@ -140,6 +143,7 @@ impl Default for Env {
             escapes_bytes: false,
             text_search: crate::text_search::DEFAULT_CONFIGURATION,
             trigram_thresholds: Thresholds::default(),
+            seeded: Arc::default(),
             surroundings: None,
         }
     }

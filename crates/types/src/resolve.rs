@@ -311,7 +311,9 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Type::Json | Type::JsonPath | Type::Record, _) | (_, Type::Json | Type::JsonPath | Type::Record) => {
             return None;
         }
-        (Type::Lquery | Type::Ltxtquery, _) | (_, Type::Lquery | Type::Ltxtquery) => return None,
+        (Type::Lquery | Type::Ltxtquery | Type::IntQuery, _) | (_, Type::Lquery | Type::Ltxtquery | Type::IntQuery) => {
+            return None;
+        }
         // Operators of their own compare these.
         (left, right) if left.is_geometric() || right.is_geometric() => return None,
         (Unknown, Unknown) => Text,

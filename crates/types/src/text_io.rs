@@ -58,6 +58,7 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
                 }
                 Type::JsonPath => Datum::Text(crate::jsonpath::canonical(text)?.into()),
                 Type::Ltree | Type::Lquery | Type::Ltxtquery => crate::ltree::read(ty, text)?,
+                Type::IntQuery => Datum::text(&crate::int_query::IntQuery::parse(text)?.shown()),
                 _ => pieces::copy(text)?,
             }
         }
@@ -79,6 +80,10 @@ pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datu
             Type::Hstore => {
                 check_text(text)?;
                 crate::hstore::parse(text)?
+            }
+            Type::Vector => {
+                check_text(text)?;
+                crate::vector::parse(text)?
             }
             Type::TsVector => {
                 check_text(text)?;
@@ -442,6 +447,7 @@ fn write_packed(ty: Type, bytes: &[u8], env: &Env, out: &mut String) {
     match ty {
         ty if ty.is_geometric() => crate::geometry::write(ty, bytes, env, out),
         Type::Hstore => crate::hstore::Hstore::new(bytes).write(out),
+        Type::Vector => crate::vector::Vector::new(bytes).write(out),
         Type::TsVector => text_search::Vector::new(bytes).write(out),
         Type::MacAddr => network::Mac::from_bytes(bytes).write(out),
         Type::MacAddr8 => network::Mac8::from_bytes(bytes).write(out),

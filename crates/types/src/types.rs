@@ -285,6 +285,10 @@ types! {
     Lquery 15_507 15_508 "lquery" "lquery" User -1;
     /// `ltxtquery`: conditions on the labels of such paths
     Ltxtquery 15_509 15_510 "ltxtquery" "ltxtquery" User -1;
+    /// `query_int`, of the extension `intarray`: conditions on arrays of integers, see [`crate::int_query`]
+    IntQuery 15_561 15_562 "query_int" "query_int" User -1;
+    /// `vector`, of the extension of that name: lists of reals, see [`crate::vector`]
+    Vector 15_581 15_582 "vector" "vector" User -1;
     /// `anyarray`: any array, in the declarations of functions
     AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
     /// `anyelement`: what is in such an array
@@ -370,7 +374,8 @@ impl Type {
     /// Whether values have an order, and an equality, that is the same wherever values are compared.
     #[must_use]
     pub const fn is_ordered(self) -> bool {
-        !matches!(self, Self::Json | Self::JsonPath | Self::Lquery | Self::Ltxtquery) && !self.is_geometric()
+        !matches!(self, Self::Json | Self::JsonPath | Self::Lquery | Self::Ltxtquery | Self::IntQuery)
+            && !self.is_geometric()
     }
 
     /// The extension that has brought the type, or what is in its arrays.
@@ -380,6 +385,8 @@ impl Type {
             Self::Citext | Self::Array(Scalar::Citext) => Some("citext"),
             Self::Hstore | Self::Array(Scalar::Hstore) => Some("hstore"),
             Self::Ltree | Self::Lquery | Self::Ltxtquery => Some("ltree"),
+            Self::IntQuery | Self::Array(Scalar::IntQuery) => Some("intarray"),
+            Self::Vector | Self::Array(Scalar::Vector) => Some("vector"),
             Self::Array(Scalar::Ltree | Scalar::Lquery | Scalar::Ltxtquery) => Some("ltree"),
             _ => None,
         }
@@ -450,12 +457,14 @@ impl Type {
             | Self::RegConfig
             | Self::RegDictionary
             | Self::Xid => Self::Oid,
-            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 | Self::Hstore => Self::Bytea,
+            Self::TsVector | Self::Inet | Self::Cidr | Self::MacAddr | Self::MacAddr8 | Self::Hstore | Self::Vector => {
+                Self::Bytea
+            }
             Self::Enum(_) | Self::Money | Self::Xid8 | Self::PgLsn | Self::Tid => Self::Int8,
             Self::Bit | Self::VarBit => Self::Bytea,
             geometric if geometric.is_geometric() => Self::Bytea,
             Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json | Self::JsonPath => Self::Text,
-            Self::Ltree | Self::Lquery | Self::Ltxtquery => Self::Text,
+            Self::Ltree | Self::Lquery | Self::Ltxtquery | Self::IntQuery => Self::Text,
             other => other,
         }
     }
@@ -684,7 +693,7 @@ impl fmt::Display for ColumnType {
                 write!(f, "numeric({precision},{scale})")
             }
             Type::Char | Type::Varchar => write!(f, "{}({})", self.ty, raw - 4),
-            Type::Bit | Type::VarBit => write!(f, "{}({raw})", self.ty),
+            Type::Bit | Type::VarBit | Type::Vector => write!(f, "{}({raw})", self.ty),
             Type::Time => write!(f, "time({raw}) without time zone"),
             Type::TimeTz => write!(f, "time({raw}) with time zone"),
             Type::Timestamp => write!(f, "timestamp({raw}) without time zone"),

@@ -271,6 +271,11 @@ impl Privileges {
         Self::NAMES.iter().position(|(known, _)| known.eq_ignore_ascii_case(name)).map(|bit| Self(1 << bit))
     }
 
+    /// The letters of those that it has.
+    pub fn letters(self) -> impl Iterator<Item = char> {
+        Self::NAMES.iter().enumerate().filter(move |(bit, _)| self.0 & 1 << bit != 0).map(|(_, (_, letter))| *letter)
+    }
+
     /// The names of those that it has.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.iter().enumerate().filter(move |(bit, _)| self.0 & 1 << bit != 0).map(|(_, (name, _))| *name)

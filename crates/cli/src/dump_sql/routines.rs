@@ -17,7 +17,9 @@ impl Dump<'_> {
             "SELECT pg_get_functiondef(p.oid), p.prorettype::int8::text || ' ' || p.proargtypes::text || ' ' \
              || coalesce(array_to_string(p.proallargtypes, ' '), '') \
              FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
-             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND p.prokind <> 'a' ORDER BY p.oid",
+             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND p.prokind <> 'a' \
+             AND p.oid NOT IN (SELECT objid FROM pg_depend WHERE classid = 'pg_proc'::regclass AND deptype = 'e') \
+             ORDER BY p.oid",
         )?;
         let mut begun = false;
         for row in &rows {
@@ -45,7 +47,9 @@ impl Dump<'_> {
              || coalesce(', INITCOND = ' || quote_literal(a.agginitval), '') || ')' \
              FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid::oid \
              JOIN pg_namespace n ON n.oid = p.pronamespace \
-             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY p.oid",
+             WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') \
+             AND p.oid NOT IN (SELECT objid FROM pg_depend WHERE classid = 'pg_proc'::regclass AND deptype = 'e') \
+             ORDER BY p.oid",
         )?;
         let casts = self.query(
             "SELECT 'CREATE CAST (' || format_type(castsource, NULL) || ' AS ' || format_type(casttarget, NULL) || ') ' \

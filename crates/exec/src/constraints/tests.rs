@@ -294,6 +294,7 @@ static PLUS: functions::Function = functions::Function {
     result: Type::Int8,
     strict: true,
     volatility: functions::Volatility::Immutable,
+    extension: None,
     eval: |args, _| match args {
         [Datum::Int(a), Datum::Int(b)] => a
             .checked_add(*b)

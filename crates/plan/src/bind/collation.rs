@@ -44,6 +44,7 @@ static UNDETERMINED: Function = Function {
     result: Type::Text,
     strict: true,
     volatility: Volatility::Stable,
+    extension: None,
     eval: |_, _| Err(undetermined("string comparison")),
 };
 

@@ -150,6 +150,12 @@ impl Binder<'_> {
             E::IsNotFalse(input) => self.is_bool(input, Some(false), true, "IS NOT FALSE"),
             E::IsUnknown(input) => self.is_bool(input, None, false, "IS UNKNOWN"),
             E::IsNotUnknown(input) => self.is_bool(input, None, true, "IS NOT UNKNOWN"),
+            E::IsNormalized { expr, form, negated } => {
+                let form = form.map_or_else(|| "NFC".to_owned(), |form| form.to_string());
+                let input = self.expr(expr)?;
+                let test = self.call("is_normalized", vec![input, text_literal(&form)], span)?;
+                Ok(if *negated { Bound::bool(Expr::Not(Box::new(test.expr))) } else { test })
+            }
             E::IsDistinctFrom(left, right) => self.distinct(left, right, false),
             E::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
             E::InList { expr: input, list, negated } => self.in_list(input, list, *negated),

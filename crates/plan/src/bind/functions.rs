@@ -464,6 +464,14 @@ impl Binder<'_> {
         }
         let types = bounds.iter().map(|(bound, _)| bound.ty.ty.to_string()).collect::<Vec<_>>().join(", ");
         let Some((array, array_span)) = bounds.pop() else { return Ok(None) };
+        if matches!(name, "num_nulls" | "num_nonnulls") && bounds.is_empty() {
+            if array.ty.ty.element().is_none() {
+                let error = Error::new(SqlState::TYPE_MISMATCH, "VARIADIC argument must be an array");
+                return Err(self.place(array_span, error));
+            }
+            let which = Bound::new(Expr::Const(Datum::Int((name == "num_nulls").into())), Type::Int4);
+            return self.call(".count_nulls", vec![array, which], span).map(Some);
+        }
         let takes_any = matches!((name, bounds.len()), ("concat", 0) | ("concat_ws" | "format", 1));
         if !takes_any
             && array.ty.ty.element().is_some()
@@ -850,6 +858,27 @@ impl Binder<'_> {
             }
             "json_build_object" | "json_build_array" | "jsonb_build_object" | "jsonb_build_array" => {
                 self.json_of_values(name, &args.exprs, span)?
+            }
+            "num_nulls" | "num_nonnulls" if !args.exprs.is_empty() => {
+                let negated = name == "num_nonnulls";
+                let mut tests = Vec::with_capacity(args.exprs.len());
+                for expr in &args.exprs {
+                    let input = Box::new(self.expr(expr)?.expr);
+                    tests.push(Bound::new(Expr::IsNull { input, negated }, Type::Bool));
+                }
+                self.call(".count_true", tests, span)?
+            }
+            "normalize" if matches!(args.exprs.len(), 1 | 2) => {
+                let form = match args.exprs.get(1) {
+                    None => "NFC",
+                    Some(ast::Expr::Value(form)) if let ast::Value::SingleQuotedString(form) = &form.value => form,
+                    Some(_) => {
+                        let message = "the form of normalize() is NFC, NFD, NFKC or NFKD";
+                        return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
+                    }
+                };
+                let input = self.expr(args.exprs[0])?;
+                self.call(name, vec![input, super::expr::text_literal(form)], span)?
             }
             "to_json" | "to_jsonb" if args.exprs.len() == 1 => self.json_of_value(name, args.exprs[0])?,
             "populate_record" if args.exprs.len() == 2 && self.has_extension("hstore") => {

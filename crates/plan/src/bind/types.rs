@@ -193,9 +193,9 @@ impl TypeNames<'_> {
         let parts: Vec<_> = super::name_parts(name)?.into_iter().map(fold).collect();
         let schema = match &parts[..] {
             [name] => {
-                return bind_type(data_type).or_else(|error| {
-                    let found = self.user_type(None, name, is_array).filter(|_| modifiers.is_empty());
-                    found.ok_or(error)
+                return bind_type(data_type).or_else(|error| match self.user_type(None, name, is_array) {
+                    Some(found) => modified(found, modifiers).unwrap_or(Err(error)),
+                    None => Err(error),
                 });
             }
             [schema, _] => schema,
@@ -212,10 +212,11 @@ impl TypeNames<'_> {
         if !colibri_catalog::system_tables::is_system_schema(schema) && self.catalog.schema(schema).is_none() {
             return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")));
         }
-        if let (Some(name), []) = (parts.last(), &modifiers[..])
+        if let Some(name) = parts.last()
             && let Some(found) = self.user_type(Some(schema), name, is_array)
+            && let Some(found) = modified(found, modifiers)
         {
-            return Ok(found);
+            return found;
         }
         if parts.len() == 2 {
             return bind_type(data_type);
@@ -255,6 +256,16 @@ impl TypeNames<'_> {
             return if is_array { Some(ty.array()?.into()) } else { Some(ty.into()) };
         };
         if is_array || of_arrays { found.array_column_type() } else { Some(found.column_type()) }
+    }
+}
+
+/// A type of users, or of an extension, with its modifiers; `None` if it takes none.
+fn modified(ty: ColumnType, modifiers: &[String]) -> Option<Result<ColumnType>> {
+    let is_vector = ty.ty == Type::Vector || ty.ty == Type::Vector.array_of();
+    match (modifiers.is_empty(), is_vector) {
+        (true, _) => Some(Ok(ty)),
+        (false, true) => Some(colibri_types::vector::modifier(modifiers).map(|modifier| ColumnType { modifier, ..ty })),
+        (false, false) => None,
     }
 }
 

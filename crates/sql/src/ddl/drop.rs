@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use colibri_catalog::{
-    Change, Relation, Sequence, Table, TriggerTime, UserType, View,
+    Change, Relation, Routine, Sequence, Table, TriggerTime, UserType, View,
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };
@@ -660,8 +660,12 @@ impl Session {
         }
         relations.sort_by_key(|(id, _)| *id);
         let mut types: Vec<Arc<UserType>> = self.catalog().types().cloned().collect();
-        types.retain(|ty| ty.schema == folded);
-        let routines: Vec<_> = self.catalog().routines().filter(|one| one.schema == folded).cloned().collect();
+        // Members go with their extension.
+        let is_member = |id: u32| self.catalog().extension_of(id).is_some();
+        types.retain(|ty| ty.schema == folded && !is_member(ty.id));
+        let is_own = |one: &&Arc<Routine>| one.schema == folded && !is_member(one.id);
+        let routines: Vec<_> = self.catalog().routines().filter(is_own).cloned().collect();
+        let extensions: Vec<_> = self.catalog().extensions().filter(|one| one.schema == folded).cloned().collect();
         let of_types = types.iter().map(|ty| ty.id);
         let together: Vec<u32> = relations.iter().map(|(id, _)| *id).chain(of_types).collect();
         let described: Vec<String> = relations.iter().map(|(_, relation)| self.described(relation)).collect();
@@ -676,6 +680,12 @@ impl Session {
         }
         for routine in &routines {
             told.push((format!("{} {}", routine.kind(), self.routine_text(routine)), format!("schema {folded}")));
+        }
+        for extension in &extensions {
+            told.push((
+                format!("extension {}", crate::system::names::quoted(&extension.name)),
+                format!("schema {folded}"),
+            ));
         }
         let operators: Vec<_> = self.catalog().operators().filter(|one| one.schema == folded).cloned().collect();
         for operator in &operators {
@@ -706,6 +716,9 @@ impl Session {
             if self.catalog().routine(routine.id).is_some() {
                 self.drop_routine(routine, quiet)?;
             }
+        }
+        for extension in &extensions {
+            self.drop_extension(extension, cascade)?;
         }
         let schema = self.catalog().schema(&folded).map(|schema| schema.id);
         let in_it = self.catalog().default_privileges().filter(|one| one.schema.is_some() && one.schema == schema);

@@ -1,8 +1,8 @@
 //! CREATE, ALTER and DROP EXTENSION.
 //!
-//! What an extension contains is there always: CREATE EXTENSION notes that somebody asked for it,
-//! so that `pg_extension` tells. One whose contents are not here is refused, as PostgreSQL refuses
-//! one that is not installed.
+//! What an extension contains is there always, but for what `extension_members` makes: CREATE
+//! EXTENSION notes that somebody asked for it, so that `pg_extension` tells. One whose contents are
+//! not here is refused, as PostgreSQL refuses one that is not installed.
 
 use colibri_catalog::{
     Catalog, Change, Extension, PUBLIC, UserType, UserTypeKind,
@@ -55,7 +55,9 @@ impl Session {
         };
         let id = self.new_id_in(&schema)?;
         let version = available.version.into();
-        let extension = Extension { id, name: name.clone(), schema, version, owner: self.role() };
+        let (owner, members) = (self.role(), Vec::new());
+        let mut extension = Extension { id, name: name.clone(), schema, version, owner, members };
+        self.create_members(&mut extension)?;
         let comment = Change::Comment(id, 0, Some(available.comment.to_owned()));
         self.change(vec![Change::PutExtension(extension), comment])
     }
@@ -95,6 +97,10 @@ impl Session {
                 let Some(found) = found else {
                     return Err(Error::unsupported(format_args!("another schema for the extension {name}")));
                 };
+                if schema == found.schema {
+                    return Ok(());
+                }
+                self.move_members(&found, &schema)?;
                 self.change(vec![Change::PutExtension(Extension { schema, ..(*found).clone() })])
             }
         }
@@ -103,7 +109,6 @@ impl Session {
     pub(crate) fn drop_extensions(&mut self, names: &[CompactString], if_exists: bool, cascade: bool) -> Result<()> {
         let mut cascade = Cascade::new(cascade);
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        let mut changes = Vec::new();
         for name in names {
             match self.expect_extension(name) {
                 Ok(extensions::PLPGSQL_NUMBER) => {
@@ -111,9 +116,10 @@ impl Session {
                     return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
                 }
                 Ok(id) => {
-                    self.drop_users_of_types(name, &mut cascade)?;
-                    self.drop_indexes_by(name, &mut cascade)?;
-                    changes.push(Change::DropExtension(id));
+                    let found = self.catalog().extensions().find(|known| known.id == id).cloned();
+                    if let Some(extension) = found {
+                        self.drop_extension(&extension, &mut cascade)?;
+                    }
                 }
                 Err(error) if if_exists && error.state() == SqlState::NO_SUCH_OBJECT => {
                     self.notice_missing("extension", name);
@@ -121,9 +127,16 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
-        self.change(changes)?;
         self.tell_cascade(cascade);
         Ok(())
+    }
+
+    /// Drops an extension with what depends on it, if that may go.
+    pub(super) fn drop_extension(&mut self, extension: &Extension, cascade: &mut Cascade) -> Result<()> {
+        self.drop_users_of_types(&extension.name, cascade)?;
+        self.drop_indexes_by(&extension.name, cascade)?;
+        self.drop_members(extension, cascade)?;
+        self.change(vec![Change::DropExtension(extension.id)])
     }
 
     /// Drops what names the types of an extension.

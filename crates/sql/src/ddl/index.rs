@@ -398,6 +398,7 @@ fn own_class(ty: Type) -> &'static str {
         Type::Citext => "citext_ops",
         Type::Hstore => "btree_hstore_ops",
         Type::Ltree => "ltree_ops",
+        Type::Vector => "vector_ops",
         Type::Bit => "bit_ops",
         Type::VarBit => "varbit_ops",
         Type::TimeTz => "timetz_ops",

@@ -18,6 +18,7 @@ mod create;
 mod domains;
 mod drop;
 mod exclusion;
+mod extension_members;
 mod extensions;
 mod identity;
 mod index;

@@ -488,6 +488,7 @@ impl Session {
             return Ok(());
         }
         match routine.language {
+            RoutineLanguage::C => Ok(()),
             RoutineLanguage::PlPgSql => plpgsql::parse(&routine.body).map(drop).map_err(|error| {
                 let title = crate::bind::routines::signature(routine);
                 let name = title.split('(').next().unwrap_or_default().to_owned();
@@ -605,6 +606,7 @@ impl Session {
                 found => found?,
             };
             self.expect_owner(routine.owner, routine.kind(), &routine.name)?;
+            self.expect_no_member(routine.id, || format!("{} {}", routine.kind(), self.routine_text(&routine)))?;
             self.drop_routine(&routine, &mut cascade)?;
         }
         self.tell_cascade(cascade);
@@ -633,6 +635,14 @@ impl Session {
         let (_, mut changes) = self.dependents_of_routine(routine)?;
         changes.push(Change::DropRoutine(routine.id));
         self.change(changes)
+    }
+
+    /// What keeps a routine, as messages say it.
+    pub(super) fn told_of_routine(&mut self, routine: &Arc<Routine>) -> Result<Vec<String>> {
+        let shown = format!("{} {}", routine.kind(), self.routine_text(routine));
+        let (mut blocking, _) = self.dependents_of_routine(routine)?;
+        blocking.extend(self.bound_to_routine(routine).into_iter().map(|(described, _)| described));
+        Ok(blocking.into_iter().map(|dependent| format!("{dependent} depends on {shown}")).collect())
     }
 
     /// What depends on a routine and can be without it, as messages show it; and what becomes of that.
@@ -761,6 +771,19 @@ impl Session {
         if routine.name != old.name || routine.schema != old.schema {
             changes = self.renamed_in_texts(&old, &routine)?;
         }
+        changes.push(Change::PutRoutine(routine));
+        self.change(changes)
+    }
+
+    /// Moves a routine of an extension to another schema.
+    pub(super) fn move_routine(&mut self, old: &Routine, schema: &CompactString) -> Result<()> {
+        let routine = Routine { schema: schema.clone(), ..old.clone() };
+        if self.same_routine(&routine).is_some() {
+            let signature = crate::bind::routines::signature(&routine).replace(',', ", ");
+            let message = format!("{} {signature} already exists in schema \"{schema}\"", routine.kind());
+            return Err(Error::new(SqlState("42723"), message));
+        }
+        let mut changes = self.renamed_in_texts(old, &routine)?;
         changes.push(Change::PutRoutine(routine));
         self.change(changes)
     }

@@ -189,6 +189,7 @@ impl Session {
             match self.find_user_type(name) {
                 Ok(Some(ty)) => {
                     self.expect_owner(ty.owner, "type", &ty.name)?;
+                    self.expect_no_member(ty.id, || self.described_type(&ty))?;
                     if found.iter().all(|known| known.id != ty.id) {
                         found.push(ty);
                     }

@@ -202,20 +202,25 @@ impl Session {
                     return Err(Error::new(SqlState::NO_SUCH_SCHEMA, message));
                 }
                 self.expect_may_create_in(schema)?;
-                if *schema == old.schema {
-                    return Ok(());
-                }
-                if self.expect_free_type(schema, &old.name).is_err() {
-                    let message = format!("type \"{}\" already exists in schema \"{schema}\"", old.name);
-                    return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
-                }
-                self.rename_type(&old, schema, &old.name)
+                self.move_type(&old, schema)
             }
             TypeChange::Owner(to) => {
                 let to = self.actor(to)?;
                 self.give_type(&old, to)
             }
         }
+    }
+
+    /// Moves a type to another schema.
+    pub(super) fn move_type(&mut self, old: &UserType, schema: &CompactString) -> Result<()> {
+        if *schema == old.schema {
+            return Ok(());
+        }
+        if self.expect_free_type(schema, &old.name).is_err() {
+            let message = format!("type \"{}\" already exists in schema \"{schema}\"", old.name);
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        self.rename_type(old, schema, &old.name)
     }
 
     /// Makes a role the owner of a type.

@@ -314,6 +314,10 @@ impl Dependencies<'_> {
             for function in super::procedures::of_extension(&extension.name) {
                 self.push((PG_PROC, function, 0), own, Need::Member)?;
             }
+            for &member in &extension.members {
+                let class = if self.names.catalog.routine(member).is_some() { PG_PROC } else { PG_TYPE };
+                self.push((class, member, 0), own, Need::Member)?;
+            }
             for (class, family) in super::types::classes_of_extension(&extension.name) {
                 self.push((PG_OPCLASS, class, 0), own, Need::Member)?;
                 self.push((PG_OPFAMILY, family, 0), own, Need::Member)?;

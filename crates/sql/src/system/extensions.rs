@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 12] = [
+const AVAILABLE: [Available; 15] = [
     Available {
         name: "btree_gin",
         version: "1.3",
@@ -57,6 +57,13 @@ const AVAILABLE: [Available; 12] = [
         name: "hstore",
         version: "1.8",
         comment: "data type for storing sets of (key, value) pairs",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
+        name: "intarray",
+        version: "1.5",
+        comment: "functions, operators, and index support for 1-D arrays of integers",
         relocatable: true,
         trusted: true,
     },
@@ -96,6 +103,13 @@ const AVAILABLE: [Available; 12] = [
         trusted: true,
     },
     Available {
+        name: "tablefunc",
+        version: "1.0",
+        comment: "functions that manipulate whole tables, including crosstab",
+        relocatable: true,
+        trusted: true,
+    },
+    Available {
         name: "unaccent",
         version: "1.1",
         comment: "text search dictionary that removes accents",
@@ -109,6 +123,7 @@ const AVAILABLE: [Available; 12] = [
         relocatable: true,
         trusted: true,
     },
+    Available { name: "vector", version: "0.8.0", comment: "vector data type", relocatable: true, trusted: true },
 ];
 
 /// An extension whose contents are here, by its name.

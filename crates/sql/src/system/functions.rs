@@ -1,6 +1,7 @@
 //! Functions that need the catalogue and the server of a session: see [`crate::surroundings`].
 
 mod catalog;
+mod descriptions;
 #[cfg(test)]
 mod long_values;
 mod privileges;
@@ -10,4 +11,4 @@ use colibri_types::functions::Function;
 
 /// All of them.
 pub(crate) const TABLES: &[&[Function]] =
-    &[catalog::TABLE, sizes::TABLE, privileges::COLUMNS, privileges::LISTS, privileges::TABLE];
+    &[catalog::TABLE, descriptions::TABLE, sizes::TABLE, privileges::COLUMNS, privileges::LISTS, privileges::TABLE];

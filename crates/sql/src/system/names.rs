@@ -581,7 +581,15 @@ pub(crate) fn format_type(names: &Surroundings, oid: u32, modifier: Option<i32>)
         return row_type.unwrap_or_else(|| if oid == 0 { "-".into() } else { "???".into() });
     };
     if ty.extension().is_some() {
-        return names.type_name(oid).unwrap_or_default().into();
+        let name = names.type_name(oid).unwrap_or_default();
+        return match (modifier, ty) {
+            (Some(count @ 0..), Type::Vector) => compact_str::format_compact!("{name}({count})"),
+            (Some(count @ 0..), ty) if ty == Type::Vector.array_of() => {
+                let element = name.strip_suffix("[]").unwrap_or(&name);
+                compact_str::format_compact!("{element}({count})[]")
+            }
+            _ => name.into(),
+        };
     }
     // Without a modifier, character is a name that means something else.
     if let (Type::Char, Some(-1)) = (ty, modifier) {

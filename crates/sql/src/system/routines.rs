@@ -16,6 +16,8 @@ pub(super) const FILLS: &[(&str, Fill)] = &[("pg_trigger", triggers)];
 
 /// PostgreSQL's number of the language SQL.
 pub(super) const LANGUAGE_SQL: u32 = 14;
+/// PostgreSQL's number of the language of what extensions bring.
+pub(super) const LANGUAGE_C: u32 = 13;
 /// The number of PL/pgSQL in a new database of PostgreSQL 15.
 pub(super) const LANGUAGE_PLPGSQL: u32 = 13_563;
 
@@ -50,6 +52,20 @@ fn shown_type(names: &Surroundings, ty: &RoutineType) -> String {
     }
 }
 
+/// The library that PostgreSQL has a function of an extension in.
+fn library(names: &Surroundings, routine: &Routine) -> Option<String> {
+    if routine.language != RoutineLanguage::C {
+        return None;
+    }
+    let extension = names.catalog.extension_of(routine.id)?;
+    Some(format!("$libdir/{}", extension.name))
+}
+
+/// What a function costs that says nothing of it.
+fn usual_cost(routine: &Routine) -> f64 {
+    if routine.language == RoutineLanguage::C { 1.0 } else { 100.0 }
+}
+
 fn language(routine: &Routine) -> (u32, &'static str) {
     /// PostgreSQL's number of the language of what is built in.
     const INTERNAL: u32 = 12;
@@ -59,6 +75,7 @@ fn language(routine: &Routine) -> (u32, &'static str) {
     match routine.language {
         RoutineLanguage::Sql => (LANGUAGE_SQL, "sql"),
         RoutineLanguage::PlPgSql => (LANGUAGE_PLPGSQL, "plpgsql"),
+        RoutineLanguage::C => (LANGUAGE_C, "c"),
     }
 }
 
@@ -155,7 +172,7 @@ pub(crate) fn definition(names: &Surroundings, number: u32) -> Option<String> {
             options.push_str(option);
         }
     }
-    if let Some(cost) = routine.cost.filter(|cost| *cost != 100.0) {
+    if let Some(cost) = routine.cost.filter(|cost| *cost != usual_cost(routine)) {
         options.push_str(&format!(" COST {cost}"));
     }
     if let Some(rows) = routine.rows.filter(|rows| *rows != 1000.0) {
@@ -186,7 +203,9 @@ pub(crate) fn definition(names: &Surroundings, number: u32) -> Option<String> {
         }
         None => {
             let tag = if routine.is_procedure { "procedure" } else { "function" };
-            out.push_str(&format!("AS {}", between_dollars(&routine.body, tag)));
+            let library = library(names, routine).map(|library| format!("{}, ", literal(&library)));
+            let library = library.unwrap_or_default();
+            out.push_str(&format!("AS {library}{}", between_dollars(&routine.body, tag)));
         }
     }
     out.push('\n');
@@ -273,7 +292,7 @@ pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
             names.schema_number(&routine.schema).map_or(NULL, oid),
             oid(routine.owner),
             oid(language(routine).0),
-            Datum::Float(routine.cost.unwrap_or(100.0)),
+            Datum::Float(routine.cost.unwrap_or_else(|| usual_cost(routine))),
             Datum::Float(if routine.set { routine.rows.unwrap_or(1000.0) } else { 0.0 }),
             oid(variadic.map_or(0, |ty| ty.oid())),
             oid(0),
@@ -310,7 +329,7 @@ pub(super) fn procedures(env: &Env, rows: &mut Rows) -> Result<()> {
                 (None, Some(_)) => "",
                 (None, None) => &routine.body,
             }),
-            NULL,
+            library(names, routine).map_or(NULL, |library| text(&library)),
             standard_body(names, routine.id).map_or(NULL, |body| text(&body)),
             if routine.settings.is_empty() {
                 NULL

@@ -486,6 +486,7 @@ const OPERATOR_CLASSES: &[(u32, &str, u32, Type)] = &[
     (15_531, "citext_ops", 15_533, Type::Citext),
     (15_532, "btree_hstore_ops", 15_534, Type::Hstore),
     (15_535, "ltree_ops", 15_536, Type::Ltree),
+    (15_583, "vector_ops", 15_584, Type::Vector),
 ];
 
 /// The operator classes of all ranges and multiranges.
@@ -520,6 +521,12 @@ fn token_classes(env: &Env) -> impl Iterator<Item = &'static TokenClass> {
         class.numbers[0] != 0 && class.extension.is_none_or(has)
     };
     CLASSES.iter().filter(is_there)
+}
+
+/// The name of an operator class of trees, or of its family.
+pub(super) fn ordered_class(id: u32, is_family: bool) -> Option<&'static str> {
+    let found = OPERATOR_CLASSES.iter().find(|class| id != 0 && id == if is_family { class.2 } else { class.0 });
+    found.map(|class| class.1)
 }
 
 /// The operator classes that come with an extension, and their families.
@@ -641,8 +648,9 @@ fn operator_families(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 /// Languages: number, name, whether everybody may use it.
-pub(crate) const LANGUAGES: [(u32, &str, bool); 3] = [
+pub(crate) const LANGUAGES: [(u32, &str, bool); 4] = [
     (LANGUAGE_INTERNAL, "internal", false),
+    (super::routines::LANGUAGE_C, "c", false),
     (super::routines::LANGUAGE_SQL, "sql", true),
     (super::routines::LANGUAGE_PLPGSQL, "plpgsql", true),
 ];

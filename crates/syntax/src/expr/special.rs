@@ -331,7 +331,9 @@ impl Parser<'_> {
         }
         self.expect_kind(Kind::RightParen)?;
         let list = ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() };
-        self.bare_call(token, FunctionArguments::List(list))
+        // Written in quotes, it takes the form as a text: so it is read again.
+        let name = ast::Ident { span: token.span(), ..ast::Ident::with_quote('"', "normalize") };
+        Ok(Expr::Function(function_of(object_name(vec![name]), FunctionArguments::List(list))))
     }
 
     /// Whether INTERVAL comes next, with a string behind it.

@@ -374,5 +374,7 @@ fn code(a: &[&Datum], which: usize) -> Result<Datum> {
     Ok(Datum::text(&codes[which]))
 }
 
-pub(super) const TABLE: &[Function] =
-    &[f("dmetaphone", &[Text], Text, |a, _| code(a, 0)), f("dmetaphone_alt", &[Text], Text, |a, _| code(a, 1))];
+pub(super) const TABLE: &[Function] = &[
+    f("dmetaphone", &[Text], Text, |a, _| code(a, 0)).of_extension("fuzzystrmatch"),
+    f("dmetaphone_alt", &[Text], Text, |a, _| code(a, 1)).of_extension("fuzzystrmatch"),
+];

@@ -4,6 +4,7 @@ use super::{Function, f, int, text};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::pulse;
+use crate::types::Type;
 use crate::types::Type::{Int4, Text};
 use crate::value::Datum;
 
@@ -232,13 +233,17 @@ fn metaphone(a: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(Datum::text(&out))
 }
 
+const fn fuzzy(name: &'static str, args: &'static [Type], result: Type, eval: super::Eval) -> Function {
+    f(name, args, result, eval).of_extension("fuzzystrmatch")
+}
+
 pub(super) const TABLE: &[Function] = &[
-    f("levenshtein", &[Text, Text], Int4, levenshtein),
-    f("levenshtein", &[Text, Text, Int4, Int4, Int4], Int4, levenshtein),
-    f("levenshtein_less_equal", &[Text, Text, Int4], Int4, levenshtein_up_to),
-    f("levenshtein_less_equal", &[Text, Text, Int4, Int4, Int4, Int4], Int4, levenshtein_up_to),
-    f("soundex", &[Text], Text, soundex_of),
-    f("text_soundex", &[Text], Text, soundex_of),
-    f("difference", &[Text, Text], Int4, difference),
-    f("metaphone", &[Text, Int4], Text, metaphone),
+    fuzzy("levenshtein", &[Text, Text], Int4, levenshtein),
+    fuzzy("levenshtein", &[Text, Text, Int4, Int4, Int4], Int4, levenshtein),
+    fuzzy("levenshtein_less_equal", &[Text, Text, Int4], Int4, levenshtein_up_to),
+    fuzzy("levenshtein_less_equal", &[Text, Text, Int4, Int4, Int4, Int4], Int4, levenshtein_up_to),
+    fuzzy("soundex", &[Text], Text, soundex_of),
+    fuzzy("text_soundex", &[Text], Text, soundex_of),
+    fuzzy("difference", &[Text, Text], Int4, difference),
+    fuzzy("metaphone", &[Text, Int4], Text, metaphone),
 ];

@@ -354,5 +354,6 @@ pub const POPULATE: Function = Function {
     result: Type::Record,
     strict: false,
     volatility: Volatility::Stable,
+    extension: None,
     eval: populate,
 };

@@ -36,6 +36,7 @@ mod format;
 mod fuzzy;
 mod geometry;
 mod hstore;
+mod intarray;
 mod json;
 mod json_access;
 mod json_rows;
@@ -44,16 +45,21 @@ mod jsonb_path;
 mod ltree;
 mod math;
 mod network;
+mod normalize;
+mod nulls;
 mod number_picture;
+mod privileges;
 mod ranges;
 mod regular;
 mod rows;
 mod sample;
+mod seeded;
 mod session;
 mod spellings;
 mod strings;
 mod text_search;
 mod trigrams;
+mod vectors;
 
 pub use arrays::{ENUM_RANGE, WITH_SLICE, WITH_VALUE};
 pub use format::{FORMAT_OF_ARRAY, quote_identifier};
@@ -92,6 +98,8 @@ pub struct Function {
     pub strict: bool,
     /// What the result depends on.
     pub volatility: Volatility,
+    /// The extension that it belongs to, if its types do not tell.
+    pub extension: Option<&'static str>,
     /// The computation, on values of the types of `args`.
     pub eval: Eval,
 }
@@ -101,7 +109,16 @@ pub type Eval = fn(&[&Datum], &Env) -> Result<Datum>;
 
 /// A strict, immutable function.
 pub const fn f(name: &'static str, args: &'static [Type], result: Type, eval: Eval) -> Function {
-    Function { name, args, variadic: false, result, strict: true, volatility: Volatility::Immutable, eval }
+    Function {
+        name,
+        args,
+        variadic: false,
+        result,
+        strict: true,
+        volatility: Volatility::Immutable,
+        extension: None,
+        eval,
+    }
 }
 
 pub use sample::TABLESAMPLE;
@@ -138,6 +155,13 @@ impl Function {
         self
     }
 
+    /// Which is there with an extension only.
+    #[must_use]
+    pub const fn of_extension(mut self, extension: &'static str) -> Self {
+        self.extension = Some(extension);
+        self
+    }
+
     /// Whose last argument may come any number of times.
     #[must_use]
     pub const fn variadic(mut self) -> Self {
@@ -161,9 +185,8 @@ impl Function {
     /// or its own.
     #[must_use]
     pub fn extension(&self) -> Option<&'static str> {
-        let of_type = self.args.iter().chain([&self.result]).find_map(|ty| ty.extension());
-        let is_fuzzy = || fuzzy::TABLE.iter().chain(double_metaphone::TABLE).any(|known| known.name == self.name);
-        of_type.or_else(|| is_fuzzy().then_some("fuzzystrmatch"))
+        let of_types = || self.args.iter().chain([&self.result]).find_map(|ty| ty.extension());
+        self.extension.or_else(of_types)
     }
 
     /// Calls it, or not, if it is strict and an argument is NULL.
@@ -207,6 +230,7 @@ pub const TABLES: &[&[Function]] = &[
     geometry::OF_ONE,
     geometry::OF_TWO,
     hstore::TABLE,
+    intarray::TABLE,
     json::TABLE,
     json_access::TABLE,
     jsonb_change::TABLE,
@@ -215,6 +239,8 @@ pub const TABLES: &[&[Function]] = &[
     math::TABLE,
     degrees::TABLE,
     network::TABLE,
+    normalize::TABLE,
+    nulls::TABLE,
     ranges::DATE,
     ranges::INT4,
     ranges::INT8,
@@ -222,12 +248,14 @@ pub const TABLES: &[&[Function]] = &[
     ranges::TIMESTAMP,
     ranges::TIMESTAMP_TZ,
     regular::TABLE,
+    seeded::TABLE,
     session::TABLE,
     spellings::TABLE,
     strings::TABLE,
     text_search::TABLE,
     text_search::UNACCENT,
     trigrams::TABLE,
+    vectors::TABLE,
 ];
 
 /// The functions and operators on values alone.

@@ -1,7 +1,7 @@
 //! What a session knows of itself, and what is different at each call.
 
 use super::{Function, f};
-use crate::types::Type::{Float8, Name, Uuid};
+use crate::types::Type::{Name, Uuid};
 use crate::value::Datum;
 
 pub(super) const TABLE: &[Function] = &[
@@ -12,7 +12,6 @@ pub(super) const TABLE: &[Function] = &[
     f("current_database", &[], Name, |_, env| Ok(Datum::Text(env.database.clone()))).stable(),
     f("current_catalog", &[], Name, |_, env| Ok(Datum::Text(env.database.clone()))).stable(),
     f("current_schema", &[], Name, |_, env| Ok(Datum::Text(env.schema.clone()))).stable(),
-    f("random", &[], Float8, |_, _| Ok(Datum::Float(fastrand::f64()))).volatile(),
     f("gen_random_uuid", &[], Uuid, |_, _| {
         let mut uuid = [0; 16];
         super::crypto::fill_random(&mut uuid)?;

@@ -453,6 +453,8 @@ pub enum SearchRows {
     Debug,
     /// `each(hstore)`: its keys and values.
     Pairs,
+    /// `aclexplode`: the privileges of a list, one by one.
+    Privileges,
 }
 
 impl SearchRows {
@@ -464,6 +466,7 @@ impl SearchRows {
             "ts_parse" => Self::Tokens,
             "ts_debug" => Self::Debug,
             "each" => Self::Pairs,
+            "aclexplode" => Self::Privileges,
             _ => return None,
         })
     }
@@ -471,12 +474,14 @@ impl SearchRows {
     /// The types of its arguments, in each way that it can be called.
     #[must_use]
     pub fn signatures(self) -> &'static [&'static [Type]] {
+        const PRIVILEGES: Type = Type::AclItem.array_of();
         match self {
             Self::Lexemes => &[&[TsVector]],
             Self::Kinds => &[&[Text], &[Oid]],
             Self::Tokens => &[&[Text, Text], &[Oid, Text]],
             Self::Debug => &[&[Text], &[RegConfig, Text]],
             Self::Pairs => &[&[Hstore]],
+            Self::Privileges => &[&[PRIVILEGES]],
         }
     }
 
@@ -490,6 +495,9 @@ impl SearchRows {
             Self::Kinds => &[("tokid", Int4), ("alias", Text), ("description", Text)],
             Self::Tokens => &[("tokid", Int4), ("token", Text)],
             Self::Pairs => &[("key", Text), ("value", Text)],
+            Self::Privileges => {
+                &[("grantor", Oid), ("grantee", Oid), ("privilege_type", Text), ("is_grantable", Type::Bool)]
+            }
             Self::Debug => &[
                 ("alias", Text),
                 ("description", Text),
@@ -562,6 +570,7 @@ impl SearchRun {
                 let rows = pairs.map(|(key, value)| vec![Datum::text(key), value.map_or(Datum::Null, Datum::text)]);
                 Rest::Listed(rows.collect::<Vec<_>>().into_iter())
             }
+            SearchRows::Privileges => Rest::Listed(super::privileges::rows(first, env)?.into_iter()),
             SearchRows::Tokens => {
                 expect_parser(first)?;
                 tokens(None)?

@@ -29,7 +29,8 @@ fn array(value: &Datum) -> Result<&Array> {
     }
 }
 
-fn token(ty: Type, value: &Datum) -> Key {
+/// The token of an element of an array.
+pub(super) fn token(ty: Type, value: &Datum) -> Key {
     if value.is_null() {
         return Key::from_slice(&[NULL]);
     }

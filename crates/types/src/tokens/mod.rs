@@ -13,6 +13,7 @@
 
 mod array;
 mod hstore;
+mod int_query;
 mod json;
 mod json_path;
 mod lexemes;
@@ -225,6 +226,10 @@ pub fn exchanged(operator: &str) -> Option<&'static str> {
 /// The class of values that are not taken apart.
 pub const SCALAR: &str = "scalar_ops";
 
+fn is_of_integers(ty: Type) -> bool {
+    ty == Type::Int4.array_of()
+}
+
 /// All classes.
 pub static CLASSES: &[TokenClass] = &[
     TokenClass {
@@ -326,6 +331,36 @@ pub static CLASSES: &[TokenClass] = &[
         takes: |ty| ty == Type::Ltree,
         operators: &["<@", "@>"],
         tokens: &ltree::Ancestors,
+    },
+    TokenClass {
+        name: "gin__int_ops",
+        numbers: [15_568, 15_571, 1007],
+        method: "gin",
+        is_default: false,
+        extension: Some("intarray"),
+        takes: is_of_integers,
+        operators: &["&&", "@>", "<@", "=", "@@"],
+        tokens: &int_query::Integers,
+    },
+    TokenClass {
+        name: "gist__int_ops",
+        numbers: [15_569, 15_572, 1007],
+        method: "gist",
+        is_default: true,
+        extension: Some("intarray"),
+        takes: is_of_integers,
+        operators: &["&&", "@>", "<@", "=", "@@"],
+        tokens: &int_query::Integers,
+    },
+    TokenClass {
+        name: "gist__intbig_ops",
+        numbers: [15_570, 15_573, 1007],
+        method: "gist",
+        is_default: false,
+        extension: Some("intarray"),
+        takes: is_of_integers,
+        operators: &["&&", "@>", "<@", "=", "@@"],
+        tokens: &int_query::Integers,
     },
     TokenClass {
         name: SCALAR,

@@ -146,6 +146,7 @@ pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
             Datum::text(&labels.collect::<Vec<_>>().join("."))
         }
         _ if matches!(ty, Type::Lquery | Type::Ltxtquery) => Datum::text("a"),
+        _ if ty == Type::IntQuery => Datum::text("1 & !2"),
         _ if ty == Type::JsonPath => Datum::text("$.\"a\""),
         Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
             let text: String = (0..random.usize(..5))
@@ -217,6 +218,10 @@ fn random_packed(ty: Type, random: &mut fastrand::Rng) -> Datum {
                 format!("{key}=>{value},")
             };
             (0..random.usize(..4)).map(|_| pair(random)).collect()
+        }
+        Type::Vector => {
+            let elements = (0..random.usize(1..4)).map(|_| *random.choice(&["0", "1", "-1", "2.5", "1e-30"]).unwrap());
+            format!("[{}]", elements.collect::<Vec<_>>().join(","))
         }
         Type::TsVector => {
             let word = |random: &mut fastrand::Rng| {

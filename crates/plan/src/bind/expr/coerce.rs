@@ -40,7 +40,8 @@ fn depends_on_session(text: &str, ty: Type) -> bool {
         Type::Json | Type::Jsonb | Type::JsonPath | Type::Enum(_) => false,
         Type::Int4Range | Type::Int8Range | Type::NumRange => false,
         Type::Int4Multirange | Type::Int8Multirange | Type::NumMultirange => false,
-        Type::Citext | Type::Hstore | Type::Ltree | Type::Lquery | Type::Ltxtquery => false,
+        Type::Citext | Type::Hstore | Type::Ltree | Type::Lquery | Type::Ltxtquery | Type::IntQuery => false,
+        Type::Vector => false,
         Type::TsVector | Type::TsQuery | Type::Inet | Type::Cidr | Type::MacAddr | Type::MacAddr8 => false,
         ty if ty.is_geometric() => false,
         // Every database has the same ones.

@@ -106,12 +106,12 @@ const JSON_OPERATORS: [&str; 10] = ["->", "->>", "#>", "#>>", "#-", "@?", "@@", 
 fn named(symbol: &str) -> Operator {
     const COMPARISONS: [CompareOp; 6] =
         [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    const CALLS: [&str; 79] = [
-        "^@>", "^<@", "^~", "^?", "?@>", "?<@", "?~", "?@", "#=", "#<#", "#<=#", "#>=#", "#>#", "~<~", "~<=~", "~>=~",
-        "~>~", "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/", "%", "^", "||", "&",
-        "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>", "<@", "&&", "@", "<%",
-        "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<", "&>", "-|-", "##",
-        "&<|", "|&>", "<<|", "|>>", "<^", ">^", "?#", "?-|", "?||", "~=", "?-",
+    const CALLS: [&str; 82] = [
+        "<#>", "<=>", "<+>", "^@>", "^<@", "^~", "^?", "?@>", "?<@", "?~", "?@", "#=", "#<#", "#<=#", "#>=#", "#>#",
+        "~<~", "~<=~", "~>=~", "~>~", "->", "->>", "#>", "#>>", "#-", "@?", "@@", "?", "?|", "?&", "+", "-", "*", "/",
+        "%", "^", "||", "&", "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*", "^@", "@>",
+        "<@", "&&", "@", "<%", "%>", "<<%", "%>>", "<->", "<<->", "<->>", "<<<->", "<->>>", "<<=", ">>=", "@@@", "&<",
+        "&>", "-|-", "##", "&<|", "|&>", "<<|", "|>>", "<^", ">^", "?#", "?-|", "?||", "~=", "?-",
     ];
     let symbol = if symbol == "!=" { "<>" } else { symbol };
     if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
@@ -184,7 +184,8 @@ impl Binder<'_> {
                 ByUser::Not(_, input) => input,
             };
         }
-        let found = self.builtin.functions.operator(symbol, None, input.ty.ty);
+        let is_there = |function: &Function| self.is_there(function);
+        let found = self.builtin.functions.operator_among(symbol, None, input.ty.ty, &is_there);
         let function = found.map_err(|error| self.place_before(symbol, operand.span(), error))?;
         let arg = self.argument(input, function.arg_type(0), operand.span())?;
         Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
@@ -313,6 +314,11 @@ impl Binder<'_> {
         if symbol == "#=" && self.has_extension("hstore") {
             return self.record_with_hstore((left, left_span), (right, right_span), span);
         }
+        if let Some(function) = self.operator_of_integers(symbol, left.ty.ty, right.ty.ty) {
+            let left = self.argument(left, function.arg_type(0), left_span)?;
+            let right = self.argument(right, function.arg_type(1), right_span)?;
+            return Ok(Bound::new(Expr::Call { function, args: vec![left, right] }, function.result));
+        }
         let is_json = JSON_OPERATORS.contains(&symbol) || matches!(left.ty.ty, Type::Json | Type::Jsonb | Type::Hstore);
         let is_path = |ty: Type| ty.extension() == Some("ltree");
         let is_json = is_json
@@ -335,6 +341,21 @@ impl Binder<'_> {
         let mut args = vec![left, right];
         self.checked_for_collation(symbol, &mut args);
         Ok(Bound::new(self.collated(function, args)?, function.result))
+    }
+
+    /// The operator of `intarray` that is meant, if one is.
+    fn operator_of_integers(&self, symbol: &str, left: Type, right: Type) -> Option<&'static Function> {
+        let is_of_it = |ty: Type| ty.is_array() || ty == Type::IntQuery;
+        if !(is_of_it(left) || is_of_it(right)) || !self.has_extension("intarray") {
+            return None;
+        }
+        // Arrays of any other type have these, too.
+        let is_general = matches!(symbol, "&&" | "@>" | "<@");
+        if is_general && ![left, right].contains(&Type::Int4.array_of()) {
+            return None;
+        }
+        let is_there = |function: &Function| function.extension == Some("intarray");
+        self.builtin.functions.operator_among(symbol, Some(left), right, &is_there).ok()
     }
 
     /// Both sides in the type that they are compared in.

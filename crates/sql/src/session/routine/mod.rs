@@ -19,6 +19,7 @@
 //! | `run`, `loops`, `statements`, `raise`, `cursors` | PL/pgSQL |
 //! | `conditions` | names of SQLSTATEs |
 //! | `sql` | bodies in SQL |
+//! | `tablefunc` | the functions of the extension of that name |
 //!
 //! Invariants: a body runs within one step of the statement that called it, and polls on the way
 //! ([`pulse`]). What cannot be answered now takes the whole statement back, which runs again: an
@@ -34,6 +35,7 @@ mod raise;
 mod run;
 mod sql;
 mod statements;
+mod tablefunc;
 mod triggers;
 mod values;
 
@@ -192,6 +194,7 @@ impl Session {
         };
         shell.memory = Arc::clone(&self.memory);
         shell.cancel = Arc::clone(&self.cancel);
+        shell.env.seeded = Arc::clone(&self.env.seeded);
         shell.long_work_hook.clone_from(&self.long_work_hook);
         self.exchange(&mut shell);
         self.own.shell = Some(shell);
@@ -259,6 +262,7 @@ impl Session {
             let given = match routine.language {
                 RoutineLanguage::Sql => self.run_sql(call, args),
                 RoutineLanguage::PlPgSql => self.run_plpgsql_function(call, args),
+                RoutineLanguage::C => self.run_compiled(call, &args),
             };
             self.own.calls.atomic -= u32::from(is_atomic);
             self.take_off(before);

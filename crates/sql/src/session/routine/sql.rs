@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{ArgumentMode, Routine, RoutineLanguage};
+use colibri_catalog::{ArgumentMode, Routine};
 use colibri_syntax::plpgsql::Expr;
 use colibri_syntax::tree::Call;
 use colibri_types::{Datum, Error, Result, SqlState, Type};
@@ -161,10 +161,7 @@ impl Session {
             values.push(self.evaluate_with(arg, params)?);
         }
         self.own.calls.depth += 1;
-        let given = match meant.routine.language {
-            RoutineLanguage::Sql => self.run_with_settings(&meant, values),
-            RoutineLanguage::PlPgSql => self.run_with_settings(&meant, values),
-        };
+        let given = self.run_with_settings(&meant, values);
         self.own.calls.depth -= 1;
         let given = given?;
         let mut rows = Rows::default();
