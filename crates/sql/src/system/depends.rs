@@ -77,6 +77,7 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     all.of_routines()?;
     all.of_operators()?;
     all.of_rules()?;
+    all.of_statistics()?;
     all.of_extensions()
 }
 
@@ -225,6 +226,22 @@ impl Dependencies<'_> {
         let rules: Vec<_> = self.names.catalog.rules().cloned().collect();
         for rule in rules {
             self.push((PG_REWRITE, rule.id, 0), (PG_CLASS, rule.relation, 0), Need::Auto)?;
+        }
+        Ok(())
+    }
+
+    /// What extended statistics depend on.
+    fn of_statistics(&mut self) -> Result<()> {
+        let statistics: Vec<_> = self.names.catalog.statistics().cloned().collect();
+        for one in statistics {
+            let own = (super::relations::PG_STATISTIC_EXT, one.id, 0);
+            self.within(own, &one.schema)?;
+            for place in &one.columns {
+                self.push(own, (PG_CLASS, one.table, *place as i64 + 1), Need::Auto)?;
+            }
+            if !one.expressions.is_empty() {
+                self.push(own, (PG_CLASS, one.table, 0), Need::Auto)?;
+            }
         }
         Ok(())
     }
