@@ -79,8 +79,9 @@ impl Session {
                     found => found?.0,
                 };
                 match self.rule_named(found, name, relation) {
-                    Err(error) if *if_exists => {
-                        let message = format!("{}, skipping", error.report().message);
+                    Err(_) if *if_exists => {
+                        let shown = relation.join(".");
+                        let message = format!("rule \"{name}\" for relation \"{shown}\" does not exist, skipping");
                         self.notice(Severity::Notice, SqlState("00000"), message);
                         Ok(())
                     }
@@ -173,6 +174,9 @@ impl Session {
         let text = with_columns(text, columns);
         if is_condition {
             let mut condition = colibri_syntax::parse_expr(&text)?;
+            while let ast::Expr::Nested(inner) = condition {
+                condition = *inner;
+            }
             self.with_schemas(&mut condition)?;
             self.with_binder("", |binder| {
                 binder.qualify_types(&mut condition);

@@ -307,11 +307,19 @@ impl Dependencies<'_> {
 
     fn of_routines(&mut self) -> Result<()> {
         let types: Vec<u32> = self.names.catalog.types().map(|ty| ty.id).collect();
+        let tables = self.names.catalog.tables().map(|table| table.id);
+        let mut relations: Vec<u32> = tables.chain(self.names.catalog.views().map(|view| view.id)).collect();
+        relations.sort_unstable();
+        relations.dedup();
         for routine in self.routines.clone() {
             let own = (PG_PROC, routine.id, 0);
             self.within(own, &routine.schema)?;
             for &ty in types.iter().filter(|&&ty| routine.uses_type(ty)) {
                 self.push(own, (PG_TYPE, ty, 0), Need::Normal)?;
+            }
+            // Of their rows.
+            for &relation in relations.iter().filter(|&&relation| routine.uses_type(relation)) {
+                self.push(own, (PG_CLASS, relation, 0), Need::Normal)?;
             }
         }
         Ok(())
