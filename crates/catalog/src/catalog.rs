@@ -27,6 +27,7 @@ use crate::objects::{FIRST_USER_OBJECT, ObjectId, PUBLIC_SCHEMA, Relation, Schem
 use crate::operators::UserOperator;
 use crate::routines::{Routine, RoutineType, UserCast};
 use crate::rules::Rule;
+use crate::statistics::Statistics;
 use crate::store_error::{InSql as _, in_sql};
 use crate::user_types::UserType;
 
@@ -54,6 +55,7 @@ pub struct Catalog {
     pub(crate) rules: BTreeMap<ObjectId, Arc<Rule>>,
     pub(crate) operators: BTreeMap<ObjectId, Arc<UserOperator>>,
     collations: BTreeMap<ObjectId, Arc<Collation>>,
+    pub(crate) statistics: BTreeMap<ObjectId, Arc<Statistics>>,
     /// The locale of the database's own collation; `None` is that of bytes.
     locale: Option<CompactString>,
     /// Numbers of routines by their names, in whichever schemas.
@@ -96,6 +98,7 @@ const OPERATOR: u8 = b'o';
 const RULE: u8 = b'r';
 const COLLATION: u8 = b'a';
 const LOCALE: u8 = b'l';
+const STATISTICS: u8 = b's';
 
 /// A change of the catalogue.
 #[expect(clippy::large_enum_variant, reason = "a statement makes few of them, and none lives long")]
@@ -149,6 +152,10 @@ pub enum Change {
     PutCollation(Collation),
     /// A collation is dropped.
     DropCollation(ObjectId),
+    /// Extended statistics are made or changed.
+    PutStatistics(Statistics),
+    /// Extended statistics are dropped.
+    DropStatistics(ObjectId),
     /// The database's own collation is that of a locale.
     PutLocale(CompactString),
     /// The comment on an object, or on a column of it by number.
@@ -219,6 +226,7 @@ impl Entry {
             RULE => Change::PutRule(parse(value)?),
             COLLATION => Change::PutCollation(parse(value)?),
             LOCALE => Change::PutLocale(parse(value)?),
+            STATISTICS => Change::PutStatistics(parse(value)?),
             COMMENT => {
                 let (id, column, text): (ObjectId, i32, String) = parse(value)?;
                 Change::Comment(id, column, Some(text))
@@ -307,11 +315,13 @@ impl Catalog {
     }
 
     /// Makes an empty catalogue with the schema `public`, in a database that has none.
-    pub fn create(txn: &mut dyn Transaction) -> Result<Self> {
+    pub fn create(txn: &mut dyn Transaction, locale: Option<CompactString>) -> Result<Self> {
         txn.create_space(CATALOG_SPACE).in_sql()?;
         txn.put(&catalog_space(), NEXT_ID, &u64::from(FIRST_USER_OBJECT).to_le_bytes()).in_sql()?;
         let mut catalog = Self::default();
-        catalog.apply(txn, vec![Change::PutSchema(Schema::public())])?;
+        let mut changes = vec![Change::PutSchema(Schema::public())];
+        changes.extend(locale.map(Change::PutLocale));
+        catalog.apply(txn, changes)?;
         Ok(catalog)
     }
 
@@ -516,6 +526,10 @@ impl Catalog {
                     txn.put(&space, &object_key(COLLATION, collation.id), &to_json(collation)).in_sql()?;
                 }
                 Change::DropCollation(id) => txn.delete(&space, &object_key(COLLATION, *id)).in_sql()?,
+                Change::PutStatistics(one) => {
+                    txn.put(&space, &object_key(STATISTICS, one.id), &to_json(one)).in_sql()?
+                }
+                Change::DropStatistics(id) => txn.delete(&space, &object_key(STATISTICS, *id)).in_sql()?,
                 Change::PutLocale(locale) => txn.put(&space, &object_key(LOCALE, 0), &to_json(locale)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
                     txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
@@ -527,6 +541,13 @@ impl Catalog {
                 for rule in self.rules_of(*id) {
                     txn.delete(&space, &object_key(RULE, rule.id)).in_sql()?;
                     self.rules.remove(&rule.id);
+                }
+            }
+            // So do statistics.
+            if let (false, Change::DropTable(id)) = (self.statistics.is_empty(), &change) {
+                for one in self.statistics_of(*id) {
+                    txn.delete(&space, &object_key(STATISTICS, one.id)).in_sql()?;
+                    self.statistics.remove(&one.id);
                 }
             }
             for key in self.comments_outlived(&change) {
@@ -556,6 +577,7 @@ impl Catalog {
             | Change::DropExtension(id)
             | Change::DropRoutine(id)
             | Change::DropCollation(id)
+            | Change::DropStatistics(id)
             | Change::DropCast(id)
             | Change::DropOperator(id)
             | Change::DropRule(id) => of(*id).collect(),
@@ -728,6 +750,8 @@ impl Catalog {
             Change::DropRule(id) => _ = self.rules.remove(&id),
             Change::PutCollation(collation) => _ = self.collations.insert(collation.id, Arc::new(collation)),
             Change::DropCollation(id) => _ = self.collations.remove(&id),
+            Change::PutStatistics(one) => _ = self.statistics.insert(one.id, Arc::new(one)),
+            Change::DropStatistics(id) => _ = self.statistics.remove(&id),
             Change::PutLocale(locale) => self.locale = Some(locale),
             Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
             Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),

@@ -49,7 +49,7 @@ pub const PUBLIC_ROLE: RoleId = 0;
 const FIRST_USER_ROLE: RoleId = 16_384;
 
 /// The properties of a new database.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct NewDatabase {
     /// The role that owns it.
     pub owner: RoleId,
@@ -57,13 +57,29 @@ pub struct NewDatabase {
     pub connection_limit: i32,
     /// Whether connections to it are allowed.
     pub allow_connections: bool,
+    /// Its locale; `None` is `C`.
+    pub locale: Option<DatabaseLocale>,
+}
+
+/// The locale of a database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseLocale {
+    /// What texts are compared by, as BCP 47 writes it; `None` is their bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<CompactString>,
+    /// The name of `LC_COLLATE`, as it was given.
+    pub collate: CompactString,
+    /// The name of `LC_CTYPE`, as it was given.
+    pub ctype: CompactString,
+    /// Whether the locale was given as one of ICU.
+    pub is_icu: bool,
 }
 
 impl NewDatabase {
     /// A database that allows connections, without a limit of its own.
     #[must_use]
     pub fn of(owner: RoleId) -> Self {
-        Self { owner, connection_limit: -1, allow_connections: true }
+        Self { owner, connection_limit: -1, allow_connections: true, locale: None }
     }
 }
 
@@ -179,6 +195,9 @@ pub struct DatabaseInfo {
     /// Its comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// Its locale; `None` is `C`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locale: Option<DatabaseLocale>,
 }
 
 /// How a connection is encrypted, in OpenSSL's words.

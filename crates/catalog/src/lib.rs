@@ -28,6 +28,7 @@ mod routines;
 pub mod row;
 mod rules;
 mod security;
+mod statistics;
 pub mod store_error;
 pub mod system_tables;
 pub mod temporary;
@@ -54,4 +55,5 @@ pub use routines::{
 };
 pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
+pub use statistics::Statistics;
 pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

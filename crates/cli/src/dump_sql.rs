@@ -135,6 +135,7 @@ impl Dump<'_> {
             self.collations()?;
             self.types()?;
             self.routines(false)?;
+            self.operators(false)?;
         }
         self.serials = self.serials()?;
         let sequences = self.sequences()?;
@@ -149,6 +150,7 @@ impl Dump<'_> {
         }
         if self.tables.is_empty() {
             self.routines(true)?;
+            self.operators(true)?;
             self.aggregates_and_casts()?;
         }
         self.partitions(&tables)?;
@@ -171,6 +173,8 @@ impl Dump<'_> {
         self.views()?;
         self.grants()?;
         if self.tables.is_empty() {
+            self.rules()?;
+            self.statistics()?;
             self.triggers()?;
             self.policies()?;
             self.settings()?;

@@ -292,3 +292,48 @@ fn roles_that_are_there_already_are_no_obstacle() {
     assert_eq!(client.run("SELECT tableowner FROM pg_tables WHERE tablename = 't'").unwrap(), ["root2"]);
     assert_eq!(client.run(founders).unwrap(), founder);
 }
+
+/// Bug: a dump had neither operators nor rules of users. Consequence: what was loaded lacked them, and
+/// a table with a condition by such an operator could not be loaded. Fix: they are dumped.
+#[test]
+fn operators_rules_and_extended_statistics_are_dumped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let schema = "
+        CREATE SCHEMA s;
+        CREATE FUNCTION same(int, text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1::text = $2';
+        CREATE OPERATOR ==== (LEFTARG = int, RIGHTARG = text, FUNCTION = same);
+        CREATE OPERATOR s.## (RIGHTARG = int, FUNCTION = abs);
+        CREATE TABLE t (a int, b text, CHECK (a ==== b));
+        CREATE FUNCTION of_row(t, t) RETURNS int LANGUAGE sql AS 'SELECT $1.a + $2.a';
+        CREATE OPERATOR + (LEFTARG = t, RIGHTARG = t, FUNCTION = of_row);
+        CREATE TABLE s.log (x int, y text);
+        CREATE RULE \"Odd one\" AS ON INSERT TO t WHERE new.a > 1 DO ALSO INSERT INTO s.log VALUES (new.a, new.b);
+        CREATE VIEW v AS SELECT a, b FROM t;
+        CREATE RULE d AS ON DELETE TO v DO INSTEAD (DELETE FROM t WHERE t.a = old.a; INSERT INTO s.log VALUES (old.a));
+        ALTER TABLE t DISABLE RULE \"Odd one\";
+        CREATE RULE n AS ON UPDATE TO v DO INSTEAD NOTHING;
+        CREATE STATISTICS s.st (ndistinct, mcv) ON a, b FROM t;
+        CREATE STATISTICS st2 ON a, (a + 1), lower(b) FROM t;
+        ALTER STATISTICS st2 SET STATISTICS 50;
+        INSERT INTO t VALUES (1, '1'), (2, '2');
+    ";
+    colibri(&["sql", first.to_str().unwrap(), "-f", "-"], schema);
+    let text = dump(&first);
+    for part in [
+        "CREATE OPERATOR public.==== (FUNCTION = public.same, LEFTARG = integer, RIGHTARG = text);",
+        "CREATE OPERATOR s.## (FUNCTION = abs, RIGHTARG = integer);",
+        "CREATE OPERATOR public.+ (FUNCTION = public.of_row,",
+        "CREATE RULE \"Odd one\" AS",
+        "ALTER TABLE public.t DISABLE RULE \"Odd one\";",
+        "CREATE STATISTICS s.st (ndistinct, mcv) ON a, b FROM public.t;",
+        "ALTER STATISTICS public.st2 SET STATISTICS 50;",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    colibri(&["sql", second.to_str().unwrap(), "-f", "-"], &text);
+    assert_eq!(dump(&second), text);
+    let change = "DELETE FROM v WHERE a = 1; SELECT 'rows ' || count(*) FROM s.log;";
+    let output = colibri(&["sql", second.to_str().unwrap(), "--format", "csv", "-c", change], "");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("rows 1"), "{output:?}");
+}

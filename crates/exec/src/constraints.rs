@@ -22,8 +22,9 @@ pub mod validate;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use colibri_catalog::{Index, Table, record, store_error::InSql as _};
+use colibri_catalog::{Column, Index, Table, record, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
+use colibri_types::functions::quote_identifier;
 use colibri_types::{Datum, Env, Error, Result, SqlState, Type, cast, text_io};
 
 use super::Exec;
@@ -66,6 +67,17 @@ pub(super) fn failing_row(table: &Table, row: &[Datum], env: &Env) -> String {
     }
     text.push_str(").");
     text
+}
+
+/// The column that an index's column shows in messages: that of the text whose sort key it has, if the
+/// row has that, and otherwise itself.
+fn column_shown(table: &Table, place: usize, row: &[Datum]) -> usize {
+    let column = &table.columns[place];
+    let Some(expression) = column.expression.as_deref().filter(|_| column.ty.ty == Type::Bytea) else { return place };
+    let is_it =
+        |known: &Column| !known.dropped && known.expression.is_none() && quote_identifier(&known.name) == *expression;
+    let found = table.columns.iter().position(is_it);
+    found.filter(|&found| row.get(found).is_some_and(|value| !value.is_null())).unwrap_or(place)
 }
 
 /// `Key (a, b)=(1, 2)`
@@ -112,7 +124,8 @@ pub(super) fn null_violation(table: &Table, column: usize, row: &[Datum], env: &
 #[cold]
 pub(super) fn duplicate(table: &Table, index: Option<&Index>, row: &[Datum], env: &Env) -> Error {
     let (name, columns) = unique_columns(table, index);
-    let key = key_text(table, columns.iter().copied(), columns.iter().map(|&column| &row[column]), env);
+    let columns = columns.iter().map(|&column| column_shown(table, column, row));
+    let key = key_text(table, columns.clone(), columns.map(|column| &row[column]), env);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("duplicate key value violates unique constraint \"{name}\""))
         .detail(format!("{key} already exists."))
         .about(&table.schema, &table.name, None, Some(name))
@@ -122,7 +135,8 @@ pub(super) fn duplicate(table: &Table, index: Option<&Index>, row: &[Datum], env
 #[cold]
 pub(super) fn duplicate_in_old_rows(table: &Table, index: Option<&Index>, row: &[Datum], env: &Env) -> Error {
     let (name, columns) = unique_columns(table, index);
-    let key = key_text(table, columns.iter().copied(), columns.iter().map(|&column| &row[column]), env);
+    let columns = columns.iter().map(|&column| column_shown(table, column, row));
+    let key = key_text(table, columns.clone(), columns.map(|column| &row[column]), env);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .detail(format!("{key} is duplicated."))
         .about(&table.schema, &table.name, None, Some(name))

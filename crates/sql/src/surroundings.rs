@@ -136,6 +136,7 @@ impl Surroundings {
                 connection_limit: -1,
                 acl: None,
                 comment: None,
+                locale: engine.database_locale(),
             }],
             (None, None) => Vec::new(),
         }

@@ -104,6 +104,7 @@ impl Parser<'_> {
                 self.create_operator().map(Statement::from)
             }
             Kind::Key(K::Collation) if is_plain => self.create_collation().map(Statement::from),
+            Kind::Key(K::Statistics) if is_plain => self.create_statistics().map(Statement::from),
             Kind::Key(K::Aggregate) if !temporary && !unlogged => {
                 self.create_aggregate(or_replace).map(Statement::from)
             }
@@ -283,6 +284,9 @@ impl Parser<'_> {
         }
         if self.is_next(K::Collation) {
             return self.drop_collations().map(Statement::from);
+        }
+        if self.is_next(K::Statistics) {
+            return self.drop_statistics().map(Statement::from);
         }
         if self.is_next(K::Cast) {
             return self.drop_cast().map(Statement::from);

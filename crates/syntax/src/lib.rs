@@ -78,6 +78,7 @@ mod sequences;
 mod settings;
 mod shown;
 mod statement;
+mod statistics;
 mod strings;
 mod token;
 pub mod tree;

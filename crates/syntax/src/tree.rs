@@ -11,6 +11,7 @@
 //! | `copy` | COPY |
 //! | `admin` | roles, databases, privileges, owners, comments, upkeep |
 //! | `collations` | collations |
+//! | `statistics` | extended statistics |
 //! | `policies` | policies of row-level security |
 //! | `routines` | functions, procedures, triggers, DO, CALL |
 //! | `sequences` | what a sequence or an identity column is told to be |
@@ -35,6 +36,7 @@ mod routines;
 mod rules;
 mod sequences;
 mod settings;
+mod statistics;
 mod user_types;
 
 pub use admin::{
@@ -55,6 +57,7 @@ pub use routines::{
 pub use rules::OnRules;
 pub use sequences::{IdentityChange, IdentityKind, SequenceNumber, SequenceOption};
 pub use settings::{Given, Setting, To};
+pub use statistics::OnStatistics;
 pub use user_types::{AttributeChange, DomainChange, ExtensionChange, LabelPlace, TypeChange, TypeField, ViewChange};
 
 /// A name as the catalogue has it.

@@ -1,8 +1,9 @@
-//! Functions, procedures, aggregates, casts and triggers in a dump.
+//! Functions, procedures, operators, aggregates, casts, rules, extended statistics and triggers in a
+//! dump.
 //!
 //! A function that takes or gives rows of a table comes behind the tables, all others in front of
 //! them: defaults and conditions may call them. Bodies are not read for mistakes when they are
-//! loaded. Triggers come last, so that none fires for the rows of the dump.
+//! loaded. Rules and triggers come last, so that none is for the rows of the dump.
 
 use super::Dump;
 use crate::failure::Result;
@@ -32,6 +33,79 @@ impl Dump<'_> {
                 writeln!(self.out, "\nSET check_function_bodies = off;")?;
             }
             writeln!(self.out, "{};", definition.trim_end_matches('\n'))?;
+        }
+        Ok(())
+    }
+
+    /// Operators of users that call functions of rows of relations, or all others.
+    pub(super) fn operators(&mut self, of_rows: bool) -> Result<()> {
+        let rows = self.query(
+            "SELECT 'CREATE OPERATOR ' || quote_ident(n.nspname::text) || '.' || o.oprname::text \
+             || ' (FUNCTION = ' || o.oprcode::regproc::text \
+             || CASE WHEN o.oprleft <> 0 THEN ', LEFTARG = ' || format_type(o.oprleft, NULL) ELSE '' END \
+             || ', RIGHTARG = ' || format_type(o.oprright, NULL) \
+             || coalesce((SELECT ', COMMUTATOR = OPERATOR(' || quote_ident(m.nspname::text) || '.' || c.oprname::text \
+             || ')' FROM pg_operator c JOIN pg_namespace m ON m.oid = c.oprnamespace WHERE c.oid = o.oprcom::oid), '') \
+             || coalesce((SELECT ', NEGATOR = OPERATOR(' || quote_ident(m.nspname::text) || '.' || c.oprname::text \
+             || ')' FROM pg_operator c JOIN pg_namespace m ON m.oid = c.oprnamespace WHERE c.oid = o.oprnegate::oid), '') \
+             || CASE WHEN o.oprrest::oid <> 0 THEN ', RESTRICT = ' || o.oprrest::regproc::text ELSE '' END \
+             || CASE WHEN o.oprjoin::oid <> 0 THEN ', JOIN = ' || o.oprjoin::regproc::text ELSE '' END \
+             || CASE WHEN o.oprcanhash THEN ', HASHES' ELSE '' END \
+             || CASE WHEN o.oprcanmerge THEN ', MERGES' ELSE '' END || ')', \
+             p.prorettype::int8::text || ' ' || p.proargtypes::text \
+             FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace JOIN pg_proc p ON p.oid = o.oprcode::oid \
+             WHERE o.oid >= 16384 AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY o.oid",
+        )?;
+        for row in &rows {
+            let (statement, types) = (self.text(row, 0)?, self.text(row, 1)?);
+            let has_rows = types.split(' ').any(|ty| ty.parse::<i64>().is_ok_and(|ty| ty >= ROW_TYPES));
+            if has_rows == of_rows {
+                writeln!(self.out, "{statement};")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rules, but for those that views are.
+    pub(super) fn rules(&mut self) -> Result<()> {
+        let rows = self.query(
+            "SELECT pg_get_ruledef(r.oid), quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text), \
+             quote_ident(r.rulename::text), r.ev_enabled::text \
+             FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE r.rulename <> '_RETURN' AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY r.oid",
+        )?;
+        if !rows.is_empty() {
+            // What has no schema in a rule is there.
+            writeln!(self.out, "\nSET search_path = public;")?;
+        }
+        for row in &rows {
+            let (definition, relation) = (self.text(row, 0)?, self.text(row, 1)?);
+            let (name, enabled) = (self.text(row, 2)?, self.text(row, 3)?);
+            writeln!(self.out, "{};", definition.trim_end_matches(';'))?;
+            let how = match enabled.as_str() {
+                "D" => "DISABLE",
+                "R" => "ENABLE REPLICA",
+                "A" => "ENABLE ALWAYS",
+                _ => continue,
+            };
+            writeln!(self.out, "ALTER TABLE {relation} {how} RULE {name};")?;
+        }
+        Ok(())
+    }
+
+    /// Extended statistics.
+    pub(super) fn statistics(&mut self) -> Result<()> {
+        let rows = self.query(
+            "SELECT pg_get_statisticsobjdef(s.oid), quote_ident(n.nspname::text) || '.' || quote_ident(s.stxname::text), \
+             s.stxstattarget::text FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = s.stxnamespace ORDER BY s.oid",
+        )?;
+        for row in &rows {
+            let (definition, name) = (self.text(row, 0)?, self.text(row, 1)?);
+            writeln!(self.out, "{definition};")?;
+            let target = self.text(row, 2)?;
+            if target != "-1" {
+                writeln!(self.out, "ALTER STATISTICS {name} SET STATISTICS {target};")?;
+            }
         }
         Ok(())
     }

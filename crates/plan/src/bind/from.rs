@@ -101,7 +101,10 @@ impl Binder<'_> {
                 if *lateral {
                     return self.lateral(subquery, alias, relations);
                 }
-                let query = self.derived(subquery)?;
+                let query = match self.is_rows(&alias.name) {
+                    true => self.for_rows(|binder| binder.derived(subquery)),
+                    false => self.derived(subquery),
+                }?;
                 let columns = query.columns.clone();
                 self.add(fold(&alias.name), None, columns, &[], Source::Query(Box::new(query)), Some(alias), relations)
             }
@@ -518,8 +521,10 @@ impl Binder<'_> {
         // WITH is not that of the statement.
         self.is_outermost = false;
         let beside = std::mem::take(&mut self.frame().scopes);
+        let owners = self.owners_of_part(&cte.alias.name.value);
         let bound = self.measured(|binder| {
-            binder.deeper(|binder| binder.behind_with(&cte.query, |binder| binder.change(statement)))
+            let change = |binder: &mut Self| binder.by_rule(&owners, |binder| binder.change(statement));
+            binder.deeper(|binder| binder.behind_with(&cte.query, change))
         });
         self.frame().scopes = beside;
         self.is_outermost = true;

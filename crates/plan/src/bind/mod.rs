@@ -25,6 +25,7 @@ mod recursive;
 pub mod rewrite;
 pub mod routines;
 mod rows;
+mod rule_rights;
 pub mod rules;
 mod scope;
 mod security;
@@ -177,6 +178,12 @@ pub struct Binder<'a> {
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search
     /// path.
     pub is_personal: bool,
+    /// The owners of the rules that the parts of a rewritten statement are of, by their numbers.
+    rule_parts: Vec<Vec<RoleId>>,
+    /// What a rule does is being bound.
+    rule: Option<Box<rule_rights::ByRule<'a>>>,
+    /// Users' operators that were met.
+    pub used_operators: Vec<u32>,
 }
 
 /// A privilege that a statement needs.
@@ -625,6 +632,9 @@ impl<'a> Binder<'a> {
             ignores_policies: false,
             variables: None,
             is_personal: false,
+            rule_parts: Vec::new(),
+            rule: None,
+            used_operators: Vec::new(),
         }
     }
 

@@ -14,22 +14,26 @@
 //! Everything is done with texts, which are parsed again at the end: so nothing behind this file
 //! knows of rules.
 //!
+//! Rules run with the rights of the owner of their relation; the rows are the user's
+//! ([`super::rule_rights`]).
+//!
 //! Not done: the parts see the database as it was before the statement, while PostgreSQL runs one
 //! after the other. What a rule does is refused if it looks at a relation that is written to in front
-//! of it. Rules run with the rights of the user, not of the relation's owner.
+//! of it.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use colibri_catalog::cluster::Privileges;
+use colibri_catalog::cluster::{Privileges, RoleId};
 use colibri_catalog::{Relation, Rule};
 use colibri_syntax::tree::Statement;
-use colibri_types::{ColumnType, Error, Result, SqlState, functions::quote_identifier};
+use colibri_types::{ColumnType, Error, Result, SqlState, Type, functions::quote_identifier};
 use compact_str::CompactString;
 use sqlparser::ast;
 
-use super::{Binder, fold};
+use super::view_triggers::has_instead;
+use super::{Binder, Writing, fold};
 
 /// The rows of a statement, in what its rules do.
 const ROWS: &str = "\"\u{1}rows\"";
@@ -42,6 +46,8 @@ pub struct Rewritten {
     pub statement: ast::Statement,
     /// The event of the one that it stands for: `a`, `w` or `d`.
     pub event: char,
+    /// The owners of the rules that its main part is of, from the outermost inwards.
+    pub owners: Vec<RoleId>,
 }
 
 /// A part of a statement as it becomes.
@@ -51,6 +57,17 @@ struct Piece {
     relation: Option<u32>,
     text: String,
     is_original: bool,
+    /// It gives the rows of RETURNING.
+    returns: bool,
+    /// The owners of the rules that it is of, from the outermost inwards.
+    owners: Vec<RoleId>,
+}
+
+/// A relation that is written to, with an event, and the owner of its rules.
+struct Above {
+    relation: u32,
+    event: char,
+    owner: RoleId,
 }
 
 /// A column of the relation that is written to.
@@ -67,6 +84,9 @@ struct Target {
     name: CompactString,
     columns: Vec<Column>,
     rules: Vec<Arc<Rule>>,
+    owner: RoleId,
+    /// It is a view, without triggers that stand for the statement.
+    is_plain_view: bool,
 }
 
 impl Target {
@@ -172,8 +192,24 @@ fn of_rows(event: char, target: &Target) -> impl Fn(bool, usize) -> Option<Strin
     }
 }
 
+/// A value as one of a column. One that is too long for the column is left as it is, so that it is an
+/// error where it is written, and is not cut.
 fn cast(value: &str, ty: ColumnType) -> String {
-    format!("CAST(({value}) AS {})", ty.sql_name())
+    let of_any_length = |ty: Type| match ty {
+        Type::Char => Some("bpchar"),
+        Type::Varchar => Some("varchar"),
+        Type::Bit | Type::VarBit => Some("bit varying"),
+        _ => None,
+    };
+    let named = match ty.ty {
+        _ if ty.domain.is_some() => ty.to_string(),
+        Type::Array(_) => match ty.ty.element().and_then(of_any_length) {
+            Some(element) => format!("{element}[]"),
+            None => ty.to_string(),
+        },
+        plain => of_any_length(plain).map_or_else(|| ty.to_string(), str::to_owned),
+    };
+    format!("CAST(({value}) AS {named})")
 }
 
 impl Binder<'_> {
@@ -221,14 +257,18 @@ impl Binder<'_> {
             ast::Statement::Delete(delete) => delete.returning.is_some(),
             _ => false,
         };
-        if has_original.is_none() && has_returning {
+        if has_original.is_none() && has_returning && !pieces.iter().any(|piece| piece.returns) {
             let word = target.rules.first().map_or("INSERT", |rule| rule.word());
             let message = format!("cannot perform {word} RETURNING on relation \"{}\"", target.name);
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .hint(format!("You need an unconditional ON {word} DO INSTEAD rule with a RETURNING clause.")));
         }
-        let main = has_original.or_else(|| pieces.iter().rposition(|piece| piece.event == event));
-        let main = main.map_or_else(|| "SELECT WHERE false".to_owned(), |at| pieces.remove(at).text);
+        let returns = pieces.iter().position(|piece| piece.returns);
+        let main = has_original.or(returns).or_else(|| pieces.iter().rposition(|piece| piece.event == event));
+        let (main, owners) = match main.map(|at| pieces.remove(at)) {
+            Some(piece) => (piece.text, piece.owners),
+            None => ("SELECT WHERE false".to_owned(), Vec::new()),
+        };
         let mut text = match with {
             Some(with) => with.to_string(),
             None => String::new(),
@@ -237,6 +277,7 @@ impl Binder<'_> {
             let lead = if text.is_empty() { "WITH" } else { "," };
             _ = write!(text, "{lead} \"{PART}{at}\" AS ({})", piece.text);
         }
+        self.rule_parts = pieces.into_iter().map(|piece| piece.owners).collect();
         let text = format!("{text} {main}");
         // The user has to be allowed to do what the rules stand for.
         if has_original.is_none() {
@@ -252,7 +293,77 @@ impl Binder<'_> {
             };
             self.need(target.id, &schema, privilege);
         }
-        Ok(Some(Rewritten { statement: parsed(&text)?, event }))
+        Ok(Some(Rewritten { statement: parsed(&text)?, event, owners }))
+    }
+
+    /// The owners of the rules that a part of a rewritten statement is of.
+    pub(super) fn owners_of_part(&self, name: &str) -> Vec<RoleId> {
+        let number = name.strip_prefix(PART).and_then(|number| number.parse::<usize>().ok());
+        number.and_then(|number| self.rule_parts.get(number)).cloned().unwrap_or_default()
+    }
+
+    /// Whether a query in FROM is the rows that a rule's action is about, by its name.
+    pub(super) fn is_rows(&self, alias: &ast::Ident) -> bool {
+        self.rule.is_some() && ROWS.trim_matches('"') == alias.value
+    }
+
+    /// Whether a text has the name that only the rows of a statement may have.
+    #[must_use]
+    pub fn has_names_of_rules(text: &str) -> bool {
+        text.contains(ROWS.trim_matches('"'))
+    }
+
+    /// Refuses a rule whose condition or actions cannot be bound.
+    ///
+    /// # Errors
+    /// Those of the condition and of the actions.
+    pub fn check_rule(&mut self, relation: &str, rule: &Rule) -> Result<()> {
+        self.ignores_policies = true;
+        let result = self.checked_rule(relation, rule);
+        self.needs.clear();
+        result
+    }
+
+    fn checked_rule(&mut self, relation: &str, rule: &Rule) -> Result<()> {
+        let name = match parsed(&format!("DELETE FROM {relation}"))? {
+            ref statement => target_of(statement).map(|(name, _)| name.clone()),
+        };
+        let name = name.ok_or_else(|| Error::internal("a rule's relation has no name"))?;
+        let Some(target) = self.target_of_rules(&name, rule.event, vec![Arc::new(rule.clone())])? else {
+            return Ok(());
+        };
+        let text = match rule.event {
+            'a' => format!("INSERT INTO {relation} DEFAULT VALUES"),
+            'd' => format!("DELETE FROM {relation}"),
+            _ => match target.columns.first() {
+                Some(column) => format!("UPDATE {relation} SET {0} = {0}", quote_identifier(&column.name)),
+                None => return Ok(()),
+            },
+        };
+        let statement = parsed(&text)?;
+        let rows = self.rows_of_statement(&statement, &target)?;
+        let owners = [target.owner];
+        if let Some(condition) = &rule.condition {
+            let mut condition = colibri_syntax::parse_expr(condition)?;
+            substitute(&mut condition, &target, &of_rows(rule.event, &target))?;
+            let query = colibri_syntax::parse_query(&format!("SELECT 1 FROM {rows} WHERE {condition}"))?;
+            self.by_rule(&owners, |binder| binder.query(&query))?;
+        }
+        for action in &rule.actions {
+            let Some((text, _)) = self.action(action, rule, &target, &rows, Wanted::All)? else { continue };
+            let statement = parsed(&text)?;
+            let bound = self.by_rule(&owners, |binder| binder.change(&statement));
+            let returning = match &bound {
+                Ok(change) => change.returning().map(<[super::logical::Column]>::to_vec),
+                // Rules may stand for what cannot be done to a view.
+                Err(error) if error.state() == SqlState::NOT_IN_PREREQUISITE_STATE => continue,
+                Err(_) => return bound.map(drop),
+            };
+            if let Some(given) = returning {
+                expect_returned(&target, &given)?;
+            }
+        }
+        Ok(())
     }
 
     /// Statements in WITH do not follow rules.
@@ -283,16 +394,52 @@ impl Binder<'_> {
     /// What a statement writes to, if it has rules for that.
     fn target_with_rules(&mut self, statement: &ast::Statement, event: char) -> Result<Option<Target>> {
         let Some((name, _)) = target_of(statement) else { return Ok(None) };
-        let (id, shown) = match self.relation(name)? {
-            Some(Relation::Table(table)) => (table.id, table.name.clone()),
-            Some(Relation::View(view)) => (view.id, view.name.clone()),
-            _ => return Ok(None),
-        };
+        let Some(id) = self.relation(name)?.and_then(id_of) else { return Ok(None) };
         let is_on = |rule: &Arc<Rule>| rule.event == event && matches!(rule.state, 'O' | 'A');
         let rules: Vec<_> = self.catalog.rules_of(id).into_iter().filter(is_on).collect();
+        if !rules.iter().any(|rule| rule.instead && rule.condition.is_none()) {
+            self.refuse_rules_below(name, event)?;
+        }
         if rules.is_empty() {
             return Ok(None);
         }
+        self.target_of_rules(name, event, rules)
+    }
+
+    /// Refuses to write through a view to a relation with rules: they would not be followed.
+    fn refuse_rules_below(&mut self, name: &ast::ObjectName, event: char) -> Result<()> {
+        let Some(Relation::View(view)) = self.relation(name)? else { return Ok(()) };
+        let view = Arc::clone(view);
+        let writing = writing_of(event);
+        if view.materialized || has_instead(&view, writing) {
+            return Ok(());
+        }
+        let (needs, is_outermost) = (self.needs.len(), self.is_outermost);
+        let target = self.view_target(&view, writing);
+        self.needs.truncate(needs);
+        self.is_outermost = is_outermost;
+        // What is wrong with the view is told when it is written to.
+        let Ok(target) = target else { return Ok(()) };
+        let is_on = |rule: &Arc<Rule>| rule.event == event && matches!(rule.state, 'O' | 'A');
+        if target.relations_below().any(|below| self.catalog.rules_of(below).iter().any(is_on)) {
+            let message = format_args!("writing through the view \"{}\" to a relation with rules", view.name);
+            return Err(Error::unsupported(message));
+        }
+        Ok(())
+    }
+
+    fn target_of_rules(
+        &mut self,
+        name: &ast::ObjectName,
+        event: char,
+        rules: Vec<Arc<Rule>>,
+    ) -> Result<Option<Target>> {
+        let writing = writing_of(event);
+        let (id, shown, owner, is_plain_view) = match self.relation(name)? {
+            Some(Relation::Table(table)) => (table.id, table.name.clone(), table.owner, false),
+            Some(Relation::View(view)) => (view.id, view.name.clone(), view.owner, !has_instead(view, writing)),
+            _ => return Ok(None),
+        };
         let columns = match self.relation(name)? {
             Some(Relation::Table(table)) => {
                 let there = table.columns.iter().filter(|column| !column.dropped);
@@ -321,7 +468,7 @@ impl Binder<'_> {
             }
             _ => Vec::new(),
         };
-        Ok(Some(Target { id, name: shown, columns, rules }))
+        Ok(Some(Target { id, name: shown, columns, rules, owner, is_plain_view }))
     }
 
     /// What a statement and the rules of its target do, in PostgreSQL's order.
@@ -330,10 +477,10 @@ impl Binder<'_> {
         statement: &ast::Statement,
         event: char,
         target: &Target,
-        above: &mut Vec<(u32, char)>,
+        above: &mut Vec<Above>,
         pieces: &mut Vec<Piece>,
     ) -> Result<()> {
-        if above.contains(&(target.id, event)) {
+        if above.iter().any(|one| one.relation == target.id && one.event == event) {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", target.name);
             return Err(Error::new(SqlState("42P17"), message));
         }
@@ -346,13 +493,23 @@ impl Binder<'_> {
         let rows = self.rows_of_statement(statement, target)?;
         let original = self.original(statement, event, target, &rows)?;
         let is_top = above.is_empty();
-        let piece = original.map(|text| Piece { event, relation: Some(target.id), text, is_original: is_top });
+        let returning = returning_of(statement);
+        let owners: Vec<RoleId> = above.iter().map(|one| one.owner).collect();
+        let piece = original.map(|text| Piece {
+            event,
+            relation: Some(target.id),
+            text,
+            is_original: is_top,
+            returns: returning.is_some(),
+            owners,
+        });
         let (first, last) = if event == 'a' { (piece, None) } else { (None, piece) };
         pieces.extend(first);
-        above.push((target.id, event));
+        above.push(Above { relation: target.id, event, owner: target.owner });
         for rule in &target.rules {
             for action in &rule.actions {
-                let Some(done) = self.action(action, rule, target, &rows)? else { continue };
+                let wanted = returning.map_or(Wanted::Nothing, |items| Wanted::Items(items, name_inside(statement)));
+                let Some((done, returns)) = self.action(action, rule, target, &rows, wanted)? else { continue };
                 self.expect_independent(action, rule, pieces)?;
                 let inner = parsed(&done)?;
                 let Some(event) = event_of(&inner) else {
@@ -362,7 +519,8 @@ impl Binder<'_> {
                     Some(target) => self.apply_rules(&inner, event, &target, above, pieces)?,
                     None => {
                         let relation = self.written_by(&inner)?;
-                        pieces.push(Piece { event, relation, text: done, is_original: false });
+                        let owners = above.iter().map(|one| one.owner).collect();
+                        pieces.push(Piece { event, relation, text: done, is_original: false, returns, owners });
                     }
                 }
             }
@@ -495,6 +653,9 @@ impl Binder<'_> {
         if instead.is_empty() {
             return Ok(Some(statement.to_string()));
         }
+        if target.is_plain_view {
+            return Err(not_updatable(event, &target.name));
+        }
         let conditions = |row: Row<'_>| -> Result<Vec<String>> {
             let one = |rule: &&Arc<Rule>| {
                 let mut condition = colibri_syntax::parse_expr(rule.condition.as_deref().unwrap_or("true"))?;
@@ -553,10 +714,26 @@ impl Binder<'_> {
     }
 
     /// What a rule does for the rows of a statement; `None` if that is nothing.
-    fn action(&mut self, action: &str, rule: &Rule, target: &Target, rows: &str) -> Result<Option<String>> {
+    /// Says also whether that gives the rows of RETURNING.
+    fn action(
+        &mut self,
+        action: &str,
+        rule: &Rule,
+        target: &Target,
+        rows: &str,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<(String, bool)>> {
+        if Self::has_names_of_rules(action) || rule.condition.as_deref().is_some_and(Self::has_names_of_rules) {
+            return Err(Error::unsupported("a rule with a name of the system's"));
+        }
         let mut action = parsed(action)?;
         let row = of_rows(rule.event, target);
         substitute(&mut action, target, &row)?;
+        let returned = match returning_of(&action) {
+            Some(items) => wanted.text(items, target)?,
+            None => String::new(),
+        };
+        let returns = !returned.is_empty();
         let mut condition = match &rule.condition {
             Some(condition) => Some(colibri_syntax::parse_expr(condition)?),
             None => None,
@@ -565,7 +742,7 @@ impl Binder<'_> {
             substitute(condition, target, &row)?;
         }
         let condition = condition.map(|condition| format!("({condition})"));
-        Ok(match action {
+        Ok(Some(match action {
             ast::Statement::Insert(insert) => {
                 let behind = condition.as_ref().map_or_else(String::new, |condition| format!(" WHERE {condition}"));
                 let columns: Vec<String> = insert.columns.iter().map(ToString::to_string).collect();
@@ -582,10 +759,20 @@ impl Binder<'_> {
                                     row.content.iter().enumerate().map(|(at, value)| {
                                         if is_default(value) { written(at) } else { value.to_string() }
                                     });
-                                let values: Vec<String> = values.collect();
-                                format!("SELECT {} FROM {rows}{behind}", values.join(", "))
+                                values.collect::<Vec<String>>().join(", ")
                             };
-                            values.rows.iter().map(of_row).collect::<Vec<_>>().join(" UNION ALL ")
+                            match &values.rows[..] {
+                                [row] => format!("SELECT {} FROM {rows}{behind}", of_row(row)),
+                                // What there is for one row comes in front of what there is for the next.
+                                several => {
+                                    let several: Vec<String> =
+                                        several.iter().map(|row| format!("({})", of_row(row))).collect();
+                                    format!(
+                                        "SELECT \"\u{1}x\".* FROM {rows} CROSS JOIN LATERAL (VALUES {}) AS \"\u{1}x\"{behind}",
+                                        several.join(", ")
+                                    )
+                                }
+                            }
                         }
                         ast::SetExpr::Select(select) if source.with.is_none() && !has_groups(select) => {
                             let mut select = select.clone();
@@ -607,10 +794,9 @@ impl Binder<'_> {
                         ),
                     },
                 };
-                Some(format!("INSERT INTO {}{columns} {source}", insert.table))
+                (format!("INSERT INTO {}{columns} {source}{returned}", insert.table), returns)
             }
-            ast::Statement::Update(mut update) => {
-                update.returning = None;
+            ast::Statement::Update(update) => {
                 let all = [update.selection.as_ref().map(|one| format!("({one})")), condition];
                 let all: Vec<String> = all.into_iter().flatten().collect();
                 let behind = if all.is_empty() { String::new() } else { format!(" WHERE {}", all.join(" AND ")) };
@@ -621,17 +807,20 @@ impl Binder<'_> {
                     }
                     None => String::new(),
                 };
-                Some(format!("UPDATE {} SET {} FROM {rows}{from}{behind}", update.table, sets.join(", ")))
+                (
+                    format!("UPDATE {} SET {} FROM {rows}{from}{behind}{returned}", update.table, sets.join(", ")),
+                    returns,
+                )
             }
             ast::Statement::Delete(delete) => {
                 let all = [delete.selection.as_ref().map(|one| format!("({one})")), condition];
                 let all: Vec<String> = all.into_iter().flatten().collect();
                 let behind = if all.is_empty() { String::new() } else { format!(" WHERE {}", all.join(" AND ")) };
                 let using: String = delete.using.iter().flatten().map(|table| format!(", {table}")).collect();
-                Some(format!("DELETE {} USING {rows}{using}{behind}", delete.from))
+                (format!("DELETE {} USING {rows}{using}{behind}{returned}", delete.from), returns)
             }
             _ => return Err(Error::unsupported("a rule that does something other than INSERT, UPDATE and DELETE")),
-        })
+        }))
     }
 
     /// What DEFAULT stands for in the values of an INSERT, by their places.
@@ -657,6 +846,142 @@ impl Binder<'_> {
             found.map_or_else(|| "NULL".to_owned(), |(_, default)| default.clone())
         })
     }
+}
+
+/// What is wanted of the rows that an action gives.
+enum Wanted<'w> {
+    Nothing,
+    /// All columns.
+    All,
+    /// The RETURNING of a statement, and the name of its target inside of it.
+    Items(&'w [ast::SelectItem], String),
+}
+
+impl Wanted<'_> {
+    /// The RETURNING of an action that gives `items` in the places of the target's columns.
+    fn text(&self, items: &[ast::SelectItem], target: &Target) -> Result<String> {
+        let given = |item: &ast::SelectItem| match item {
+            ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } => Ok(expr.clone()),
+            _ => Err(Error::unsupported("a RETURNING with * in a rule")),
+        };
+        let items: Vec<ast::Expr> = items.iter().map(given).collect::<Result<_>>()?;
+        let (wanted, inside) = match self {
+            Self::Nothing => return Ok(String::new()),
+            Self::All => {
+                let all: Vec<String> = items.iter().map(ToString::to_string).collect();
+                return Ok(format!(" RETURNING {}", all.join(", ")));
+            }
+            Self::Items(wanted, inside) => (wanted, inside),
+        };
+        let all = || {
+            let named = target.columns.iter().zip(&items);
+            named.map(|(column, item)| format!("({item}) AS {}", quote_identifier(&column.name))).collect::<Vec<_>>()
+        };
+        let place = |name: &ast::Ident| target.place(&fold(name)).filter(|place| *place < items.len());
+        let mut list = Vec::new();
+        for item in *wanted {
+            let (mut expr, alias) = match item {
+                ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..) => {
+                    list.extend(all());
+                    continue;
+                }
+                ast::SelectItem::UnnamedExpr(expr) => (expr.clone(), name_of_item(expr)),
+                ast::SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), Some(alias.to_string())),
+                other => return Err(Error::unsupported(format_args!("{other} of a relation with rules"))),
+            };
+            if ast::visit_relations(&expr, |_| ControlFlow::Break(())) == ControlFlow::Break(()) {
+                return Err(Error::unsupported("a query in the RETURNING of a relation with rules"));
+            }
+            _ = ast::visit_expressions_mut(&mut expr, |expr| {
+                let found = match expr {
+                    ast::Expr::Identifier(name) => place(name),
+                    ast::Expr::CompoundIdentifier(parts) => match &parts[..] {
+                        [relation, name] if relation.to_string() == *inside => place(name),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                if let Some(place) = found {
+                    *expr = ast::Expr::Nested(Box::new(items[place].clone()));
+                }
+                ControlFlow::<()>::Continue(())
+            });
+            list.push(match alias {
+                Some(alias) => format!("{expr} AS {alias}"),
+                None => expr.to_string(),
+            });
+        }
+        Ok(format!(" RETURNING {}", list.join(", ")))
+    }
+}
+
+/// The name of a column that RETURNING gives by another column's name.
+fn name_of_item(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Identifier(name) => Some(name.to_string()),
+        ast::Expr::CompoundIdentifier(parts) => parts.last().map(ToString::to_string),
+        ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) => name_of_item(expr),
+        _ => None,
+    }
+}
+
+/// The RETURNING of a statement.
+fn returning_of(statement: &ast::Statement) -> Option<&[ast::SelectItem]> {
+    let items = match statement {
+        ast::Statement::Insert(insert) => &insert.returning,
+        ast::Statement::Update(update) => &update.returning,
+        ast::Statement::Delete(delete) => &delete.returning,
+        _ => return None,
+    };
+    items.as_deref()
+}
+
+/// Refuses a RETURNING that does not give the columns of the relation.
+fn expect_returned(target: &Target, given: &[super::logical::Column]) -> Result<()> {
+    let wrong = |message: String| Error::new(SqlState::BAD_OBJECT_DEFINITION, message);
+    for (at, column) in given.iter().enumerate() {
+        let Some(of_target) = target.columns.get(at) else {
+            return Err(wrong("RETURNING list has too many entries".to_owned()));
+        };
+        let (entry, name) = (at + 1, &of_target.name);
+        let (ty, known) = (column.ty, ColumnType { domain: of_target.ty.domain, ..of_target.ty });
+        if ty.ty != known.ty || ty.domain != known.domain {
+            let message = format!("RETURNING list's entry {entry} has different type from column \"{name}\"");
+            let detail = format!("RETURNING list entry has type {}, but column has type {}.", ty.ty, known.ty);
+            return Err(wrong(message).detail(detail));
+        }
+        if ty != known {
+            let message = format!("RETURNING list's entry {entry} has different size from column \"{name}\"");
+            let detail = format!("RETURNING list entry has type {ty}, but column has type {known}.");
+            return Err(wrong(message).detail(detail));
+        }
+    }
+    match given.len() < target.columns.len() {
+        true => Err(wrong("RETURNING list has too few entries".to_owned())),
+        false => Ok(()),
+    }
+}
+
+fn writing_of(event: char) -> Writing {
+    match event {
+        'a' => Writing::Insert,
+        'w' => Writing::Update,
+        _ => Writing::Delete,
+    }
+}
+
+/// A view that only rules with conditions stand for.
+fn not_updatable(event: char, view: &str) -> Error {
+    let (what, doing, word) = match event {
+        'a' => ("insert into", "inserting into", "INSERT"),
+        'w' => ("update", "updating", "UPDATE"),
+        _ => ("delete from", "deleting from", "DELETE"),
+    };
+    Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {what} view \"{view}\""))
+        .detail("Views with conditional DO INSTEAD rules are not automatically updatable.")
+        .hint(format!(
+            "To enable {doing} the view, provide an INSTEAD OF {word} trigger or an unconditional ON {word} DO INSTEAD rule."
+        ))
 }
 
 fn has_groups(select: &ast::Select) -> bool {

@@ -131,6 +131,22 @@ impl Binder<'_> {
         bound
     }
 
+    /// The users' operators in a text of the catalogue that sees a row of a table.
+    ///
+    /// # Errors
+    /// It cannot be bound.
+    pub fn operators_in(&mut self, text: &str, table: &Table) -> Result<Vec<u32>> {
+        let parsed = colibri_syntax::parse_expr(text)?;
+        let search_path = std::mem::replace(&mut self.search_path, &stored::SEARCH_PATH);
+        let is_stored = std::mem::replace(&mut self.is_stored, true);
+        let bound = self.over_policy_row(table, |binder| binder.expr(&parsed).map(drop));
+        self.is_stored = is_stored;
+        self.search_path = search_path;
+        self.needs.clear();
+        bound?;
+        Ok(std::mem::take(&mut self.used_operators))
+    }
+
     /// Binds something that sees a row of a table and nothing else.
     fn over_policy_row<T>(&mut self, table: &Table, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let with = std::mem::take(&mut self.with);

@@ -407,6 +407,20 @@ impl Binder<'_> {
         });
     }
 
+    /// Writes the schemas of the sequences that `nextval` and its kin are given.
+    pub fn qualify_sequences(&self, tree: &mut impl VisitMut) {
+        _ = ast::visit_expressions_mut(tree, |expr| {
+            if let ast::Expr::Function(function) = expr
+                && let Some(named) = sequence_named(function)
+                && let Some(parts) = colibri_catalog::parse_name(named)
+                && let Some(Relation::Sequence(sequence)) = self.catalog.find(&parts, self.search_path)
+            {
+                *named = qualified_text(&sequence.schema, &sequence.name);
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+
     /// Writes the schemas of types that users have defined into a tree that is to be stored, but
     /// for the schema that stored texts look in. A cast that is written as a call has a schema
     /// always: without one it is a function.

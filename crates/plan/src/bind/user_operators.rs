@@ -83,7 +83,8 @@ impl Binder<'_> {
     }
 
     /// Whether the system has an operator for operands of just these types.
-    fn has_own_operator(&self, symbol: &str, left: Option<Type>, right: Type, is_exact: bool) -> bool {
+    #[must_use]
+    pub fn has_own_operator(&self, symbol: &str, left: Option<Type>, right: Type, is_exact: bool) -> bool {
         let is_comparison = matches!(symbol, "=" | "<>" | "<" | "<=" | ">" | ">=");
         if let (true, Some(left)) = (is_comparison, left) {
             return match is_exact {
@@ -137,16 +138,18 @@ impl Binder<'_> {
         let operands = |one: &UserOperator| one.left.into_iter().chain([one.right]).collect::<Vec<_>>();
         let exact = candidates.iter().find(|one| operands(one) == assumed);
         let (own_left, own_right) = (left.as_ref().map(|_| types[0]), types[types.len() - 1]);
+        let known = |number: u32| match self.catalog.type_numbered(number) {
+            Some(ty) => ty,
+            None => Type::from_oid(number).unwrap_or(Type::Record),
+        };
+        let meant: Vec<Type> = assumed.iter().copied().map(known).collect();
+        let (meant_left, meant_right) = (left.as_ref().map(|_| meant[0]), meant[meant.len() - 1]);
         let may_be_own = written.schema.is_none();
         let chosen = match exact {
-            Some(_) if may_be_own && self.has_own_operator(&written.symbol, own_left, own_right, true) => None,
+            Some(_) if may_be_own && self.has_own_operator(&written.symbol, meant_left, meant_right, true) => None,
             Some(one) => Some(Arc::clone(one)),
             None if may_be_own && self.has_own_operator(&written.symbol, own_left, own_right, false) => None,
             None => {
-                let known = |number: u32| match self.catalog.type_numbered(number) {
-                    Some(ty) => ty,
-                    None => Type::from_oid(number).unwrap_or(Type::Record),
-                };
                 let lists: Vec<Vec<Type>> =
                     candidates.iter().map(|one| operands(one).into_iter().map(known).collect()).collect();
                 match resolve::choose_types(&lists, &types) {
@@ -172,6 +175,7 @@ impl Binder<'_> {
         let Some(operator) = chosen else { return Ok(back(left, right)) };
         let given: Vec<(Bound, Span)> = left.into_iter().chain([right]).collect();
         let span = given.first().map_or(Span::empty(), |(_, span)| *span);
+        self.used_operators.push(operator.id);
         let bound = match &operator.function {
             OperatorFunction::Routine(id) => {
                 let routine = self.catalog.routine(*id).cloned();

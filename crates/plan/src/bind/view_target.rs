@@ -61,6 +61,8 @@ pub struct ViewTarget {
     pub(super) queried: Vec<(CompactString, Expr)>,
     /// The relations that the statement needs privileges on: the view, and those below it.
     below: Vec<Below>,
+    /// The table is named with ONLY.
+    pub(super) is_only: bool,
 }
 
 /// A column of such a view.
@@ -105,6 +107,11 @@ impl ViewTarget {
     /// The defaults that the view has for columns of the table.
     pub(super) fn defaults(&self) -> impl Iterator<Item = (usize, &str)> {
         self.columns.iter().enumerate().filter_map(|(at, column)| Some((self.place(at)?, column.default.as_deref()?)))
+    }
+
+    /// The relations below the view, from the uppermost down.
+    pub(super) fn relations_below(&self) -> impl Iterator<Item = u32> {
+        self.below.iter().skip(1).map(|below| below.id)
     }
 
     /// Whose rights count for the table; `None`: the user's.
@@ -270,9 +277,11 @@ impl Binder<'_> {
         };
         self.used.push(table.id);
         let is_only = select.from.first().is_some_and(|from| super::whole::is_only(&from.relation));
-        if is_only && table.is_tree() {
-            return Err(Error::unsupported("writing to a view of ONLY a table with partitions or heirs"));
+        if is_only && table.partitioned.is_some() {
+            return Err(Error::unsupported("writing to a view of ONLY a table with partitions"));
         }
+        // ONLY says nothing of a view.
+        let is_only = below.as_ref().map_or(is_only, |below| below.is_only);
         let shown = match (alias, &below) {
             (Some(alias), _) => fold(&alias.name),
             (None, Some(below)) => below.view.name.clone(),
@@ -321,7 +330,8 @@ impl Binder<'_> {
                 (Vec::new(), Vec::new(), Vec::new(), vec![table])
             }
         };
-        let target = ViewTarget { view: Arc::clone(view), writing, table, columns, filter, checks, queried, below };
+        let view = Arc::clone(view);
+        let target = ViewTarget { view, writing, table, columns, filter, checks, queried, below, is_only };
         Ok(Some((target, own)))
     }
 

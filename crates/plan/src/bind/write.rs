@@ -1116,7 +1116,9 @@ impl Binder<'_> {
             (false, Some(view)) => self.rows_of_view(&view)?,
             (false, None) => Source::Table(Arc::clone(&table)),
         };
-        if whole::is_only(factor) {
+        // ONLY says nothing of a view, and the view may name its table with it.
+        let is_only = self.target_view.as_ref().map_or_else(|| whole::is_only(factor), |view| view.is_only);
+        if is_only {
             Self::without_leaves(&mut source);
         }
         relations.push(Relation::new(base, width, source, visible_as));

@@ -205,7 +205,10 @@ impl Directory {
         let path = self.path_of(name);
         let database = Database::open(&path, &self.options).in_sql()?;
         let lock = DirectoryLock::for_sql(&path)?;
-        let engine = Engine::open_within(database, self.memory.clone())?;
+        let known = self.databases.read();
+        let locale = known.place(name).and_then(|place| known.all[place].info.locale.as_ref()?.order.clone());
+        drop(known);
+        let engine = Engine::open_with_locale(database, self.memory.clone(), locale)?;
         engine.set_prepared_max(self.prepared_max());
         engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
         opened.open = Some(Open { engine, lock: Some(lock) });

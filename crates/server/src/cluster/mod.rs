@@ -444,6 +444,10 @@ impl Cluster for Directory {
 
     fn create_database(&self, name: &str, how: NewDatabase) -> Result<()> {
         check_name(name)?;
+        let has_order = how.locale.as_ref().is_some_and(|locale| locale.order.is_some());
+        if has_order && self.joined.is_some() {
+            return Err(Error::unsupported("a database of a cluster with a locale but C"));
+        }
         // In a cluster each node makes its own when it needs one.
         let path = self.joined.is_none().then(|| path_in(&self.dir, name));
         self.change(|databases| {
@@ -453,7 +457,7 @@ impl Cluster for Directory {
             if let Some(path) = &path {
                 make_dir(path).map_err(io_error("cannot make", path))?;
             }
-            databases.add(name, how);
+            databases.add(name, how.clone());
             Ok(())
         })
     }

@@ -83,6 +83,7 @@ impl Databases {
             connection_limit: how.connection_limit,
             acl: None,
             comment: None,
+            locale: how.locale,
         };
         self.next_oid += 1;
         self.all.push(DatabaseRecord { info, moves_from: None, origin: None, home: None });

@@ -112,3 +112,60 @@ fn others_see_what_sessions_do_and_can_end_them() {
     let status = super::web::get(server.metrics.unwrap(), "/status.json");
     assert!(status.contains("\"idle in transaction\"") && status.contains("\"tests\""), "{status}");
 }
+
+/// A database's own collation is that of its locale, and stays so behind a restart.
+#[test]
+fn a_database_compares_texts_by_its_locale() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let mut root = server.connect();
+    root.run("CREATE DATABASE bytes ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    root.run(
+        "CREATE DATABASE english ENCODING 'UTF8' LC_COLLATE 'en_US.UTF-8' LC_CTYPE 'en_US.UTF-8' TEMPLATE template0",
+    );
+    root.run("CREATE DATABASE german LOCALE_PROVIDER icu ICU_LOCALE 'de' TEMPLATE template0");
+    for (statement, code) in [
+        ("CREATE DATABASE x LC_COLLATE 'nosuch' TEMPLATE template0", "42809"),
+        ("CREATE DATABASE x LC_COLLATE 'en_US.UTF-8'", "22023"),
+        ("CREATE DATABASE x LOCALE_PROVIDER icu ICU_LOCALE 'de'", "22023"),
+        ("CREATE DATABASE x LOCALE_PROVIDER icu TEMPLATE template0", "42P17"),
+        ("CREATE DATABASE x ICU_LOCALE 'de' TEMPLATE template0", "42P17"),
+        ("CREATE DATABASE x ENCODING 'nosuch'", "42704"),
+        ("CREATE DATABASE x ENCODING 'LATIN1' TEMPLATE template0", "0A000"),
+        ("CREATE DATABASE x LOCALE 'C' LC_COLLATE 'C'", "42601"),
+    ] {
+        assert_eq!(root.query(statement).unwrap_err().code(), code, "{statement}");
+    }
+    let of = |wire: &mut Wire, text: &str| -> Vec<String> {
+        wire.run(text)
+            .rows
+            .into_iter()
+            .map(|row| row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let known = "SELECT datname, datcollate, datctype, datlocprovider, daticulocale FROM pg_database \
+                 WHERE datname IN ('bytes', 'english', 'german') ORDER BY 1";
+    assert_eq!(of(&mut root, known), ["bytes C C c ", "english en_US.UTF-8 en_US.UTF-8 c ", "german C C.UTF-8 i de"]);
+    for database in ["bytes", "english", "german"] {
+        let mut wire = server.connect_as("postgres", database).unwrap();
+        wire.run("CREATE TABLE t (a text PRIMARY KEY, b varchar(10))");
+        wire.run("CREATE INDEX ON t (b)");
+        wire.run("INSERT INTO t SELECT a, a FROM unnest('{a,B,ä,Z,z,o}'::text[]) a");
+    }
+    drop(root);
+    drop(server);
+    let server = Server::start(dir.path(), &[]);
+    for (database, order, least) in
+        [("bytes", ["B Z a o z ä"], "B"), ("english", ["a ä B o z Z"], "a"), ("german", ["a ä B o z Z"], "a")]
+    {
+        let mut wire = server.connect_as("postgres", database).unwrap();
+        assert_eq!(of(&mut wire, "SELECT string_agg(a, ' ' ORDER BY a) FROM t"), order, "{database}");
+        wire.run("SET enable_seqscan = off");
+        assert_eq!(of(&mut wire, "SELECT b FROM t ORDER BY b LIMIT 1"), [least], "{database}");
+        assert_eq!(of(&mut wire, "SELECT min(a) FROM t"), [least], "{database}");
+        assert_eq!(of(&mut wire, "SELECT a FROM t WHERE a = 'ä'"), ["ä"], "{database}");
+        assert_eq!(of(&mut wire, "SELECT 'a' < 'B'"), [if database == "bytes" { "f" } else { "t" }], "{database}");
+        let code = wire.query("INSERT INTO t VALUES ('a', '')").unwrap_err().code().to_owned();
+        assert_eq!(code, "23505", "{database}");
+    }
+}

@@ -752,6 +752,7 @@ impl Session {
         }
         let types = self.catalog().types().filter(|ty| ty.owner == role);
         found.extend(types.map(|ty| format!("owner of type {}", ty.name)));
+        found.extend(self.other_belongings(role));
         found.sort();
         found
     }
@@ -793,6 +794,7 @@ impl Session {
         for ty in types {
             self.give_type(&ty, to)?;
         }
+        self.reassign_others(&from, to)?;
         // Databases have owners, too, not only the current one.
         let Some(cluster) = self.cluster() else { return Ok(()) };
         for database in cluster.databases().iter().filter(|database| from.contains(&database.owner)) {
@@ -828,6 +830,7 @@ impl Session {
                 }
             }
         }
+        self.revoke_of_routines(&roles)?;
         self.take_out_of_policies(&roles)?;
         self.forget_default_privileges(&roles)?;
         for object in everything.iter().filter(|object| roles.contains(&object.owner())) {
@@ -838,7 +841,7 @@ impl Session {
         for ty in types {
             self.drop_types(&[vec![ty.schema.clone(), ty.name.clone()]], true, cascade, false)?;
         }
-        Ok(())
+        self.drop_others(&roles, cascade)
     }
 
     /// What some roles have said of objects to come is forgotten, and what others have granted them.

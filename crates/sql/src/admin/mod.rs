@@ -12,6 +12,7 @@ mod comments;
 mod databases;
 mod default_privileges;
 mod grants;
+mod owned_others;
 mod roles;
 mod sequences;
 mod settings;
@@ -159,6 +160,7 @@ impl Session {
             Admin::Routines(statement) => self.about_routines(statement),
             Admin::Policies(statement) => self.about_policies(statement),
             Admin::Collations(statement) => self.about_collations(statement),
+            Admin::Statistics(statement) => self.about_statistics(statement),
         }
     }
 

@@ -336,7 +336,7 @@ impl Session {
     // ---- databases ----
 
     pub(super) fn create_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
-        let databases::Wanted { owner, limit, allow } = databases::Wanted::of(options)?;
+        let databases::Wanted { owner, limit, allow, locale } = databases::Wanted::of(options)?;
         let cluster = self.server("CREATE DATABASE")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !(authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createdb)) {
@@ -349,6 +349,7 @@ impl Session {
         let mut how = NewDatabase::of(owner);
         how.connection_limit = limit.unwrap_or(how.connection_limit);
         how.allow_connections = allow.unwrap_or(how.allow_connections);
+        how.locale = locale;
         cluster.create_database(name, how)
     }
 
@@ -385,7 +386,7 @@ impl Session {
     }
 
     pub(super) fn alter_database(&mut self, name: &str, options: &[DatabaseOption]) -> Result<()> {
-        let databases::Wanted { owner: _, limit, allow } = databases::Wanted::of(options)?;
+        let databases::Wanted { owner: _, limit, allow, locale: _ } = databases::Wanted::of(options)?;
         let cluster = self.server("ALTER DATABASE")?;
         self.own_database(name)?;
         cluster.change_database(name, &mut |database| {

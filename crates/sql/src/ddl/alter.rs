@@ -182,19 +182,26 @@ impl Session {
                 free(self, &table.schema)?;
                 let renamed = Renamed::Relation(&to);
                 let views = self.views_with_renamed(table.id, (&table.schema, &table.name), &renamed)?;
+                let rules = self.rules_with_renamed(table.id, (&table.schema, &table.name), &renamed, None)?;
                 let mut changed = (*table).clone();
-                changed.name = to;
+                changed.name = to.clone();
                 let mut changes = self.view_of(&changed);
                 changes.push(Change::PutTable(changed));
-                self.change_with_views(views, changes, "renaming a table")
+                changes.extend(rules.iter().cloned().map(Change::PutRule));
+                self.change_with_views(views, changes, "renaming a table")?;
+                self.expect_rules_bound(&rules, "renaming a table")
             }
             Relation::View(view) => {
                 free(self, &view.schema)?;
                 let renamed = Renamed::Relation(&to);
                 let views = self.views_with_renamed(view.id, (&view.schema, &view.name), &renamed)?;
+                let rules = self.rules_with_renamed(view.id, (&view.schema, &view.name), &renamed, None)?;
                 let mut changed = (*view).clone();
-                changed.name = to;
-                self.change_with_views(views, vec![Change::PutView(changed)], "renaming a view")
+                changed.name = to.clone();
+                let mut changes = vec![Change::PutView(changed)];
+                changes.extend(rules.iter().cloned().map(Change::PutRule));
+                self.change_with_views(views, changes, "renaming a view")?;
+                self.expect_rules_bound(&rules, "renaming a view")
             }
             Relation::Sequence(sequence) => {
                 free(self, &sequence.schema)?;
@@ -732,6 +739,10 @@ impl Session {
         for trigger in &triggers {
             details.push(format!("trigger {trigger} on {} depends on {on}", self.described_table(&table)));
         }
+        let rules = self.rules_on_column(table.id, name);
+        for rule in &rules {
+            details.push(format!("{} depends on {on}", self.described_rule(rule)));
+        }
         let policies = self.policies_on_column(&table, place)?;
         for policy in &policies {
             details.push(format!("policy {policy} on {} depends on {on}", self.described_table(&table)));
@@ -754,6 +765,11 @@ impl Session {
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
         defaults.into_iter().for_each(|default| cascade.takes(default));
+        for rule in &rules {
+            cascade.takes(self.described_rule(rule));
+        }
+        let statistics = self.without_statistics_on(&table, place, name);
+        self.change(rules.iter().map(|rule| Change::DropRule(rule.id)).chain(statistics).collect())?;
         if !policies.is_empty() {
             let mut changed = (*table).clone();
             changed.security.policies.retain(|policy| !policies.contains(&policy.name));
@@ -858,6 +874,7 @@ impl Session {
         refuse_system_column(to)?;
         let old = Renamed::Columns(table.live_columns().map(|(_, column)| column.name.clone()).collect());
         let views = self.views_with_renamed(table.id, (&table.schema, &table.name), &old)?;
+        let rules = self.rules_with_renamed(table.id, (&table.schema, &table.name), &old, Some((from, to)))?;
         let mut changed = (**table).clone();
         changed.columns[place].name = to.into();
         for check in &mut changed.checks {
@@ -882,7 +899,10 @@ impl Session {
         }
         let mut changes = self.view_of(&changed);
         changes.push(Change::PutTable(changed));
-        self.change_with_views(views, changes, "renaming a column")
+        changes.extend(rules.iter().cloned().map(Change::PutRule));
+        changes.extend(self.statistics_with_renamed(table, &|text| rename_in(text, from, to))?);
+        self.change_with_views(views, changes, "renaming a column")?;
+        self.expect_rules_bound(&rules, "renaming a column")
     }
 
     fn rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {

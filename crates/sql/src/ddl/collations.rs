@@ -298,7 +298,7 @@ impl Session {
         self.change(vec![Change::PutCollation(Collation { version: Some(VERSION.into()), ..(*known).clone() })])
     }
 
-    fn drop_collation(&mut self, name: &[CompactString], if_exists: bool, cascade: bool) -> Result<()> {
+    pub(crate) fn drop_collation(&mut self, name: &[CompactString], if_exists: bool, cascade: bool) -> Result<()> {
         let shown = name.last().cloned().unwrap_or_default();
         match self.find_collation(name) {
             Err(error) if if_exists && error.state() == SqlState::NO_SUCH_SCHEMA => {
@@ -313,6 +313,14 @@ impl Session {
             }
             found => _ = found?,
         }
+        let mut along = Cascade::new(cascade);
+        self.drop_collation_along(name, &mut along)?;
+        self.tell_cascade(along);
+        Ok(())
+    }
+
+    /// Drops a collation with what uses it, if that may go.
+    pub(super) fn drop_collation_along(&mut self, name: &[CompactString], along: &mut Cascade) -> Result<()> {
         let known = self.own_collation(name)?;
         let users = self.users_of_collation(&known);
         let what = format!("collation {}", quoted(&known.name));
@@ -320,7 +328,7 @@ impl Session {
             let (User::Column { shown, .. } | User::Other { shown }) = user;
             shown.clone()
         };
-        if !users.is_empty() && !cascade {
+        if !users.is_empty() && !along.allows() {
             let details: Vec<String> = users.iter().map(|user| format!("{} depends on {what}", shown(user))).collect();
             return Err(depended_on(&what, &details));
         }
@@ -328,14 +336,12 @@ impl Session {
             let error = Error::unsupported("DROP COLLATION … CASCADE of what is used by others than columns");
             return Err(error.detail(format!("{} depends on {what}", shown(other))));
         }
-        let mut along = Cascade::new(true);
         for user in users {
             if let User::Column { table, name, shown } = user {
                 along.takes(shown);
-                self.drop_column(&table, &name, true, &mut along)?;
+                self.drop_column(&table, &name, true, along)?;
             }
         }
-        self.tell_cascade(along);
         self.change(vec![Change::DropCollation(known.id)])
     }
 

@@ -217,6 +217,13 @@ impl Session {
             found.push((routine.id, (what, described.clone())));
         }
         let readers = self.readers_of(id);
+        // Those of views that read it go with these.
+        let goes = |relation: u32| {
+            relation == id || together.contains(&relation) || readers.iter().any(|reader| reader.view.id == relation)
+        };
+        for rule in self.rules_naming(id).iter().filter(|rule| !goes(rule.relation)) {
+            found.push((rule.id, (self.described_rule(rule), described.clone())));
+        }
         // Each with the view that reads the relation directly; `None` if that view is dropped
         // anyway and reports its own readers.
         let mut roots: HashMap<u32, Option<(u32, &Reader)>> = HashMap::new();
@@ -521,6 +528,7 @@ impl Session {
             }
         }
         let mut changes = self.without_routines_of(id);
+        changes.extend(self.rules_naming(id).iter().map(|rule| Change::DropRule(rule.id)));
         changes.push(Change::DropTable(id));
         if table.materialized.is_some() {
             changes.push(Change::DropView(id));
@@ -691,6 +699,7 @@ impl Session {
         for operator in &operators {
             told.push((self.described_operator(operator), format!("schema {folded}")));
         }
+        told.extend(self.told_of_schema(&folded).into_iter().map(|what| (what, format!("schema {folded}"))));
         if !cascade.allowed && !told.is_empty() {
             let details: Vec<String> = told.iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
             return Err(depended_on(&format!("schema {folded}"), &details));
@@ -720,6 +729,7 @@ impl Session {
         for extension in &extensions {
             self.drop_extension(extension, cascade)?;
         }
+        self.drop_others_of_schema(&folded)?;
         let schema = self.catalog().schema(&folded).map(|schema| schema.id);
         let in_it = self.catalog().default_privileges().filter(|one| one.schema.is_some() && one.schema == schema);
         let mut changes: Vec<Change> = in_it.map(|one| Change::DropDefaultPrivileges(one.id)).collect();

@@ -204,7 +204,9 @@ impl Session {
     pub(super) fn drop_views(&mut self, views: &[Arc<View>]) -> Result<()> {
         for view in views {
             let table = self.catalog().table(view.id).filter(|_| view.materialized).cloned();
-            let mut changes = vec![Change::DropView(view.id)];
+            let mut changes: Vec<Change> =
+                self.rules_naming(view.id).iter().map(|rule| Change::DropRule(rule.id)).collect();
+            changes.push(Change::DropView(view.id));
             if let Some(table) = table {
                 self.lock_table(&table)?;
                 self.expect_not_in_use(&table, "DROP MATERIALIZED VIEW")?;

@@ -52,6 +52,7 @@ impl Session {
             OnOperators::Create { schema, symbol, options } => self.create_operator(schema.as_ref(), symbol, options),
             OnOperators::Drop { names, if_exists, cascade } => {
                 for named in names {
+                    self.expect_no_system_operator(named)?;
                     match self.operator_of(named) {
                         Ok(operator) => {
                             self.expect_owner(operator.owner, "operator", &operator.symbol)?;
@@ -290,6 +291,31 @@ impl Session {
         Err(Error::new(SqlState::NO_SUCH_FUNCTION, format!("{shown} does not exist")))
     }
 
+    /// Refuses to drop an operator that every database has.
+    fn expect_no_system_operator(&mut self, named: &OperatorNamed) -> Result<()> {
+        if named.schema.as_ref().is_some_and(|schema| schema != "pg_catalog") {
+            return Ok(());
+        }
+        let left = named.left.as_ref().map(|ty| self.operand_type(ty)).transpose()?;
+        let right = self.operand_type(&named.right)?;
+        let value = |ty: &RoutineType| ty.value().map(|ty: ColumnType| ty.ty);
+        let (Some(right_type), left_type) = (value(&right), left.as_ref().map(value)) else { return Ok(()) };
+        // One that is not of values is no system's.
+        let Some(left_type) = left_type.map_or(Some(None), |ty| ty.map(Some)) else { return Ok(()) };
+        let is_there =
+            self.with_binder("", |binder| Ok(binder.has_own_operator(&named.symbol, left_type, right_type, true)))?;
+        if !is_there {
+            return Ok(());
+        }
+        let left = left.map_or_else(|| "NONE".to_owned(), |ty| self.type_text(&ty));
+        let message = format!(
+            "cannot drop operator {}({left},{}) because it is required by the database system",
+            named.symbol,
+            self.type_text(&right)
+        );
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS, message))
+    }
+
     fn operator_of(&mut self, named: &OperatorNamed) -> Result<Arc<UserOperator>> {
         let left = named.left.as_ref().map(|ty| self.operand_type(ty)).transpose()?;
         let right = self.operand_type(&named.right)?;
@@ -314,18 +340,18 @@ impl Session {
     }
 
     /// An operator as messages show it.
-    pub(super) fn described_operator(&self, operator: &UserOperator) -> String {
+    pub(crate) fn described_operator(&self, operator: &UserOperator) -> String {
         let named = |number: u32| match self.catalog().column_type_numbered(number) {
             Some(ty) => ty.sql_name().to_string(),
             None => Type::from_oid(number).map_or_else(|| number.to_string(), |ty| ty.sql_name().to_string()),
         };
         let left = operator.left.map_or_else(|| "NONE".to_owned(), named);
-        format!("operator {}({left},{})", operator.symbol, named(operator.right))
-    }
-
-    /// Drops operators. What uses them in texts of the catalogue fails from then on.
-    pub(super) fn drop_operators(&mut self, operators: &[Arc<UserOperator>], _: &mut Cascade) -> Result<()> {
-        self.change(operators.iter().map(|operator| Change::DropOperator(operator.id)).collect())
+        let is_found = self.search_path().contains(&operator.schema);
+        let schema = match is_found {
+            true => String::new(),
+            false => format!("{}.", colibri_types::functions::quote_identifier(&operator.schema)),
+        };
+        format!("operator {schema}{}({left},{})", operator.symbol, named(operator.right))
     }
 
     /// The operators that need a function.

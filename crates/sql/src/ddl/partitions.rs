@@ -132,6 +132,7 @@ impl Session {
         let mut keys = Vec::with_capacity(parts.len());
         for part in parts {
             let place = self.partition_key(&mut draft.table, part)?;
+            self.expect_order_of_bytes(&draft.table, place, part, strategy)?;
             let ty = draft.table.columns[place].ty.ty;
             let (is_possible, method) = match strategy {
                 PartitionStrategy::Hash => (partition_hash::is_hashable(ty), "hash"),
@@ -153,6 +154,35 @@ impl Session {
         }
         draft.table.partitioned = Some(Partitioned { strategy, keys, partitions: Vec::new() });
         Ok(())
+    }
+
+    /// Refuses a key whose collation finds other values equal than those of the same bytes, or has
+    /// another order where that matters.
+    fn expect_order_of_bytes(
+        &self,
+        table: &Table,
+        place: usize,
+        part: &ast::Expr,
+        strategy: PartitionStrategy,
+    ) -> Result<()> {
+        let mut part = part;
+        while let ast::Expr::Nested(inner) = part {
+            part = inner;
+        }
+        let column = &table.columns[place];
+        if matches!(part, ast::Expr::Collate { .. }) || !bind::collation::has_order(column.ty.ty) {
+            return Ok(());
+        }
+        let collation = column.collation.as_deref().unwrap_or("default");
+        match bind::collation::order_of(self.catalog(), collation) {
+            Some(order) if !order.deterministic => {
+                Err(Error::unsupported("a partition key by a nondeterministic collation"))
+            }
+            Some(_) if strategy == PartitionStrategy::Range => {
+                Err(Error::unsupported("a partition key by a collation but C"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The column of a table that a part of a key is.

@@ -90,6 +90,13 @@ impl VisitorMut for Writer<'_> {
     }
 }
 
+/// Writes the new name of a relation into a tree; says whether it was there.
+pub(super) fn write<T: VisitMut>(tree: &mut T, (schema, name): (&str, &str), renamed: &Renamed<'_>) -> bool {
+    let mut writer = Writer { schema, name, renamed, is_changed: false };
+    _ = VisitMut::visit(tree, &mut writer);
+    writer.is_changed
+}
+
 impl Session {
     /// The views that read a relation, with what they read under its new name. To be put into the
     /// catalogue together with the relation, by [`Session::change_with_views`].
@@ -104,9 +111,7 @@ impl Session {
         views.sort_by_key(|view| view.id);
         for view in views {
             let mut query = crate::statement::parse_query(&view.query)?;
-            let mut writer = Writer { schema, name, renamed, is_changed: false };
-            _ = VisitMut::visit(&mut query, &mut writer);
-            if writer.is_changed {
+            if write(&mut query, (schema, name), renamed) {
                 found.push(View { query: colibri_syntax::with_exclusions(query.to_string()), ..(**view).clone() });
             }
         }

@@ -620,8 +620,9 @@ impl Session {
         let bound = self.bound_to_routine(routine);
         blocking.extend(bound.iter().map(|(described, _)| described.clone()));
         if !blocking.is_empty() && !cascade.allows() {
-            let details: Vec<String> =
+            let mut details: Vec<String> =
                 blocking.iter().map(|dependent| format!("{dependent} depends on {shown}")).collect();
+            details.extend(self.told_by_operators(&self.operators_of_routine(routine.id)));
             let message = format!("cannot drop {shown} because other objects depend on it");
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
                 .detail(details.join("\n"))
@@ -631,6 +632,8 @@ impl Session {
             cascade.takes(dependent);
         }
         // While the routine is still there: the tables have to be understood.
+        let operators = self.operators_of_routine(routine.id);
+        self.drop_operators(&operators, cascade)?;
         bound.into_iter().try_for_each(|(_, user)| self.drop_bound(user))?;
         let (_, mut changes) = self.dependents_of_routine(routine)?;
         changes.push(Change::DropRoutine(routine.id));

@@ -10,6 +10,7 @@ use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
+use super::renamed::Renamed;
 use crate::session::Severity;
 
 impl Session {
@@ -47,6 +48,7 @@ impl Session {
                     Some(old) => old.id,
                     None => self.new_id()?,
                 };
+                let relation = self.written_relation(id)?;
                 let rule = Rule {
                     id: id_of_rule,
                     name: name.clone(),
@@ -57,6 +59,14 @@ impl Session {
                     actions: texts,
                     state: 'O',
                 };
+                expect_returning_allowed(&rule)?;
+                self.with_binder("", |binder| {
+                    binder.check_rule(&relation, &rule)?;
+                    match binder.params.is_empty() {
+                        true => Ok(()),
+                        false => Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1")),
+                    }
+                })?;
                 self.change(vec![Change::PutRule(rule)])
             }
             OnRules::Drop { name, relation, if_exists } => {
@@ -69,8 +79,9 @@ impl Session {
                     found => found?.0,
                 };
                 match self.rule_named(found, name, relation) {
-                    Err(error) if *if_exists => {
-                        let message = format!("{}, skipping", error.report().message);
+                    Err(_) if *if_exists => {
+                        let shown = relation.join(".");
+                        let message = format!("rule \"{name}\" for relation \"{shown}\" does not exist, skipping");
                         self.notice(Severity::Notice, SqlState("00000"), message);
                         Ok(())
                     }
@@ -157,10 +168,21 @@ impl Session {
     /// What a rule says, as it is kept: with schemas in front of relations, and columns in the place
     /// of `NEW.*` and `OLD.*`.
     fn rule_text(&mut self, text: &str, columns: &[CompactString], is_condition: bool) -> Result<String> {
+        if crate::bind::Binder::has_names_of_rules(text) {
+            return Err(Error::unsupported("a rule with a control character in it"));
+        }
         let text = with_columns(text, columns);
         if is_condition {
             let mut condition = colibri_syntax::parse_expr(&text)?;
+            while let ast::Expr::Nested(inner) = condition {
+                condition = *inner;
+            }
             self.with_schemas(&mut condition)?;
+            self.with_binder("", |binder| {
+                binder.qualify_types(&mut condition);
+                binder.qualify_sequences(&mut condition);
+                Ok(())
+            })?;
             return Ok(condition.to_string());
         }
         let mut statement = match colibri_syntax::parse(&text)?.pop() {
@@ -171,7 +193,229 @@ impl Session {
             return Err(Error::unsupported("a rule that does something other than INSERT, UPDATE and DELETE"));
         }
         self.with_schemas(&mut statement)?;
+        self.with_all_columns(&mut statement)?;
+        self.with_binder("", |binder| {
+            binder.qualify_types(&mut statement);
+            binder.qualify_sequences(&mut statement);
+            Ok(())
+        })?;
         Ok(statement.to_string())
+    }
+
+    /// Writes the columns that an INSERT is about, and what `*` stands for in RETURNING: the rule goes
+    /// on meaning these when the relation gets more of them.
+    fn with_all_columns(&mut self, statement: &mut ast::Statement) -> Result<()> {
+        let (name, alias) = match statement {
+            ast::Statement::Insert(insert) => match &insert.table {
+                ast::TableObject::TableName(name) => {
+                    (name.clone(), insert.table_alias.as_ref().map(|alias| alias.alias.clone()))
+                }
+                _ => return Ok(()),
+            },
+            ast::Statement::Update(update) => match &update.table.relation {
+                ast::TableFactor::Table { name, alias, .. } => {
+                    (name.clone(), alias.as_ref().map(|alias| alias.name.clone()))
+                }
+                _ => return Ok(()),
+            },
+            ast::Statement::Delete(delete) => match &delete.from {
+                ast::FromTable::WithFromKeyword(tables) | ast::FromTable::WithoutKeyword(tables) => {
+                    match tables.first().map(|table| &table.relation) {
+                        Some(ast::TableFactor::Table { name, alias, .. }) => {
+                            (name.clone(), alias.as_ref().map(|alias| alias.name.clone()))
+                        }
+                        _ => return Ok(()),
+                    }
+                }
+            },
+            _ => return Ok(()),
+        };
+        let Some(columns) = self.columns_of_relation(&name)? else { return Ok(()) };
+        let named = |name: &CompactString| ident(name);
+        if let ast::Statement::Insert(insert) = statement
+            && insert.columns.is_empty()
+            && let Some(source) = &insert.source
+        {
+            let given = match &*source.body {
+                ast::SetExpr::Values(values) => values.rows.first().map(|row| row.content.len()),
+                ast::SetExpr::Select(select) => {
+                    let is_one = |item: &ast::SelectItem| {
+                        matches!(item, ast::SelectItem::UnnamedExpr(_) | ast::SelectItem::ExprWithAlias { .. })
+                    };
+                    select.projection.iter().all(is_one).then_some(select.projection.len())
+                }
+                _ => None,
+            };
+            if let Some(given) = given.filter(|given| *given <= columns.len()) {
+                let names = columns.iter().take(given);
+                insert.columns = names.map(|name| ast::ObjectName::from(vec![named(name)])).collect();
+            }
+        }
+        let inside = alias.or_else(|| name.0.last().and_then(|part| part.as_ident()).cloned());
+        let returning = match statement {
+            ast::Statement::Insert(insert) => &mut insert.returning,
+            ast::Statement::Update(update) => &mut update.returning,
+            ast::Statement::Delete(delete) => &mut delete.returning,
+            _ => return Ok(()),
+        };
+        let items = returning.take().unwrap_or_default();
+        for item in items {
+            let is_all = match &item {
+                ast::SelectItem::Wildcard(_) => true,
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(of), _) => {
+                    match (&of.0[..], &inside) {
+                        ([part], Some(inside)) => {
+                            part.as_ident().is_some_and(|part| crate::bind::fold(part) == crate::bind::fold(inside))
+                        }
+                        _ => false,
+                    }
+                }
+                _ => false,
+            };
+            let all = columns.iter().map(|name| match &inside {
+                Some(inside) => ast::Expr::CompoundIdentifier(vec![inside.clone(), named(name)]),
+                None => ast::Expr::Identifier(named(name)),
+            });
+            returning.get_or_insert_default().extend(match is_all {
+                true => all.map(ast::SelectItem::UnnamedExpr).collect(),
+                false => vec![item],
+            });
+        }
+        Ok(())
+    }
+
+    /// The columns of a table or view.
+    fn columns_of_relation(&mut self, name: &ast::ObjectName) -> Result<Option<Vec<CompactString>>> {
+        let parts: Vec<CompactString> =
+            name.0.iter().filter_map(|part| part.as_ident()).map(crate::bind::fold).collect();
+        Ok(match self.relation_named(&parts)? {
+            Some(Relation::Table(table)) => Some(table.live_columns().map(|(_, column)| column.name.clone()).collect()),
+            Some(Relation::View(view)) => Some(view.columns.clone()),
+            _ => None,
+        })
+    }
+
+    /// A table's or view's name as SQL, with its schema.
+    pub(super) fn written_relation(&self, id: u32) -> Result<String> {
+        let (schema, name) = match (self.catalog().table(id), self.catalog().view(id)) {
+            (Some(table), _) => (&table.schema, &table.name),
+            (None, Some(view)) => (&view.schema, &view.name),
+            (None, None) => return Err(Error::internal("a rule has no relation")),
+        };
+        Ok(format!("{}.{}", quote_identifier(schema), quote_identifier(name)))
+    }
+
+    /// A rule as messages show it.
+    pub(super) fn described_rule(&self, rule: &Rule) -> String {
+        let on = match (self.catalog().table(rule.relation), self.catalog().view(rule.relation)) {
+            (Some(table), _) => self.described_table(table),
+            (None, Some(view)) => self.described_view(view),
+            (None, None) => "relation".to_owned(),
+        };
+        format!("rule {} on {on}", quote_identifier(&rule.name))
+    }
+
+    /// The rules of other relations that name a table or view.
+    pub(super) fn rules_naming(&self, id: u32) -> Vec<Arc<Rule>> {
+        let mut found: Vec<Arc<Rule>> = self.catalog().rules().filter(|rule| self.names(rule, id)).cloned().collect();
+        found.sort_by_key(|rule| rule.id);
+        found
+    }
+
+    /// Whether the texts of a rule name a relation.
+    fn names(&self, rule: &Rule, id: u32) -> bool {
+        let name = match (self.catalog().table(id), self.catalog().view(id)) {
+            (Some(table), _) => &table.name,
+            (None, Some(view)) => &view.name,
+            (None, None) => return false,
+        };
+        let texts = || rule.condition.iter().chain(&rule.actions);
+        if !texts().any(|text| text.contains(name.replace('"', "\"\"").as_str())) {
+            return false;
+        }
+        texts().any(|text| {
+            relations_of(text).iter().any(|parts| {
+                let found = match &parts[..] {
+                    [schema, name] => self.catalog().relation(schema, name),
+                    _ => None,
+                };
+                match found {
+                    Some(Relation::Table(table)) => table.id == id,
+                    Some(Relation::View(view)) => view.id == id,
+                    _ => false,
+                }
+            })
+        })
+    }
+
+    /// The rules that a column of a table is needed by: of the table's own those that name it of OLD
+    /// and NEW, and any that name the table and the column.
+    pub(super) fn rules_on_column(&self, id: u32, name: &str) -> Vec<Arc<Rule>> {
+        let mut found: Vec<Arc<Rule>> = Vec::new();
+        for rule in self.catalog().rules() {
+            let is_own = rule.relation == id && texts_of(rule).any(|text| refers_to(text, name));
+            let is_other = || self.names(rule, id) && texts_of(rule).any(|text| has_word(text, name));
+            if is_own || is_other() {
+                found.push(Arc::clone(rule));
+            }
+        }
+        found.sort_by_key(|rule| rule.id);
+        found
+    }
+
+    /// The rules that name a relation, or a column of it, which gets another name; as they are to be.
+    pub(super) fn rules_with_renamed(
+        &self,
+        id: u32,
+        (schema, name): (&str, &str),
+        renamed: &Renamed<'_>,
+        column: Option<(&str, &str)>,
+    ) -> Result<Vec<Rule>> {
+        let mut all = Vec::new();
+        for rule in self.catalog().rules() {
+            let mut changed = (**rule).clone();
+            if let Some((from, to)) = column.filter(|_| rule.relation == id) {
+                for text in changed.condition.iter_mut().chain(&mut changed.actions) {
+                    *text = renamed_of_rows(text, from, to)?;
+                }
+            }
+            if self.names(rule, id) {
+                if let Some(condition) = &mut changed.condition {
+                    let mut expr = crate::statement::parse_expr(condition)?;
+                    if super::renamed::write(&mut expr, (schema, name), renamed) {
+                        *condition = expr.to_string();
+                    }
+                }
+                for action in &mut changed.actions {
+                    let Some(colibri_syntax::tree::Statement::Relational(mut statement)) =
+                        colibri_syntax::parse(action)?.pop()
+                    else {
+                        continue;
+                    };
+                    if !rename_target(&mut statement, (schema, name), renamed, column) {
+                        super::renamed::write(&mut *statement, (schema, name), renamed);
+                    }
+                    *action = statement.to_string();
+                }
+            }
+            if changed != **rule {
+                all.push(changed);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Refuses a change behind which rules cannot be bound.
+    pub(super) fn expect_rules_bound(&self, rules: &[Rule], what: &str) -> Result<()> {
+        for rule in rules {
+            let relation = self.written_relation(rule.relation)?;
+            let is_gone = |error: Error| {
+                let message = format_args!("{what} used by a rule");
+                Error::unsupported(message).detail(format!("{}: {}", self.described_rule(rule), error.report().message))
+            };
+            self.with_binder("", |binder| binder.check_rule(&relation, rule)).map_err(is_gone)?;
+        }
+        Ok(())
     }
 
     fn with_schemas<T: ast::VisitMut>(&mut self, part: &mut T) -> Result<()> {
@@ -195,7 +439,7 @@ impl Session {
         let mut qualified = qualified.into_iter();
         _ = ast::visit_relations_mut(part, |name| {
             if let Some(Some((schema, relation))) = qualified.next() {
-                let parts = [schema, relation].map(|part| ast::Ident::with_quote('"', part.as_str()));
+                let parts = [schema, relation].map(|part| ident(&part));
                 *name = ast::ObjectName::from(parts.to_vec());
             }
             ControlFlow::<()>::Continue(())
@@ -298,6 +542,200 @@ impl Session {
             false => Ok(()),
         }
     }
+}
+
+/// A name as SQL writes it.
+fn ident(name: &str) -> ast::Ident {
+    if quote_identifier(name) == name { ast::Ident::new(name) } else { ast::Ident::with_quote('"', name) }
+}
+
+/// Refuses RETURNING where a rule cannot have it.
+fn expect_returning_allowed(rule: &Rule) -> Result<()> {
+    let returns = |text: &String| match colibri_syntax::parse(text).ok().and_then(|mut all| all.pop()) {
+        Some(colibri_syntax::tree::Statement::Relational(statement)) => match &*statement {
+            ast::Statement::Insert(insert) => insert.returning.is_some(),
+            ast::Statement::Update(update) => update.returning.is_some(),
+            ast::Statement::Delete(delete) => delete.returning.is_some(),
+            _ => false,
+        },
+        _ => false,
+    };
+    let wrong = |message: &str| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    match rule.actions.iter().filter(|action| returns(action)).count() {
+        0 => Ok(()),
+        _ if rule.condition.is_some() => wrong("RETURNING lists are not supported in conditional rules"),
+        _ if !rule.instead => wrong("RETURNING lists are not supported in non-INSTEAD rules"),
+        1 => Ok(()),
+        _ => wrong("cannot have multiple RETURNING lists in a rule"),
+    }
+}
+
+fn texts_of(rule: &Rule) -> impl Iterator<Item = &String> {
+    rule.condition.iter().chain(&rule.actions)
+}
+
+/// Whether a text of a rule is what it does, and no condition.
+fn is_action(text: &str) -> bool {
+    ["INSERT ", "UPDATE ", "DELETE "].iter().any(|word| text.starts_with(word))
+}
+
+/// The names of relations in a text of a rule.
+fn relations_of(text: &str) -> Vec<Vec<CompactString>> {
+    let mut found = Vec::new();
+    let mut note = |name: &ast::ObjectName| {
+        found.push(name.0.iter().filter_map(|part| part.as_ident()).map(crate::bind::fold).collect());
+        ControlFlow::<()>::Continue(())
+    };
+    if !is_action(text) {
+        if let Ok(expr) = crate::statement::parse_expr(text) {
+            _ = ast::visit_relations(&expr, &mut note);
+        }
+    } else if let Ok(statements) = colibri_syntax::parse(text) {
+        for statement in &statements {
+            if let colibri_syntax::tree::Statement::Relational(statement) = statement {
+                _ = ast::visit_relations(&**statement, &mut note);
+            }
+        }
+    }
+    found
+}
+
+/// Whether a text has a name in it.
+fn has_word(text: &str, name: &str) -> bool {
+    text.to_ascii_lowercase().contains(&name.replace('"', "\"\"").to_ascii_lowercase())
+}
+
+/// Whether `ident` is a column of OLD or NEW.
+fn is_of_rows(parts: &[ast::Ident]) -> Option<&ast::Ident> {
+    match parts {
+        [which, column] if matches!(crate::bind::fold(which).as_str(), "old" | "new") => Some(column),
+        _ => None,
+    }
+}
+
+/// Calls something with all expressions of a text of a rule, and gives the text behind that.
+fn with_expressions(text: &str, each: &mut dyn FnMut(&mut ast::Expr)) -> Result<String> {
+    let mut visit = |expr: &mut ast::Expr| {
+        each(expr);
+        ControlFlow::<()>::Continue(())
+    };
+    if !is_action(text) {
+        let mut expr = crate::statement::parse_expr(text)?;
+        _ = ast::visit_expressions_mut(&mut expr, &mut visit);
+        return Ok(expr.to_string());
+    }
+    match colibri_syntax::parse(text)?.pop() {
+        Some(colibri_syntax::tree::Statement::Relational(mut statement)) => {
+            _ = ast::visit_expressions_mut(&mut *statement, &mut visit);
+            Ok(statement.to_string())
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// Whether a text of a rule names a column of OLD or NEW.
+fn refers_to(text: &str, name: &str) -> bool {
+    let mut found = false;
+    let result = with_expressions(text, &mut |expr| {
+        if let ast::Expr::CompoundIdentifier(parts) = expr {
+            found |= is_of_rows(parts).is_some_and(|column| crate::bind::fold(column) == name);
+        }
+    });
+    found || result.is_err()
+}
+
+/// A text of a rule with another name for a column of OLD and NEW.
+fn renamed_of_rows(text: &str, from: &str, to: &str) -> Result<String> {
+    if !refers_to(text, from) {
+        return Ok(text.to_owned());
+    }
+    with_expressions(text, &mut |expr| {
+        if let ast::Expr::CompoundIdentifier(parts) = expr
+            && is_of_rows(parts).is_some_and(|column| crate::bind::fold(column) == from)
+        {
+            parts[1] = ident(to);
+        }
+    })
+}
+
+/// Gives the target of a statement its new name, and a column of it: where the statement writes to
+/// it, and, if it names no other relation, everywhere. Says whether that is all there is to do.
+fn rename_target(
+    statement: &mut ast::Statement,
+    (schema, name): (&str, &str),
+    renamed: &Renamed<'_>,
+    column: Option<(&str, &str)>,
+) -> bool {
+    let is_meant = |object: &ast::ObjectName| matches!(crate::bind::qualified(object), Ok((Some(of), named)) if of == schema && named == name);
+    let mut relations = 0;
+    _ = ast::visit_relations(statement, |_| {
+        relations += 1;
+        ControlFlow::<()>::Continue(())
+    });
+    let new_column = |ident_of: &mut ast::Ident| {
+        if let Some((from, to)) = column
+            && crate::bind::fold(ident_of) == from
+        {
+            *ident_of = ident(to);
+        }
+    };
+    let new_name = |object: &mut ast::ObjectName| {
+        if let Some(part) = object.0.first_mut()
+            && let ast::ObjectNamePart::Identifier(ident_of) = part
+        {
+            new_column(ident_of);
+        }
+    };
+    let is_written = match statement {
+        ast::Statement::Insert(insert) => {
+            let ast::TableObject::TableName(object) = &mut insert.table else { return false };
+            if !is_meant(object) {
+                return false;
+            }
+            match renamed {
+                Renamed::Relation(to) => *object = ast::ObjectName::from(vec![ident(schema), ident(to)]),
+                Renamed::Schema(to) => *object = ast::ObjectName::from(vec![ident(to), ident(name)]),
+                Renamed::Columns(_) => {}
+            }
+            insert.columns.iter_mut().for_each(new_name);
+            true
+        }
+        ast::Statement::Update(update) => {
+            let is_it = matches!(&update.table.relation, ast::TableFactor::Table { name, .. } if is_meant(name));
+            if is_it {
+                for assignment in &mut update.assignments {
+                    match &mut assignment.target {
+                        ast::AssignmentTarget::ColumnName(object) => new_name(object),
+                        ast::AssignmentTarget::Tuple(objects) => objects.iter_mut().for_each(new_name),
+                    }
+                }
+            }
+            is_it
+        }
+        ast::Statement::Delete(delete) => match &delete.from {
+            ast::FromTable::WithFromKeyword(tables) | ast::FromTable::WithoutKeyword(tables) => {
+                let first = tables.first().map(|table| &table.relation);
+                matches!(first, Some(ast::TableFactor::Table { name, .. }) if is_meant(name))
+            }
+        },
+        _ => false,
+    };
+    let is_all = is_written && relations == 1 && column.is_some();
+    if is_all {
+        _ = ast::visit_expressions_mut(statement, |expr| {
+            match expr {
+                ast::Expr::Identifier(ident_of) => new_column(ident_of),
+                ast::Expr::CompoundIdentifier(parts) if is_of_rows(parts).is_none() => {
+                    if let Some(last) = parts.last_mut() {
+                        new_column(last);
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    is_all
 }
 
 /// The first parts of names of two parts in a text.

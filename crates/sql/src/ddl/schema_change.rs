@@ -77,9 +77,13 @@ impl Session {
             Relation::View(view) => {
                 let renamed = Renamed::Schema(to);
                 let views = self.views_with_renamed(view.id, (&view.schema, &view.name), &renamed)?;
+                let rules = self.rules_with_renamed(view.id, (&view.schema, &view.name), &renamed, None)?;
                 let mut changed = (*view).clone();
                 changed.schema.clone_from(to);
-                self.change_with_views(views, vec![Change::PutView(changed)], "moving a view")
+                let mut changes = vec![Change::PutView(changed)];
+                changes.extend(rules.iter().cloned().map(Change::PutRule));
+                self.change_with_views(views, changes, "moving a view")?;
+                self.expect_rules_bound(&rules, "moving a view")
             }
             Relation::Sequence(sequence) => self.rename_sequence(&sequence, (to, &sequence.name)),
             Relation::Index(..) | Relation::PrimaryKey(_) => Ok(()),
@@ -115,10 +119,13 @@ impl Session {
         }
         let renamed = Renamed::Schema(to);
         let views = self.views_with_renamed(table.id, (&table.schema, &table.name), &renamed)?;
+        let rules = self.rules_with_renamed(table.id, (&table.schema, &table.name), &renamed, None)?;
         let mut changed = (*self.current(table.id)?).clone();
         changed.schema.clone_from(to);
         let mut changes = self.view_of(&changed);
         changes.push(Change::PutTable(changed));
-        self.change_with_views(views, changes, "moving a table")
+        changes.extend(rules.iter().cloned().map(Change::PutRule));
+        self.change_with_views(views, changes, "moving a table")?;
+        self.expect_rules_bound(&rules, "moving a table")
     }
 }

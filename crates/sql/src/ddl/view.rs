@@ -219,8 +219,12 @@ impl Session {
                 super::create::refuse_system_column(to)?;
                 let old = Renamed::Columns(view.columns.clone());
                 let views = self.views_with_renamed(view.id, (&view.schema, &view.name), &old)?;
+                let rules = self.rules_with_renamed(view.id, (&view.schema, &view.name), &old, Some((column, to)))?;
                 changed.columns[place].clone_from(to);
-                return self.change_with_views(views, vec![Change::PutView(changed)], "renaming a column");
+                let mut changes = vec![Change::PutView(changed)];
+                changes.extend(rules.iter().cloned().map(Change::PutRule));
+                self.change_with_views(views, changes, "renaming a column")?;
+                return self.expect_rules_bound(&rules, "renaming a column");
             }
             ViewChange::DropDefault { column } => _ = changed.defaults.remove(&place(column)?),
             ViewChange::SetOptions(options) => {

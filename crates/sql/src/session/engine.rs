@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
+use colibri_catalog::cluster::DatabaseLocale;
 use colibri_catalog::{
     Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key,
     store_error::{InSql as _, fetched_now},
@@ -23,6 +24,7 @@ use colibri_catalog::{
 use colibri_storage::{Admission, Database};
 use colibri_txn::{Begin, ColumnSet, Direction, FIRST_TEMPORARY, LocalStore, SpaceId, SpaceSize, Store, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState};
+use compact_str::CompactString;
 use parking_lot::{Mutex, RwLock};
 
 use crate::exec::{EngineMemory, MemoryTotal, TempFileCounts, check_table};
@@ -122,12 +124,31 @@ impl Engine {
     /// # Errors
     /// As [`Engine::open`].
     pub fn open_within(database: Database, total: MemoryTotal) -> Result<Arc<Self>> {
+        Self::open_with_locale(database, total, None)
+    }
+
+    /// The same; a new database has the collation of a locale, if one is named, as its own.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_with_locale(
+        database: Database,
+        total: MemoryTotal,
+        locale: Option<CompactString>,
+    ) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
         let directory = database.path().to_owned();
         let memory = Arc::new(EngineMemory::new(&directory, total));
         let local = LocalStore::new(database);
-        Self::open_on(Arc::new(local.clone()), Some(local), name, (memory, directory), Access::Full)?
+        let around = (memory, directory, locale);
+        Self::open_on(Arc::new(local.clone()), Some(local), name, around, Access::Full)?
             .ok_or_else(|| Error::internal("a new database has no catalogue"))
+    }
+
+    /// The database's locale; `None` is `C`.
+    pub(crate) fn database_locale(&self) -> Option<DatabaseLocale> {
+        let order = CompactString::from(self.catalog.read().locale()?);
+        Some(DatabaseLocale { order: Some(order), collate: "C".into(), ctype: "C".into(), is_icu: true })
     }
 
     /// The same for a database of which other machines have copies, by its name. `None` for a
@@ -144,7 +165,7 @@ impl Engine {
         let directory = database.path().to_owned();
         let memory = Arc::new(EngineMemory::new(&directory, total));
         let local = LocalStore::new(database);
-        Self::open_on(Arc::new(local.clone()), Some(local), name.to_owned(), (memory, directory), access)
+        Self::open_on(Arc::new(local.clone()), Some(local), name.to_owned(), (memory, directory, None), access)
     }
 
     /// The same, on another store than the one on this machine. Temporary files go to `temp_dir`.
@@ -153,7 +174,7 @@ impl Engine {
     /// As [`Engine::open`].
     pub fn open_store(store: Arc<dyn Store>, name: &str, temp_dir: &Path) -> Result<Arc<Self>> {
         let memory = Arc::new(EngineMemory::new(temp_dir, MemoryTotal::default()));
-        Self::open_on(store, None, name.to_owned(), (memory, temp_dir.to_owned()), Access::Full)?
+        Self::open_on(store, None, name.to_owned(), (memory, temp_dir.to_owned(), None), Access::Full)?
             .ok_or_else(|| Error::internal("a new database has no catalogue"))
     }
 
@@ -161,7 +182,7 @@ impl Engine {
         store: Arc<dyn Store>,
         local: Option<LocalStore>,
         name: String,
-        (memory, temp_dir): (Arc<EngineMemory>, PathBuf),
+        (memory, temp_dir, locale): (Arc<EngineMemory>, PathBuf, Option<CompactString>),
         access: Access,
     ) -> Result<Option<Arc<Self>>> {
         if access != Access::Standby {
@@ -175,7 +196,7 @@ impl Engine {
         } else {
             drop(txn);
             let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
-            let catalog = fetched_now(|| Catalog::create(&mut *txn))?;
+            let catalog = fetched_now(|| Catalog::create(&mut *txn, locale.clone()))?;
             txn.commit().in_sql()?.wait().in_sql()?;
             catalog
         };

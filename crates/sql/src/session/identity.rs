@@ -87,6 +87,7 @@ impl Session {
             connection_limit: -1,
             acl: None,
             comment: None,
+            locale: self.own.engine.database_locale(),
         })
     }
 }

@@ -11,8 +11,9 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::cluster::{Authority, RoleId};
 use colibri_catalog::temporary::is_temporary;
-use colibri_catalog::{Table, cluster::Authority, record};
+use colibri_catalog::{Table, record};
 use colibri_syntax::Lifted;
 use colibri_syntax::tree::{Admin, Call, Inner, Setting, Statement, Transaction as TransactionStatement};
 use colibri_txn::SpaceId;
@@ -1122,8 +1123,12 @@ struct Planned {
 /// Plans a statement that reads or writes rows.
 fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> {
     let rewritten = if binder.has_rules() { binder.rewritten_by_rules(statement)? } else { None };
-    let Some(rewritten) = rewritten else { return plan_as_written(binder, statement) };
-    let planned = plan_as_written(binder, &rewritten.statement)?;
+    let Some(rewritten) = rewritten else { return plan_as_written(binder, statement, &[]) };
+    // The places of the statement's words are not those of the text.
+    let text = std::mem::take(&mut binder.text);
+    let planned = plan_as_written(binder, &rewritten.statement, &rewritten.owners);
+    binder.text = text;
+    let planned = planned?;
     let kind = match rewritten.event {
         'a' => Kind::Insert,
         'w' => Kind::Update,
@@ -1132,8 +1137,10 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> 
     Ok(Planned { kind, ..planned })
 }
 
-/// The same, without a look at rules.
-fn plan_as_written(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<Planned> {
+/// The same, without a look at rules. The statement itself may be what a rule does: then some roles
+/// own the rules.
+fn plan_as_written(binder: &mut Binder<'_>, statement: &ast::Statement, owners: &[RoleId]) -> Result<Planned> {
+    let bind_change = |binder: &mut Binder<'_>, inner: &_| binder.by_rule(owners, |binder| bind_change(binder, inner));
     let (main, kind) = match statement {
         ast::Statement::Query(query) => match written_by(query) {
             Some(inner) => binder.behind_with(query, |binder| bind_change(binder, inner))?,

@@ -77,6 +77,7 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     all.of_routines()?;
     all.of_operators()?;
     all.of_rules()?;
+    all.of_statistics()?;
     all.of_extensions()
 }
 
@@ -229,6 +230,22 @@ impl Dependencies<'_> {
         Ok(())
     }
 
+    /// What extended statistics depend on.
+    fn of_statistics(&mut self) -> Result<()> {
+        let statistics: Vec<_> = self.names.catalog.statistics().cloned().collect();
+        for one in statistics {
+            let own = (super::relations::PG_STATISTIC_EXT, one.id, 0);
+            self.within(own, &one.schema)?;
+            for place in &one.columns {
+                self.push(own, (PG_CLASS, one.table, *place as i64 + 1), Need::Auto)?;
+            }
+            if !one.expressions.is_empty() {
+                self.push(own, (PG_CLASS, one.table, 0), Need::Auto)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What operators that users have defined depend on.
     fn of_operators(&mut self) -> Result<()> {
         let operators: Vec<_> = self.names.catalog.operators().cloned().collect();
@@ -290,11 +307,19 @@ impl Dependencies<'_> {
 
     fn of_routines(&mut self) -> Result<()> {
         let types: Vec<u32> = self.names.catalog.types().map(|ty| ty.id).collect();
+        let tables = self.names.catalog.tables().map(|table| table.id);
+        let mut relations: Vec<u32> = tables.chain(self.names.catalog.views().map(|view| view.id)).collect();
+        relations.sort_unstable();
+        relations.dedup();
         for routine in self.routines.clone() {
             let own = (PG_PROC, routine.id, 0);
             self.within(own, &routine.schema)?;
             for &ty in types.iter().filter(|&&ty| routine.uses_type(ty)) {
                 self.push(own, (PG_TYPE, ty, 0), Need::Normal)?;
+            }
+            // Of their rows.
+            for &relation in relations.iter().filter(|&&relation| routine.uses_type(relation)) {
+                self.push(own, (PG_CLASS, relation, 0), Need::Normal)?;
             }
         }
         Ok(())

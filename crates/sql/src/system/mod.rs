@@ -19,6 +19,7 @@
 //! | `standard` | `information_schema` |
 //! | `default_privileges` | privileges on objects to come |
 //! | `describe` | definitions as SQL: `pg_get_indexdef` and its kin |
+//! | `extended_statistics` | what CREATE STATISTICS has made |
 //! | `extensions` | extensions |
 //! | `policies` | policies of row-level security |
 //! | `partitions` | partitioned tables and partitions |
@@ -33,6 +34,7 @@ pub(crate) mod activity;
 mod default_privileges;
 mod depends;
 pub(crate) mod describe;
+pub(crate) mod extended_statistics;
 pub(crate) mod extensions;
 pub(crate) mod functions;
 pub(crate) mod names;
@@ -58,7 +60,7 @@ use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
 pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use colibri_types::{Datum, Type};
 
-const ALL_FILLS: [&[(&str, Fill)]; 15] = [
+const ALL_FILLS: [&[(&str, Fill)]; 16] = [
     depends::FILLS,
     routines::FILLS,
     relations::FILLS,
@@ -74,6 +76,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 15] = [
     partitions::FILLS,
     policies::FILLS,
     default_privileges::FILLS,
+    extended_statistics::FILLS,
 ];
 
 /// All system tables.

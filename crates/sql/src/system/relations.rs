@@ -50,6 +50,7 @@ pub(super) const PG_TRIGGER: u32 = 2620;
 const PG_CAST: u32 = 2605;
 pub(super) const PG_OPERATOR: u32 = 2617;
 const PG_REWRITE: u32 = 2618;
+pub(super) const PG_STATISTIC_EXT: u32 = 3381;
 const PG_COLLATION: u32 = 3456;
 const PG_POLICY: u32 = 3256;
 pub(super) const PG_ATTRDEF: u32 = 2604;
@@ -1006,6 +1007,8 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
         PG_REWRITE
     } else if names.catalog.collations().any(|collation| collation.id == object) {
         PG_COLLATION
+    } else if names.catalog.statistics().any(|one| one.id == object) {
+        PG_STATISTIC_EXT
     } else if names.catalog.routine(object).is_some() {
         PG_PROC
     } else if names.relation(object).is_none() && is_trigger(names, object) {

@@ -3,7 +3,7 @@
 use colibri_catalog::cluster::{BOOTSTRAP_ROLE, Role};
 use colibri_types::{Datum, Env, Result, Type};
 
-use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text};
+use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text, text_or_null};
 use crate::surroundings::Names as _;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
@@ -139,22 +139,23 @@ fn members(env: &Env, rows: &mut Rows) -> Result<()> {
 fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for database in names.databases() {
+        let icu = database.locale.as_ref().filter(|locale| locale.is_icu);
         rows.push([
             oid(database.oid),
             text(&database.name),
             oid(database.owner),
             int(UTF8),
-            text("c"),
+            text(if database.locale.as_ref().is_some_and(|locale| locale.is_icu) { "i" } else { "c" }),
             flag(false),
             flag(database.allow_connections),
             int(database.connection_limit),
             oid(0),
             oid(0),
             oid(DEFAULT_TABLESPACE),
-            text("C"),
-            text("C.UTF-8"),
-            NULL,
-            NULL,
+            text(database.locale.as_ref().map_or("C", |locale| &locale.collate)),
+            text(database.locale.as_ref().map_or("C.UTF-8", |locale| &locale.ctype)),
+            text_or_null(icu.and_then(|locale| locale.order.as_deref())),
+            text_or_null(icu.map(|_| colibri_types::collation::VERSION)),
             relations::acl(database.acl.as_ref(), names),
         ])?;
     }

@@ -28,6 +28,7 @@ fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
         connection_limit: -1,
         acl: None,
         comment: None,
+        locale: None,
     }
 }
 

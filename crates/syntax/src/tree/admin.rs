@@ -105,6 +105,8 @@ pub enum Admin {
     Policies(Box<super::Policies>),
     /// A statement about collations.
     Collations(Box<super::Collations>),
+    /// A statement about extended statistics.
+    Statistics(Box<super::OnStatistics>),
     /// `DROP EXTENSION name, …`
     DropExtensions { names: Vec<Name>, if_exists: bool, cascade: bool },
 }
@@ -377,6 +379,7 @@ impl Admin {
             Self::DefaultPrivileges { .. } => "ALTER DEFAULT PRIVILEGES",
             Self::Policies(statement) => statement.tag(),
             Self::Collations(statement) => statement.tag(),
+            Self::Statistics(statement) => statement.tag(),
         }
     }
 }

@@ -46,7 +46,11 @@ fn name_if_any(expr: &ast::Expr) -> Option<(CompactString, Strength)> {
         E::CompoundIdentifier(parts) => fold(parts.last()?),
         E::QualifiedWildcard(name, _) => qualified(name).ok()?.1,
         // Operators that the parser takes for calls have no name.
-        E::Function(function) => qualified(&function.name).ok().filter(|name| name.1 != "!!")?.1,
+        E::Function(function) => {
+            let (schema, name) = qualified(&function.name).ok()?;
+            let is_users = schema.is_some_and(|schema| schema.starts_with(colibri_syntax::PREFIX_MARK));
+            (!is_users && name != "!!").then_some(name)?
+        }
         E::Exists { negated: false, .. } => "exists".into(),
         E::Array(_) => "array".into(),
         E::Tuple(_) => "row".into(),

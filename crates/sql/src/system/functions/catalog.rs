@@ -19,11 +19,12 @@ use colibri_types::{
 use crate::bind::Writing;
 use crate::surroundings::Names as _;
 use crate::system::names::{Found, Meaning, format_type};
-use crate::system::{activity, describe, partitions, policies, procedures, relations, routines, types};
+use crate::system::{
+    activity, describe, extended_statistics, partitions, policies, procedures, relations, routines, types,
+};
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
-const NOTHING: Eval = |_, _| Ok(Datum::Null);
 
 fn is_standby(_: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(Datum::Bool(env.names().engine.as_ref().is_some_and(|engine| engine.is_standby())))
@@ -353,7 +354,15 @@ pub(super) const TABLE: &[Function] = &[
     .stable(),
     f("pg_get_partkeydef", &[Oid], Text, |a, env| text_or_null(partitions::key_text(env.names(), number(a[0])?)))
         .stable(),
-    f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
+    f("pg_get_statisticsobjdef", &[Oid], Text, |a, env| {
+        text_or_null(extended_statistics::definition(env.names(), number(a[0])?))
+    })
+    .stable(),
+    f("pg_get_statisticsobjdef_columns", &[Oid], Text, |a, env| {
+        text_or_null(extended_statistics::columns(env.names(), number(a[0])?))
+    })
+    .stable(),
+    f("pg_statistics_obj_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_get_function_result", &[Oid], Text, function_result).stable(),
     f("pg_get_function_arguments", &[Oid], Text, |a, env| function_arguments(a, env, true)).stable(),
     f("pg_get_function_identity_arguments", &[Oid], Text, |a, env| function_arguments(a, env, false)).stable(),
