@@ -616,7 +616,9 @@ impl Cluster for Directory {
 
     fn leader_of(&self, database: &str) -> Option<String> {
         let keeper = self.keeper_named(database)?;
-        let leader = self.replication()?.leader(&keeper.db)?;
+        let node = self.replication()?;
+        // A node that has just lost its term does not lead.
+        let leader = node.leader(&keeper.db).filter(|leader| keeper.leads() || leader.node.id != node.node.id)?;
         Some(leader.node.address)
     }
 

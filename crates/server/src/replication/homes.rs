@@ -400,12 +400,7 @@ impl Replication {
 /// Bug: what the record of databases did not name was taken for dropped. Consequence: when etcd was
 /// restored from a backup, databases that were made behind it were removed on all nodes. Fix: numbers
 /// ascend, so one that is not given out yet was not dropped. Its directory is put aside.
-fn remove_dropped(
-    dir: &Path,
-    is_listed: &dyn Fn(u32) -> bool,
-    was_made: &dyn Fn(u32) -> bool,
-    log: &Log,
-) -> bool {
+fn remove_dropped(dir: &Path, is_listed: &dyn Fn(u32) -> bool, was_made: &dyn Fn(u32) -> bool, log: &Log) -> bool {
     let mut are_removed = true;
     let Ok(entries) = std::fs::read_dir(dir) else { return true };
     for entry in entries.flatten() {

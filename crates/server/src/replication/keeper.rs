@@ -409,6 +409,8 @@ impl Keeper {
 
     /// Copies the database from another node.
     async fn seed(&self, node: &Arc<Replication>, keep_old: bool) {
+        self.state.lock().trouble = Some("it is being copied from another node".to_owned());
+        self.changed.give();
         match seed::copy_from_any(node, &self.db, self.oid, keep_old).await {
             Ok(from) => {
                 node.log.info("copied", &[("database", &self.name), ("from", &from)]);

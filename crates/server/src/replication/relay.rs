@@ -780,7 +780,12 @@ mod tests {
                 (told(&ready), true),
             ],
             // A COPY FROM of each protocol.
-            &[(asked(&query), false), (told(&copy), false), (asked(&[&rows[..], &done].concat()), false), (told(&ready), true)],
+            &[
+                (asked(&query), false),
+                (told(&copy), false),
+                (asked(&[&rows[..], &done].concat()), false),
+                (told(&ready), true),
+            ],
             &[
                 (asked(&[&parse[..], &execute, &sync].concat()), false),
                 (told(&copy), false),

@@ -238,6 +238,11 @@ impl Session {
         if !may_create_roles(&authority, &roles) {
             return Err(denied("permission denied to drop role"));
         }
+        // Bug: a standby looked at what it had applied. Consequence: a role that owned something by
+        // then was dropped, and dumps failed. Fix: only who leads the database knows what it owns.
+        if self.engine().is_standby() {
+            return Err(self.refusal("cannot execute DROP ROLE on a standby".to_owned()));
+        }
         let mut found: Vec<Role> = Vec::with_capacity(names.len());
         for name in names {
             let RoleName::Named(name) = name else {

@@ -287,6 +287,11 @@ impl Session {
         &self.own.engine
     }
 
+    /// Refuses a statement that writes.
+    pub(crate) fn refusal(&self, message: String) -> Error {
+        self.own.refusal(message)
+    }
+
     /// Set this to true to cancel the running statement (57014). The next statement clears it.
     #[must_use]
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
