@@ -62,7 +62,7 @@ fn traced(line: &str) -> impl Fn(&str) -> u64 {
 fn the_lines_of_the_flush_trace_say_what_was_written() {
     let dir = tempfile::tempdir().expect("a directory");
     // Values of two pages each, and so many keys that leaves have a branch above them.
-    let flags = "bench kv --targets colibri-nolog --modes sync --workloads set --n 300 --value-size 5000 --trace-flush";
+    let flags = "bench kv --targets colibri-nolog --modes sync --workloads set --n 300 --value-size 8000 --trace-flush";
     let (text, errors, code) = run(dir.path(), flags);
     assert_eq!(code, Some(0), "{errors}");
     const KINDS: [&str; 4] = ["leaves", "branches", "overflow", "free map"];

@@ -259,8 +259,8 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
             // A row that is written obeys constraints, and an action of a foreign key writes rows.
             // Triggers fire for these, and one that is put off is a check like others.
             &["constraints", "delete", "triggers", "update", "writing"],
-            // A grouping that is divided has jobs, and each job is such a grouping.
-            &["aggregate", "parallel"],
+            // What is divided has jobs, and each job is such a grouping or sort.
+            &["aggregate", "parallel", "sort"],
             // An expression may have a query inside, which operators run, and these evaluate
             // expressions. What a domain demands of a value are expressions, too.
             &["domains", "eval", "keyed", "operator", "subquery"],

@@ -119,10 +119,8 @@ impl Lowering {
                 over_one(number, node, input)
             }
             Node::Parallel { input } => {
-                let number = self.operators;
                 let Some(scan) = divided_by(input) else { return self.run(input) };
-                let divided = self.divided(input, scan);
-                gathered(number - 1, number, divided)
+                self.gathered(number, input, scan)
             }
             Node::NestedLoop { outer: first, inner: second, .. }
             | Node::HashJoin { left: first, right: second, .. }
@@ -193,6 +191,12 @@ impl Lowering {
                 over_one(number, node, source)
             }
         }
+    }
+
+    #[inline(never)]
+    fn gathered(&mut self, number: usize, plan: &Arc<Node>, scan: &Arc<Scan>) -> Run {
+        let divided = self.divided(plan, scan);
+        Run::new(number, GatherRun::new(divided.into_run(number + 1)))
     }
 
     /// A grouping or a sort that may be divided.
@@ -280,10 +284,6 @@ fn divided_anew(plan: &Arc<Node>, scan: &Arc<Scan>) -> (Divided, Statement) {
     let mut lowering = Lowering::default();
     let divided = lowering.divided(plan, scan);
     (divided, lowering.statement)
-}
-
-fn gathered(number: usize, number_below: usize, divided: Divided) -> Run {
-    Run::new(number, GatherRun::new(divided.into_run(number_below)))
 }
 
 #[inline(never)]

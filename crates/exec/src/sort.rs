@@ -345,6 +345,7 @@ impl SortRun {
 
     /// Finds out how many rows are wanted, and divides the sort if that pays; `false` while the budget
     /// is used up.
+    #[inline(never)]
     fn start(&mut self, by: &SortBy, ex: &mut Exec<'_, '_>) -> Result<bool> {
         // What is wrong with the limit is the Limit's business.
         let top = by.top.as_ref().and_then(|top| top.eval_owned(&mut ex.scope(), &[]).ok());
@@ -379,6 +380,7 @@ impl SortRun {
 
     /// Takes in rows of jobs that have ended, and says what comes next; `false` while the budget is
     /// used up.
+    #[inline(never)]
     fn join(&mut self, by: &SortBy, ex: &mut Exec<'_, '_>) -> Result<bool> {
         if ex.is_used_up() {
             return Ok(false);

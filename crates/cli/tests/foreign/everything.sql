@@ -4,7 +4,7 @@ CREATE SCHEMA "Odd name";
 COMMENT ON SCHEMA app IS 'the application';
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
 CREATE EXTENSION IF NOT EXISTS tablefunc;
-CREATE EXTENSION IF NOT EXISTS intarray WITH SCHEMA app;
+CREATE EXTENSION IF NOT EXISTS intarray WITH SCHEMA "Odd name";
 CREATE EXTENSION IF NOT EXISTS "uuid-ossp" WITH SCHEMA app;
 CREATE TYPE app.mood AS ENUM ('sad', 'ok', 'it''s fine');
 CREATE TYPE app.pair AS (a integer, b text, c numeric(8,2)[]);
@@ -113,7 +113,7 @@ CREATE TABLE app.bookings (room integer, during tsrange, EXCLUDE USING gist (dur
 CREATE TABLE "Odd name"."Odd ""table" ("Odd col" integer PRIMARY KEY, "select" text DEFAULT 'it''s');
 INSERT INTO "Odd name"."Odd ""table" VALUES (1, 'x');
 CREATE UNLOGGED TABLE app.unlogged (a integer) WITH (fillfactor='70');
-CREATE TABLE app.lists (a integer[], q app.query_int DEFAULT '1 & 2'::app.query_int);
+CREATE TABLE app.lists (a integer[], q "Odd name".query_int DEFAULT '1 & 2'::"Odd name".query_int);
 INSERT INTO app.lists VALUES ('{1,2}', '1|!2');
 CREATE INDEX lists_a ON app.lists USING gin (a app.gin__int_ops);
 CREATE TABLE app.parent (a integer, b text DEFAULT 'p');

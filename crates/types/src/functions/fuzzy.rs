@@ -36,7 +36,9 @@ fn costs(a: &[&Datum]) -> Result<Costs> {
 
 /// What it costs at least to make one text of another.
 fn distance(from: &str, to: &str, costs: Costs) -> Result<i64> {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    // Of a text that is too long no more is looked at.
+    let chars = |text: &str| text.chars().take(LEVENSHTEIN_CHARS_MAX + 1).collect::<Vec<char>>();
+    let (from, to) = (chars(from), chars(to));
     if from.len().max(to.len()) > LEVENSHTEIN_CHARS_MAX {
         let message = format!("levenshtein argument exceeds maximum length of {LEVENSHTEIN_CHARS_MAX} characters");
         return Err(Error::new(SqlState::BAD_PARAMETER, message));

@@ -362,7 +362,6 @@ pub(super) const TABLE: &[Function] = &[
         text_or_null(extended_statistics::columns(env.names(), number(a[0])?))
     })
     .stable(),
-    f("pg_statistics_obj_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_get_function_result", &[Oid], Text, function_result).stable(),
     f("pg_get_function_arguments", &[Oid], Text, |a, env| function_arguments(a, env, true)).stable(),
     f("pg_get_function_identity_arguments", &[Oid], Text, |a, env| function_arguments(a, env, false)).stable(),
