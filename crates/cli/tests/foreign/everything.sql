@@ -115,7 +115,7 @@ INSERT INTO "Odd name"."Odd ""table" VALUES (1, 'x');
 CREATE UNLOGGED TABLE app.unlogged (a integer) WITH (fillfactor='70');
 CREATE TABLE app.lists (a integer[], q "Odd name".query_int DEFAULT '1 & 2'::"Odd name".query_int);
 INSERT INTO app.lists VALUES ('{1,2}', '1|!2');
-CREATE INDEX lists_a ON app.lists USING gin (a app.gin__int_ops);
+CREATE INDEX lists_a ON app.lists USING gin (a "Odd name".gin__int_ops);
 CREATE TABLE app.parent (a integer, b text DEFAULT 'p');
 CREATE TABLE app.nokey (a integer, b text);
 INSERT INTO app.nokey VALUES (1, NULL), (1, NULL), (NULL, '\N');
