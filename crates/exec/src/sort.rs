@@ -433,8 +433,8 @@ impl SortRun {
     /// Takes rows of `fresh` in, up to the end of the part.
     fn take(&mut self, by: &SortBy, ex: &mut Exec<'_, '_>) -> Result<()> {
         let mut scope = ex.scope();
-        let morsel = self.dividing.iter().filter(|_| self.is_divided).map(|dividing| Datum::Int(dividing.at()));
-        let morsel = morsel.last();
+        let dividing = self.dividing.as_ref().filter(|_| self.is_divided);
+        let morsel = dividing.map(|dividing| Datum::Int(dividing.at()));
         for index in self.part.taken..self.fresh.rows() {
             if by.presorted > 0 && self.is_behind_part(by, index) {
                 self.part.taken = index;

@@ -15,7 +15,7 @@
 //! knows of rules.
 //!
 //! Rules run with the rights of the owner of their relation; the rows are the user's
-//! ([`super::rule_rights`]).
+//! (`rule_rights`).
 //!
 //! Not done: the parts see the database as it was before the statement, while PostgreSQL runs one
 //! after the other. What a rule does is refused if it looks at a relation that is written to in front
@@ -325,9 +325,8 @@ impl Binder<'_> {
     }
 
     fn checked_rule(&mut self, relation: &str, rule: &Rule) -> Result<()> {
-        let name = match parsed(&format!("DELETE FROM {relation}"))? {
-            ref statement => target_of(statement).map(|(name, _)| name.clone()),
-        };
+        let statement = parsed(&format!("DELETE FROM {relation}"))?;
+        let name = target_of(&statement).map(|(name, _)| name.clone());
         let name = name.ok_or_else(|| Error::internal("a rule's relation has no name"))?;
         let Some(target) = self.target_of_rules(&name, rule.event, vec![Arc::new(rule.clone())])? else {
             return Ok(());

@@ -766,7 +766,8 @@ mod tests {
         let asked = |bytes: &[u8]| (true, bytes.to_vec());
         let told = |bytes: &[u8]| (false, bytes.to_vec());
         // Each step, and whether the session is idle behind it.
-        let histories: [&[((bool, Vec<u8>), bool)]; 7] = [
+        type Step = ((bool, Vec<u8>), bool);
+        let histories: [&[Step]; 7] = [
             &[(asked(&query), false), (told(&ready), true)],
             &[(asked(&[&query[..], &query].concat()), false), (told(&ready), false), (told(&ready), true)],
             &[(asked(&query), false), (told(&open), false), (asked(&query), false), (told(&ready), true)],

@@ -90,7 +90,7 @@ fn category(name: &str) -> &[u8] {
 
 /// The rows of a SELECT; none of anything else.
 fn selected(ran: &Ran) -> bool {
-    ran.gives_rows && ran.tag.starts_with("SELECT") && ran.rows.len() > 0
+    ran.gives_rows && ran.tag.starts_with("SELECT") && !ran.rows.is_empty()
 }
 
 /// Fails unless the columns of `crosstab` take what its query gives.
