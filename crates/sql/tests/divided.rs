@@ -171,8 +171,8 @@ impl Generator {
     }
 }
 
-#[test]
-fn random_groupings_give_the_same_rows_with_help() {
+/// Compares random queries with and without help. `rows` gives the rows of one.
+fn compare(query: fn(&mut Generator) -> String, rows: fn(&mut Session, &str) -> Result<Vec<String>, String>) {
     let seed = std::env::var("COLIBRI_SEED").map_or(1, |seed| seed.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let engine = open(&dir);
@@ -180,8 +180,8 @@ fn random_groupings_give_the_same_rows_with_help() {
     let mut generator = Generator(StdRng::seed_from_u64(seed));
     let mut asked = 0;
     for number in 0..400 {
-        let query = generator.query();
-        let expected = rows_of(&mut alone, &query);
+        let query = query(&mut generator);
+        let expected = rows(&mut alone, &query);
         let how = [How::Threads, How::AtOnce, How::Begun, How::Never][number % 4];
         let help = Help::new(how);
         let mut helped = Session::new(&engine, "postgres");
@@ -189,37 +189,22 @@ fn random_groupings_give_the_same_rows_with_help() {
         if number % 3 == 0 {
             helped.run("SET work_mem = '64kB'").unwrap();
         }
-        assert_eq!(rows_of(&mut helped, &query), expected, "seed {seed}, {how:?}: {query}");
+        assert_eq!(rows(&mut helped, &query), expected, "seed {seed}, {how:?}: {query}");
         // Operators are kept between runs.
-        assert_eq!(rows_of(&mut helped, &query), expected, "seed {seed}, again, {how:?}: {query}");
+        assert_eq!(rows(&mut helped, &query), expected, "seed {seed}, again, {how:?}: {query}");
         asked += help.asked.load(Ordering::Relaxed);
     }
     assert!(asked > 200, "jobs were given away: {asked}");
 }
 
 #[test]
+fn random_groupings_give_the_same_rows_with_help() {
+    compare(Generator::query, rows_of);
+}
+
+#[test]
 fn random_first_rows_come_in_the_same_order_with_help() {
-    let seed = std::env::var("COLIBRI_SEED").map_or(1, |seed| seed.parse().unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let engine = open(&dir);
-    let mut alone = Session::new(&engine, "postgres");
-    let mut generator = Generator(StdRng::seed_from_u64(seed));
-    let mut asked = 0;
-    for number in 0..400 {
-        let query = generator.first_rows();
-        let expected = rows_in_order(&mut alone, &query);
-        let how = [How::Threads, How::AtOnce, How::Begun, How::Never][number % 4];
-        let help = Help::new(how);
-        let mut helped = Session::new(&engine, "postgres");
-        helped.set_helpers(Some(Arc::clone(&help) as Arc<dyn Helpers>));
-        if number % 3 == 0 {
-            helped.run("SET work_mem = '64kB'").unwrap();
-        }
-        assert_eq!(rows_in_order(&mut helped, &query), expected, "seed {seed}, {how:?}: {query}");
-        assert_eq!(rows_in_order(&mut helped, &query), expected, "seed {seed}, again, {how:?}: {query}");
-        asked += help.asked.load(Ordering::Relaxed);
-    }
-    assert!(asked > 200, "jobs were given away: {asked}");
+    compare(Generator::first_rows, rows_in_order);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Transactions: reading, writing, nested; what each knows of databases.
 //!
-//! One thread at a time uses a transaction and its cursors, as LMDB demands. A transaction refers to
-//! its environment, its cursors, and the transactions around it and inside it by address. Who may
-//! use them, and until when:
+//! One thread at a time uses a transaction and its cursors, as LMDB demands. A transaction holds
+//! raw pointers to its environment, to its cursors, to its parent and to its child. Each pointer is
+//! valid for this reason:
 //! - The program closes an environment after all its transactions, so `env` lives longer.
 //! - A transaction that ends first ends what is nested in it, and lets go of its cursors: those of a
 //!   reading one stay, without a transaction; those of a writing one are freed.
@@ -318,7 +318,8 @@ impl Txn {
         }
     }
 
-    /// The storage's transaction, to be changed. Whoever changes entries calls [`Txn::changed`].
+    /// The storage transaction, for writing. The caller calls [`Txn::changed`] after it has changed
+    /// entries.
     pub(crate) fn write(&mut self) -> Result<&mut WriteTxn> {
         Ok(&mut self.work_mut()?.txn)
     }

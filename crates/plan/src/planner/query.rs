@@ -554,7 +554,7 @@ fn grouped(group: &Group, (input, places): (Node, Places), presorted: &[usize]) 
 const DIVIDED_WORK_MIN: f64 = 20_000.0;
 /// The work of what each thread makes for itself is at most one part in so many.
 const REPEATED_PARTS: f64 = 4.0;
-/// Groups are few if they have so many rows each.
+/// An index has few groups if its groups have at least this many rows on average.
 const ROWS_OF_FEW_GROUPS: f64 = 4.0;
 
 impl Planner<'_> {
