@@ -43,6 +43,7 @@ mod blocking;
 pub mod budget;
 mod counters;
 mod cpus;
+mod give_way;
 mod idle;
 mod lanes;
 mod mailbox;

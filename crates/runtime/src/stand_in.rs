@@ -10,8 +10,8 @@
 //! the runtime has threads, so the number of workers never changes. A thread without a role is
 //! *aside*: it runs one task until that yields, and nothing else. Threads that are aside take turns
 //! on as many CPUs as batch tasks may use. A thread gives up its turn after [`TURN_NS`] if another
-//! one waits for it, and yields its CPU to all other threads and processes every
-//! [`YIELD_EVERY_NS`].
+//! one waits for it, and yields its CPU to all other threads and processes now and then
+//! ([`GiveWay`]).
 //!
 //! Invariants
 //! 1. A role is held by one thread, or it is in `roles` and a thread is on its way to take it.
@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::give_way::GiveWay;
 use crate::lanes::OwnLanes;
 use crate::pool::Pool;
 use crate::shared::Shared;
@@ -41,8 +42,6 @@ const KEEP: Duration = Duration::from_secs(1);
 const TURN_NS: u64 = 5_000_000;
 /// How long a thread waits for its turn before it checks whether its task is to end.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(20);
-/// How often a thread that is aside yields its CPU to others.
-const YIELD_EVERY_NS: u64 = 50_000;
 
 /// Roles on their way from one thread to another, and the threads that wait for one.
 #[derive(Debug, Default)]
@@ -168,13 +167,13 @@ pub(crate) struct Aside {
     has_turn: Cell<bool>,
     /// When its turn is over.
     turn_until_ns: Cell<u64>,
-    yield_at_ns: Cell<u64>,
+    give_way: GiveWay,
 }
 
 impl Aside {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let (has_turn, turn_until_ns, yield_at_ns) = Default::default();
-        Self { shared, move_to: Cell::default(), has_turn, turn_until_ns, yield_at_ns }
+        let (has_turn, turn_until_ns, give_way) = Default::default();
+        Self { shared, move_to: Cell::default(), has_turn, turn_until_ns, give_way }
     }
 
     /// In the middle of the long step: lets others have the CPU, and waits for a turn.
@@ -191,11 +190,8 @@ impl Aside {
         if !self.has_turn.get() {
             self.has_turn.set(turns.acquire(self.shared.batch.max()));
             self.turn_until_ns.set(self.shared.clock.now_ns() + TURN_NS);
-        } else if now_ns >= self.yield_at_ns.get() {
-            std::thread::yield_now();
-            let back_ns = self.shared.clock.now_ns();
-            // Threads that never sleep get four times of what this one has, and not all there is.
-            self.yield_at_ns.set(back_ns + YIELD_EVERY_NS.max((back_ns - now_ns) / 4));
+        } else if self.give_way.is_due(now_ns) {
+            self.give_way.yield_cpu(&self.shared, now_ns);
         }
     }
 }

@@ -48,6 +48,7 @@ use std::sync::atomic::{Ordering, fence};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::{ACTIVATIONS_A_SAMPLE, ThreadCounts};
+use crate::give_way::{self, GiveWay};
 use crate::idle::Slept;
 use crate::lanes::OwnLanes;
 use crate::ping;
@@ -72,8 +73,6 @@ const CPU_EVERY_NS: u64 = 10_000_000;
 /// on another CPU takes about as long, and the time of the wake-ups that a task causes is part of
 /// the task's time.
 const LONG_NS: u64 = 100_000;
-/// A long task yields its CPU to other threads at most this often.
-const YIELD_EVERY_NS: u64 = 50_000;
 /// No task counts for more than this in the average: a task that lost its CPU for a while says
 /// nothing about the next one.
 const LONGEST_NS: u64 = 2 * LONG_NS;
@@ -198,7 +197,7 @@ pub(crate) struct Local {
     /// A timer was armed since the alarm was last set.
     pub(crate) has_armed: Cell<bool>,
     /// When a long task yields its CPU next.
-    yield_at_ns: Cell<u64>,
+    give_way: GiveWay,
     until_sample: Cell<u32>,
 }
 
@@ -215,7 +214,7 @@ impl Local {
             slice_from_ns: Cell::default(),
             move_to: Cell::default(),
             has_armed: Cell::default(),
-            yield_at_ns: Cell::default(),
+            give_way: GiveWay::default(),
             until_sample: Cell::default(),
         }
     }
@@ -331,19 +330,14 @@ impl Local {
         }
     }
 
-    /// Yields the CPU to threads of any process, if that was not done for a while. The kernel
-    /// cannot tell a long task from a thread that owes an answer, and would keep others waiting for
-    /// the rest of its slice. Gives for how long the CPU was lost, in ns.
+    /// Yields the CPU to threads of any process, if that is due. Gives for how long the CPU was
+    /// lost, in ns.
     pub(crate) fn yield_cpu(&self, now_ns: u64) -> u64 {
-        if now_ns < self.yield_at_ns.get() {
+        if !self.give_way.is_due(now_ns) {
             return 0;
         }
         self.counts().gave_way.add(1);
-        std::thread::yield_now();
-        let back_ns = self.shared.clock.now_ns();
-        // Threads that never sleep get up to four fifths of the CPU, and not all of it.
-        self.yield_at_ns.set(back_ns + YIELD_EVERY_NS.max((back_ns - now_ns) / 4));
-        back_ns - now_ns
+        self.give_way.yield_cpu(&self.shared, now_ns)
     }
 
     /// Whether a task of a pool above `pool` waits.
@@ -402,7 +396,7 @@ fn in_running_task(hands_over: impl FnOnce(&Local) -> bool) {
         Nothing,
         HandOver(Rc<Local>),
         YieldCpu(Rc<Aside>),
-        Yield,
+        Yield(Arc<Shared>),
     }
     // These steps may replace the context, so they are done outside of it.
     let then = with_context(|context| match context {
@@ -411,7 +405,7 @@ fn in_running_task(hands_over: impl FnOnce(&Local) -> bool) {
             false => Then::Nothing,
         },
         Some(Context::Aside(aside)) => Then::YieldCpu(Rc::clone(aside)),
-        Some(Context::Entered(_)) => Then::Yield,
+        Some(Context::Entered(shared)) => Then::Yield(Arc::clone(shared)),
         _ => Then::Nothing,
     });
     match then {
@@ -422,7 +416,7 @@ fn in_running_task(hands_over: impl FnOnce(&Local) -> bool) {
             }
         }
         Then::YieldCpu(aside) => aside.yield_cpu(),
-        Then::Yield => std::thread::yield_now(),
+        Then::Yield(shared) => give_way::without_role(&shared),
     }
 }
 
