@@ -1,5 +1,5 @@
 //! Any sequence of operations against a `BTreeMap`: all kinds of tables, nested transactions,
-//! snapshots that stay what they were, range deletes, reopening, recovery from the log; then
+//! snapshots that stay what they were, range deletes, reopening, recovery from the log, branches; then
 //! `check`. All durability modes and free-space policies.
 
 #![no_main]
@@ -17,6 +17,10 @@ use libfuzzer_sys::fuzz_target;
 /// What a table should hold: pairs in order; the value is part of the key where a key has many.
 type Entries = BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>;
 type Model = [Option<Entries>; 3];
+/// What each branch should hold, the main one first.
+type Models = [Option<Model>; BRANCHES.len()];
+
+const BRANCHES: [&str; 4] = ["main", "a", "b", "c"];
 
 const TABLES: [(&str, TableKind); 3] =
     [("plain", TableKind::Plain), ("multi", TableKind::Multi), ("integer", TableKind::Integer)];
@@ -74,6 +78,14 @@ enum Operation {
     Check,
     Pin,
     Unpin,
+    /// Makes a branch of the one that is changed.
+    Branch { to: u8 },
+    /// Goes on with another branch.
+    Switch { to: u8 },
+    DropBranch { which: u8 },
+    /// Gives a branch the state of the one that is changed.
+    ResetBranch { which: u8 },
+    Reap,
     Read { table: u8, key: Keys, low: Edge, high: Edge },
 }
 
@@ -352,7 +364,12 @@ fn transaction<'o>(
             | Operation::Crash
             | Operation::Check
             | Operation::Pin
-            | Operation::Unpin => return (true, Some(operation)),
+            | Operation::Unpin
+            | Operation::Branch { .. }
+            | Operation::Switch { .. }
+            | Operation::DropBranch { .. }
+            | Operation::ResetBranch { .. }
+            | Operation::Reap => return (true, Some(operation)),
             Operation::Abort => return (false, Some(operation)),
             operation => change(txn, model, page_size, operation),
         }
@@ -360,11 +377,24 @@ fn transaction<'o>(
     (true, None)
 }
 
-fn check(db: &Database, model: &Model) {
+fn check(db: &Database, models: &Models) {
     let report = db.check().expect("a check");
     assert!(report.is_clean(), "{:#?}", report.problems);
-    let entries: usize = model.iter().flatten().map(BTreeMap::len).sum();
+    let entries: usize = models[0].iter().flatten().flatten().map(BTreeMap::len).sum();
     assert_eq!(report.entries, entries as u64);
+    assert_eq!(report.branches, models.iter().flatten().count() as u64);
+}
+
+fn compare_branches(db: &Database, models: &Models) {
+    let names: Vec<_> = db.branches().expect("a list").into_iter().map(|info| info.name).collect();
+    let expected = models.iter().zip(BRANCHES).filter_map(|(model, name)| model.as_ref().map(|_| name));
+    assert!(names.iter().map(String::as_str).eq(expected));
+    for (model, name) in models.iter().zip(BRANCHES) {
+        if let Some(model) = model {
+            let branch = db.open_branch(name).expect("a branch");
+            compare_all(&branch.read().expect("a snapshot"), model);
+        }
+    }
 }
 
 const FILES: [&str; 3] = ["data", "log.0", "log.1"];
@@ -403,45 +433,82 @@ fn run(input: &Input) {
         .size_max(1 << 30)
         .readers_max(16);
     let mut db = Database::open(dir, &options).expect("a new database");
-    let mut model: Model = [None, None, None];
+    let mut models: Models = [Some(Model::default()), None, None, None];
+    let mut at = 0;
     let mut pinned: Vec<(Snapshot<'static>, Model)> = Vec::new();
     let mut operations = input.operations[..input.operations.len().min(OPERATIONS_MAX)].iter();
     loop {
-        let before = model.clone();
-        let mut txn = db.write().expect("a transaction");
+        let branch = db.open_branch(BRANCHES[at]).expect("the branch that is changed");
+        let mut model = models[at].clone().expect("it is there");
+        let mut txn = branch.write().expect("a transaction");
         let (keep, end) = transaction(&mut txn, &mut model, page_size, false, &mut operations);
         if keep {
             txn.commit().expect("a commit");
+            models[at] = Some(model.clone());
         } else {
             drop(txn);
-            model = before;
+            model = models[at].clone().expect("it is there");
         }
         match end {
             None => break,
             Some(Operation::Sync) => db.sync().expect("a steady point"),
-            Some(Operation::Check) => check(&db, &model),
+            Some(Operation::Check) => check(&db, &models),
             Some(Operation::Pin) if pinned.len() < 4 => {
-                pinned.push((db.read_owned().expect("a snapshot"), model.clone()));
+                pinned.push((branch.read_owned().expect("a snapshot"), model.clone()));
             }
             Some(Operation::Unpin) if !pinned.is_empty() => {
                 let (snapshot, model) = pinned.remove(0);
                 compare_all(&snapshot, &model);
             }
+            Some(Operation::Branch { to }) => {
+                let to = usize::from(to % 4);
+                match branch.branch(BRANCHES[to]) {
+                    Ok(_) => assert!(models[to].replace(model.clone()).is_none()),
+                    Err(Error::BranchExists { .. }) => assert!(models[to].is_some()),
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            Some(Operation::Switch { to }) if models[usize::from(to % 4)].is_some() => at = usize::from(to % 4),
+            Some(Operation::DropBranch { which }) => {
+                let which = usize::from(which % 4);
+                match db.drop_branch(BRANCHES[which]) {
+                    Ok(()) => assert!(models[which].take().is_some()),
+                    Err(Error::MainBranch) => assert_eq!(which, 0),
+                    Err(Error::NoSuchBranch { .. }) => assert!(models[which].is_none()),
+                    Err(e) => panic!("{e}"),
+                }
+                if models[at].is_none() {
+                    at = 0;
+                }
+            }
+            Some(Operation::ResetBranch { which }) => {
+                let which = usize::from(which % 4);
+                match branch.reset_branch(BRANCHES[which]) {
+                    Ok(()) => assert!(models[which].replace(model.clone()).is_some()),
+                    Err(Error::NoSuchBranch { .. }) => assert!(models[which].is_none()),
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            Some(Operation::Reap) => _ = db.reap_branches().expect("dropped branches reaped"),
             Some(Operation::Crash) if matches!(durability, Durability::Sync | Durability::SyncNoLog) => {
                 for (snapshot, model) in pinned.drain(..) {
                     compare_all(&snapshot, &model);
                 }
                 let other = if dir == dirs[0].path() { dirs[1].path() } else { dirs[0].path() };
+                // Nothing is written beside the copy: nobody has anything to reap.
+                db.reap_branches().expect("dropped branches reaped");
                 copy_files(dir, other);
+                drop(branch);
                 drop(db);
                 dir = other;
                 db = Database::open(dir, &options).expect("the database after a crash");
-                compare_all(&db.read().expect("a snapshot"), &model);
+                compare_branches(&db, &models);
             }
             Some(Operation::Reopen) => {
                 for (snapshot, model) in pinned.drain(..) {
                     compare_all(&snapshot, &model);
                 }
+                drop(branch);
                 db.close().expect("a database closed");
                 db = Database::open(dir, &options).expect("the database again");
             }
@@ -451,11 +518,11 @@ fn run(input: &Input) {
     for (snapshot, model) in pinned {
         compare_all(&snapshot, &model);
     }
-    compare_all(&db.read().expect("a snapshot"), &model);
-    check(&db, &model);
+    compare_branches(&db, &models);
+    check(&db, &models);
     db.close().expect("a database closed");
     let db = Database::open(dir, &options).expect("the database again");
-    compare_all(&db.read().expect("a snapshot"), &model);
+    compare_branches(&db, &models);
 }
 
 fuzz_target!(|input: Input| run(&input));

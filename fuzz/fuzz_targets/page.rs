@@ -1,10 +1,10 @@
-//! Any bytes as pages: a small database is damaged, its pages are sealed again as if they were
+//! Any bytes as pages: a small database with branches is damaged, its pages are sealed again as if they were
 //! whole, and everything is read and some of it written. Errors are right answers here, and so are
 //! wrong values; panics, reads out of bounds and endless work are not.
 
 #![no_main]
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -70,7 +70,16 @@ enum Write {
     Sync,
     Check,
     Copy { compact: bool },
+    Branch,
+    Switch { which: u8 },
+    DropBranch { which: u8 },
+    ResetBranch { which: u8 },
+    Reap,
+    Diff { which: u8 },
 }
+
+/// Branches of the template and those that are made.
+const BRANCHES: [&str; 4] = ["main", "first", "second", "made"];
 
 const TABLES: [(&str, TableKind); 4] = [
     ("plain", TableKind::Plain),
@@ -118,6 +127,20 @@ fn template() -> &'static [u8] {
             let mut txn = db.write()?;
             txn.delete(&plain, b"gone")?;
             txn.commit()?;
+            let first = db.branch(BRANCHES[1])?;
+            for (db, from) in [(&first, 0), (&db, 5)] {
+                let mut txn = db.write()?;
+                for n in from..from + 9 {
+                    txn.put(&plain, &key(0, n), b"changed")?;
+                }
+                txn.put(&plain, b"large", &[9; 7000])?;
+                txn.commit()?;
+            }
+            let second = first.branch(BRANCHES[2])?;
+            let mut txn = second.write()?;
+            txn.drop_table(&txn.table("multi")?)?;
+            txn.commit()?;
+            drop((first, second));
             db.close()
         };
         fill().expect("a database can be made");
@@ -209,6 +232,17 @@ fn read_more(view: &View<'_>, table: u8) -> Result<()> {
 }
 
 fn read_all(db: &Database) -> Result<()> {
+    let _ = db.branches();
+    let _ = db.branch_stats();
+    for name in BRANCHES {
+        if let Ok(branch) = db.open_branch(name) {
+            let _ = read_branch(&branch);
+        }
+    }
+    Ok(())
+}
+
+fn read_branch(db: &Database) -> Result<()> {
     let snapshot = db.read()?;
     let _ = snapshot.tables();
     for (index, (name, _)) in TABLES.into_iter().enumerate() {
@@ -255,9 +289,24 @@ fn write_one(txn: &mut WriteTxn, write: &Write) -> Result<()> {
     }
 }
 
-fn write_all(db: &Database, writes: &[Write], copies: &Path) -> Result<()> {
+/// Compares two branches, table by table.
+fn diff(one: &Database, other: &Database) -> Result<()> {
+    let snapshots = one.read_branches(&[one, other])?;
+    for table in snapshots[0].tables()? {
+        let (before, after) = (snapshots[0].view(&table)?, snapshots[1].view(&table)?);
+        let mut left = ENTRIES_MAX;
+        let _ = before.diff(&after, Bound::Unbounded, Bound::Unbounded, &mut |_, _, _| {
+            left -= 1;
+            if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+    }
+    Ok(())
+}
+
+fn write_all(file: &Database, writes: &[Write], copies: &Path) -> Result<()> {
     let mut writes = writes.iter().take(WRITES_MAX);
     let mut copied = false;
+    let mut db = file.clone();
     let mut txn = db.write()?;
     while let Some(write) = writes.next() {
         match write {
@@ -270,7 +319,16 @@ fn write_all(db: &Database, writes: &[Write], copies: &Path) -> Result<()> {
                     nested.commit();
                 }
             }
-            Write::Commit | Write::Sync | Write::Check | Write::Copy { .. } => {
+            Write::Commit
+            | Write::Sync
+            | Write::Check
+            | Write::Copy { .. }
+            | Write::Branch
+            | Write::Switch { .. }
+            | Write::DropBranch { .. }
+            | Write::ResetBranch { .. }
+            | Write::Reap
+            | Write::Diff { .. } => {
                 let _ = txn.commit();
                 match write {
                     Write::Sync => _ = db.sync(),
@@ -281,7 +339,22 @@ fn write_all(db: &Database, writes: &[Write], copies: &Path) -> Result<()> {
                         let _ = db.copy_to(copies, *compact);
                         let _ = std::fs::remove_dir_all(copies);
                     }
+                    Write::Branch => _ = db.branch(BRANCHES[3]),
+                    Write::DropBranch { which } => _ = file.drop_branch(BRANCHES[usize::from(which % 4)]),
+                    Write::ResetBranch { which } => _ = db.reset_branch(BRANCHES[usize::from(which % 4)]),
+                    Write::Reap => _ = file.reap_branches(),
+                    Write::Switch { which } | Write::Diff { which } => {
+                        if let Ok(branch) = file.open_branch(BRANCHES[usize::from(which % 4)]) {
+                            match write {
+                                Write::Diff { .. } => _ = diff(&db, &branch),
+                                _ => db = branch,
+                            }
+                        }
+                    }
                     _ => {}
+                }
+                if db.read().is_err() {
+                    db = file.clone();
                 }
                 txn = db.write()?;
             }

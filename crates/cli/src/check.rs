@@ -57,6 +57,7 @@ fn as_json(dir: &Path, report: &CheckReport) -> serde_json::Value {
         "dir": dir.display().to_string(),
         "clean": report.is_clean(),
         "txn": report.txn.0,
+        "branches": report.branches,
         "tables": report.tables,
         "entries": report.entries,
         "pages_reached": report.pages_reached,

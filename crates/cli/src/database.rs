@@ -35,6 +35,18 @@ pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
     }
 }
 
+/// Opens an existing database to change it, whatever the durability mode of others that have it open.
+/// What was committed is on disk after [`Database::sync`].
+pub(crate) fn open_beside_others(dir: &Path) -> Result<Database> {
+    let options = Options::new().create(false);
+    match open(dir, &options) {
+        Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
+            open(dir, &options.durability(Durability::NoSync))
+        }
+        opened => opened,
+    }
+}
+
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

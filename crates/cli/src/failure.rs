@@ -32,6 +32,9 @@ pub(crate) enum Failure {
     /// A backup is damaged, or does not fit.
     #[error("{file}: {source}{}", backup_advice(source), file = file.display())]
     Backup { file: PathBuf, source: colibri::Error },
+    /// The main branch is what SQL and `serve` use, which keep parts of it in memory.
+    #[error("{dir}: the main branch cannot be reset", dir = dir.display())]
+    MainBranch { dir: PathBuf },
     /// What is to be written exists.
     #[error("{path} exists: choose a new name, or remove it first", path = path.display())]
     Exists { path: PathBuf },

@@ -20,12 +20,14 @@ mod allocator;
 mod backup;
 mod bench;
 mod bench_cluster;
+mod branch;
 mod check;
 mod cluster;
 mod columns;
 mod completions;
 mod copy;
 mod database;
+mod diff;
 mod doctor;
 mod dump;
 mod dump_sql;
@@ -70,6 +72,8 @@ enum Command {
     Check(check::CheckArgs),
     Stat(stat::StatArgs),
     Readers(readers::ReadersArgs),
+    Branch(branch::BranchArgs),
+    Diff(diff::DiffArgs),
     Copy(copy::CopyArgs),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
@@ -89,6 +93,8 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Readers(args) => readers::run(&args),
+        Command::Branch(args) => branch::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore::run(&args),

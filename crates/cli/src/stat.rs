@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use colibri::{DatabaseStat, TableKind, TableStat};
+use colibri::{BranchStat, DatabaseStat, TableKind, TableStat};
 use serde_json::json;
 
+use crate::branch;
 use crate::columns;
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
@@ -29,16 +30,17 @@ pub(crate) struct StatArgs {
 pub(crate) fn run(args: &StatArgs) -> Result<()> {
     let db = open_to_read(&args.dir)?;
     let stat = db.stat().map_err(Failure::engine(&args.dir))?;
+    let branches = branch::stats_of(&db).map_err(Failure::engine(&args.dir))?;
     let mut out = io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", as_json(args, &stat))?;
+        writeln!(out, "{}", as_json(args, &stat, &branches))?;
     } else {
-        print(args, &stat, &mut out)?;
+        print(args, &stat, &branches, &mut out)?;
     }
     Ok(())
 }
 
-fn as_json(args: &StatArgs, stat: &DatabaseStat) -> serde_json::Value {
+fn as_json(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat]) -> serde_json::Value {
     let table = |(name, table): &(String, TableStat)| {
         json!({
             "name": name,
@@ -63,10 +65,11 @@ fn as_json(args: &StatArgs, stat: &DatabaseStat) -> serde_json::Value {
         "steady_txn": stat.steady_txn.0,
         "readers": stat.readers,
         "tables": stat.tables.iter().map(table).collect::<Vec<_>>(),
+        "branches": branches.iter().map(branch::as_json).collect::<Vec<_>>(),
     })
 }
 
-fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Result<()> {
+fn print(args: &StatArgs, stat: &DatabaseStat, branches: &[BranchStat], out: &mut impl Write) -> io::Result<()> {
     let facts = [
         ("directory", args.dir.display().to_string()),
         ("format", format!("version {}, pages of {} bytes", stat.format_version, grouped(stat.page_size.into()))),
@@ -79,12 +82,18 @@ fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Resu
         writeln!(out, "{name:<12} {fact}")?;
     }
     if stat.tables.is_empty() {
-        return writeln!(out, "tables       none");
+        writeln!(out, "tables       none")?;
+    } else {
+        writeln!(out)?;
+        let head = ["table", "kind", "entries", "depth", "leaves", "branches", "overflow"].map(str::to_owned);
+        let rows: Vec<[String; 7]> = std::iter::once(head).chain(stat.tables.iter().map(row)).collect();
+        columns::print(&rows, 2, out)?;
     }
-    writeln!(out)?;
-    let head = ["table", "kind", "entries", "depth", "leaves", "branches", "overflow"].map(str::to_owned);
-    let rows: Vec<[String; 7]> = std::iter::once(head).chain(stat.tables.iter().map(row)).collect();
-    columns::print(&rows, 2, out)
+    if !branches.is_empty() {
+        writeln!(out)?;
+        branch::print(branches, out)?;
+    }
+    Ok(())
 }
 
 fn row((name, table): &(String, TableStat)) -> [String; 7] {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::agreement::{Agreement, Proposer};
 use crate::db::{Core, Database};
-use crate::log::record::Operations;
 use crate::log::{Position, RECORD_HEADER_BYTES, record_of};
 use crate::page::{TxnId, get_u32, get_u64};
+use crate::recovery::Batches;
 use crate::txn::WriteTxn;
 use crate::{Error, Result};
 
@@ -36,19 +36,21 @@ impl Database {
     }
 
     /// Carries out records of another database's commits that were agreed on: all of them become
-    /// visible at once.
+    /// visible at once, but for those that make, drop or reset a branch, which follow those before
+    /// them.
     ///
     /// # Errors
     /// [`Error::Diverged`] if the first record does not follow the newest state of this database,
     /// or another one the record before it, or if this database has a commit of its own that
     /// nobody has agreed on; [`Error::CorruptedLog`] if a record cannot be carried out. After an
-    /// error nothing has changed.
+    /// error nothing has changed, unless some of the records are about branches: those before them may
+    /// have been carried out.
     pub fn apply<'r>(&self, records: impl IntoIterator<Item = &'r [u8]>) -> Result<()> {
         let core = &self.0.core;
         core.agreement()?;
         let work = core.lock_writer(true)?;
         let root = core.shared.root();
-        let mut parts = Vec::new();
+        let (mut parts, mut batches) = (Vec::new(), Batches::default());
         let (mut txn, mut position) = (root.txn, root.log);
         let mut check = |bytes: &'r [u8]| {
             let record = record_of(bytes, position.chain).ok_or(Error::Diverged { txn: txn.next() })?;
@@ -58,7 +60,9 @@ impl Database {
             txn = record.0;
             let offset = position.offset + bytes.len() as u64;
             position = Position { offset, chain: record.1, ..position };
-            parts.push(&bytes[RECORD_HEADER_BYTES..]);
+            let operations = &bytes[RECORD_HEADER_BYTES..];
+            batches.add(txn, operations);
+            parts.push((txn, position, operations));
             Ok(())
         };
         let checked = match core.shared.visible() < root.txn {
@@ -69,14 +73,21 @@ impl Database {
             core.unlock_writer(work);
             return checked;
         }
-        let mut replaying = WriteTxn::replaying(Arc::clone(&self.0), work, txn);
-        for part in parts {
-            for operation in Operations::new(part) {
-                let (table, operation) = operation?;
-                replaying.replay(table, operation)?;
+        let mut work = Some(work);
+        let mut parts = parts.into_iter();
+        for end in batches.end(txn) {
+            let work = work.take().map_or_else(|| core.lock_writer(true), Ok)?;
+            let mut replaying = WriteTxn::replaying(Arc::clone(&self.0), work, end)?;
+            let mut behind = Position::default();
+            for (txn, position, operations) in parts.by_ref() {
+                replaying.replay_record(operations)?;
+                behind = position;
+                if txn == end {
+                    break;
+                }
             }
+            replaying.commit_replayed(behind)?;
         }
-        replaying.commit_replayed(position)?;
         core.agreement()?.notify(false);
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! header:    0  8  "COLIBKUP"      8  4  version     12  4  page size    16  16  database id
 //!           32  8  since: the transaction of the backup before, or 0
-//!           40  8  transaction    48  4  page count  52  4  zero         56  40  catalogue
+//!           40  8  transaction    48  4  page count  52  4  forest       56  40  catalogue
 //! run:       0  4  first page      4  4  pages        8     their bytes, checksums included
 //! trailer:   0  4  zero            4  4  zero         8  8  checksum of all before it
 //! ```
@@ -31,8 +31,9 @@ use crate::walk::{Visit, walk};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"COLIBKUP";
-/// The version that is written, which has the pages of format version 2. Those before it are read.
-const VERSION: u32 = 2;
+/// The version that is written. Those before it are read: version 1 has no wide leaves, version 2 no
+/// forest.
+const VERSION: u32 = 3;
 const BACKUP_HEADER_BYTES: usize = 96;
 
 /// What a backup holds.
@@ -109,7 +110,7 @@ impl Database {
         if !core.is_read_only() {
             core.sync()?;
         }
-        let (snapshot, meta, ()) = Snapshot::steady(&self.0, |_| ())?;
+        let (snapshot, meta, ()) = Snapshot::steady(self.0.main(), |_| ())?;
         let (root, bounds, pager) = (snapshot.root(), snapshot.bounds(), &core.pager);
         let database_id = meta.database_id;
         if let Some(before) = since
@@ -127,12 +128,13 @@ impl Database {
         put_u64(&mut header, 32, oldest.0);
         put_u64(&mut header, 40, root.txn.0);
         put_u32(&mut header, 48, root.page_count);
+        put_u32(&mut header, 52, root.forest.0);
         root.catalog.encode(&mut header[56..]);
         let mut out = Summing { out, sum: Xxh3::new(), bytes: 0 };
         out.write(&header)?;
         let mut written = 0;
         let mut buffer = Vec::new();
-        walk(pager, bounds, &root.catalog, &mut |page, pages| {
+        walk(pager, bounds, &root, &mut |page, pages| {
             // Reading through the pager verifies what is written.
             pager.verified_run(page, bounds)?;
             if pager.birth_and_pages(page).0 <= oldest {
@@ -194,6 +196,7 @@ fn read_backup(input: &mut dyn Read, on_run: &mut OnRun<'_>) -> Result<(BackupIn
     }
     let (since, txn) = (TxnId(get_u64(&header, 32)), TxnId(get_u64(&header, 40)));
     let page_count = get_u32(&header, 48);
+    let forest = PageId(get_u32(&header, 52));
     let catalog = Tree::decode(&header[56..]);
     let mut pages_read = 0;
     let mut buffer = Vec::new();
@@ -229,7 +232,7 @@ fn read_backup(input: &mut dyn Read, on_run: &mut OnRun<'_>) -> Result<(BackupIn
         pages: pages_read,
         bytes: length,
     };
-    Ok((info, Root { txn, catalog, page_count, ..Root::default() }))
+    Ok((info, Root { txn, catalog, forest, page_count, ..Root::default() }))
 }
 
 /// Reads a whole backup and verifies every checksum in it.
@@ -314,7 +317,7 @@ fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path, chai
     for page in 2..root.page_count {
         free.insert(page);
     }
-    walk(&pager, bounds, &root.catalog, &mut |page, pages| {
+    walk(&pager, bounds, &root, &mut |page, pages| {
         pager.verified_run(page, bounds)?;
         (page.0..page.0 + pages).for_each(|page| _ = free.remove(page));
         Ok(Visit::Descend)

@@ -105,7 +105,7 @@ struct TableInner {
 /// `sequence` is odd while a thread writes. The thread that made it odd stores the words. A reader
 /// that finds the same even number before and after has read what one thread stored.
 #[derive(Default)]
-struct Found {
+pub(crate) struct Found {
     sequence: AtomicU64,
     /// The opening of the database. Two databases have the same transaction numbers, and so may one
     /// database before and after a crash.
@@ -118,7 +118,7 @@ struct Found {
 
 impl Found {
     #[inline]
-    fn get(&self, opening: u64, txn: TxnId) -> Option<Tree> {
+    pub(crate) fn get(&self, opening: u64, txn: TxnId) -> Option<Tree> {
         let sequence = self.sequence.load(Ordering::Acquire);
         let found = (self.opening.load(Ordering::Relaxed), self.txn.load(Ordering::Relaxed));
         if sequence & 1 == 1 || found != (opening, txn.0) {
@@ -130,7 +130,7 @@ impl Found {
         (self.sequence.load(Ordering::Relaxed) == sequence && txn.0 > 0).then_some(tree)
     }
 
-    fn set(&self, opening: u64, txn: TxnId, tree: Tree) {
+    pub(crate) fn set(&self, opening: u64, txn: TxnId, tree: Tree) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         let taken = sequence & 1 == 0
             && self.sequence.compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();

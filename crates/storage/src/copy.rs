@@ -1,12 +1,15 @@
 //! Hot copies: the database as of one snapshot, in another directory, while writers go on.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
+use std::ops::{Bound, ControlFlow};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::catalog::Table;
+use crate::catalog::{Table, TableKind};
 use crate::db::Database;
 use crate::disk::MadeDirs;
+use crate::forest::{BranchId, MAIN_NAME};
 use crate::log::Position;
 use crate::meta::Meta;
 use crate::options::{Durability, Options};
@@ -32,7 +35,8 @@ pub struct CopyReport {
 impl Database {
     /// Copies the newest committed state to a new database in `dest_dir`, which must not hold one.
     /// The copy has full pages and no free space when `compact`; else its pages are filled like the
-    /// original's.
+    /// original's. It has all branches, unless this is the handle of one: then it is a database of that
+    /// branch alone.
     pub fn copy_to(&self, dest_dir: impl AsRef<Path>, compact: bool) -> Result<CopyReport> {
         let dest_dir = dest_dir.as_ref();
         if dest_dir.join("data").exists() {
@@ -70,8 +74,69 @@ fn copy_compact(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Resu
         copy_table(snapshot, &mut txn, &table)?;
     }
     txn.commit()?;
+    if db.0.branch.is_none() {
+        copy_branches(db, snapshot, &dest)?;
+    }
     dest.close()?;
     report(snapshot, dest_dir, db.page_size())
+}
+
+/// Makes each branch anew, from the copy of the branch that it was made from, and changes in it what
+/// differs between the two.
+fn copy_branches(db: &Database, snapshot: &Snapshot<'_>, dest: &Database) -> Result<()> {
+    let mut branches = db.branches_of(snapshot)?;
+    branches.sort_unstable_by_key(|info| info.id);
+    let mut copied: HashSet<String> = HashSet::new();
+    for info in branches.iter().filter(|info| info.id != BranchId::MAIN) {
+        // Its origin was made before it, if it is still there.
+        let origin = info.origin.as_deref().filter(|name| copied.contains(*name)).unwrap_or(MAIN_NAME);
+        let origin_info = branches.iter().find(|other| other.name == origin).unwrap_or(info);
+        let before = snapshot.on_branch(&db.handle_of(origin_info.id, origin))?;
+        let after = snapshot.on_branch(&db.handle_of(info.id, &info.name))?;
+        let branch = dest.open_branch(origin)?.branch(&info.name)?;
+        let mut txn = branch.write()?;
+        copy_difference(&before, &after, &mut txn)?;
+        txn.commit()?;
+        copied.insert(info.name.clone());
+    }
+    Ok(())
+}
+
+/// Changes a copy of one state into a copy of another.
+fn copy_difference(before: &Snapshot<'_>, after: &Snapshot<'_>, txn: &mut WriteTxn) -> Result<()> {
+    let gone = before.tables()?.into_iter().filter(|table| after.table(table.name()).is_err());
+    for table in gone.collect::<Vec<_>>() {
+        txn.drop_table(&table)?;
+    }
+    for table in after.tables()? {
+        let same_kind = |old: &Table| old.kind() == table.kind();
+        let Some(old) = before.table(table.name()).ok().filter(same_kind) else {
+            if let Ok(other) = txn.table(table.name()) {
+                txn.drop_table(&other)?;
+            }
+            copy_table(after, txn, &table)?;
+            continue;
+        };
+        let (old, new) = (before.view(&old)?, after.view(&table)?);
+        if old.is_same_tree(&new) {
+            continue;
+        }
+        if table.kind() == TableKind::Multi {
+            txn.clear_table(&table)?;
+            copy_table(after, txn, &table)?;
+            continue;
+        }
+        let mut result = Ok(());
+        old.diff(&new, Bound::Unbounded, Bound::Unbounded, &mut |key, _, value| {
+            result = match value {
+                Some(value) => txn.put(&table, key, value),
+                None => txn.delete(&table, key).map(|_| ()),
+            };
+            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        result?;
+    }
+    Ok(())
 }
 
 fn copy_table(snapshot: &Snapshot<'_>, txn: &mut WriteTxn, table: &Table) -> Result<()> {
@@ -87,7 +152,10 @@ fn copy_table(snapshot: &Snapshot<'_>, txn: &mut WriteTxn, table: &Table) -> Res
 fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result<CopyReport> {
     let core = snapshot.core();
     let pager = &core.pager;
-    let (root, bounds) = (snapshot.root(), snapshot.bounds());
+    let (mut root, bounds) = (snapshot.root(), snapshot.bounds());
+    if db.0.branch.is_some() {
+        root.forest = PageId::NONE;
+    }
     let page_size = pager.page_size();
     let dest_path = dest_dir.join("data");
     let file = File::options()
@@ -105,7 +173,7 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         free.insert(page);
     }
     let mut buffer = Vec::new();
-    walk(pager, bounds, &root.catalog, &mut |page, pages| {
+    walk(pager, bounds, &root, &mut |page, pages| {
         // Reading through the pager verifies what is copied.
         pager.verified_run(page, bounds)?;
         for page in page.0..page.0 + pages {
@@ -147,6 +215,7 @@ pub(crate) fn finish(
         page_count: root.page_count + base_pages,
         database_id: crate::db::random_id(),
         catalog: root.catalog,
+        forest: root.forest,
         free_base: base,
         free_base_pages: base_pages,
         log: Position { chain, ..Position::default() },

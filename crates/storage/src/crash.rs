@@ -21,6 +21,8 @@ use rand::{Rng, SeedableRng};
 use crate::simulation::{Counts, LeftOut, SimDisk, Wreck};
 use crate::{Database, Durability, Error, FreeSpace, Options, Result, Snapshot, TableKind, Ticket, TxnId, View};
 
+mod branches;
+
 /// The contents of the one table after a commit.
 type Contents = BTreeMap<u32, Vec<u8>>;
 
@@ -103,17 +105,23 @@ fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<Ti
 }
 
 /// The states that a database went through.
-struct States {
+struct States<T = Contents> {
     /// After each commit; the first is the empty database.
-    committed: Vec<Contents>,
+    committed: Vec<T>,
     /// Commits whose process died before anybody could see them, with the numbers they would have
     /// had. A crash may bring them back, until others with the same numbers are there.
-    unseen: Vec<(usize, Contents)>,
+    unseen: Vec<(usize, T)>,
 }
 
 impl States {
     fn new() -> Self {
-        Self { committed: vec![Contents::new()], unseen: Vec::new() }
+        Self::of(Contents::new())
+    }
+}
+
+impl<T: PartialEq> States<T> {
+    fn of(first: T) -> Self {
+        Self { committed: vec![first], unseen: Vec::new() }
     }
 
     fn newest(&self) -> usize {
@@ -121,7 +129,7 @@ impl States {
     }
 
     /// The number of the commit that gave these contents.
-    fn find(&self, contents: &Contents) -> usize {
+    fn find(&self, contents: &T) -> usize {
         let unseen = || self.unseen.iter().find(|(_, state)| state == contents).map(|&(number, _)| number);
         let found = self.committed.iter().rposition(|state| state == contents).or_else(unseen);
         found.expect("the state is that of some commit")

@@ -16,8 +16,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::agreement::Agreement;
+use crate::branch::OpenBranch;
 use crate::disk::FileDisk;
-use crate::flusher::{Flusher, LogFlusher, Pace};
+use crate::flusher::{Flusher, LogFlusher, Pace, Reaper};
 use crate::lock_file::{Attached, Identity, Mode, ReaderInfo, Shared};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::Meta;
@@ -61,13 +62,19 @@ static OPENINGS: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone)]
 pub struct Database(pub(crate) Arc<Handle>);
 
-/// The open database and the thread that works for it: dropping it closes the database.
+/// The open database and the threads that work for it: dropping it closes the database. Or one of its
+/// branches, which keeps the handle of the main branch; dropping it does no more.
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
+    /// Tells this opening from all others of this process, those of branches among them.
+    pub(crate) opening: u64,
+    /// `None` for the main branch.
+    pub(crate) branch: Option<OpenBranch>,
     /// Started when recovery is over: a steady point in the middle of it would drop the rest of the
     /// log.
     flusher: OnceLock<Flusher>,
     log_flusher: Mutex<Option<LogFlusher>>,
+    reaper: Mutex<Option<Reaper>>,
     this: Weak<Handle>,
     recovery: OnceLock<Recovery>,
     closed: bool,
@@ -79,8 +86,6 @@ pub(crate) struct Core {
     pub(crate) shared: Shared,
     pub(crate) durability: Durability,
     pub(crate) free_space: FreeSpace,
-    /// Tells this opening from all others of this process.
-    pub(crate) opening: u64,
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
     /// The writer's side. In a read-only database it is never used.
@@ -147,14 +152,7 @@ impl Database {
 
     /// Recovers if this is the first process, and lets others in.
     fn with_core(core: Core, first: bool) -> Result<Self> {
-        let db = Self(Arc::new_cyclic(|this| Handle {
-            core: Arc::new(core),
-            flusher: OnceLock::new(),
-            log_flusher: Mutex::default(),
-            this: this.clone(),
-            recovery: OnceLock::new(),
-            closed: false,
-        }));
+        let db = Self(Handle::new(Arc::new(core), None));
         if first {
             // Closing would delete the log, which has not been replayed.
             let recovery = db.replay().inspect_err(|_| db.0.core.give_up())?;
@@ -185,6 +183,9 @@ impl Database {
             core.sync()?;
         }
         core.shared.open_gate();
+        if !core.read_only && core.agreement.is_none() && core.has_to_reap().unwrap_or(false) {
+            db.0.ask_for_reaping()?;
+        }
         Ok(db)
     }
 
@@ -276,7 +277,7 @@ impl Database {
             if let Begin::Now = core.reclaim_for_writing(guard)?
                 && let Some(guard) = writing.1.take()
             {
-                return Ok(WriteTxn::new(Arc::clone(&self.0), guard));
+                return WriteTxn::new(Arc::clone(&self.0), guard);
             }
             drop(writing);
             if !wait {
@@ -339,12 +340,12 @@ impl Database {
     /// # Ok::<(), colibri_storage::Error>(())
     /// ```
     pub fn bytes_held(&self, reader: &ReaderInfo) -> Result<Option<u64>> {
-        let newest = self.read()?;
-        let Some(old) = Snapshot::beside(&self.0, reader)? else { return Ok(None) };
+        let newest = Snapshot::borrowed(self.0.main())?;
+        let Some(old) = Snapshot::beside(self.0.main(), reader)? else { return Ok(None) };
         if old.txn() >= newest.txn() {
             return Ok(Some(0));
         }
-        let state = |snapshot: &Snapshot<'_>| (snapshot.bounds(), snapshot.root().catalog);
+        let state = |snapshot: &Snapshot<'_>| (snapshot.bounds(), snapshot.root());
         let pages = crate::walk::pages_gone(&self.0.core.pager, state(&old), state(&newest))?;
         Ok(Some(pages * self.0.core.pager.page_size() as u64))
     }
@@ -374,11 +375,12 @@ impl Database {
     }
 
     /// Makes a final steady point and reports how that went. Dropping does the same without a
-    /// report. Snapshots and clones that are still there keep the files open.
+    /// report. Snapshots and clones that are still there, and handles of branches, keep the files open.
+    /// Of a branch only the handle goes.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.0) {
             Ok(mut handle) => handle.finish(),
-            Err(handle) if handle.core.read_only => Ok(()),
+            Err(handle) if handle.core.read_only || handle.branch.is_some() => Ok(()),
             Err(handle) => handle.core.sync(),
         }
     }
@@ -417,6 +419,9 @@ impl Database {
         }
         // Other threads still run, and would wait for what this one holds.
         self.0.core.shared.release_of_this_thread();
+        if let Some(reaper) = self.0.main().reaper.lock().take() {
+            reaper.stop();
+        }
     }
 }
 
@@ -430,9 +435,29 @@ impl std::fmt::Debug for Database {
 }
 
 impl Handle {
+    pub(crate) fn new(core: Arc<Core>, branch: Option<OpenBranch>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            core,
+            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
+            branch,
+            flusher: OnceLock::new(),
+            log_flusher: Mutex::default(),
+            reaper: Mutex::default(),
+            this: this.clone(),
+            recovery: OnceLock::new(),
+            closed: false,
+        })
+    }
+
+    /// The handle of the main branch, which has the threads.
+    #[inline]
+    pub(crate) fn main(&self) -> &Self {
+        self.branch.as_ref().map_or(self, OpenBranch::main)
+    }
+
     /// Tells the flusher of a commit, and whether it has reached a bound of the mode.
     pub(crate) fn committed(&self, over: bool) {
-        if let Some(flusher) = self.flusher.get() {
+        if let Some(flusher) = self.main().flusher.get() {
             flusher.committed(over);
         }
     }
@@ -446,7 +471,7 @@ impl Handle {
 
     /// Has the log flushed in the background.
     pub(crate) fn ask_for_flush(&self) -> Result<()> {
-        let mut flusher = self.log_flusher.lock();
+        let mut flusher = self.main().log_flusher.lock();
         if flusher.is_none() {
             *flusher = Some(LogFlusher::start(&self.core)?);
         }
@@ -455,14 +480,32 @@ impl Handle {
         }
         Ok(())
     }
+
+    /// Has what was dropped reaped in the background.
+    pub(crate) fn ask_for_reaping(&self) -> Result<()> {
+        let main = self.main();
+        let mut reaper = main.reaper.lock();
+        match &*reaper {
+            Some(reaper) => reaper.ask(),
+            None => *reaper = Some(Reaper::start(&self.core, main.flusher.get().map(Flusher::signal))?),
+        }
+        Ok(())
+    }
 }
 
 impl Handle {
     /// Closes the database, once.
     fn finish(&mut self) -> Result<()> {
+        if self.branch.is_some() {
+            return Ok(());
+        }
         if self.core.agreement.is_some() && self.core.shared.visible() < self.core.shared.newest() {
             // Nobody is left who could say that others have agreed on the newest commits.
             self.core.poison();
+        }
+        // Only one of several threads that ask comes here, and nobody asks any more.
+        if let Some(reaper) = self.reaper.get_mut().take() {
+            reaper.stop();
         }
         if let Some(flusher) = self.log_flusher.get_mut().take() {
             flusher.stop();
@@ -523,7 +566,6 @@ impl Core {
             shared,
             durability: options.durability,
             free_space: options.free_space,
-            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             path: dir.to_owned(),
             read_only: options.read_only,
             writers: Writers::new(Workspace::new(Space::empty()), options.durability),

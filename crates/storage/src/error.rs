@@ -86,6 +86,29 @@ pub enum Error {
         /// The lock file.
         path: PathBuf,
     },
+    /// There is no branch of this name, or it was dropped while a handle of it was open.
+    #[error("there is no branch {name:?}")]
+    NoSuchBranch {
+        /// The name.
+        name: String,
+    },
+    /// There is a branch of this name already.
+    #[error("there is a branch {name:?} already")]
+    BranchExists {
+        /// The name.
+        name: String,
+    },
+    /// The name of a branch is empty or too long.
+    #[error("the name of a branch has {bytes} bytes; it may have 1 to {bytes_max}")]
+    BranchName {
+        /// Bytes in the name.
+        bytes: usize,
+        /// Bytes that a name may have.
+        bytes_max: usize,
+    },
+    /// The main branch cannot be dropped.
+    #[error("the main branch cannot be dropped")]
+    MainBranch,
     /// The database is not open with `Durability::Agreed`.
     #[error("the database was not opened with a log that others agree on")]
     NotAgreed,

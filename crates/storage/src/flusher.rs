@@ -1,4 +1,4 @@
-//! The background threads. Both sleep while there is nothing to do.
+//! The background threads. All sleep while there is nothing to do.
 //!
 //! - `Flusher` makes steady points in the modes whose commits are not steady points themselves.
 //!   While nothing is unsteady it sleeps without a time limit. The first unsteady commit sets a
@@ -7,8 +7,10 @@
 //!   limit again.
 //! - `LogFlusher`, started when it is first needed, flushes the log for those who wait for a commit
 //!   without a thread.
+//! - `Reaper`, started when it is first needed, gives back the pages of branches that were dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,7 @@ impl LogFlusher {
         let thread = spawn("colibri-log", core, {
             let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
             move || {
-                run_log(&signal, || {
+                run_when_asked(&signal, || {
                     core.log.gather_tasks();
                     // The waiting tasks learn of a failure from the log.
                     let _ = core.wait_durable(core.shared.root().txn);
@@ -66,12 +68,13 @@ impl LogFlusher {
     }
 }
 
+/// Asks a thread that runs [`run_when_asked`] to do what it does.
 fn ask(signal: &(Mutex<Asked>, Condvar)) {
     signal.0.lock().flush = true;
     signal.1.notify_one();
 }
 
-fn run_log(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
+fn run_when_asked(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
     let mut asked = signal.0.lock();
     while !asked.stop {
         // Cleared before the flush: a request that comes during the flush needs another one.
@@ -82,6 +85,48 @@ fn run_log(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
         } else {
             signal.1.wait(&mut asked);
         }
+    }
+}
+
+/// The thread that gives back what was dropped.
+pub(crate) struct Reaper {
+    signal: Arc<(Mutex<Asked>, Condvar)>,
+    /// Set before the thread is asked to stop: it does not go on to the next.
+    stops: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Reaper {
+    /// Starts it, with something to do.
+    pub(crate) fn start(core: &Arc<Core>, steady: Option<Arc<Signal>>) -> Result<Self> {
+        let signal: Arc<(Mutex<Asked>, Condvar)> =
+            Arc::new((Mutex::new(Asked { flush: true, stop: false }), Condvar::new()));
+        let stops: Arc<AtomicBool> = Arc::default();
+        let thread = spawn("colibri-reaper", core, {
+            let (signal, core, stops) = (Arc::clone(&signal), Arc::clone(core), Arc::clone(&stops));
+            move || {
+                run_when_asked(&signal, || {
+                    // Damage and lack of room stay, and are told to those who come upon them. What
+                    // was not reaped is found again at the next opening, and when more is dropped.
+                    let done = core.reap_all(true, &|| stops.load(Ordering::Acquire));
+                    if let (Ok(1..), Some(steady)) = (done, &steady) {
+                        steady.committed(false);
+                    }
+                });
+            }
+        })?;
+        Ok(Self { signal, stops, thread })
+    }
+
+    pub(crate) fn ask(&self) {
+        ask(&self.signal);
+    }
+
+    pub(crate) fn stop(self) {
+        self.stops.store(true, Ordering::Release);
+        self.signal.0.lock().stop = true;
+        self.signal.1.notify_one();
+        let _ = self.thread.join();
     }
 }
 
@@ -146,7 +191,7 @@ impl State {
 }
 
 #[derive(Default)]
-struct Signal {
+pub(crate) struct Signal {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -183,6 +228,11 @@ impl Flusher {
     /// Notes that a transaction has committed. `over`: the mode's bound in bytes is exceeded.
     pub(crate) fn committed(&self, over: bool) {
         self.signal.committed(over);
+    }
+
+    /// How others tell it of commits.
+    pub(crate) fn signal(&self) -> Arc<Signal> {
+        Arc::clone(&self.signal)
     }
 
     pub(crate) fn stop(self) {
@@ -389,7 +439,7 @@ mod models {
             let (log, signal) = (Arc::clone(&log), Arc::clone(&signal));
             let (current, visible) = (Arc::clone(&current), Arc::clone(&visible));
             move || {
-                run_log(&signal, || {
+                run_when_asked(&signal, || {
                     let txn = current.load(Ordering::SeqCst);
                     let flushed = log.wait(
                         || visible.load(Ordering::SeqCst) >= txn,

@@ -12,6 +12,7 @@
 //! | `snapshot`, `view`, `cursor`, `diff` | reading |
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
+//! | `branch`, `forest`, `reap` | branches: what callers do with them; which there are; giving back their pages |
 //! | `root`, `tree`, `node` | where trees and states start; the B+tree and its pages |
 //! | `space`, `page_set` | free pages, in memory and on disk |
 //! | `reclaim`, `slow_readers` | reclaiming pages; what is done about snapshots that hold them back |
@@ -23,6 +24,7 @@
 mod agreed;
 mod agreement;
 mod backup;
+mod branch;
 mod catalog;
 mod check;
 mod composite;
@@ -36,6 +38,7 @@ mod disk;
 pub mod dump;
 mod error;
 mod flusher;
+mod forest;
 mod lock_file;
 mod log;
 mod meta;
@@ -44,6 +47,7 @@ mod options;
 mod page;
 mod page_set;
 mod pager;
+mod reap;
 mod reclaim;
 mod recovery;
 mod root;
@@ -66,6 +70,7 @@ mod workspace;
 pub use agreed::{CommitRecord, split_records};
 pub use agreement::{Admission, Fate, Proposer};
 pub use backup::{BackupInfo, restore, restore_replica, verify_backup};
+pub use branch::{BranchInfo, BranchStat};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;
 pub use copy::CopyReport;
@@ -73,6 +78,7 @@ pub use cursor::Cursor;
 pub use db::Database;
 pub use diff::{Both, DiffVisit};
 pub use error::{Error, Result};
+pub use forest::{BRANCH_NAME_BYTES_MAX, BranchId};
 pub use lock_file::ReaderInfo;
 pub use meta::FORMAT_VERSION;
 pub use node::Key;

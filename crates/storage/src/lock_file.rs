@@ -77,7 +77,7 @@ use crate::root::{Root, Tree};
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
-const LAYOUT_VERSION: u32 = 4;
+const LAYOUT_VERSION: u32 = 5;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
 /// How far the newest root can be ahead of the visible one.
@@ -167,6 +167,8 @@ struct ReaderSlot {
     root: AtomicU64,
     /// The rest of it: the page count, the catalogue's depth, and 24 bits of the transaction.
     shape: AtomicU64,
+    /// Where the forest is described, and 32 bits of the transaction.
+    forest: AtomicU64,
 }
 
 impl ReaderSlot {
@@ -178,6 +180,13 @@ impl ReaderSlot {
         self.root.store(u64::from(catalog.root.0) | txn << 32, Ordering::Release);
         let shape = u64::from(root.page_count) | u64::from(catalog.depth & 0xff) << 32 | txn << 40;
         self.shape.store(shape, Ordering::Release);
+        self.forest.store(u64::from(root.forest.0) | txn << 32, Ordering::Release);
+    }
+
+    /// Names the root that another slot names. Only the slot's owner calls this.
+    fn name_root_of(&self, other: &Self) {
+        let words = [(&self.root, &other.root), (&self.shape, &other.shape), (&self.forest, &other.forest)];
+        words.into_iter().for_each(|(to, from)| to.store(from.load(Ordering::Acquire), Ordering::Release));
     }
 
     /// Names no root, for a pin of this transaction. Only the slot's owner calls this.
@@ -188,9 +197,12 @@ impl ReaderSlot {
     /// The root of a pinned transaction, with as much as walking it takes, if the slot names it.
     fn named_root(&self, txn: TxnId) -> Option<Root> {
         let (root, shape) = (self.root.load(Ordering::Acquire), self.shape.load(Ordering::Acquire));
-        let same = root >> 32 == txn.0 & 0xffff_ffff && shape >> 40 == txn.0 & 0xff_ffff;
+        let forest = self.forest.load(Ordering::Acquire);
+        let txn_low = txn.0 & 0xffff_ffff;
+        let same = root >> 32 == txn_low && shape >> 40 == txn.0 & 0xff_ffff && forest >> 32 == txn_low;
         let catalog = Tree { root: PageId(root as u32), depth: (shape >> 32) as u32 & 0xff, ..Tree::default() };
-        same.then(|| Root { txn, catalog, page_count: shape as u32, ..Root::default() })
+        let (page_count, forest) = (shape as u32, PageId(forest as u32));
+        same.then(|| Root { txn, catalog, forest, page_count, ..Root::default() })
     }
 
     /// The process that has claimed the slot, or else its owner.

@@ -5,8 +5,8 @@
 //! ```text
 //! 0          32      40       44          48          52 … 68    68        72         76      80         120
 //! | header   | magic | version | page_size | page_count | free map | toggles | manifest | flags | catalog | …
-//! 120           136       160        256                    1536                 4096
-//! | database id | log | reserved | manifest (160 × 8) | toggles (640 × 4) |
+//! 120           136   156      160        256                    1536                 4096
+//! | database id | log | forest | reserved | manifest (160 × 8) | toggles (640 × 4) |
 //! ```
 //! Only the first 4096 bytes of a meta page are used, whatever the page size, and the checksum
 //! covers just these.
@@ -17,7 +17,8 @@
 //!   written.
 //! - `toggles`: pages that are free here and not in the free map's chain, or the other way round.
 //! - `log`: where the records of the transactions after this point begin: offset (8), chain (8),
-//!   file (4), zero (4).
+//!   file (4).
+//! - `forest`: the page that says which branches there are, or 0.
 //! - flag `CLEAN`: the database was closed; both meta pages hold the same point.
 
 use crate::log::Position;
@@ -25,7 +26,9 @@ use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64,
 use crate::root::{Root, Tree};
 
 /// Version of the file format that this build writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
+/// The first version whose files may have branches.
+const FOREST_VERSION: u32 = 3;
 /// The bytes of a meta page that count.
 pub(crate) const META_BYTES: usize = 4096;
 /// How many pages of a commit a meta page can list.
@@ -52,6 +55,7 @@ const AT_FLAGS: usize = 76;
 const AT_CATALOG: usize = 80;
 const AT_DATABASE_ID: usize = 120;
 const AT_LOG: usize = 136;
+const AT_FOREST: usize = 156;
 const AT_MANIFEST: usize = 256;
 const AT_TOGGLES: usize = 1536;
 const _: () = assert!(AT_CATALOG + Tree::BYTES == AT_DATABASE_ID);
@@ -71,6 +75,7 @@ pub(crate) struct Meta {
     pub(crate) database_id: [u8; 16],
     pub(crate) catalog: Tree,
     pub(crate) log: Position,
+    pub(crate) forest: PageId,
     pub(crate) free_base: PageId,
     pub(crate) free_base_pages: u32,
     pub(crate) free_log: PageId,
@@ -94,7 +99,8 @@ pub(crate) enum MetaFault {
 impl Meta {
     /// The root of the steady point.
     pub(crate) fn root(&self) -> Root {
-        Root { txn: self.txn, catalog: self.catalog, page_count: self.page_count, log: self.log }
+        let Self { txn, catalog, forest, page_count, log, .. } = *self;
+        Root { txn, catalog, forest, page_count, log }
     }
 
     /// The bytes for one of the two meta pages. Points alternate between them, so that a torn write
@@ -114,6 +120,7 @@ impl Meta {
             (AT_FREE_LOG_PAGES, self.free_log_pages),
             (AT_TOGGLES_LEN, self.toggles.len() as u32),
             (AT_MANIFEST_LEN, self.manifest.len() as u32),
+            (AT_FOREST, self.forest.0),
             (AT_FLAGS, if self.clean { FLAG_CLEAN } else { 0 }),
         ];
         for (at, value) in fields {
@@ -175,6 +182,7 @@ impl Meta {
                 chain: get_u64(bytes, AT_LOG + 8),
                 file: get_u32(bytes, AT_LOG + 16) & 1,
             },
+            forest: PageId(if version >= FOREST_VERSION { get_u32(bytes, AT_FOREST) } else { 0 }),
             free_base: PageId(get_u32(bytes, AT_FREE_BASE)),
             free_base_pages: get_u32(bytes, AT_FREE_BASE_PAGES),
             free_log: PageId(get_u32(bytes, AT_FREE_LOG)),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::db::{Core, Database};
 use crate::lock_file::Pin;
 use crate::log::Position;
-use crate::log::record::Operations;
+use crate::log::record::is_of_forest;
 use crate::meta::{Meta, MetaFault};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
@@ -32,6 +32,40 @@ pub struct Recovery {
     pub log_bytes: u64,
 }
 
+/// Which transactions of a log are replayed together, as one: as many as make a good number of bytes.
+/// One that makes, drops or resets a branch is replayed by itself (see `txn::branch`).
+#[derive(Default)]
+pub(crate) struct Batches {
+    /// The last transaction of each.
+    ends: Vec<TxnId>,
+    /// The last transaction of the one under way, and its bytes.
+    open: Option<(TxnId, u64)>,
+}
+
+impl Batches {
+    pub(crate) fn add(&mut self, txn: TxnId, operations: &[u8]) {
+        let alone = is_of_forest(operations);
+        if alone && let Some((before, _)) = self.open.take() {
+            self.ends.push(before);
+        }
+        let bytes = self.open.map_or(0, |(_, bytes)| bytes) + operations.len() as u64;
+        if alone || bytes >= REPLAY_BYTES {
+            self.open = None;
+            self.ends.push(txn);
+        } else {
+            self.open = Some((txn, bytes));
+        }
+    }
+
+    /// The last transaction of each batch, the last of all being `last`.
+    pub(crate) fn end(mut self, last: TxnId) -> Vec<TxnId> {
+        if self.open.is_some() {
+            self.ends.push(last);
+        }
+        self.ends
+    }
+}
+
 impl Core {
     /// As the first process: finds the newest state.
     pub(crate) fn recover(&self, left: Option<Root>) -> Result<()> {
@@ -46,13 +80,11 @@ impl Core {
         let mut root = meta.root();
         if let Some(left) = left.filter(|left| left.txn > meta.txn) {
             let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
-            // Another file may have been copied over this one since. Then the root's page is not in
-            // it.
-            let there = || {
-                left.catalog.depth == 0
-                    || left.catalog.root.0 < left.page_count
-                        && self.pager.birth_and_pages(left.catalog.root).0 == left.txn
-            };
+            // Another file may have been copied over this one since. Then the page that the
+            // transaction wrote last, of the main branch or of the forest, is not in it.
+            let wrote =
+                |page: PageId| page != PageId::NONE && page.0 < left.page_count && self.pager.birth(page) == left.txn;
+            let there = || left.catalog.depth == 0 || wrote(left.catalog.root) || wrote(left.forest);
             if fits && there() {
                 root = left;
             }
@@ -139,7 +171,7 @@ impl Core {
         if root.txn > meta.txn {
             let page_count = root.page_count.max(meta.page_count);
             let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
-            let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
+            let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.root(), &root)?;
             space.take_over(page_count, &difference.live);
             freed = difference.freed;
         }
@@ -221,16 +253,11 @@ impl Database {
         }
         // The last transaction of each batch. A batch has its number, which has to be known when it
         // begins.
-        let mut ends = Vec::new();
-        let mut bytes = 0;
+        let mut batches = Batches::default();
         let mut log_bytes = 0;
         let (end, last) = core.log.read(start.log, start.txn, |txn, _, operations| {
-            bytes += operations.len() as u64;
             log_bytes += operations.len() as u64;
-            if bytes >= REPLAY_BYTES {
-                bytes = 0;
-                ends.push(txn);
-            }
+            batches.add(txn, operations);
             Ok(())
         })?;
         if core.is_read_only() {
@@ -242,18 +269,14 @@ impl Database {
                 false => Ok(Recovery::default()),
             };
         }
-        ends.push(last);
-        let mut ends = ends.into_iter();
+        let mut ends = batches.end(last).into_iter();
         let mut active: Option<WriteTxn> = None;
         core.log.read(start.log, start.txn, |txn, position, operations| {
             let mut current = match active.take() {
                 Some(current) => current,
-                None => WriteTxn::replaying(Arc::clone(&self.0), core.lock_writer(true)?, ends.next().unwrap_or(last)),
+                None => WriteTxn::replaying(Arc::clone(&self.0), core.lock_writer(true)?, ends.next().unwrap_or(last))?,
             };
-            for operation in Operations::new(operations) {
-                let (table, operation) = operation?;
-                current.replay(table, operation)?;
-            }
+            current.replay_record(operations)?;
             if current.txn() == txn {
                 current.commit_replayed(position)?;
             } else {

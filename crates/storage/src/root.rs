@@ -1,8 +1,8 @@
 //! Where trees and committed states start.
 //!
 //! - [`Tree`]: the root page of a B+tree, and its size. What reads and changes it is in `tree`.
-//! - [`Root`]: a committed state: the tree of its catalogue, its page count, and where the log goes
-//!   on.
+//! - [`Root`]: a committed state: the tree of its catalogue, its branches, its page count, and where
+//!   the log goes on.
 //!
 //! Both are also kept as words: a tree in the meta page, in the catalogue and in table handles, a
 //! root in the lock file.
@@ -78,7 +78,10 @@ impl Tree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Root {
     pub(crate) txn: TxnId,
+    /// The tables of the main branch, or of the branch that a snapshot sees.
     pub(crate) catalog: Tree,
+    /// Where the forest of branches is described; none in a file without branches (see `forest`).
+    pub(crate) forest: PageId,
     pub(crate) page_count: u32,
     /// Where the log goes on.
     pub(crate) log: Position,
@@ -89,21 +92,23 @@ impl Root {
 
     /// ```text
     /// 0     1 … 5     6                         7            8           9
-    /// | txn | catalog | page count and log file | log offset | log chain | zero |
+    /// | txn | catalog | page count and log file | log offset | log chain | forest |
     /// ```
     #[inline]
     pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
         let [c0, c1, c2, c3, c4] = self.catalog.to_words();
         let Position { file, offset, chain } = self.log;
-        [self.txn.0, c0, c1, c2, c3, c4, u64::from(self.page_count) | u64::from(file) << 32, offset, chain, 0]
+        let count_and_file = u64::from(self.page_count) | u64::from(file) << 32;
+        [self.txn.0, c0, c1, c2, c3, c4, count_and_file, offset, chain, self.forest.0.into()]
     }
 
     #[inline]
     pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
-        let [txn, c0, c1, c2, c3, c4, count_and_file, offset, chain, _] = words;
+        let [txn, c0, c1, c2, c3, c4, count_and_file, offset, chain, forest] = words;
         Self {
             txn: TxnId(txn),
             catalog: Tree::from_words([c0, c1, c2, c3, c4]),
+            forest: PageId(forest as u32),
             page_count: count_and_file as u32,
             log: Position { file: (count_and_file >> 32) as u32 & 1, offset, chain },
         }

@@ -154,16 +154,25 @@ pub struct Snapshot<'db> {
 impl<'db> Snapshot<'db> {
     #[inline]
     pub(crate) fn borrowed(handle: &'db Handle) -> Result<Self> {
-        Self::newest(Owner::Borrowed(handle))
+        Self::newest(Owner::Borrowed(handle))?.of_branch()
     }
 
     pub(crate) fn owned(handle: Arc<Handle>) -> Result<Self> {
-        Self::newest(Owner::Owned(handle))
+        Self::newest(Owner::Owned(handle))?.of_branch()
     }
 
     /// The newest committed state, be it durable or not.
     pub(crate) fn weak(handle: Arc<Handle>) -> Result<Self> {
-        Self::take(Owner::Owned(handle), |core, place| core.shared.pin(place.hint, place.thread, true))
+        Self::take(Owner::Owned(handle), |core, place| core.shared.pin(place.hint, place.thread, true))?.of_branch()
+    }
+
+    /// Has it see the handle's branch. What is pinned is the state of the whole file.
+    #[inline]
+    fn of_branch(mut self) -> Result<Self> {
+        if let Some(branch) = &self.owner.handle().branch {
+            self.root.catalog = branch.catalog(&self.core().pager, self.bounds, &self.root)?;
+        }
+        Ok(self)
     }
 
     #[inline]
@@ -209,12 +218,21 @@ impl<'db> Snapshot<'db> {
         let root = self.root;
         let taken = Snapshot::take(Owner::Owned(self.owner.handle().to_arc()), |core, place| {
             // This snapshot pins the state meanwhile.
-            Ok((core.shared.pin_also(self.reader, root, place.thread)?, root))
+            Ok((core.shared.pin_also(self.reader, root.txn, place.thread)?, root))
         });
         match taken {
             Err(Error::ReadersFull { .. }) => Ok(None),
             taken => taken.map(Some),
         }
+    }
+
+    /// The state of another branch that this snapshot of the main one pins.
+    pub(crate) fn on_branch(&self, branch: &Database) -> Result<Snapshot<'static>> {
+        let root = self.root;
+        Snapshot::take(Owner::Owned(Arc::clone(&branch.0)), |core, place| {
+            Ok((core.shared.pin_also(self.reader, root.txn, place.thread)?, root))
+        })?
+        .of_branch()
     }
 
     #[inline]
@@ -240,6 +258,11 @@ impl<'db> Snapshot<'db> {
     #[inline]
     pub(crate) fn core(&self) -> &Core {
         &self.owner.handle().core
+    }
+
+    #[inline]
+    fn opening(&self) -> u64 {
+        self.owner.handle().opening
     }
 
     /// Ends the snapshot and gives back the handle that it was taken with, for the next
@@ -300,7 +323,7 @@ impl<'db> Snapshot<'db> {
         let found = Description::find(&self.core().pager, self.bounds, &self.root.catalog, name)?;
         let found = found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
         let table = Table::new(name, found.kind);
-        table.remember(self.core().opening, self.txn(), found.tree);
+        table.remember(self.opening(), self.txn(), found.tree);
         Ok(table)
     }
 
@@ -311,7 +334,7 @@ impl<'db> Snapshot<'db> {
 
     #[inline]
     fn tree(&self, table: &Table) -> Result<Tree> {
-        let opening = self.core().opening;
+        let opening = self.opening();
         if let Some(tree) = table.found_in(opening, self.txn()) {
             return Ok(tree);
         }
@@ -330,7 +353,7 @@ impl<'db> Snapshot<'db> {
     /// Finds a table once, for many reads. A [`Table`] handle is shared and remembers only where
     /// its last user found the table.
     pub fn open(&self, table: &Table) -> Result<OpenTable> {
-        let (opening, txn, tree) = (self.core().opening, self.txn(), self.tree(table)?);
+        let (opening, txn, tree) = (self.opening(), self.txn(), self.tree(table)?);
         Ok(OpenTable { table: table.clone(), opening, txn, tree, last: LastLeaf::default() })
     }
 
@@ -339,7 +362,7 @@ impl<'db> Snapshot<'db> {
     #[inline]
     pub fn reopen(&self, open: &mut OpenTable) -> Result<()> {
         open.tree = self.tree(&open.table)?;
-        (open.opening, open.txn, open.last) = (self.core().opening, self.txn(), LastLeaf::default());
+        (open.opening, open.txn, open.last) = (self.opening(), self.txn(), LastLeaf::default());
         Ok(())
     }
 
@@ -408,7 +431,7 @@ impl<'db> Snapshot<'db> {
     #[inline]
     fn expect_found(&self, open: &OpenTable) {
         assert!(
-            open.txn == self.txn() && open.opening == self.core().opening,
+            open.txn == self.txn() && open.opening == self.opening(),
             "a table was found in another state of the database"
         );
     }

@@ -44,7 +44,7 @@ impl Database {
         let core = &self.0.core;
         let readers = self.readers().len() as u32;
         // Pinned, so that the free map is not taken or cut off while it is read.
-        let (steady, meta, free) = Snapshot::steady(&self.0, |meta| Space::load(&core.pager, meta))?;
+        let (steady, meta, free) = Snapshot::steady(self.0.main(), |meta| Space::load(&core.pager, meta))?;
         let free = free?;
         drop(steady);
         let root = core.shared.root();

@@ -20,6 +20,7 @@
 use std::ops::Range;
 
 use crate::db::Core;
+use crate::forest::Forest;
 use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
@@ -166,7 +167,10 @@ impl Core {
     fn commit_trimmed(&self, work: &mut Workspace) -> Result<()> {
         let before = self.shared.root();
         let mut root = Root { txn: before.txn.next(), ..before };
+        let forest = Forest::of(&self.pager, work.bounds(), before.forest)?;
+        let fork = forest.fork_of_main(&self.pager, work.bounds())?;
         work.begin(root.txn, self.shared.steady());
+        work.set_fork(fork);
         // The copy must not lie in the end that is to go.
         work.space.set_lowest_first(true);
         let owned = root.catalog.edit(&self.pager, work).own_root();
@@ -250,6 +254,7 @@ impl Core {
             page_size: self.pager.page_size() as u32,
             database_id: last.0.database_id,
             catalog: root.catalog,
+            forest: root.forest,
             log: root.log,
             ..plan.meta
         };

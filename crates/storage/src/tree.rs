@@ -323,7 +323,7 @@ impl<'a> TreeMut<'a> {
         let pages = large_pages(self.pager, bytes);
         // If the description is wrong, `check` reports it.
         self.tree.overflow_pages = self.tree.overflow_pages.saturating_sub(pages);
-        self.work.free_large(self.pager, page, pages as u32);
+        self.work.free_large(self.pager, page, pages as u32, bytes);
     }
 
     /// Frees a tree page that was verified.

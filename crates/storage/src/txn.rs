@@ -11,20 +11,22 @@ use smallvec::SmallVec;
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle};
-use crate::lock_file::ROOTS;
-use crate::log::record::{AGREED_BYTES_MAX, Mark, Operation};
-use crate::log::{Position, difference};
+use crate::forest::{BranchId, Forest};
+use crate::log::Position;
+use crate::log::record::{Mark, Operation};
 use crate::node::key_bytes_max;
-use crate::options::Durability;
 use crate::page::{PageId, TxnId};
-use crate::root::{Root, Tree};
+use crate::root::Tree;
 use crate::snapshot::{list_tables, resolve};
 use crate::ticket::Ticket;
-use crate::trace::WriteKind;
 use crate::tree::{Appender, Put, PutMode, TreeMut};
 use crate::view::{self, View, tree_bounds};
-use crate::workspace::WorkspaceGuard;
+use crate::workspace::{Workspace, WorkspaceGuard};
 use crate::{Error, Result};
+
+mod branch;
+mod publish;
+pub(crate) use publish::Published;
 
 /// The largest value in bytes.
 pub const VALUE_BYTES_MAX: u64 = (1 << 32) - 1 - (64 << 10);
@@ -49,32 +51,20 @@ struct Before {
     record: Mark,
 }
 
-/// How a transaction becomes durable.
-#[derive(Clone, Copy)]
-enum Way {
-    /// As a steady point, before it is published.
-    Steady,
-    /// By its record in the log, which is flushed after it is published.
-    Logged,
-    /// Later, or already: the transaction is replayed. The log goes on at this position.
-    Weak(Position),
-}
-
-/// What a commit has published.
-struct Published {
-    durable: bool,
-    /// A steady point is due.
-    over: bool,
-}
-
 /// The one write transaction. Dropping it undoes everything.
 pub struct WriteTxn {
     handle: Arc<Handle>,
     /// `Some` until the transaction ends.
     work: Option<WorkspaceGuard>,
-    /// The state it began with.
+    /// The state of the branch that it began with.
     before: (TxnId, Tree),
+    /// The branch that it changes.
+    branch: BranchId,
+    /// The branch's tables.
     catalog: Tree,
+    /// The main branch's tables, while that is another one.
+    main: Tree,
+    forest: Forest,
     opened: OpenedTables,
     outer: Vec<Before>,
     /// The first damage that a change found, perhaps half way. The transaction must not be
@@ -83,37 +73,46 @@ pub struct WriteTxn {
 }
 
 impl WriteTxn {
-    pub(crate) fn new(handle: Arc<Handle>, mut work: WorkspaceGuard) -> Self {
+    /// A transaction on the handle's branch.
+    pub(crate) fn new(handle: Arc<Handle>, work: WorkspaceGuard) -> Result<Self> {
+        let txn = handle.core.shared.root().txn.next();
+        Self::begin(handle, work, txn)
+    }
+
+    /// A transaction that replays the log's transactions up to `txn`.
+    pub(crate) fn replaying(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Result<Self> {
+        handle.core.reclaim(&mut work);
+        let mut replaying = Self::begin(handle, work, txn)?;
+        replaying.work_mut().record.give_up();
+        Ok(replaying)
+    }
+
+    fn begin(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Result<Self> {
         let core = &handle.core;
         let root = core.shared.root();
-        work.begin(root.txn.next(), core.shared.steady());
-        work.record.clear();
-        match core.durability {
-            Durability::Sync => {}
-            Durability::Agreed => work.record.allow_long(),
-            _ => work.record.give_up(),
-        }
-        Self {
+        work.begin(txn, core.shared.steady());
+        core.begin_record(&mut work);
+        let mut begun = Self {
             work: Some(work),
             before: (root.txn, root.catalog),
+            branch: BranchId::MAIN,
             catalog: root.catalog,
+            main: root.catalog,
+            forest: Forest::default(),
             opened: OpenedTables::new(),
             outer: Vec::new(),
             damage: None,
             handle,
+        };
+        // Without branches, everything is known by now.
+        if root.forest != PageId::NONE || begun.handle.branch.is_some() {
+            begun.enter_branch(root.forest)?;
         }
+        Ok(begun)
     }
 
-    /// A transaction that replays the log's transactions up to `txn`.
-    pub(crate) fn replaying(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Self {
-        handle.core.reclaim(&mut work);
-        let mut replaying = Self::new(handle, work);
-        let steady = replaying.core().shared.steady();
-        let work = replaying.work.as_mut().expect("the transaction has just begun");
-        work.abort_level(&replaying.handle.core.pager);
-        work.begin(txn, steady);
-        work.record.give_up();
-        replaying
+    fn work_mut(&mut self) -> &mut WorkspaceGuard {
+        self.work.as_mut().expect("the transaction has not ended while somebody can call it")
     }
 
     fn core(&self) -> &Core {
@@ -165,7 +164,7 @@ impl WriteTxn {
         if self.catalog != catalog {
             return resolve(table, self.describe(table.name())?);
         }
-        let opening = self.core().opening;
+        let opening = self.handle.opening;
         if let Some(tree) = table.found_in(opening, txn) {
             return Ok(tree);
         }
@@ -558,106 +557,44 @@ impl WriteTxn {
         if let Some((page, reason)) = self.damage {
             return Err(Error::Corrupted { page, reason });
         }
-        for opened in self.opened.iter_mut().filter(|opened| opened.changed) {
-            let description = Description { kind: opened.table.kind(), tree: opened.tree };
-            let name = opened.table.name().as_bytes();
-            let mut catalog = self.catalog.edit(&core.pager, work);
-            catalog.put(name, &description.encode(), PutMode::Upsert, None)?;
-            opened.changed = false;
-        }
-        let txn = work.txn();
-        let before = core.shared.root();
-        if self.catalog == before.catalog && replayed.is_none() {
+        put_tables(core, work, &mut self.catalog, &mut self.opened)?;
+        let forest_before = core.shared.root().forest;
+        let unchanged = self.catalog == self.before.1 && self.forest.page() == forest_before;
+        if unchanged && replayed.is_none() {
             work.abort_level(&core.pager);
             return Ok(None);
         }
-        self.catalog.edit(&core.pager, work).own_root()?;
-        let mut way = match (replayed, core.durability) {
-            (Some(position), _) => Way::Weak(position),
-            (None, Durability::SyncNoLog) => Way::Steady,
-            (None, _) if core.is_overdue(&before, work.space.new_pages()) => Way::Steady,
-            (None, Durability::Sync) if work.record.is_too_long() => Way::Steady,
-            (None, Durability::Agreed) if work.record.is_too_long() => {
-                return Err(Error::TransactionTooLong { bytes_max: AGREED_BYTES_MAX });
-            }
-            (None, Durability::Sync | Durability::Agreed) => Way::Logged,
-            (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
-        };
-        // Everything that can fail for lack of room is done before the transaction is closed.
-        match way {
-            Way::Steady => {
-                let freed_pages = work.freed_pages();
-                work.space.prepare_steady(&core.pager, freed_pages)?;
-            }
-            Way::Logged if core.agreement.is_none() && core.log.reserve(before.log, work.record.bytes()).is_err() => {
-                // No room for the log. A steady point may need none, and frees the log's records.
-                let freed_pages = work.freed_pages();
-                work.space.prepare_steady(&core.pager, freed_pages)?;
-                way = Way::Steady;
-            }
-            Way::Logged => {
-                // The ring of roots has no room for more commits than these ahead of the visible
-                // one.
-                if txn.0 - core.shared.visible().0 >= ROOTS - 1 {
-                    core.wait_durable(TxnId(txn.0 - ROOTS / 2))?;
-                }
-            }
-            Way::Weak(_) => {}
+        let mut main = self.catalog;
+        if self.branch != BranchId::MAIN {
+            branch::put(core, work, &mut self.forest, self.branch, (self.before.1, self.catalog))?;
+            main = self.main;
         }
-        let log = matches!(way, Way::Logged).then(|| {
-            let Position { file, offset, .. } = before.log;
-            (file, offset..offset + work.record.bytes() as u64)
-        });
-        core.trace(WriteKind::Commit, txn, log, || work.allocated_runs(&core.pager));
-        work.commit();
-        let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count(), log: before.log };
-        match way {
-            Way::Steady => core.sync_commit(work, &mut root)?,
-            Way::Logged => {
-                let record = &mut work.record;
-                root.log = match &core.agreement {
-                    Some(agreement) => agreement.propose(before.log, record, txn),
-                    None => core.log.append(before.log, record, txn).inspect_err(|_| core.poison())?,
-                };
-            }
-            Way::Weak(position) => root.log = position,
+        if self.forest.page() == forest_before {
+            // One of the two names the transaction.
+            main.edit(&core.pager, work).own_root()?;
         }
-        let durable = !matches!(way, Way::Logged);
-        core.shared.publish(root, durable);
-        if let (Some(agreement), false) = (&core.agreement, durable) {
-            agreement.published(&core.shared, txn);
-        }
+        let txn = work.txn();
+        let published = core.publish(work, main, self.forest.page(), replayed)?;
         for opened in &self.opened {
-            opened.table.remember(core.opening, txn, opened.tree);
+            opened.table.remember(self.handle.opening, txn, opened.tree);
         }
-        Ok(Some(Published { durable, over: core.is_over(&root, work.space.new_pages()) }))
-    }
-
-    /// Replays an operation of the log.
-    pub(crate) fn replay(&mut self, table: &str, operation: Operation<'_>) -> Result<()> {
-        if let Operation::Create(kind) = operation {
-            return self.create_table(table, kind).map(|_| ());
-        }
-        let table = self.table(table)?;
-        match operation {
-            Operation::Create(_) => {}
-            Operation::Drop => self.drop_table(&table)?,
-            Operation::Clear => self.clear_table(&table)?,
-            Operation::Put(key, value) => self.put(&table, key, value)?,
-            Operation::Change(key, difference) => {
-                let value = self.get(&table, key)?.and_then(|old| difference::apply(old, difference));
-                let reason = "a record changes a value that is not there";
-                self.put(&table, key, &value.ok_or(Error::CorruptedLog { reason })?)?;
-            }
-            Operation::Delete(key) => _ = self.delete(&table, key)?,
-            Operation::DeleteValue(key, value) => _ = self.delete_value(&table, key, value)?,
-            Operation::DeleteRange(low, high) => _ = self.delete_range(&table, (low, high))?,
-        }
-        Ok(())
+        Ok(Some(published))
     }
 
     /// Undoes everything, as dropping does.
     pub fn abort(self) {}
+}
+
+/// Writes the tables that have changed to their catalogue.
+fn put_tables(core: &Core, work: &mut Workspace, catalog: &mut Tree, opened: &mut OpenedTables) -> Result<()> {
+    for opened in opened.iter_mut().filter(|opened| opened.changed) {
+        let description = Description { kind: opened.table.kind(), tree: opened.tree };
+        let name = opened.table.name().as_bytes();
+        let mut catalog = catalog.edit(&core.pager, work);
+        catalog.put(name, &description.encode(), PutMode::Upsert, None)?;
+        opened.changed = false;
+    }
+    Ok(())
 }
 
 impl Drop for WriteTxn {

@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. `allocated` lists every run that was allocated since the level began.
-//! 2. `freed` lists every run that the level no longer needs and that an outer state still does.
+//! 2. `freed` lists every run that the level no longer needs and that an outer state of the same
+//!    branch still does, but for those that the fork below the branch reaches (see `forest`).
 //! 3. Aborting a level releases `allocated` and forgets `freed`.
 
 use std::collections::HashSet;
@@ -146,6 +147,9 @@ pub(crate) struct Workspace {
     pub(crate) space: Space,
     txn: TxnId,
     steady: TxnId,
+    /// The fork that the trees which are being changed start from: it still reaches their pages that
+    /// are not newer, which are therefore never freed (see `forest`).
+    fork: TxnId,
     levels: Vec<Level>,
     /// The lists of the last transaction, empty.
     spare: Level,
@@ -170,6 +174,7 @@ impl Workspace {
             space,
             txn: TxnId(0),
             steady: TxnId(0),
+            fork: TxnId(0),
             levels: Vec::new(),
             spare: Level::default(),
             scratch: [Vec::new(), Vec::new()],
@@ -181,17 +186,24 @@ impl Workspace {
         }
     }
 
-    /// Starts a transaction.
+    /// Starts a transaction, which changes trees that start from no fork, unless
+    /// [`Workspace::set_fork`] says otherwise.
     pub(crate) fn begin(&mut self, txn: TxnId, steady: TxnId) {
         debug_assert!(self.levels.is_empty());
         self.txn = txn;
         self.steady = steady;
+        self.fork = TxnId(0);
         self.finger.clear();
         self.levels.push(std::mem::take(&mut self.spare));
     }
 
     pub(crate) fn txn(&self) -> TxnId {
         self.txn
+    }
+
+    /// Sets the fork that the trees which are changed from now on start from; gives the one before.
+    pub(crate) fn set_fork(&mut self, fork: TxnId) -> TxnId {
+        std::mem::replace(&mut self.fork, fork)
     }
 
     /// Bounds for the pages that the transaction may read.
@@ -383,7 +395,7 @@ impl Workspace {
         pager.copy_page(node, copy);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
         pager.mark_page(copy);
-        self.level().freed.push(Freed { page: id, pages: 1, birth });
+        self.give_up(Freed { page: id, pages: 1, birth });
         Ok(copy)
     }
 
@@ -400,7 +412,7 @@ impl Workspace {
         pager.copy_leaf(node, copy, pages);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
         pager.mark_node(copy, pages);
-        self.level().freed.push(Freed { page: id, pages: node.pages(), birth });
+        self.give_up(Freed { page: id, pages: node.pages(), birth });
         Ok(copy)
     }
 
@@ -412,9 +424,28 @@ impl Workspace {
 
     /// Frees a large value. Its leaf was verified, but the value was not, so nothing depends on the
     /// value's header: the length comes from the leaf, and the birth is bounded.
-    pub(crate) fn free_large(&mut self, pager: &Pager, id: PageId, pages: u32) {
+    pub(crate) fn free_large(&mut self, pager: &Pager, id: PageId, pages: u32, len: u32) {
         let (birth, _) = pager.birth_and_pages(id);
+        // A fork may still reach the value, which the birth says: then it is verified, too. Of what
+        // is damaged nothing is freed.
+        if self.fork > TxnId(0) && pager.large(id, len, self.bounds()).is_err() {
+            return;
+        }
         self.free_run(id, pages, self.space.birth_bounded(id, birth));
+    }
+
+    /// Adds runs to what the transaction gives up, which nothing that it leaves reaches.
+    pub(crate) fn free_all(&mut self, runs: Vec<Freed>) {
+        self.finger.clear();
+        self.level().freed.extend(runs);
+    }
+
+    /// Notes a page that this level no longer needs, unless a fork still does.
+    #[inline]
+    fn give_up(&mut self, run: Freed) {
+        if run.birth > self.fork {
+            self.level().freed.push(run);
+        }
     }
 
     fn free_run(&mut self, id: PageId, pages: u32, birth: TxnId) {
@@ -423,7 +454,7 @@ impl Workspace {
             self.level().owned.remove(&id);
             self.space.release(id, pages);
         } else {
-            self.level().freed.push(Freed { page: id, pages, birth });
+            self.give_up(Freed { page: id, pages, birth });
         }
     }
 }

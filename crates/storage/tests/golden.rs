@@ -1,8 +1,8 @@
 //! The files of each released format version are opened for ever, and say what `docs/FORMAT.md`
 //! says.
 //!
-//! `tests/data/golden-v2` was written by [`make_golden`], `tests/data/golden-v1` by what it was at
-//! version 1; what must be in them is computed here. Besides the engine a reader that knows nothing but the document reads it: what the engine takes
+//! `tests/data/golden-v3` was written by [`make_golden`], the others by what it was at their
+//! versions; what must be in them is computed here. Besides the engine a reader that knows nothing but the document reads it: what the engine takes
 //! for granted cannot hide from both.
 
 #![allow(clippy::unwrap_used)]
@@ -15,12 +15,14 @@ use colibri_storage::{Database, Durability, Options, Snapshot, TableKind};
 
 #[path = "golden/backup.rs"]
 mod backup;
+#[path = "golden/forest.rs"]
+mod forest;
 #[path = "golden/log.rs"]
 mod log;
 
 const PAGE: usize = 4096;
 /// The newest version of the format, which this build writes.
-const NEWEST: u32 = 2;
+const NEWEST: u32 = 3;
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=NEWEST;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -80,7 +82,24 @@ fn expected(version: u32, state: &str) -> Contents {
     tables.into_iter().map(|(name, table)| (name.to_owned(), table)).collect()
 }
 
-/// Writes the database of [`expected`] so that as much of the format as fits a small file comes
+/// What each branch holds.
+fn expected_of(version: u32, state: &str) -> BTreeMap<String, Contents> {
+    let mut branches = BTreeMap::from([("main".to_owned(), expected(version, state))]);
+    if version >= 3 {
+        // Both were made before the database was cut off.
+        let mut nest = expected(version, "closed");
+        nest.remove("empty");
+        let birds = &mut nest.get_mut("birds").unwrap().1;
+        birds.retain(|(key, _)| key != b"no value");
+        birds.push((b"twig".to_vec(), b"only here".to_vec()));
+        birds.sort();
+        branches.insert("egg".to_owned(), nest.clone());
+        branches.insert("nest".to_owned(), nest);
+    }
+    branches
+}
+
+/// Writes the database of [`expected_of`] so that as much of the format as fits a small file comes
 /// into it.
 fn make_golden(dir: &Path) {
     let options = Options::new().durability(Durability::SyncNoLog).page_size(PAGE as u32);
@@ -116,6 +135,21 @@ fn make_golden(dir: &Path) {
         }
         txn.commit().unwrap();
     }
+    let nest = db.branch("nest").unwrap();
+    let mut txn = nest.write().unwrap();
+    let birds = txn.table("birds").unwrap();
+    txn.delete(&birds, b"no value").unwrap();
+    txn.put(&birds, b"twig", b"only here").unwrap();
+    let empty = txn.table("empty").unwrap();
+    txn.drop_table(&empty).unwrap();
+    txn.commit().unwrap();
+    // What this copies, only the fork reaches any more.
+    let mut txn = db.write().unwrap();
+    let (key, value) = bird(0);
+    txn.put(&birds, &key, &value).unwrap();
+    txn.commit().unwrap();
+    drop(nest.branch("egg").unwrap());
+    drop(nest);
     db.close().unwrap();
     fs::remove_file(dir.join("closed/lock")).unwrap();
 
@@ -136,7 +170,7 @@ fn make_golden(dir: &Path) {
 }
 
 #[test]
-#[ignore = "writes tests/data/golden-v2 anew, which is right only before version 2 is released"]
+#[ignore = "writes tests/data/golden-v3 anew, which is right only before version 3 is released"]
 fn write_the_golden_files_anew() {
     let dir = tempfile::tempdir().unwrap();
     make_golden(dir.path());
@@ -161,6 +195,10 @@ fn contents(snapshot: &Snapshot<'_>) -> Contents {
 #[track_caller]
 fn check_contents(db: &Database, version: u32, state: &str) {
     check_entries(db, &expected(version, state));
+    let branches = db.branches().unwrap().into_iter().map(|info| info.name);
+    let found: BTreeMap<_, _> =
+        branches.map(|name| (name.clone(), contents(&db.open_branch(&name).unwrap().read().unwrap()))).collect();
+    assert!(found == expected_of(version, state), "the branches have other contents");
 }
 
 #[track_caller]
@@ -308,6 +346,8 @@ struct ByDocument<'a> {
     /// The newest transaction a page may have.
     txn: u64,
     used: BTreeSet<u32>,
+    /// The fork that the tree being read starts from: older pages are used already.
+    fork: u64,
     /// Leaf, branch and overflow pages of the tree being read.
     pages: [u64; 3],
     /// Leaves of several pages, in all trees.
@@ -315,6 +355,10 @@ struct ByDocument<'a> {
 }
 
 impl<'a> ByDocument<'a> {
+    fn of(version: u32, bytes: &'a [u8], txn: u64) -> Self {
+        Self { version, bytes, txn, used: [0, 1].into(), fork: 0, pages: [0; 3], wide: 0 }
+    }
+
     /// A page, or the run that it heads, whose header is right.
     fn page(&mut self, number: u32, kind: u8) -> &'a [u8] {
         let start = number as usize * PAGE;
@@ -333,8 +377,10 @@ impl<'a> ByDocument<'a> {
         assert_eq!(u64_at(head, 0), xxhash_rust::xxh3::xxh3_64_with_seed(&run[8..], number.into()), "page {number}");
         assert!(u64_at(head, 8) <= self.txn && u64_at(head, 8) > 0, "page {number}");
         assert_eq!((u32_at(head, 16), head[20]), (number, kind));
+        let shared = u64_at(head, 8) <= self.fork;
         for page in number..number + run_pages {
-            assert!(self.used.insert(page), "page {page} is used twice");
+            assert_eq!(self.used.contains(&page), shared, "page {page}, of transaction {}", u64_at(head, 8));
+            self.used.insert(page);
         }
         run
     }
@@ -479,7 +525,7 @@ fn check_document(bytes: &[u8], version: u32, state: &str) {
         assert_eq!((u32_at(meta, 40), u32_at(meta, 44)), (version, 4096), "format version, page size");
         assert!(meta[120..136].iter().any(|&byte| byte != 0), "database id");
         assert_eq!(meta[120..136], metas[0][120..136]);
-        assert!(meta[136..256].iter().all(|&byte| byte == 0), "reserved");
+        assert!(meta[136..156].iter().chain(&meta[160..256]).all(|&byte| byte == 0), "no log, and reserved");
     }
     let newest = metas.into_iter().max_by_key(|meta| u64_at(meta, 8)).unwrap();
     let (manifest, flags) = (u32_at(newest, 72), u32_at(newest, 76));
@@ -499,9 +545,8 @@ fn check_document(bytes: &[u8], version: u32, state: &str) {
         assert_eq!(u64_at(bytes, page * PAGE + 8), u64_at(newest, 8), "a page of this point");
     }
 
-    let mut reader = ByDocument { version, bytes, txn: u64_at(newest, 8), used: [0, 1].into(), pages: [0; 3], wide: 0 };
-    let catalog = reader.tree(TreeFields::at(newest, 80));
-    let branches = check_tables(&mut reader, &catalog, state);
+    let mut reader = ByDocument::of(version, bytes, u64_at(newest, 8));
+    let branches = forest::check_branches(&mut reader, TreeFields::at(newest, 80), u32_at(newest, 156), state);
     assert!(branches > 0, "a tree of two levels belongs into it");
     assert_eq!(reader.wide > 0, version >= 2, "wide leaves belong into it");
     let free = reader.free_pages(newest);
@@ -513,12 +558,11 @@ fn check_document(bytes: &[u8], version: u32, state: &str) {
 /// A catalogue has the tables that it should, with the entries that they should have. How many
 /// branch pages those take.
 #[track_caller]
-fn check_tables(reader: &mut ByDocument<'_>, catalog: &Entries, state: &str) -> u64 {
-    let expected = expected(reader.version, state);
+fn check_tables(reader: &mut ByDocument<'_>, catalog: &Entries, expected: &Contents) -> u64 {
     let names: Vec<&[u8]> = catalog.iter().map(|(name, _)| name.as_slice()).collect();
     assert_eq!(names, expected.keys().map(|name| name.as_bytes()).collect::<Vec<_>>());
     let mut branches = 0;
-    for ((_, description), (name, (kind, entries))) in catalog.iter().zip(&expected) {
+    for ((_, description), (name, (kind, entries))) in catalog.iter().zip(expected) {
         assert_eq!(description.len(), 48);
         let number = match kind {
             TableKind::Plain => 0,
@@ -541,7 +585,7 @@ fn check_tables(reader: &mut ByDocument<'_>, catalog: &Entries, state: &str) -> 
 fn the_golden_files_are_as_the_document_has_them() {
     for (version, state) in files() {
         let bytes = fs::read(golden(version, state).join("data")).unwrap();
-        assert!(bytes.len() <= 160 << 10, "{} bytes", bytes.len());
+        assert!(bytes.len() <= 192 << 10, "{} bytes", bytes.len());
         check_document(&bytes, version, state);
     }
 }

@@ -108,14 +108,14 @@ impl Shared {
 
     /// Pins the state that another snapshot of this process pins, which goes on doing so until this
     /// has returned. [`Error::ReadersFull`] if no slot behind its own is free.
-    pub(crate) fn pin_also(&self, other: ReaderId, root: Root, thread: u32) -> Result<ReaderId> {
+    pub(crate) fn pin_also(&self, other: ReaderId, txn: TxnId, thread: u32) -> Result<ReaderId> {
         // Behind the other: see protocol 4 at the head of `lock_file`.
         let id = self.find_slot(other.0 + 1)?;
         let slot = &self.readers()[id.0 as usize];
         slot.thread.store(thread, Ordering::Relaxed);
         slot.since_ms.store(now_ms(), Ordering::Relaxed);
-        slot.name_root(&root);
-        slot.txn.store(root.txn.0, Ordering::SeqCst);
+        slot.name_root_of(&self.readers()[other.0 as usize]);
+        slot.txn.store(txn.0, Ordering::SeqCst);
         Ok(id)
     }
 

@@ -4,7 +4,8 @@
 //! operation:  1  kind · 2 key length (table: name length) · 4 value length · key · value
 //! ```
 //! A part is there only where the kind of operation has it. An operation refers to the last table
-//! that was named before it.
+//! that was named before it, in the branch that the record began with, or in the main one. A record
+//! that makes, drops or resets a branch does nothing else.
 //!
 //! Only what had an effect is recorded, in its order. So replaying the operations on the state
 //! before them gives the state after them.
@@ -39,6 +40,31 @@ const UNBOUNDED: u8 = 13;
 /// The value is a [`difference`](super::difference) from the stored one.
 const CHANGE: u8 = 14;
 
+/// The operations behind it are about tables of this branch: key.
+const ENTER_BRANCH: u8 = 15;
+/// Name, then the branch that it is made from.
+const MAKE_BRANCH: u8 = 16;
+const DROP_BRANCH: u8 = 17;
+/// The branch, then the one whose state it gets.
+const RESET_BRANCH: u8 = 18;
+
+/// An operation on branches, which are given by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnBranches<'a> {
+    /// What follows is about this branch.
+    Enter(u64),
+    /// Makes one of a name, from another.
+    Make(&'a str, u64),
+    Drop(u64),
+    /// Gives the first the state of the second.
+    Reset(u64, u64),
+}
+
+/// Whether the operations of a record make, drop or reset a branch. Then there is just one.
+pub(crate) fn is_of_forest(operations: &[u8]) -> bool {
+    operations.first().is_some_and(|kind| (MAKE_BRANCH..=RESET_BRANCH).contains(kind))
+}
+
 /// A change to a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation<'a> {
@@ -51,6 +77,8 @@ pub(crate) enum Operation<'a> {
     Delete(&'a [u8]),
     DeleteValue(&'a [u8], &'a [u8]),
     DeleteRange(Bound<&'a [u8]>, Bound<&'a [u8]>),
+    /// No change to a table, but to which branches there are, or the start of a branch's changes.
+    OnBranches(OnBranches<'a>),
 }
 
 /// A record that is being built.
@@ -113,6 +141,23 @@ impl Builder {
         self.too_long = true;
     }
 
+    /// Adds an operation on branches.
+    pub(crate) fn push_on_branches(&mut self, operation: OnBranches<'_>) {
+        if self.too_long {
+            return;
+        }
+        match operation {
+            OnBranches::Enter(branch) => self.part(ENTER_BRANCH, Some(&branch.to_le_bytes()), None),
+            OnBranches::Make(name, origin) => {
+                self.part(MAKE_BRANCH, Some(name.as_bytes()), Some(&origin.to_le_bytes()));
+            }
+            OnBranches::Drop(branch) => self.part(DROP_BRANCH, Some(&branch.to_le_bytes()), None),
+            OnBranches::Reset(branch, to) => {
+                self.part(RESET_BRANCH, Some(&branch.to_le_bytes()), Some(&to.to_le_bytes()));
+            }
+        }
+    }
+
     /// Adds an operation on a table.
     pub(crate) fn push(&mut self, table: &str, operation: Operation<'_>) {
         if self.too_long {
@@ -135,6 +180,7 @@ impl Builder {
                 };
                 self.part(CREATE[index], None, None);
             }
+            Operation::OnBranches(_) => unreachable!("operations on branches are added without a table"),
             Operation::Drop => self.part(DROP, None, None),
             Operation::Clear => self.part(CLEAR, None, None),
             Operation::Put(key, value) => self.part(PUT, Some(key), Some(value)),
@@ -237,9 +283,30 @@ impl<'a> Operations<'a> {
         })
     }
 
+    /// `None` if the bytes are none.
+    fn on_branches(&mut self, kind: u8) -> Option<OnBranches<'a>> {
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+        Some(match kind {
+            ENTER_BRANCH => OnBranches::Enter(number(self.key()?)?),
+            DROP_BRANCH => OnBranches::Drop(number(self.key()?)?),
+            MAKE_BRANCH => {
+                let (name, origin) = self.pair()?;
+                OnBranches::Make(std::str::from_utf8(name).ok()?, number(origin)?)
+            }
+            _ => {
+                let (branch, to) = self.pair()?;
+                OnBranches::Reset(number(branch)?, number(to)?)
+            }
+        })
+    }
+
     /// `None` if the bytes are no operation.
     fn operation(&mut self) -> Option<(&'a str, Operation<'a>)> {
         let mut kind = self.kind()?;
+        if (ENTER_BRANCH..=RESET_BRANCH).contains(&kind) {
+            self.table = None;
+            return Some(("", Operation::OnBranches(self.on_branches(kind)?)));
+        }
         if kind == TABLE {
             self.table = Some(std::str::from_utf8(self.key()?).ok()?);
             kind = self.kind()?;
@@ -319,6 +386,31 @@ mod tests {
             ("t", Operation::DeleteRange(Included(b"a"), Excluded(b"b"))),
             ("", Operation::DeleteRange(Unbounded, Unbounded)),
         ]);
+    }
+
+    #[test]
+    fn records_say_what_was_done_to_branches() {
+        let operations = [OnBranches::Make("é", 7), OnBranches::Drop(1 << 40), OnBranches::Reset(7, 0)];
+        for operation in operations {
+            let mut builder = Builder::default();
+            builder.clear();
+            builder.push_on_branches(operation);
+            let bytes = builder.seal(TxnId(7), 42).to_vec();
+            assert!(is_of_forest(&bytes[RECORD_HEADER_BYTES..]));
+            let read: Vec<_> = Operations::new(&bytes[RECORD_HEADER_BYTES..]).map(Result::unwrap).collect();
+            assert_eq!(read, [("", Operation::OnBranches(operation))]);
+            for length in RECORD_HEADER_BYTES..bytes.len() {
+                let _ = Operations::new(&bytes[RECORD_HEADER_BYTES..length]).count();
+            }
+        }
+        let mut builder = Builder::default();
+        builder.clear();
+        builder.push_on_branches(OnBranches::Enter(7));
+        builder.push("a", Operation::Delete(b"1"));
+        let bytes = builder.seal(TxnId(7), 42).to_vec();
+        assert!(!is_of_forest(&bytes[RECORD_HEADER_BYTES..]));
+        let read: Vec<_> = Operations::new(&bytes[RECORD_HEADER_BYTES..]).map(Result::unwrap).collect();
+        assert_eq!(read, [("", Operation::OnBranches(OnBranches::Enter(7))), ("a", Operation::Delete(b"1"))]);
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! `colibri branch`: databases of their own inside one, which share what none of them has changed.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use colibri::{BranchStat, Database};
+use serde_json::json;
+
+use crate::columns;
+use crate::database::{open_beside_others, open_to_read};
+use crate::failure::{Failure, Result};
+use crate::number::grouped;
+
+/// List the branches of a database, or make, reset or drop one
+///
+/// A branch starts as another one is and shares with it what neither has changed, so making one takes
+/// a few pages, whatever the size. Branches are those of the engine: SQL and `serve` use the main one.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  colibri branch birds trial\n  colibri branch birds trial-2 --from trial\n  \
+                        colibri diff birds main trial\n  colibri branch birds trial --drop")]
+pub(crate) struct BranchArgs {
+    /// Directory of the database
+    dir: PathBuf,
+    /// The branch to make; without it, all are listed
+    name: Option<String>,
+    /// The branch that it is made from, or reset to
+    #[arg(long, value_name = "BRANCH", default_value = "main", requires = "name")]
+    from: String,
+    /// Throw away what the branch has, and start it anew
+    #[arg(long, requires = "name", conflicts_with = "drop")]
+    reset: bool,
+    /// Drop the branch and give its pages back
+    #[arg(long, requires = "name", conflicts_with = "from")]
+    drop: bool,
+    /// Print one JSON object
+    #[arg(long, conflicts_with_all = ["name"])]
+    json: bool,
+}
+
+pub(crate) fn run(args: &BranchArgs) -> Result<()> {
+    let failure = Failure::engine(&args.dir);
+    let Some(name) = &args.name else { return list(args) };
+    if args.reset && name == "main" {
+        return Err(Failure::MainBranch { dir: args.dir.clone() });
+    }
+    let db = open_beside_others(&args.dir)?;
+    let done = || -> colibri::Result<()> {
+        if args.drop {
+            db.drop_branch(name)?;
+            db.reap_branches()?;
+        } else if args.reset {
+            db.open_branch(&args.from)?.reset_branch(name)?;
+            db.reap_branches()?;
+        } else {
+            db.open_branch(&args.from)?.branch(name)?;
+        }
+        // Where commits do not go to the log, they are on disk after this.
+        db.sync()?;
+        db.close()
+    };
+    done().map_err(failure)
+}
+
+fn list(args: &BranchArgs) -> Result<()> {
+    let db = open_to_read(&args.dir)?;
+    let stats = db.branch_stats().map_err(Failure::engine(&args.dir))?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        let branches: Vec<_> = stats.iter().map(as_json).collect();
+        writeln!(out, "{}", json!({ "dir": args.dir.display().to_string(), "branches": branches }))?;
+        return Ok(());
+    }
+    print(&stats, &mut out)?;
+    Ok(())
+}
+
+/// The branches of a database, if there is another than the main one.
+pub(crate) fn stats_of(db: &Database) -> colibri::Result<Vec<BranchStat>> {
+    let stats = db.branch_stats()?;
+    Ok(if stats.len() > 1 { stats } else { Vec::new() })
+}
+
+pub(crate) fn as_json(stat: &BranchStat) -> serde_json::Value {
+    json!({
+        "name": stat.info.name,
+        "origin": stat.info.origin,
+        "made": stat.info.made.0,
+        "tables": stat.tables,
+        "entries": stat.entries,
+        "own_bytes": stat.own_bytes,
+        "shared_bytes": stat.shared_bytes,
+    })
+}
+
+pub(crate) fn print(stats: &[BranchStat], out: &mut impl Write) -> io::Result<()> {
+    let head = ["branch", "made from", "tables", "entries", "own bytes", "shared bytes"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(stats.iter().map(row)).collect();
+    columns::print(&rows, 2, out)
+}
+
+fn row(stat: &BranchStat) -> [String; 6] {
+    [
+        // A name may hold any character; a table in a terminal may not.
+        stat.info.name.escape_debug().to_string(),
+        stat.info.origin.as_deref().unwrap_or("-").escape_debug().to_string(),
+        grouped(stat.tables),
+        grouped(stat.entries),
+        grouped(stat.own_bytes),
+        grouped(stat.shared_bytes),
+    ]
+}

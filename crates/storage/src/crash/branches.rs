@@ -1,0 +1,313 @@
+//! The same histories with branches: a forest of databases instead of one.
+//!
+//! A state is what all branches hold. Branches are made, changed, reset and dropped, what was dropped
+//! is reaped in the background and now and then at once, and processes die in the middle of each.
+
+use super::*;
+
+/// The contents of each branch, by name.
+type Forest = BTreeMap<String, Contents>;
+
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+fn new_forest() -> Forest {
+    Forest::from([("main".to_owned(), Contents::new())])
+}
+
+/// What all branches hold in one visible state.
+fn forest_of(db: &Database) -> Forest {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let before = db.readable_txn();
+        let read = || -> Result<Forest> {
+            let names = db.branches()?.into_iter().map(|info| info.name);
+            names.map(|name| Ok((name.clone(), contents(&db.open_branch(&name)?.read()?)))).collect()
+        };
+        match read() {
+            Ok(forest) if db.readable_txn() == before => return forest,
+            // Another state has become visible meanwhile.
+            Ok(_) | Err(Error::NoSuchBranch { .. }) => {}
+            Err(e) => panic!("a forest: {e}"),
+        }
+        assert!(Instant::now() < deadline, "there is no state that stays");
+    }
+}
+
+/// One change to the forest, waited for or not.
+fn grow(db: &Database, rng: &mut StdRng, forest: &mut Forest) -> Result<Option<Ticket>> {
+    let names: Vec<String> = forest.keys().cloned().collect();
+    let any = |rng: &mut StdRng| names[rng.random_range(0..names.len())].clone();
+    let name = any(rng);
+    let branch = || db.open_branch(&name);
+    match rng.random_range(0..20) {
+        0..3 => {
+            let Some(new) = NAMES.iter().find(|new| !forest.contains_key(**new)) else { return Ok(None) };
+            branch()?.branch(new)?;
+            forest.insert((*new).to_owned(), forest[&name].clone());
+        }
+        3..5 if name != "main" => {
+            db.drop_branch(&name)?;
+            forest.remove(&name);
+        }
+        5 => {
+            let other = any(rng);
+            branch()?.reset_branch(&other)?;
+            forest.insert(other, forest[&name].clone());
+        }
+        6 if rng.random_bool(0.3) => _ = db.reap_branches()?,
+        _ => {
+            let contents = forest.get_mut(&name).expect("it was chosen");
+            return change(&branch()?, rng, contents).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+struct Growth {
+    rng: StdRng,
+    mode: Durability,
+    disk: SimDisk,
+    states: States<Forest>,
+    processes: Vec<Database>,
+    /// Snapshots of branches, with the commit and the branch that each sees.
+    snapshots: Vec<(Snapshot<'static>, usize, String)>,
+}
+
+impl Growth {
+    fn new(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mode = MODES[rng.random_range(0..4)];
+        let rarity = if matches!(mode, Durability::Sync | Durability::SyncNoLog) { 60 } else { 8 };
+        let disk = SimDisk::of_new(rng.random(), rarity);
+        let states = States::of(new_forest());
+        let mut growth = Self { mode, disk, states, processes: Vec::new(), snapshots: Vec::new(), rng };
+        for _ in 0..growth.rng.random_range(1..3) {
+            growth.open();
+        }
+        growth
+    }
+
+    fn is_sync(&self) -> bool {
+        matches!(self.mode, Durability::Sync | Durability::SyncNoLog)
+    }
+
+    fn acknowledge_all(&self) {
+        self.disk.acknowledge(self.states.newest() as u64);
+    }
+
+    fn open(&mut self) {
+        let policy = POLICIES[self.rng.random_range(0..4)];
+        self.processes.push(self.disk.open(&options(self.mode, policy)).expect("the database opens"));
+    }
+
+    fn any(&mut self) -> usize {
+        self.rng.random_range(0..self.processes.len())
+    }
+
+    fn newest(&self) -> Forest {
+        self.states.committed[self.states.newest()].clone()
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let process = self.any();
+        let mut next = self.newest();
+        let ticket = grow(&self.processes[process], &mut self.rng, &mut next)?;
+        let is_change = ticket.is_some();
+        self.states.committed.push(next);
+        if let Some(ticket) = ticket
+            && !(self.mode == Durability::Sync && self.rng.random_bool(0.3))
+        {
+            ticket.wait()?;
+            if self.is_sync() {
+                self.acknowledge_all();
+            }
+        } else if !is_change && self.is_sync() {
+            // A change of the forest that was waited for, or none, which proves nothing.
+            let process = self.any();
+            self.processes[process].ticket(TxnId(u64::MAX)).wait()?;
+            self.acknowledge_all();
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) {
+        let process = self.any();
+        let found = forest_of(&self.processes[process]);
+        let seen = self.states.find(&found);
+        assert!(seen as u64 >= self.disk.acknowledged() || !self.is_sync());
+        if self.is_sync() {
+            self.disk.acknowledge(seen as u64);
+            if self.rng.random_bool(0.3) {
+                self.disk.crash();
+            }
+        }
+        let names: Vec<&String> = found.keys().collect();
+        let name = names[self.rng.random_range(0..names.len())].clone();
+        let branch = self.processes[process].open_branch(&name).expect("it was seen");
+        let snapshot = branch.read_owned().expect("a snapshot");
+        if self.snapshots.len() < 4 && contents(&snapshot) == found[&name] {
+            self.snapshots.push((snapshot, seen, name));
+        }
+    }
+
+    fn drop_snapshots(&mut self) {
+        for (snapshot, seen, name) in self.snapshots.drain(..) {
+            assert!(contents(&snapshot) == self.states.committed[seen][&name], "a snapshot has changed");
+        }
+    }
+
+    fn die(&mut self) {
+        self.drop_snapshots();
+        let process = self.any();
+        let process = self.processes.swap_remove(process);
+        let mut next = self.newest();
+        if self.rng.random_bool(0.7) {
+            let operations = self.rng.random_range(1..12);
+            let (disk, rng) = (self.disk.clone(), &mut self.rng);
+            let done = disk.kill_during(operations, || match rng.random_range(0..5) {
+                0 => process.sync(),
+                1 => process.reap_branches().map(|_| ()),
+                _ => grow(&process, rng, &mut next).and_then(|ticket| ticket.map_or(Ok(()), |t| t.wait().map(|_| ()))),
+            });
+            done.transpose().expect("a commit or a steady point");
+        }
+        process.die();
+        self.disk.state.lock().counts.deaths += 1;
+        self.open();
+        let process = self.any();
+        // The next writer goes on from the newest state, and makes it visible.
+        drop(self.processes[process].write().expect("a transaction"));
+        self.processes[process].ticket(TxnId(u64::MAX)).wait().expect("it becomes durable");
+        let found = forest_of(&self.processes[process]);
+        if found != self.newest() {
+            assert!(found == next, "a commit went with its process");
+            self.states.committed.push(next);
+        } else if found != next {
+            self.states.unseen.push((self.states.newest() + 1, next));
+        }
+        if self.rng.random() {
+            self.look();
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.drop_snapshots();
+        let process = self.any();
+        self.processes.swap_remove(process).close().expect("closing");
+        self.acknowledge_all();
+        if self.rng.random_bool(0.3) {
+            self.disk.crash();
+        }
+        self.open();
+    }
+
+    fn fill(&mut self) {
+        self.disk.limit_room(Some(self.rng.random_range(0..100_000)));
+        for _ in 0..10 {
+            match self.commit() {
+                Ok(()) | Err(Error::DiskFull { .. }) => {}
+                Err(e) => panic!("{e}"),
+            }
+            let process = self.any();
+            let found = forest_of(&self.processes[process]);
+            self.states.find(&found);
+        }
+        self.disk.limit_room(None);
+    }
+
+    fn check(&mut self) {
+        let process = self.any();
+        let report = self.processes[process].check().expect("a check");
+        assert!(report.is_clean(), "a report: {report:#?}");
+        self.acknowledge_all();
+    }
+
+    fn step(&mut self) {
+        match self.rng.random_range(0..100) {
+            0..8 => {
+                let process = self.any();
+                self.processes[process].sync().expect("a steady point");
+                self.acknowledge_all();
+            }
+            8..14 => self.look(),
+            14..17 => self.drop_snapshots(),
+            17..21 => self.die(),
+            21..24 => self.reopen(),
+            24..26 => self.fill(),
+            26..28 => self.check(),
+            _ => self.commit().expect("a commit"),
+        }
+    }
+
+    fn end(mut self) -> Counts {
+        self.drop_snapshots();
+        for process in std::mem::take(&mut self.processes) {
+            process.close().expect("closing");
+        }
+        self.acknowledge_all();
+        let wrecks = self.disk.take_wrecks();
+        let mut counts = self.disk.counts();
+        counts.wrecks += wrecks.len();
+        for wreck in &wrecks {
+            counts += inspect(wreck, &self.states, self.mode, &mut self.rng);
+        }
+        counts
+    }
+}
+
+fn run(seed: u64, steps: std::ops::Range<u32>) -> Counts {
+    println!("COLIBRI_SEED={seed}");
+    let mut growth = Growth::new(seed);
+    for _ in 0..growth.rng.random_range(steps) {
+        growth.step();
+    }
+    growth.end()
+}
+
+fn inspect(wreck: &Wreck, states: &States<Forest>, mode: Durability, rng: &mut StdRng) -> Counts {
+    let mut disk = SimDisk::of_wreck(wreck, rng.random());
+    let options = options(mode, POLICIES[rng.random_range(0..4)]);
+    if rng.random_ratio(1, 3) {
+        disk = open_in_vain(disk, wreck, &options, rng);
+    }
+    let db = disk.open(&options).expect("a database opens after a crash");
+    let mut found = forest_of(&db);
+    let index = states.find(&found);
+    assert!(index as u64 >= wreck.acknowledged, "commit {} was acknowledged, {index} is there", wreck.acknowledged);
+    let report = db.check().expect("a check");
+    assert!(report.is_clean(), "a report: {report:#?}");
+    for _ in 0..3 {
+        if let Some(ticket) = grow(&db, rng, &mut found).expect("a commit after a crash") {
+            ticket.wait().expect("it becomes durable");
+        }
+    }
+    assert!(forest_of(&db) == found);
+    let report = db.check().expect("a check");
+    assert!(report.is_clean(), "a report: {report:#?}");
+    drop(db);
+    disk.counts()
+}
+
+#[test]
+fn a_crash_with_branches_loses_nothing_acknowledged() {
+    if let Some(seed) = std::env::var("COLIBRI_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        run(seed, 1..100);
+        return;
+    }
+    let mut counts = Counts::default();
+    (0..60).for_each(|seed| counts += run(seed, 1..100));
+    println!("{counts:?}");
+    assert!(counts.wrecks > 300 && counts.deaths > 50, "the histories do not show what they are for: {counts:?}");
+}
+
+#[test]
+#[ignore = "a long campaign: cargo test --release -p colibri-storage crash -- --ignored"]
+fn many_crashes_with_branches_lose_nothing_acknowledged() {
+    let start: u64 = rand::rng().random();
+    let (mut seed, mut counts) = (start, Counts::default());
+    while counts.wrecks < 50_000 {
+        counts += run(seed, 1..200);
+        seed = seed.wrapping_add(1);
+    }
+    println!("{counts:?} in {} histories", seed.wrapping_sub(start));
+}
