@@ -16,6 +16,9 @@ pub(crate) struct CopyArgs {
     /// Write full pages and no free space: smaller, but slower to make
     #[arg(long)]
     compact: bool,
+    /// Copy this branch alone, as the main one of the copy [default: all branches]
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
     /// Directory of the database
     dir: PathBuf,
     /// Directory to make
@@ -27,7 +30,10 @@ pub(crate) fn run(args: &CopyArgs) -> Result<()> {
     if !is_free(&args.dest)? {
         return Err(Failure::Exists { path: args.dest.clone() });
     }
-    let db = open_to_read(&args.dir)?;
+    let mut db = open_to_read(&args.dir)?;
+    if let Some(branch) = &args.branch {
+        db = db.open_branch(branch).map_err(Failure::engine(&args.dir))?;
+    }
     let report = db.copy_to(&args.dest, args.compact).map_err(Failure::engine(&args.dir))?;
     writeln!(
         io::stdout(),

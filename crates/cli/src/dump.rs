@@ -32,6 +32,9 @@ pub(crate) struct DumpArgs {
     /// Table to write; may be given more than once [default: all tables]
     #[arg(long = "table", value_name = "NAME")]
     tables: Vec<String>,
+    /// Branch to write instead of the main one
+    #[arg(long, value_name = "BRANCH", conflicts_with = "sql")]
+    branch: Option<String>,
     /// Write SQL that psql can load into another server
     #[arg(long)]
     sql: bool,
@@ -52,7 +55,10 @@ pub(crate) fn run(args: &DumpArgs) -> Result<()> {
             None => dump_sql::dump(&args.dir, &args.tables, args.roles.as_deref(), &mut io::stdout().lock()),
         };
     }
-    let db = open_to_read(&args.dir)?;
+    let mut db = open_to_read(&args.dir)?;
+    if let Some(branch) = &args.branch {
+        db = db.open_branch(branch).map_err(Failure::engine(&args.dir))?;
+    }
     match &args.output {
         Some(path) => new_file::make(path, |out| write_to(&db, args, out)),
         None => write_to(&db, args, &mut io::stdout().lock()),

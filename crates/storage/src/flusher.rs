@@ -99,8 +99,8 @@ pub(crate) struct Reaper {
 impl Reaper {
     /// Starts it, with something to do.
     pub(crate) fn start(core: &Arc<Core>, steady: Option<Arc<Signal>>) -> Result<Self> {
-        let signal: Arc<(Mutex<Asked>, Condvar)> =
-            Arc::new((Mutex::new(Asked { flush: true, stop: false }), Condvar::new()));
+        let signal: Arc<(Mutex<Asked>, Condvar)> = Arc::default();
+        ask(&signal);
         let stops: Arc<AtomicBool> = Arc::default();
         let thread = spawn("colibri-reaper", core, {
             let (signal, core, stops) = (Arc::clone(&signal), Arc::clone(core), Arc::clone(&stops));

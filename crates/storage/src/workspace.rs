@@ -150,6 +150,9 @@ pub(crate) struct Workspace {
     /// The fork that the trees which are being changed start from: it still reaches their pages that
     /// are not newer, which are therefore never freed (see `forest`).
     fork: TxnId,
+    /// The fork that the main branch starts from, as the forest says that begins with this page, of
+    /// this birth.
+    pub(crate) main_fork: (PageId, TxnId, TxnId),
     levels: Vec<Level>,
     /// The lists of the last transaction, empty.
     spare: Level,
@@ -175,6 +178,7 @@ impl Workspace {
             txn: TxnId(0),
             steady: TxnId(0),
             fork: TxnId(0),
+            main_fork: (PageId::NONE, TxnId(0), TxnId(0)),
             levels: Vec::new(),
             spare: Level::default(),
             scratch: [Vec::new(), Vec::new()],

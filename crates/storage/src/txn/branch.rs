@@ -55,7 +55,7 @@ impl WriteTxn {
     pub(super) fn enter_branch(&mut self, page: PageId) -> Result<()> {
         self.forest = Forest::of(&self.core().pager, self.work().bounds(), page)?;
         match self.handle.branch.as_ref().map(|open| (open.id(), open.name().to_owned())) {
-            None => self.enter_main(),
+            None => self.begin_on_main(),
             Some((id, name)) => {
                 let branch = self.branch_of(id)?.ok_or(Error::NoSuchBranch { name })?;
                 self.enter(id, &branch);
@@ -68,6 +68,22 @@ impl WriteTxn {
     fn enter_main(&mut self) -> Result<()> {
         let fork = self.forest.fork_of_main(&self.core().pager, self.work().bounds())?;
         self.work_mut().set_fork(fork);
+        Ok(())
+    }
+
+    /// As a transaction on the main branch begins. Most find the forest as the last one did.
+    fn begin_on_main(&mut self) -> Result<()> {
+        let page = self.forest.page();
+        let birth = self.core().pager.birth(page);
+        let (known_page, known_birth, fork) = self.work().main_fork;
+        if (known_page, known_birth) == (page, birth) {
+            self.work_mut().set_fork(fork);
+            return Ok(());
+        }
+        let fork = self.forest.fork_of_main(&self.core().pager, self.work().bounds())?;
+        let work = self.work_mut();
+        work.set_fork(fork);
+        work.main_fork = (page, birth, fork);
         Ok(())
     }
 
