@@ -56,7 +56,8 @@ pub(crate) fn run(args: &DiffArgs) -> Result<()> {
     let mut tables: BTreeMap<String, [Option<Table>; 2]> = BTreeMap::new();
     for (side, snapshot) in [one, other].into_iter().enumerate() {
         for table in snapshot.tables().map_err(&failure)? {
-            tables.entry(table.name().to_owned()).or_default()[side] = Some(table);
+            let name = table.name().to_owned();
+            tables.entry(name).or_default()[side] = Some(table);
         }
     }
     let mut found = Vec::new();
