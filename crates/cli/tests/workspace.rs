@@ -211,8 +211,11 @@ const CIRCLES: [(&str, &[&[&str]]); 12] = [
         "storage",
         &[
             // An open database (`db::Core`) is one type, and each of these files has a part of its
-            // methods; snapshots, transactions and tickets are what it gives out, and refer to it.
-            &["db", "flusher", "reclaim", "recovery", "snapshot", "steady", "ticket", "txn"],
+            // methods; snapshots, transactions, tickets and branches are what it gives out, and refer
+            // to it.
+            &[
+                "branch", "db", "flusher", "reap", "reclaim", "recovery", "snapshot", "steady", "ticket", "txn",
+            ],
         ],
     ),
     (
