@@ -4,5 +4,6 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcolibri.so.0");
+        println!("cargo:rustc-link-arg-examples=-Wl,-soname,libcolibri.so.0");
     }
 }

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Arrows point one way: each crate, and the only ones of this workspace that it may depend on.
-const GRAPH: [(&str, &[&str]); 15] = [
+const GRAPH: [(&str, &[&str]); 16] = [
     ("colibri-storage", &[]),
     ("colibri-runtime", &[]),
     ("colibri-txn", &["colibri-storage"]),
-    ("colibri-capi", &["colibri-storage"]),
+    ("colibri-capi", &["colibri-db", "colibri-storage"]),
+    ("colibri-python", &["colibri-db"]),
     ("colibri-replica", &["colibri-storage"]),
     ("colibri-types", &[]),
     ("colibri-syntax", &["colibri-types"]),

@@ -9,9 +9,9 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use colibri_storage::{Database, Durability, Error, Options, Snapshot};
@@ -22,6 +22,7 @@ use super::names;
 use super::place::Place;
 use super::table::{Db, Description};
 use super::txn::Txn;
+use crate::fork::forks;
 
 /// The handle of the database that LMDB keeps its free pages in. Here it is always empty.
 pub(crate) const FREE_DBI: u32 = 0;
@@ -35,25 +36,6 @@ const READERS_DEFAULT: u32 = 126;
 const POOL_MAX: usize = 16;
 
 static ENVS: AtomicU64 = AtomicU64::new(1);
-/// How often this process came out of a fork.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn note_fork() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-fn forks() -> u32 {
-    static ASKED: Once = Once::new();
-    ASKED.call_once(register_fork);
-    FORKS.load(Ordering::Relaxed)
-}
-
-#[allow(unsafe_code, reason = "a call of C")]
-fn register_fork() {
-    // SAFETY: `note_fork` changes an atomic number only, which a child may do after a fork.
-    let _ = unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
-}
-
 /// A handle of a database.
 struct Slot {
     db: Arc<Db>,

@@ -3,7 +3,6 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -86,19 +85,16 @@ functions! {
     cursor_count(Handle, *mut usize) -> c_int;
 }
 
-/// Our shared library. Cargo does not build it for tests, which cannot be linked with it, so it is
-/// built here, where this test was built.
+/// Our shared library, as an example that cargo builds beside this test.
 pub(crate) fn ours() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let profile_dir = test.ancestors().nth(2).unwrap();
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--offline", "--package", "colibri-capi", "--target-dir"]);
-    build.arg(profile_dir.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile_dir.ends_with("release") {
-        build.arg("--release");
-    }
-    assert!(build.status().unwrap().success());
-    profile_dir.join("libcolibri.so")
+    let library = test.ancestors().nth(2).unwrap().join("examples/liblibrary.so");
+    assert!(
+        library.exists(),
+        "{} is not there: with --test, cargo has to be told to build examples as well",
+        library.display()
+    );
+    library
 }
 
 /// LMDB itself: `COLIBRI_TEST_LIBLMDB`, or the system's.

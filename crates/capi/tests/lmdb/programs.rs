@@ -37,16 +37,24 @@ fn expect(mut command: Command) -> Output {
     output
 }
 
-/// Compiles the program beside this file; `None` without a compiler.
-fn compiled(dir: &Path, compiler: &str, options: &[&str]) -> Option<PathBuf> {
+/// Programs of `lmdb.h` and of `colibri.h`.
+const PROGRAMS: [&str; 2] = ["exercise", "native"];
+
+/// Compiles a program of this folder; `None` without a compiler.
+fn compiled(dir: &Path, name: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
+    compiled_from(&here().join("tests").join(name).with_extension("c"), dir, compiler, options)
+}
+
+fn compiled_from(source: &Path, dir: &Path, compiler: &str, options: &[&str]) -> Option<PathBuf> {
     if !has(compiler) {
         return None;
     }
-    let program = dir.join(format!("exercise-{compiler}"));
+    let name = source.file_stem().unwrap().display();
+    let program = dir.join(format!("{name}-{compiler}"));
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-Werror", "-D_XOPEN_SOURCE=700"]).args(options);
     command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
-    command.arg(here().join("tests/exercise.c")).arg("-L").arg(dir.join("libraries")).arg("-lcolibri");
+    command.arg(source).arg("-L").arg(dir.join("libraries")).args(["-lcolibri", "-pthread"]);
     expect(command);
     Some(program)
 }
@@ -67,25 +75,54 @@ fn run(program: &Path, dir: &Path, data: &str, around: &[&str]) {
 }
 
 #[test]
-fn a_program_in_c_and_in_cplusplus_runs_with_the_header_and_the_library() {
+fn programs_in_c_and_in_cplusplus_run_with_the_headers_and_the_library() {
     let dir = tempfile::tempdir().unwrap();
     named(dir.path());
-    if let Some(program) = compiled(dir.path(), "cc", &["-std=c99", "-pedantic"]) {
-        run(&program, dir.path(), "c", &[]);
-    }
-    if let Some(program) = compiled(dir.path(), "g++", &["-xc++"]) {
-        run(&program, dir.path(), "c++", &[]);
+    for name in PROGRAMS {
+        if let Some(program) = compiled(dir.path(), name, "cc", &["-std=c99", "-pedantic"]) {
+            run(&program, dir.path(), &format!("{name}-c"), &[]);
+        }
+        if let Some(program) = compiled(dir.path(), name, "g++", &["-xc++"]) {
+            run(&program, dir.path(), &format!("{name}-c++"), &[]);
+        }
     }
 }
 
 #[test]
-fn valgrind_finds_nothing_in_a_program_that_uses_the_library() {
+fn valgrind_finds_nothing_in_programs_that_use_the_library() {
     let dir = tempfile::tempdir().unwrap();
     named(dir.path());
-    if has("valgrind")
-        && let Some(program) = compiled(dir.path(), "cc", &["-std=c99"])
-    {
-        run(&program, dir.path(), "c", &["valgrind", "-q", "--error-exitcode=9"]);
+    if !has("valgrind") {
+        return;
+    }
+    for name in PROGRAMS {
+        if let Some(program) = compiled(dir.path(), name, "cc", &["-std=c99"]) {
+            // Threads take turns under it, so that none starves.
+            run(&program, dir.path(), name, &["valgrind", "-q", "--error-exitcode=9", "--fair-sched=yes"]);
+        }
+    }
+}
+
+/// The examples of the documentation: each block of C is a program.
+#[test]
+fn the_examples_of_the_documentation_run() {
+    let dir = tempfile::tempdir().unwrap();
+    named(dir.path());
+    let text = fs::read_to_string(here().join("../../docs/C.md")).unwrap();
+    let examples: Vec<_> = text.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 3, "docs/C.md has {} examples", examples.len());
+    for (number, example) in examples.into_iter().enumerate() {
+        let source = dir.path().join(format!("example-{number}.c"));
+        fs::write(&source, example).unwrap();
+        for (compiler, options) in [("cc", ["-std=c99", "-pedantic"]), ("g++", ["-xc++", "-pedantic"])] {
+            if let Some(program) = compiled_from(&source, dir.path(), compiler, &options) {
+                let data = dir.path().join(format!("example-{number}-{compiler}.d"));
+                fs::create_dir(&data).unwrap();
+                let mut command = Command::new(program);
+                command.env("LD_LIBRARY_PATH", dir.path().join("libraries")).current_dir(data);
+                assert!(!expect(command).stdout.is_empty());
+            }
+        }
     }
 }
 

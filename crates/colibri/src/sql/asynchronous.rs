@@ -21,7 +21,7 @@ use super::value::{Params, bind};
 use super::{CancelHandle, Connection, Error, Result, Statement, ToStatement, TransactionOptions};
 
 /// Rows that a statement looks at before it lets others run.
-const BUDGET_ROWS: i64 = 10_000;
+pub(super) const BUDGET_ROWS: i64 = 10_000;
 
 /// A session whose calls are futures. It is `Send`, and so are its futures.
 ///
@@ -124,14 +124,14 @@ async fn unless_canceled(cancel: &CancelHandle, wait: impl Future<Output = ()>) 
 
 /// Ends at an instant: for statements that sleep, whatever runtime they are in. A thread waits for
 /// it, since a connection knows no timers; it ends with the alarm.
-struct Alarm {
+pub(super) struct Alarm {
     until: Instant,
     waker: Arc<Mutex<Option<Waker>>>,
     thread: Option<std::thread::Thread>,
 }
 
 impl Alarm {
-    fn at(until: Instant) -> Self {
+    pub(super) fn at(until: Instant) -> Self {
         Self { until, waker: Arc::default(), thread: None }
     }
 

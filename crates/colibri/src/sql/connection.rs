@@ -33,6 +33,8 @@ pub struct Connection {
     /// Whether a statement of the current transaction had a conflict, so that another attempt may
     /// succeed.
     pub(crate) conflicted: bool,
+    /// The statement of [`Connection::start`], until it ends.
+    pub(super) started: Option<Box<super::running::Started>>,
     _shared: Arc<Shared>,
 }
 
@@ -64,6 +66,12 @@ impl Statement {
     #[must_use]
     pub fn params(&self) -> usize {
         self.prepared.params().len()
+    }
+
+    /// PostgreSQL's number of the type of a parameter, by its place from 0; `None` behind the last.
+    #[must_use]
+    pub fn param_oid(&self, place: usize) -> Option<u32> {
+        self.prepared.params().get(place).map(|ty| ty.oid())
     }
 }
 
@@ -150,7 +158,7 @@ impl Connection {
     pub(crate) fn new(shared: &Arc<Shared>, user: &str) -> Self {
         let session = Session::new(&shared.engine, user);
         let cancel = CancelHandle { flag: session.cancel_flag(), waker: Arc::default() };
-        Self { session, cancel, conflicted: false, _shared: Arc::clone(shared) }
+        Self { session, cancel, conflicted: false, started: None, _shared: Arc::clone(shared) }
     }
 
     /// Remembers whether an error is a conflict that another attempt of the transaction may avoid.
@@ -178,6 +186,7 @@ impl Connection {
     /// # Errors
     /// Syntax, names, types: all errors that can be found before a statement runs.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
+        self.at_rest()?;
         let prepared = self.session.prepare(sql, &[]);
         self.noted(prepared).map(Statement::new)
     }
@@ -238,6 +247,7 @@ impl Connection {
     /// # Errors
     /// The statement's. Errors of later rows come with them.
     pub fn query_iter(&mut self, statement: impl ToStatement, params: impl Params) -> Result<Rows<'_>> {
+        self.at_rest()?;
         let Statement { prepared, columns } = statement.to_statement(self)?;
         let types = self.session.current_types(prepared.params())?;
         let params = bind(&params, &types, self.session.env())?;
@@ -256,6 +266,7 @@ impl Connection {
     /// The first that fails. Changes of the statements before it stay, unless the text has begun a
     /// transaction.
     pub fn batch(&mut self, sql: &str) -> Result<()> {
+        self.at_rest()?;
         let done = self.session.run(sql);
         self.noted(done).map(drop)
     }
@@ -303,6 +314,7 @@ impl Connection {
     /// # Errors
     /// Those of a statement.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>> {
+        self.at_rest()?;
         let copy = self.session.copy(sql);
         match self.noted(copy)? {
             Copy::From(copy) => Ok(CopyIn { connection: self, copy }),
@@ -327,6 +339,7 @@ impl Connection {
     /// # Errors
     /// Those of the query; 58030 with the error of `out`.
     pub fn copy_out(&mut self, sql: &str, out: &mut dyn io::Write) -> Result<u64> {
+        self.at_rest()?;
         let copy = self.session.copy(sql);
         match self.noted(copy)? {
             Copy::To(mut copy) => {

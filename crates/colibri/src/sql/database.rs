@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use colibri_sql::{DirectoryLock, Engine};
 
+use parking_lot::Mutex;
+
 use super::{AsyncConnection, Connection, Error, Result};
 
 /// A database for SQL. Clones are the same database; it is closed when the last of them, and of its
@@ -29,7 +31,7 @@ pub struct Database {
 /// Fields are dropped in order: the database is closed before another process may open it.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
-    _lock: DirectoryLock,
+    lock: Mutex<Option<DirectoryLock>>,
 }
 
 impl Database {
@@ -67,7 +69,7 @@ impl Database {
     pub fn with_storage(storage: crate::Database) -> Result<Self> {
         let lock = DirectoryLock::for_sql(storage.path())?;
         let engine = Engine::open(storage)?;
-        Ok(Self { shared: Arc::new(Shared { engine, _lock: lock }) })
+        Ok(Self { shared: Arc::new(Shared { engine, lock: Mutex::new(Some(lock)) }) })
     }
 
     /// A connection, of the user `colibri`.
@@ -87,6 +89,14 @@ impl Database {
     #[must_use]
     pub fn connect_async(&self) -> AsyncConnection {
         AsyncConnection::new(self.connect())
+    }
+
+    /// For a process that was forked while the database was open: closes this process's copy of the
+    /// file whose lock keeps others out, so that the lock ends with the parent's. The database itself
+    /// cannot be used, or closed, in such a process: forget it and its connections
+    /// ([`std::mem::forget`]).
+    pub fn leave_to_parent(&self) {
+        drop(self.shared.lock.lock().take());
     }
 
     /// The storage underneath: for backups, copies, figures. Its tables are the SQL engine's, in a

@@ -28,6 +28,8 @@
 //! | run one many times | [`Connection::prepare`] |
 //! | change several things or none | [`Connection::transaction`] |
 //! | read and write files of rows | [`Connection::copy_in`], [`Connection::copy_out`] |
+//! | hear of what others do | [`Connection::notifications`], [`Connection::wait_for_notifications`] |
+//! | take rows where nothing can be borrowed | [`Connection::start`], [`Connection::next_block`], [`Connection::poll_next_block`] |
 //! | end a statement from elsewhere | [`Connection::cancel_handle`] |
 //! | wait without a thread | [`Database::connect_async`] |
 //!
@@ -35,20 +37,26 @@
 //! [`Error::report`] the rest: position, detail, hint, and the table, column and constraint that it
 //! is about. The feature `jiff` makes that crate's dates and times parameters and columns.
 
+pub mod arrow;
 mod asynchronous;
 mod connection;
 mod database;
+mod notifications;
 mod row;
+mod running;
 mod time;
 mod transaction;
 mod value;
 
-pub use colibri_sql::{Error, Interval, Numeric, Report, Result, SqlState, TransactionState};
+pub use colibri_sql::{
+    Error, Interval, Notice, Notification, Numeric, Report, Result, Severity, SqlState, TransactionState,
+};
 
 pub use asynchronous::AsyncConnection;
 pub use connection::{CancelHandle, Connection, CopyIn, Rows, Statement, ToStatement};
 pub use database::Database;
 pub use row::{Column, ColumnIndex, Row};
+pub use running::{Next, RowBlock, rows_affected};
 pub use time::{Date, OutOfRange, Time, Timestamp, TimestampTz};
 pub use transaction::{Isolation, Transaction, TransactionOptions};
 pub use value::{FromSql, Params, ToSql, Value};

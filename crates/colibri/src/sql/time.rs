@@ -91,6 +91,12 @@ impl Time {
         (parts_fit && time.0 <= DAY_US).then_some(time)
     }
 
+    /// A time of day, from microseconds since midnight, if there is such a one; 24:00:00 is.
+    #[must_use]
+    pub fn from_micros(micros: i64) -> Option<Self> {
+        (0..=DAY_US).contains(&micros).then_some(Self(micros))
+    }
+
     /// Hour, minute, second and microsecond.
     #[must_use]
     pub fn hms_micro(self) -> (u8, u8, u8, u32) {

@@ -67,13 +67,12 @@ pub enum Value<'a> {
     Array(Vec<Value<'a>>),
 }
 
-/// The text of a document, or of an enum's label.
+/// A value of a type that has no variant, as PostgreSQL writes it: a document, an enum's label, an address.
 fn text_of(datum: &Datum, ty: Type) -> Value<'static> {
-    let (env, context) = (Env::default(), cast::CastContext::Explicit);
-    match cast::cast(datum, ty, Type::Text, colibri_sql::Modifier::NONE, context, &env) {
-        Ok(Datum::Text(text)) => Value::Text(Cow::Owned(text.into())),
-        _ => Value::Null,
-    }
+    let mut text = Vec::new();
+    let format = colibri_sql::wire::Format::Text;
+    colibri_sql::wire::write(ty.into(), format, datum, &Env::default(), &mut String::new(), &mut text);
+    String::from_utf8(text).map_or(Value::Null, |text| Value::Text(Cow::Owned(text)))
 }
 
 impl<'a> Value<'a> {

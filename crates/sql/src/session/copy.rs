@@ -615,6 +615,38 @@ impl Session {
         self.fail(&mut copy.running);
     }
 
+    /// Waits for the next bytes of a COPY TO, and appends them to `out`. At the end gives the command
+    /// tag; there may be bytes with it.
+    ///
+    /// # Errors
+    /// Those of the query. The COPY has ended then.
+    pub fn copy_fetch(&mut self, copy: &mut CopyTo, out: &mut Vec<u8>) -> Result<Option<CompactString>> {
+        loop {
+            let waited = match self.copy_step(copy, out, super::BUDGET_ROWS)? {
+                Progress::Done(completion) => {
+                    // No rows are passed on before what was read is durable.
+                    if let Some(ticket) = completion.ticket {
+                        self.wait_durable(ticket)?;
+                    }
+                    return Ok(Some(completion.tag));
+                }
+                Progress::Wait(wait) => wait_now(wait, &self.own.settings, &self.cancel),
+                Progress::Fetch(wait) => fetch_now(&wait, &self.cancel),
+                Progress::Sleep(until) => sleep_now(until, None, &self.cancel),
+                Progress::Commits(turn) => {
+                    turn.wait();
+                    Ok(())
+                }
+                Progress::Rows | Progress::Yield if out.is_empty() => Ok(()),
+                Progress::Rows | Progress::Yield => return Ok(None),
+            };
+            if let Err(error) = waited {
+                self.abandon_copy(copy)?;
+                return Err(error);
+            }
+        }
+    }
+
     /// Runs a COPY TO to its end, and passes bytes on as they come.
     ///
     /// # Errors
@@ -626,29 +658,12 @@ impl Session {
     ) -> Result<CompactString> {
         let mut bytes = Vec::new();
         loop {
-            let progress = self.copy_step(copy, &mut bytes, super::BUDGET_ROWS)?;
-            let (taken, finished) = match progress {
-                Progress::Done(completion) => {
-                    // No rows are passed on before what was read is durable.
-                    if let Some(ticket) = completion.ticket {
-                        self.wait_durable(ticket)?;
-                    }
-                    (take(&bytes), Some(completion.tag))
-                }
-                Progress::Wait(wait) => (wait_now(wait, &self.own.settings, &self.cancel), None),
-                Progress::Fetch(wait) => (fetch_now(&wait, &self.cancel), None),
-                Progress::Sleep(until) => (sleep_now(until, None, &self.cancel), None),
-                Progress::Commits(turn) => {
-                    turn.wait();
-                    (Ok(()), None)
-                }
-                Progress::Rows | Progress::Yield => (take(&bytes), None),
-            };
-            bytes.clear();
-            if let Err(error) = taken {
+            let finished = self.copy_fetch(copy, &mut bytes)?;
+            if let Err(error) = take(&bytes) {
                 self.abandon_copy(copy)?;
                 return Err(error);
             }
+            bytes.clear();
             if let Some(tag) = finished {
                 return Ok(tag);
             }

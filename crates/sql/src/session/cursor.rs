@@ -25,8 +25,21 @@ impl Session {
     /// # Errors
     /// As [`Session::start`].
     pub fn open_cursor(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Cursor> {
+        let running = self.start(prepared, params)?;
+        Ok(self.cursor_of(running))
+    }
+
+    /// A statement that was started to be stepped, to be fetched instead.
+    #[must_use]
+    pub fn cursor_of(&self, running: Running) -> Cursor {
         let deadline = self.own.settings.hot().statement_timeout.map(|limit| Instant::now() + limit);
-        Ok(Cursor { running: self.start(prepared, params)?, deadline })
+        Cursor { running, deadline }
+    }
+
+    /// The reverse: a statement that was fetched from, to be stepped.
+    #[must_use]
+    pub fn running_of(&self, cursor: Cursor) -> Running {
+        cursor.running
     }
 
     /// Waits for the next rows, and adds them to `rows`. At the end gives the command tag, once

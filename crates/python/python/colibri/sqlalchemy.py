@@ -1,0 +1,98 @@
+"""A dialect for SQLAlchemy: `create_engine("colibri:///path/of/the/directory")`.
+
+It is SQLAlchemy's dialect of PostgreSQL, with another driver. Options of the URL: `durability`, `user`.
+"""
+
+from sqlalchemy import types as sqltypes
+from sqlalchemy.dialects.postgresql import JSON, JSONB
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.pool import QueuePool
+
+__all__ = ["ColibriDialect"]
+
+
+class _Read:
+    """Values that the driver gives as what they are in Python."""
+
+    def result_processor(self, dialect, coltype):
+        return None
+
+
+class _JSON(_Read, JSON):
+    pass
+
+
+class _JSONB(_Read, JSONB):
+    pass
+
+
+class _Numeric(sqltypes.Numeric):
+    def bind_processor(self, dialect):
+        return None
+
+    def result_processor(self, dialect, coltype):
+        if self.asdecimal:
+            return None
+        return lambda value: None if value is None else float(value)
+
+
+class _Float(sqltypes.Float):
+    def bind_processor(self, dialect):
+        return None
+
+    def result_processor(self, dialect, coltype):
+        if not self.asdecimal:
+            return lambda value: None if value is None else float(value)
+        import decimal
+
+        return lambda value: None if value is None else decimal.Decimal(str(value))
+
+
+class ColibriDialect(PGDialect):
+    driver = "colibri"
+    name = "postgresql"
+    default_paramstyle = "pyformat"
+    supports_statement_cache = True
+    supports_server_side_cursors = False
+    supports_sane_rowcount = True
+    supports_sane_multi_rowcount = True
+    use_insertmanyvalues = True
+
+    colspecs = {
+        **PGDialect.colspecs,
+        sqltypes.JSON: _JSON,
+        JSON: _JSON,
+        JSONB: _JSONB,
+        sqltypes.Numeric: _Numeric,
+        sqltypes.Float: _Float,
+    }
+
+    @classmethod
+    def import_dbapi(cls):
+        import colibri
+
+        return colibri
+
+    @classmethod
+    def get_pool_class(cls, url):
+        return QueuePool
+
+    def create_connect_args(self, url):
+        options = dict(url.query)
+        if url.username:
+            options["user"] = url.username
+        return [url.database or "colibri"], options
+
+    def is_disconnect(self, e, connection, cursor):
+        return connection is not None and connection.closed
+
+    def get_isolation_level_values(self, dbapi_connection):
+        return ("AUTOCOMMIT", "SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED", "READ UNCOMMITTED")
+
+    def set_isolation_level(self, dbapi_connection, level):
+        dbapi_connection.autocommit = level == "AUTOCOMMIT"
+        if level != "AUTOCOMMIT":
+            dbapi_connection.isolation_level = level
+
+    def detect_autocommit_setting(self, dbapi_conn):
+        return bool(dbapi_conn.autocommit)
