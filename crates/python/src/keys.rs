@@ -213,7 +213,7 @@ impl Transaction {
 
     /// Stores a value; gives whether it did.
     #[pyo3(signature = (key, value, dupdata = true, overwrite = true, append = false, db = None))]
-    #[expect(clippy::too_many_arguments, reason = "the arguments of py-lmdb's function")]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of py-lmdb's function")]
     fn put(
         &self,
         py: Python<'_>,

@@ -81,20 +81,20 @@ def test_arrow(conn):
             date '2000-01-01' + n::int AS day, timestamptz '2000-01-01 00:00Z' + n * interval '1 s' AS at,
             ARRAY[n, NULL] AS pair, jsonb_build_object('n', n) AS j, time '00:00' + n * interval '1 us' AS clock,
             md5(n::text)::uuid AS u
-        FROM generate_series(1, 100000) AS s (n)"""
+        FROM generate_series(1, 70000) AS s (n)"""
     direct = pyarrow.table(conn.arrow(sql))
-    assert direct.num_rows == 100000
+    assert direct.num_rows == 70000
     cursor = conn.execute(sql)
     first = cursor.fetchone()
     rest = pyarrow.table(cursor.fetch_arrow())
-    assert rest.num_rows == 99999 and rest.equals(direct.slice(1))
+    assert rest.num_rows == 69999 and rest.equals(direct.slice(1))
     assert first[0] == direct["i"][0].as_py() == 1
     assert [str(field.type) for field in direct.schema][:7] == [
         "int32", "int16", "int64", "double", "bool", "string", "decimal128(12, 3)",
     ]
     # Row by row they are the values that fetchall gives.
     rows = conn.execute(sql).fetchall()
-    for place in (0, 1, 2, 65535, 65536, 99999):
+    for place in (0, 1, 2, 65535, 65536, 69999):
         for column, name in enumerate(direct.column_names[:11]):
             assert direct[name][place].as_py() == rows[place][column], name
     with pytest.raises(colibri.InterfaceError):
@@ -209,7 +209,6 @@ def test_sqlalchemy(tmp_path):
 
     from colibri.sqlalchemy import ColibriDialect
 
-    sa.dialects.registry.register("colibri", "colibri.sqlalchemy", "ColibriDialect")
     engine = sa.create_engine(f"colibri:///{tmp_path / 'db'}?durability=nosync")
     assert isinstance(engine.dialect, ColibriDialect)
 
@@ -244,7 +243,7 @@ def test_sqlalchemy(tmp_path):
             session.commit()
         session.rollback()
     inspector = sa.inspect(engine)
-    assert inspector.get_table_names() == ["birds", "nests"]
+    assert sorted(inspector.get_table_names()) == ["birds", "nests"]
     assert [column["name"] for column in inspector.get_columns("birds")] == ["id", "name", "nest_id"]
     assert inspector.get_foreign_keys("birds")[0]["referred_table"] == "nests"
     reflected = sa.MetaData()
@@ -269,7 +268,8 @@ def test_the_fixture_gives_each_test_its_own_database(pytester):
             colibri_db.commit()
         """
     )
-    pytester.runpytest_inprocess("-p", "colibri.pytest_plugin").assert_outcomes(passed=3)
+    # The plugin is found by its entry point.
+    pytester.runpytest_inprocess().assert_outcomes(passed=3)
 
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs" / "PYTHON.md"

@@ -76,7 +76,7 @@ impl RowBlock {
 
     /// How many rows there are; at least one.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "there is at least one row")]
+    #[allow(clippy::len_without_is_empty, reason = "there is at least one row")]
     pub fn len(&self) -> usize {
         self.block.rows.len() - self.from
     }

@@ -6,27 +6,30 @@ It is SQLAlchemy's dialect of PostgreSQL, with another driver. Options of the UR
 from sqlalchemy import types as sqltypes
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.engine.interfaces import BindTyping
 from sqlalchemy.pool import QueuePool
 
 __all__ = ["ColibriDialect"]
 
 
-class _Read:
-    """Values that the driver gives as what they are in Python."""
+class _JSON(JSON):
+    render_bind_cast = True
+
+    # The driver gives what json.loads gives.
+    def result_processor(self, dialect, coltype):
+        return None
+
+
+class _JSONB(JSONB):
+    render_bind_cast = True
 
     def result_processor(self, dialect, coltype):
         return None
 
 
-class _JSON(_Read, JSON):
-    pass
-
-
-class _JSONB(_Read, JSONB):
-    pass
-
-
 class _Numeric(sqltypes.Numeric):
+    render_bind_cast = True
+
     def bind_processor(self, dialect):
         return None
 
@@ -37,6 +40,8 @@ class _Numeric(sqltypes.Numeric):
 
 
 class _Float(sqltypes.Float):
+    render_bind_cast = True
+
     def bind_processor(self, dialect):
         return None
 
@@ -48,6 +53,17 @@ class _Float(sqltypes.Float):
         return lambda value: None if value is None else decimal.Decimal(str(value))
 
 
+def _cast(base):
+    """A type whose parameters are written with a cast: by themselves they would be texts where nothing else says more."""
+    return type(f"_{base.__name__}", (base,), {"render_bind_cast": True})
+
+
+_CAST = (
+    sqltypes.Integer, sqltypes.SmallInteger, sqltypes.BigInteger, sqltypes.Boolean, sqltypes.String, sqltypes.LargeBinary,
+    sqltypes.Date, sqltypes.DateTime, sqltypes.Time, sqltypes.Interval, sqltypes.Uuid,
+)
+
+
 class ColibriDialect(PGDialect):
     driver = "colibri"
     name = "postgresql"
@@ -57,9 +73,11 @@ class ColibriDialect(PGDialect):
     supports_sane_rowcount = True
     supports_sane_multi_rowcount = True
     use_insertmanyvalues = True
+    bind_typing = BindTyping.RENDER_CASTS
 
     colspecs = {
         **PGDialect.colspecs,
+        **{base: _cast(PGDialect.colspecs.get(base, base)) for base in _CAST},
         sqltypes.JSON: _JSON,
         JSON: _JSON,
         JSONB: _JSONB,
