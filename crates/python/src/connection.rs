@@ -429,17 +429,15 @@ impl Connection {
     fn take_notifications<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyList>> {
         let patience = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::from_secs(1 << 30));
         let told = self.with(py, |state| {
-            let told = if patience.is_zero() {
-                state.connection.get()?.notifications()
-            } else {
-                let told = state.connection.get()?.wait_for_notifications(patience);
-                // It has set a hook of its own.
-                if let Some(signal) = &state.signal {
-                    let rung = Arc::clone(signal);
-                    state.connection.get()?.on_notification(move || rung.wake_by_ref());
-                }
-                told
-            };
+            if patience.is_zero() {
+                return state.connection.get()?.notifications();
+            }
+            let told = state.connection.get()?.wait_for_notifications(patience);
+            // It has set a hook of its own.
+            if let Some(signal) = &state.signal {
+                let rung = Arc::clone(signal);
+                state.connection.get()?.on_notification(move || rung.wake_by_ref());
+            }
             told
         })?;
         let told = told.iter().map(|told| (told.session, told.channel.as_str(), told.payload.as_str()));

@@ -41,7 +41,7 @@ pub(crate) struct Transaction {
 
 enum Work {
     Read(OfProcess<Snapshot<'static>>),
-    Write(OfProcess<WriteTxn>),
+    Write(Box<OfProcess<WriteTxn>>),
 }
 
 impl Work {
@@ -130,7 +130,7 @@ impl Environment {
             Ok(if write {
                 let mut txn = database.write().map_err(in_sql)?;
                 txn.create_table(table.name(), table.kind()).map_err(in_sql)?;
-                Work::Write(OfProcess::new(txn))
+                Work::Write(Box::new(OfProcess::new(txn)))
             } else {
                 Work::Read(OfProcess::new(database.read_owned().map_err(in_sql)?))
             })

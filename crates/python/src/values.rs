@@ -202,8 +202,7 @@ fn datetime_to_sql(value: &Bound<'_, PyAny>, makers: &Makers) -> PyResult<Value<
     let py = value.py();
     let has_zone = !value.call_method0("utcoffset")?.is_none();
     let epoch = if has_zone { &makers.epoch_utc } else { &makers.epoch };
-    let naive = if has_zone { value.clone() } else { value.call_method1("replace", ())?.clone() };
-    let (days, micros) = parts_of_delta(&naive.sub(epoch.bind(py))?)?;
+    let (days, micros) = parts_of_delta(&value.sub(epoch.bind(py))?)?;
     let micros = days * DAY_US + micros;
     Ok(if has_zone {
         Value::TimestampTz(TimestampTz::from_micros(micros))

@@ -92,11 +92,10 @@ extern "C" fn colibri_kv_open(dir: *const c_char, options: *const ColibriOptions
 #[unsafe(no_mangle)]
 extern "C" fn colibri_kv_close(kv: *mut Kv) -> c_int {
     guard(|| {
-        match DATABASES.remove(Handle::of(kv))?.database.take() {
-            // Snapshots and transactions keep it open until they end.
-            Ok(database) => database.close()?,
-            // In a forked process only this process' copy goes.
-            Err(_) => {}
+        // Snapshots and transactions keep it open until they end. In a forked process only this
+        // process' copy goes.
+        if let Ok(database) = DATABASES.remove(Handle::of(kv))?.database.take() {
+            database.close()?;
         }
         Ok(OK)
     })
