@@ -283,7 +283,7 @@ fn p50_ms(result: &Value) -> f64 {
 
 /// The end of the log of the only database, and the bytes that are left of it.
 fn log_of(status: &ClusterStatus) -> (u64, u64) {
-    status.databases.first().map_or((0, 0), |database| (database.end, database.log_bytes))
+    status.databases.first().map_or((0, 0), |database| (database.end.unwrap_or(0), database.log_bytes.unwrap_or(0)))
 }
 
 fn median_ms(times: &mut [Duration]) -> f64 {
@@ -432,9 +432,10 @@ fn measure(args: &ClusterArgs, dir: &Path, processes: &mut Processes) -> Result<
     };
     let tpcc_alone = per_second(&tpcc(&alone, "1", "8", "postgres")?);
     let used = || (leading.processor_time(), following.processor_time());
-    let (before, etcd_before) = (used(), status()?.etcd.bytes);
+    let etcd_bytes = || status().map(|status| status.etcd.map_or(0, |etcd| etcd.bytes));
+    let (before, etcd_before) = (used(), etcd_bytes()?);
     let tpcc_leading = per_second(&tpcc(leading, "1", "8", "postgres")?);
-    let (after, etcd_after) = (used(), status()?.etcd.bytes);
+    let (after, etcd_after) = (used(), etcd_bytes()?);
     let (leader_used, standby_used) = (after.0 - before.0, after.1 - before.1);
     say("TPC-C with ten clients a warehouse");
     for server in [leading, &alone] {

@@ -1,17 +1,21 @@
 //! `colibri cluster`: servers that have copies of the same databases, as etcd and they tell of them.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use colibri_server::{ClusterStatus, DatabaseStatus, cluster_status, move_database, remove_node};
+use colibri_server::{
+    ClusterStatus, DatabaseStatus, cluster_status, cluster_status_of_node, move_database, remove_node,
+};
 
 use crate::failure::{Failure, Result};
 
 /// Look at a cluster of servers, and choose who leads
 ///
 /// The servers of a cluster are started with `colibri serve --cluster`. These commands need etcd to
-/// be reachable, and ask the servers themselves what etcd does not know.
+/// be reachable, and ask the servers themselves what etcd does not know. Without etcd, `status --dir`
+/// tells what the servers know.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  colibri cluster status --cluster etcd://h1:2379,h2:2379,h3:2379/birds\n  \
                         colibri cluster move postgres n2 --cluster etcd://h1:2379/birds\n  \
@@ -27,8 +31,13 @@ pub(crate) struct ClusterArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Nodes, databases, who leads them, and how far copies are behind
-    #[command(after_help = "Example:\n  colibri cluster status --cluster etcd://h1:2379,h2:2379,h3:2379/birds")]
+    #[command(after_help = "Examples:\n  colibri cluster status --cluster etcd://h1:2379,h2:2379,h3:2379/birds\n  \
+                            colibri cluster status --cluster etcd://h1:2379/birds --dir /var/lib/colibri")]
     Status {
+        /// Directory of a server of the cluster on this machine, which tells what it knows if etcd
+        /// does not answer
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -56,16 +65,22 @@ enum Command {
 const MOVE_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(args: ClusterArgs) -> Result<()> {
-    let address = args.cluster.ok_or(Failure::NoCluster)?;
+    let address = || args.cluster.clone().ok_or(Failure::NoCluster);
     match args.command {
-        Command::Status { json } => {
-            let status = cluster_status(&address)?;
+        Command::Status { json, dir } => {
+            let status = match (args.cluster.as_deref().map(cluster_status), dir) {
+                (None, None) => return Err(Failure::NoCluster),
+                (Some(Ok(status)), _) => status,
+                (Some(Err(error)), None) => return Err(error.into()),
+                (Some(Err(error)), Some(dir)) => cluster_status_of_node(&dir, &error.to_string())?,
+                (None, Some(dir)) => cluster_status_of_node(&dir, "it was not asked, since there is no --cluster")?,
+            };
             let text = if json { in_json(&status) } else { status_text(&status) };
             print(&text)
         }
-        Command::Log => print(&log_text(&cluster_status(&address)?)),
-        Command::Move { database, node } => Ok(move_database(&address, &database, &node, MOVE_MAX)?),
-        Command::Remove { node } => Ok(remove_node(&address, &node)?),
+        Command::Log => print(&log_text(&cluster_status(&address()?)?)),
+        Command::Move { database, node } => Ok(move_database(&address()?, &database, &node, MOVE_MAX)?),
+        Command::Remove { node } => Ok(remove_node(&address()?, &node)?),
     }
 }
 
@@ -96,14 +111,19 @@ fn or_dash(value: Option<impl ToString>) -> String {
 }
 
 fn status_text(status: &ClusterStatus) -> String {
-    let etcd = &status.etcd;
-    let mut text = format!(
-        "cluster {}\netcd {}, {} of {} members up, {} of {} bytes ({})\n\n",
-        status.name, etcd.version, etcd.members_up, etcd.members, etcd.bytes, etcd.quota_bytes, etcd.level
-    );
+    let mut text = format!("cluster {}\n", status.name);
+    if let Some(etcd) = &status.etcd {
+        text.push_str(&format!(
+            "etcd {}, {} of {} members up, {} of {} bytes ({})\n\n",
+            etcd.version, etcd.members_up, etcd.members, etcd.bytes, etcd.quota_bytes, etcd.level
+        ));
+    }
+    if let Some(trouble) = &status.trouble {
+        text.push_str(&format!("etcd cannot be asked: {trouble}\nWhat follows is what servers know.\n\n"));
+    }
     let mut nodes = vec![head(["node", "address", "leads", ""])];
     nodes.extend(status.nodes.iter().map(|node| {
-        let trouble = node.trouble.as_ref().map(|why| format!("does not answer: {why}")).unwrap_or_default();
+        let trouble = node.trouble.clone().unwrap_or_default();
         [node.id.clone(), node.address.clone(), node.leads.to_string(), trouble]
     }));
     text.push_str(&table(&nodes));
@@ -135,7 +155,7 @@ fn copies(database: &DatabaseStatus) -> Vec<[String; 12]> {
                 copy.node.clone(),
                 is,
                 or_dash(database.epoch.filter(|_| leads)),
-                database.end.to_string(),
+                or_dash(database.end),
                 or_dash(copy.applied),
                 or_dash(copy.on_disk),
                 or_dash(copy.behind),
@@ -147,7 +167,7 @@ fn copies(database: &DatabaseStatus) -> Vec<[String; 12]> {
         .collect();
     if database.leader.is_none() {
         let mut row = head(["", "", "-", "nobody leads", "", "", "", "", "", "", "", ""]);
-        (row[0], row[1], row[5]) = (database.name.clone(), database.oid.to_string(), database.end.to_string());
+        (row[0], row[1], row[5]) = (database.name.clone(), database.oid.to_string(), or_dash(database.end));
         rows.push(row);
     }
     rows
@@ -160,9 +180,9 @@ fn log_text(status: &ClusterStatus) -> String {
         [
             database.name.clone(),
             database.oid.to_string(),
-            database.first.to_string(),
-            database.end.to_string(),
-            database.log_bytes.to_string(),
+            or_dash(database.first),
+            or_dash(database.end),
+            or_dash(database.log_bytes),
             held.collect::<Vec<_>>().join(", "),
         ]
     }));

@@ -14,7 +14,7 @@ use colibri_replica::coordinator::{Compare, Coordinator, Operation, Revision, Tx
 use colibri_replica::etcd::{Etcd, EtcdOptions};
 use colibri_replica::{
     Address, Appender, Campaign, Cluster, Database, Epoch, Held, JoinOptions, Leadership, Node, NodeId, Outcome,
-    Reservation,
+    Replace, Reservation,
 };
 
 const ROUNDS: usize = 6;
@@ -47,7 +47,8 @@ fn main() -> Result<(), Failed> {
     let etcd = Etcd::new(&address, EtcdOptions { request_timeout: Duration::from_secs(10), ..EtcdOptions::default() })?;
     let cluster = Cluster::new(etcd.clone(), &address.name);
     let node = Node { id: NodeId::new("measure")?, address: "-".to_owned() };
-    let options = JoinOptions { lease_ttl: Duration::from_secs(60), replace: true };
+    let options =
+        JoinOptions { lease_ttl: Duration::from_secs(60), replace: Replace::EarlierStart, ..JoinOptions::default() };
     let membership = block_on(cluster.join(node, options))?;
     let kept = membership.clone();
     std::thread::spawn(move || block_on(kept.keep_alive()));

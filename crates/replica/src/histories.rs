@@ -43,7 +43,7 @@ use colibri_storage::{Durability, Options, Proposer, Snapshot, TableKind, TxnId}
 use crate::driver::{Driver, Stopped};
 use crate::leader::TermEnd;
 use crate::leadership::{Campaign, Leadership, Reservation};
-use crate::membership::{JoinOptions, Membership};
+use crate::membership::{JoinOptions, Membership, Replace};
 use crate::names::{Database, Node, NodeId};
 use crate::replica::{CommitError, HandOverError, ReadError, Replica, ReplicaOptions, Role};
 use crate::simulation::{Faults, Simulation};
@@ -255,7 +255,8 @@ async fn make_steady(name: &'static str, history: &Shared) {
 async fn belong(name: &'static str, cluster: &Cluster, driver: &mut Driver, history: &Shared) -> Stopped {
     loop {
         let node = Node { id: NodeId::new(name).unwrap(), address: format!("{name}:1") };
-        let options = JoinOptions { lease_ttl: Duration::from_secs(3), replace: true };
+        let options =
+            JoinOptions { lease_ttl: Duration::from_secs(3), replace: Replace::EarlierStart, ..JoinOptions::default() };
         let Ok(membership) = cluster.join(node, options).await else {
             pause(history, 100, 200).await;
             continue;

@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use crate::coordinator::{beginning_with, only};
 use crate::entry::{Chain, Point, Position};
-use crate::names::{CommitId, Database, Node, NodeId};
+use crate::names::{CommitId, Database, Instance, Node, NodeId};
 
 /// The format of the small values. ON DISK: never renumber.
 const FORMAT: &str = "1";
@@ -161,7 +161,7 @@ fn unescape(name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The value of a member and of a leader.
+/// The value of a leader. That of a member begins in the same way.
 pub(crate) fn encode_node(node: &Node) -> Vec<u8> {
     format!("{FORMAT}\n{}\n{}\n", node.id, node.address).into_bytes()
 }
@@ -171,12 +171,22 @@ pub(crate) fn decode_node(value: &[u8]) -> Option<Node> {
     Some(Node { id: NodeId::new(id).ok()?, address: address.to_owned() })
 }
 
-/// The word behind a member that is about to leave.
+/// The word behind a member that is about to leave, and behind others.
 const LEAVING: &str = "leaving";
+const STAYING: &str = "staying";
 
-/// The value of a member that is about to leave.
-pub(crate) fn encode_leaving(node: &Node) -> Vec<u8> {
-    [encode_node(node), format!("{LEAVING}\n").into_bytes()].concat()
+/// The value of a member: behind the node whether it is about to leave, and who has the name.
+pub(crate) fn encode_member(node: &Node, instance: Instance, is_leaving: bool) -> Vec<u8> {
+    let word = if is_leaving { LEAVING } else { STAYING };
+    let Instance { dir, start } = instance;
+    [encode_node(node), format!("{word}\n{dir:016x}\n{start:016x}\n").into_bytes()].concat()
+}
+
+/// Who has the name. Versions before this one did not say.
+pub(crate) fn decode_instance(value: &[u8]) -> Option<Instance> {
+    let [_, _, _, dir, start] = lines(value)?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(Instance { dir: number(dir)?, start: number(start)? })
 }
 
 /// Whether that is the value of such a member.
@@ -277,9 +287,16 @@ mod tests {
     fn small_values_come_back_and_other_formats_are_not_understood() {
         let node = Node { id: NodeId::new("n1").unwrap(), address: "h:5432".to_owned() };
         assert_eq!(decode_node(&encode_node(&node)), Some(node.clone()));
-        // A version that does not know of leaving takes it for a member like others.
-        assert_eq!(decode_node(&encode_leaving(&node)), Some(node.clone()));
-        assert!(says_leaving(&encode_leaving(&node)) && !says_leaving(&encode_node(&node)));
+        let instance = Instance { dir: 7, start: u64::MAX };
+        for is_leaving in [false, true] {
+            let member = encode_member(&node, instance, is_leaving);
+            assert_eq!((decode_node(&member), decode_instance(&member)), (Some(node.clone()), Some(instance)));
+            assert_eq!(says_leaving(&member), is_leaving);
+        }
+        // As versions before this one have written it.
+        let before = [encode_node(&node), b"leaving\n".to_vec()].concat();
+        assert!(says_leaving(&before) && !says_leaving(&encode_node(&node)));
+        assert_eq!(decode_instance(&before), None);
         let covers = Point { next: Position(7), chain: Chain(0xabc) };
         for commit in [None, Some(CommitId { txn: 12, chain: 0xdef })] {
             assert_eq!(decode_base(&encode_base(&node, covers, commit)), Some((node.clone(), covers, commit)));

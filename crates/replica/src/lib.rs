@@ -35,6 +35,7 @@
 //! | what became of an append without an answer | [`Staged::resolve`], or append it again |
 //! | reading from a point, then watching | [`Cluster::follow`] |
 //! | how far a copy is behind, in entries, bytes and time | [`Replica::lag`], [`Cluster::lag`] |
+//! | whether a copy from elsewhere is a state of the database | [`Cluster::locate`] |
 //! | what a node holds without the log; trimming up to what enough nodes hold | [`Membership::publish_base`], [`Bases::held_by`], [`Leadership::trim`] |
 //! | one compaction for the whole cluster | [`Compactor`] |
 //! | who leads and who is there, as it changes | [`Cluster::observe_leaders`], [`Cluster::observe_members`] |
@@ -151,6 +152,7 @@ mod keys;
 mod lag;
 mod leader;
 mod leadership;
+mod locate;
 mod marks;
 mod membership;
 mod names;
@@ -174,8 +176,9 @@ pub use follow::{FollowError, Follower, Record};
 pub use lag::Lag;
 pub use leader::TermEnd;
 pub use leadership::{Campaign, Leadership, Reservation, Resigned};
-pub use membership::{JoinError, JoinOptions, LeaseLost, Membership};
-pub use names::{CommitId, Database, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId};
+pub use locate::Located;
+pub use membership::{Contact, JoinError, JoinOptions, LeaseLost, Membership, Replace};
+pub use names::{CommitId, Database, Instance, NODE_ID_BYTES_MAX, Node, NodeId, NotANodeId};
 pub use observe::{Observer, Seen};
 pub use quota::{Level, QUOTA_BYTES_DEFAULT, Usage};
 pub use records::{ClusterRecord, RecordPut};

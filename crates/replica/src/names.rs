@@ -65,3 +65,12 @@ pub struct Node {
     /// Host and port, without line breaks.
     pub address: String,
 }
+
+/// Who has joined under a node's name: two servers may be given the same one by mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Instance {
+    /// The directory that the node's data are in: a random number, kept there.
+    pub dir: u64,
+    /// The start of the server: a random number.
+    pub start: u64,
+}

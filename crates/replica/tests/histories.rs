@@ -28,7 +28,7 @@ use std::time::Duration;
 use colibri_replica::simulation::{Faults, Simulation};
 use colibri_replica::{
     Appender, Campaign, Cluster, Compactor, Database, Epoch, FollowError, JoinOptions, Leadership, Membership, Node,
-    NodeId, Outcome, Point, Record, Reservation, Resolution, Staged,
+    NodeId, Outcome, Point, Record, Replace, Reservation, Resolution, Staged,
 };
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -92,7 +92,8 @@ async fn live(name: &'static str, cluster: Cluster, history: Shared) {
     let coordinator = cluster.coordinator().clone();
     loop {
         let node = Node { id: NodeId::new(name).unwrap(), address: format!("{name}:1") };
-        let options = JoinOptions { lease_ttl: Duration::from_secs(3), replace: true };
+        let options =
+            JoinOptions { lease_ttl: Duration::from_secs(3), replace: Replace::EarlierStart, ..JoinOptions::default() };
         let Ok(membership) = cluster.join(node, options).await else {
             coordinator.sleep(Duration::from_millis(200)).await;
             continue;

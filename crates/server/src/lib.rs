@@ -64,7 +64,8 @@ pub use options::Options;
 pub use replication::ClusterOptions;
 pub use replication::measure::append_times;
 pub use replication::status::{
-    ClusterStatus, CopyStatus, DatabaseStatus, EtcdStatus, NodeStatus, cluster_status, move_database, remove_node,
+    ClusterStatus, CopyStatus, DatabaseStatus, EtcdStatus, NodeStatus, cluster_status, cluster_status_of_node,
+    move_database, remove_node,
 };
 pub use server::serve;
 pub use tls::TlsError;

@@ -38,6 +38,17 @@ pub(crate) enum Stop {
     Now = 2,
 }
 
+/// Why a session is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Why {
+    /// Somebody has said so: by SQL, by a signal to the server, by dropping the database.
+    Administrator = 0,
+    /// In a cluster: the server has lost the leadership of the database without handing it over, and
+    /// opens the database again.
+    LeadershipLost = 1,
+}
+
 /// All sessions.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -61,6 +72,8 @@ pub(crate) struct Member {
     encryption: OnceLock<Encryption>,
     connected_us: i64,
     stop: AtomicU8,
+    /// Why it is to end: a [`Why`]. Set before `stop`.
+    why: AtomicU8,
     /// Whether a cancellation was requested since it was last idle.
     cancelled: AtomicBool,
     /// The session's cancel flag, which its operators check.
@@ -149,6 +162,7 @@ impl Registry {
             encryption: OnceLock::new(),
             connected_us: now_us,
             stop: AtomicU8::new(Stop::No as u8),
+            why: AtomicU8::new(Why::Administrator as u8),
             cancelled: AtomicBool::new(false),
             flag: OnceLock::new(),
             due_us: AtomicU64::new(0),
@@ -193,14 +207,14 @@ impl Registry {
 
     /// Ends a member.
     pub(crate) fn terminate(&self, pid: i32) -> bool {
-        self.find(pid).map(|member| member.stop(Stop::Now)).is_some()
+        self.find(pid).map(|member| member.stop(Stop::Now, Why::Administrator)).is_some()
     }
 
     /// Ends all members for whom a condition holds.
-    pub(crate) fn stop(&self, stop: Stop, condition: impl Fn(&Member) -> bool) {
+    pub(crate) fn stop(&self, stop: Stop, why: Why, condition: impl Fn(&Member) -> bool) {
         // Their wakers are called without the lock, which the ending sessions need.
         let members: Vec<_> = self.members.read().values().filter(|member| condition(member)).cloned().collect();
-        members.iter().for_each(|member| member.stop(stop));
+        members.iter().for_each(|member| member.stop(stop, why));
     }
 
     /// The activity of all members, by number.
@@ -240,7 +254,11 @@ impl Member {
         self.wake();
     }
 
-    pub(crate) fn stop(&self, stop: Stop) {
+    pub(crate) fn stop(&self, stop: Stop, why: Why) {
+        // The first reason is told.
+        if self.stopping() < stop {
+            self.why.store(why as u8, Ordering::Relaxed);
+        }
         self.stop.fetch_max(stop as u8, Ordering::AcqRel);
         match stop {
             Stop::Now => self.cancel(),
@@ -252,6 +270,14 @@ impl Member {
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
+        }
+    }
+
+    /// Why it is to end.
+    pub(crate) fn why(&self) -> Why {
+        match self.why.load(Ordering::Relaxed) {
+            0 => Why::Administrator,
+            _ => Why::LeadershipLost,
         }
     }
 

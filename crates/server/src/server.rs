@@ -33,7 +33,7 @@ use crate::listen::{self, Listener, Sockets};
 use crate::log::Log;
 use crate::machine;
 use crate::options::Options;
-use crate::registry::{Registry, Stop};
+use crate::registry::{Registry, Stop, Why};
 use crate::shared::Shared;
 use crate::tls::Certificate;
 
@@ -302,11 +302,11 @@ impl Server {
                 let directory = Arc::clone(&shared.directory);
                 _ = spawn_blocking(move || directory.hand_over()).await;
             }
-            shared.registry.stop(Stop::WhenIdle, |_| true);
+            shared.registry.stop(Stop::WhenIdle, Why::Administrator, |_| true);
             let grace = shared.options.grace;
             self.until_left(Instant::now() + grace, || self.told() == Ending::Fast).await;
         }
-        shared.registry.stop(Stop::Now, |_| true);
+        shared.registry.stop(Stop::Now, Why::Administrator, |_| true);
         self.until_left(Instant::now() + FAST_MAX, || false).await;
         let directory = Arc::clone(&shared.directory);
         for error in spawn_blocking(move || directory.close()).await.unwrap_or_default() {
@@ -326,7 +326,7 @@ impl Server {
                 return;
             }
             // A session that has just begun was not asked to end yet.
-            shared.registry.stop(Stop::WhenIdle, |_| true);
+            shared.registry.stop(Stop::WhenIdle, Why::Administrator, |_| true);
             _ = timeout(left, shared.news.wait(heard)).await;
         }
     }

@@ -12,6 +12,9 @@
 //!    made. None is there twice.
 //! 2. A session that may write never reads less than what was acknowledged before it asked.
 //! 3. After each fault somebody commits again, within a time.
+//! 4. What is sent without waiting for answers is there as it was answered, and tables that are made
+//!    are there with their rows (`clients`).
+//! 5. A clock that is set ahead ends no lease.
 //!
 //! Where no namespaces can be made, the faults that need them are left out, which is told. A seed
 //! gives the same order of faults, though not the same moments.
@@ -23,14 +26,15 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::clients::{Seen, Told, WRITERS, check_others, define, pipeline, read, write};
+use crate::clocks::Clocks;
 use crate::support::{Client, free_port, not_run, program, until};
 
 const LEASE: Duration = Duration::from_secs(2);
 const MACHINES: usize = 3;
-const WRITERS: u64 = 4;
 /// How long nobody may be able to commit after a fault was mended. A busy machine needs more than
 /// one that does nothing else.
 const MENDED_MAX: Duration = Duration::from_secs(40);
@@ -55,6 +59,7 @@ struct Machine {
     etcd_ports: [u16; 2],
     node_port: u16,
     has_disk: bool,
+    clocks: Option<Clocks>,
 }
 
 /// Three machines and the network between them.
@@ -104,6 +109,7 @@ impl Site {
                 etcd_ports: [free_port(), free_port()],
                 node_port: free_port(),
                 has_disk,
+                clocks: Clocks::new(dir.path(), at),
             }
         });
         let mut site = Self { machines: machines.collect(), bridge: Some(bridge), dir };
@@ -154,6 +160,9 @@ impl Site {
         command.arg("serve").arg(machine.dir.join("node")).args(["--listen", &listen, "--auth", "trust"]);
         command.args(["--cluster", &cluster, "--node", &format!("n{}", machine.number), "--advertise", &listen]);
         command.args(["--lease", &format!("{}s", LEASE.as_secs()), "--forward-writes"]);
+        if let Some(clocks) = &machine.clocks {
+            clocks.apply(&mut command);
+        }
         let log = File::options().create(true).append(true).open(log).unwrap();
         machine.node = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
     }
@@ -176,6 +185,11 @@ impl Site {
         let status: serde_json::Value = serde_json::from_str(&self.administer(&["status", "--json"])?).ok()?;
         let leader = status["databases"][0]["leader"].as_str()?.to_owned();
         leader.strip_prefix('n')?.parse::<usize>().ok().map(|number| number - 1)
+    }
+
+    /// Sets the clock of a machine's node to another time than it is, by so many seconds.
+    fn set_clock(&self, at: usize, by_s: i64) {
+        self.machines[at].clocks.as_ref().expect("faults of clocks need them").set(by_s);
     }
 
     /// Drops what a machine sends to another one, or lets it pass again.
@@ -236,118 +250,6 @@ impl Drop for Site {
     }
 }
 
-// ---- what clients see ----
-
-/// What writers were told, and what they have tried.
-#[derive(Default)]
-struct Seen {
-    tried: [AtomicU64; WRITERS as usize],
-    acknowledged: [AtomicU64; WRITERS as usize],
-    reads: AtomicU64,
-    is_over: AtomicBool,
-}
-
-/// What became of a writer's rows.
-#[derive(Default)]
-struct Told {
-    acknowledged: BTreeSet<u64>,
-    not_made: BTreeSet<u64>,
-    unknown: BTreeSet<u64>,
-}
-
-/// What a client was told of a commit.
-enum Fate {
-    NotMade,
-    Unknown,
-}
-
-fn fate(code: &str) -> Fate {
-    match code {
-        // Nobody knows, or the connection was gone before an answer.
-        "" | "40003" | "08006" | "57P02" => Fate::Unknown,
-        _ => Fate::NotMade,
-    }
-}
-
-/// Writes numbers that ascend, each once, at whichever machine lets it.
-fn write(machines: &[(String, u16)], writer: u64, seen: &Seen) -> Told {
-    let mut told = Told::default();
-    let (mut client, mut at) = (None, writer as usize);
-    for n in 1.. {
-        if seen.is_over.load(Ordering::Relaxed) {
-            break;
-        }
-        while client.is_none() && !seen.is_over.load(Ordering::Relaxed) {
-            at += 1;
-            let (address, port) = &machines[at % machines.len()];
-            client = Client::connect_to(address, *port, "postgres", "", Duration::from_secs(12)).ok();
-            if client.is_none() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-        let Some(connected) = &mut client else { break };
-        seen.tried[writer as usize].store(n, Ordering::SeqCst);
-        match connected.run(&format!("INSERT INTO t VALUES ({writer}, {n})")) {
-            Ok(_) => {
-                seen.acknowledged[writer as usize].store(n, Ordering::SeqCst);
-                told.acknowledged.insert(n);
-            }
-            Err(error) => {
-                match fate(&error.code) {
-                    Fate::NotMade => told.not_made.insert(n),
-                    Fate::Unknown => told.unknown.insert(n),
-                };
-                client = None;
-            }
-        }
-        std::thread::sleep(Duration::from_millis(3));
-    }
-    told
-}
-
-/// Reads what writers have written, in sessions that may write: what was acknowledged before has to
-/// be there, and what was not tried has not.
-fn read(machines: &[(String, u16)], first: usize, seen: &Seen) {
-    let (mut client, mut at) = (None, first);
-    let mut writer = 0;
-    while !seen.is_over.load(Ordering::Relaxed) {
-        let Some(connected) = &mut client else {
-            at += 1;
-            let (address, port) = &machines[at % machines.len()];
-            client = Client::connect_to(address, *port, "postgres", "", Duration::from_secs(12)).ok();
-            if client.is_none() {
-                std::thread::sleep(Duration::from_millis(30));
-            }
-            continue;
-        };
-        writer = (writer + 1) % WRITERS;
-        let before = seen.acknowledged[writer as usize].load(Ordering::SeqCst);
-        let query = format!(
-            "SELECT (SELECT coalesce(max(n), 0) FROM t WHERE w = {writer}) || ' ' || pg_is_in_recovery()::text"
-        );
-        match connected.run(&query) {
-            Ok(rows) => {
-                let (n, is_standby) = rows[0].split_once(' ').unwrap();
-                let n: u64 = n.parse().unwrap();
-                let after = seen.tried[writer as usize].load(Ordering::SeqCst);
-                assert!(n <= after, "{n} of writer {writer} was not tried yet: {after}");
-                if is_standby == "false" {
-                    assert!(
-                        n >= before,
-                        "an outdated read: {n} of writer {writer}, of which {before} was acknowledged"
-                    );
-                    seen.reads.fetch_add(1, Ordering::Relaxed);
-                } else {
-                    // What a standby shows may be a little old; it looks elsewhere.
-                    client = None;
-                }
-            }
-            Err(_) => client = None,
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 // ---- faults ----
 
 /// A generator that gives the same for a seed (xorshift).
@@ -378,9 +280,14 @@ enum Fault {
     FillDisk,
     HandOver,
     EndNode,
+    /// The machine's clock is set back by an hour, and then the machine is cut off from the others,
+    /// though not from the clients.
+    ClockBack,
+    /// The machine's clock is set ahead by an hour.
+    ClockAhead,
 }
 
-const FAULTS: [Fault; 11] = [
+const FAULTS: [Fault; 13] = [
     Fault::KillNode,
     Fault::StopNode,
     Fault::KillEtcd,
@@ -392,6 +299,8 @@ const FAULTS: [Fault; 11] = [
     Fault::FillDisk,
     Fault::HandOver,
     Fault::EndNode,
+    Fault::ClockBack,
+    Fault::ClockAhead,
 ];
 
 /// Makes a fault at a machine for some time, and mends it.
@@ -455,6 +364,21 @@ fn make(site: &mut Site, fault: Fault, at: usize, time: Duration) {
             site.start_etcd(at);
             site.start_node(at);
         }
+        Fault::ClockBack => {
+            let routes: Vec<_> = others.iter().flat_map(|other| [(at, *other), (*other, at)]).collect();
+            site.set_clock(at, -3_600);
+            routes.iter().for_each(|(from, to)| site.route(*from, *to, true));
+            std::thread::sleep(time + LEASE * 2);
+            routes.iter().for_each(|(from, to)| site.route(*from, *to, false));
+            site.set_clock(at, 0);
+        }
+        Fault::ClockAhead => {
+            let before = site.logs().matches(" lease_lost ").count();
+            site.set_clock(at, 3_600);
+            std::thread::sleep(time + LEASE);
+            assert_eq!(site.logs().matches(" lease_lost ").count(), before, "a clock has ended a lease");
+            site.set_clock(at, 0);
+        }
         Fault::HandOver => {
             _ = site.administer(&["move", "postgres", &format!("n{}", at + 1)]);
         }
@@ -475,11 +399,17 @@ fn faults(test: &str, count: u64, seed: u64) {
     if !has_disks {
         not_run(test, "full disks: no file systems can be mounted here");
     }
+    let has_clocks = site.machines.iter().all(|machine| machine.clocks.is_some());
+    if !has_clocks {
+        not_run(test, "clocks that jump: there is no C compiler (cc)");
+    }
     (0..MACHINES).for_each(|at| site.start_etcd(at));
     (0..MACHINES).for_each(|at| site.start_node(at));
     let machines: Vec<_> = site.machines.iter().map(|machine| (machine.address.clone(), machine.node_port)).collect();
     until("a table", Duration::from_secs(60), || {
-        site.machines[0].connect().ok()?.run("CREATE TABLE IF NOT EXISTS t (w int, n int, PRIMARY KEY (w, n))").ok()
+        let mut client = site.machines[0].connect().ok()?;
+        client.run("CREATE TABLE IF NOT EXISTS t (w int, n int, PRIMARY KEY (w, n))").ok()?;
+        client.run("CREATE TABLE IF NOT EXISTS pipelined (n bigint)").ok()
     });
     let seen = Arc::new(Seen::default());
     let writers: Vec<_> = (0..WRITERS)
@@ -488,6 +418,11 @@ fn faults(test: &str, count: u64, seed: u64) {
             std::thread::spawn(move || write(&machines, writer, &seen))
         })
         .collect();
+    let started = |client: fn(&crate::clients::Places, &Seen) -> Told| {
+        let (machines, seen) = (machines.clone(), Arc::clone(&seen));
+        std::thread::spawn(move || client(&machines, &seen))
+    };
+    let (pipelines, definer) = (started(pipeline), started(define));
     let readers: Vec<_> = (0..2)
         .map(|first| {
             let (machines, seen) = (machines.clone(), Arc::clone(&seen));
@@ -501,8 +436,11 @@ fn faults(test: &str, count: u64, seed: u64) {
     for number in 0..count {
         let fault = loop {
             let fault = FAULTS[random.below(FAULTS.len() as u64) as usize];
-            let is_cut = matches!(fault, Fault::CutOff | Fault::CutOut | Fault::CutIn | Fault::CutPair);
-            if (has_network || !is_cut) && (has_disks || fault != Fault::FillDisk) {
+            let is_cut =
+                matches!(fault, Fault::CutOff | Fault::CutOut | Fault::CutIn | Fault::CutPair | Fault::ClockBack);
+            let is_clock = matches!(fault, Fault::ClockBack | Fault::ClockAhead);
+            let can_be = (has_network || !is_cut) && (has_clocks || !is_clock);
+            if can_be && (has_disks || fault != Fault::FillDisk) {
                 break fault;
             }
         };
@@ -531,6 +469,7 @@ fn faults(test: &str, count: u64, seed: u64) {
     seen.is_over.store(true, Ordering::Relaxed);
     readers.into_iter().for_each(|reader| reader.join().expect("no read was outdated"));
     let told: Vec<Told> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+    let (pipelined, defined) = (pipelines.join().unwrap(), definer.join().unwrap());
     let reads = seen.reads.load(Ordering::Relaxed);
     let sum = |of: fn(&Told) -> usize| told.iter().map(of).sum::<usize>();
     println!(
@@ -539,6 +478,11 @@ fn faults(test: &str, count: u64, seed: u64) {
         sum(|told| told.not_made.len()),
         sum(|told| told.unknown.len()),
     );
+    for (what, told) in [("rows of pipelines", &pipelined), ("definitions", &defined)] {
+        let (made, not, unknown) = (told.acknowledged.len(), told.not_made.len(), told.unknown.len());
+        println!("{what}: {made} acknowledged, {not} not made, {unknown} unknown");
+        assert!(made > 5, "{what}");
+    }
     assert!(sum(|told| told.acknowledged.len()) > 10 && reads > 10);
     // All nodes come to the same, and to what their clients were told.
     let total = until("somebody writes", MENDED_MAX, || {
@@ -558,13 +502,11 @@ fn faults(test: &str, count: u64, seed: u64) {
             assert!(there[writer.parse::<usize>().unwrap()].insert(n.parse::<u64>().unwrap()), "twice: {row}");
         }
         for (writer, (told, there)) in told.iter().zip(&there).enumerate() {
-            let lost: Vec<_> = told.acknowledged.difference(there).collect();
-            assert!(lost.is_empty(), "n{}: lost of writer {writer}: {lost:?}", machine.number);
-            let invented: Vec<_> = told.not_made.intersection(there).collect();
-            assert!(invented.is_empty(), "n{}: told as not made of writer {writer}: {invented:?}", machine.number);
-            let known = |n: &&u64| told.acknowledged.contains(n) || told.unknown.contains(n);
-            assert!(there.iter().all(|n| known(&n)), "n{}: of writer {writer} nobody knows of", machine.number);
+            told.check(there, &format!("n{}, writer {writer}", machine.number));
         }
+        until("the node has what others have written", Duration::from_secs(60), || {
+            check_others(&mut machine.connect().ok()?, &pipelined, &defined, &format!("n{}", machine.number))
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::{Etcd, free_port, until};
 use crate::{SOON, expect, sorted};
 
 /// What a path of the metrics gives: the status, and what comes behind the head.
-fn get(port: u16, path: &str) -> (String, String) {
+pub(crate) fn get(port: u16, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -4,11 +4,16 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod clients;
+mod clocks;
+mod copies;
 mod drivers;
 mod faults;
 mod fleet;
 mod lag;
 mod moving;
+mod names;
+mod quorum;
 mod standbys;
 mod support;
 
@@ -17,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Etcd, LEASE, Node, not_run, program, until};
+use support::{Etcd, LEASE, Node, free_port, not_run, program, until};
 
 const SOON: Duration = Duration::from_secs(15);
 
@@ -40,6 +45,20 @@ fn sorted<'n>(etcd: &Etcd, database: &str, nodes: &'n [Node]) -> (&'n Node, Vec<
     let leader = etcd.wait_leader(database, |leader| nodes.iter().any(|node| node.name == leader));
     let (leading, others): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|node| node.name == leader);
     (leading[0], others)
+}
+
+/// Inserts into a table `t (x int, y text)` until the beginning of the log is trimmed. Bases are
+/// published every few seconds, and the log is trimmed up to them.
+fn trim(etcd: &Etcd, client: &mut support::Client, nodes: &[Node]) {
+    until("the log is trimmed", Duration::from_secs(60), || {
+        client.rows("INSERT INTO t SELECT max_x + g, repeat('y', 1000) FROM generate_series(1, 200) g, (SELECT coalesce(max(x), 0) AS max_x FROM t) m");
+        client.rows("CHECKPOINT");
+        for node in nodes {
+            node.connect("postgres").rows("CHECKPOINT");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        (etcd.status()["databases"][0]["first"].as_u64()? > 1).then_some(())
+    });
 }
 
 #[test]
@@ -259,16 +278,7 @@ fn a_new_node_copies_what_the_log_has_no_more() {
     let (leader, _) = sorted(&etcd, "postgres", &nodes);
     let mut client = leader.connect("postgres");
     client.rows("CREATE TABLE t (x int PRIMARY KEY, y text)");
-    // Bases are published every few seconds, and the log is trimmed up to them.
-    until("the log is trimmed", Duration::from_secs(60), || {
-        client.rows("INSERT INTO t SELECT max_x + g, repeat('y', 1000) FROM generate_series(1, 200) g, (SELECT coalesce(max(x), 0) AS max_x FROM t) m");
-        client.rows("CHECKPOINT");
-        for node in &nodes {
-            node.connect("postgres").rows("CHECKPOINT");
-        }
-        std::thread::sleep(Duration::from_millis(500));
-        (etcd.status()["databases"][0]["first"].as_u64()? > 1).then_some(())
-    });
+    trim(&etcd, &mut client, &nodes);
     let count = client.rows("SELECT count(*) FROM t");
     let third = etcd.node("n3", &keep);
     expect(&third, "postgres", "SELECT count(*) FROM t", &[&count[0]]);
@@ -417,50 +427,54 @@ fn sessions_that_wait_for_a_database_sleep() {
 }
 
 #[test]
-fn a_full_etcd_refuses_writes_before_it_stops_and_reads_go_on() {
-    let test = "a_full_etcd_refuses_writes_before_it_stops_and_reads_go_on";
+fn etcd_that_fills_is_told_of_at_half_and_refuses_writes_before_it_stops() {
+    let test = "etcd_that_fills_is_told_of_at_half_and_refuses_writes_before_it_stops";
     let Some(etcd) = Etcd::start(test, &["--quota-backend-bytes", "33554432"]) else { return };
     let address = format!("{}?quota=32MiB", etcd.address());
-    let node = etcd.node("n1", &["--cluster", &address]);
+    let port = free_port();
+    let node = etcd.node("n1", &["--cluster", &address, "--metrics", &format!("127.0.0.1:{port}")]);
     let mut client = node.connect("postgres");
     client.rows("CREATE TABLE t (x text)");
-    let code = until("writes are refused", Duration::from_secs(90), || {
+    // Of texts that are alike little would be left in the log.
+    let insert = |rows: u32| {
+        format!(
+            "INSERT INTO t SELECT (SELECT string_agg(md5(random()::text || g || h), '') \
+             FROM generate_series(1, 313) h) FROM generate_series(1, {rows}) g"
+        )
+    };
+    let has_told = |event: &str| node.log().lines().any(|line| line.contains(event));
+    let level = || {
+        let (_, metrics) = lag::get(port, "/metrics");
+        let line = metrics.lines().find_map(|line| line.strip_prefix("colibri_cluster_etcd_level "));
+        line.unwrap_or_else(|| panic!("{metrics}")).to_owned()
+    };
+    assert_eq!(level(), "0");
+    let used = || {
+        let status = etcd.cluster(&["status", "--json", "--cluster", &address]).unwrap();
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        (status["etcd"]["bytes"].as_u64().unwrap(), status["etcd"]["level"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(used().1, "ample");
+    // Half of the quota: it is told, and everything goes on.
+    until("half is told", Duration::from_secs(90), || {
+        assert!(!has_told(" etcd_full "), "{}", node.log());
+        if used().0 < 20 << 20 {
+            (0..3).for_each(|_| _ = client.rows(&insert(100)));
+        }
+        has_told(" etcd_half_full ").then_some(())
+    });
+    let (bytes, is) = used();
+    assert!(bytes >= 16 << 20 && is == "half", "{bytes} {is}");
+    assert_eq!(level(), "1");
+    client.rows("INSERT INTO t VALUES ('at half')");
+    // Nine tenths: writes are refused, with a hint, and reads go on.
+    let told = until("writes are refused", Duration::from_secs(90), || {
         std::thread::sleep(Duration::from_millis(200));
-        // Of texts that are alike little would be left in the log.
-        let insert = "INSERT INTO t SELECT (SELECT string_agg(md5(random()::text || g || h), '') \
-                      FROM generate_series(1, 313) h) FROM generate_series(1, 60) g";
-        client.run(insert).err().map(|told| told.code)
+        client.run(&insert(60)).err()
     });
-    assert_eq!(code, "53100");
-    assert_eq!(client.rows("SELECT count(*) > 0 FROM t"), ["t"], "reads go on");
-    assert!(node.log().contains("etcd_half_full") || node.log().contains("etcd_full"), "{}", node.log());
-}
-
-#[test]
-fn without_etcd_writes_end_with_an_error_and_go_on_when_it_is_back() {
-    let test = "without_etcd_writes_end_with_an_error_and_go_on_when_it_is_back";
-    let Some(etcd) = Etcd::start(test, &[]) else { return };
-    let node = etcd.node("n1", &[]);
-    let mut client = node.connect("postgres");
-    client.rows("CREATE TABLE t (x int); INSERT INTO t VALUES (1)");
-    // What is shown without etcd is what is on the disk.
-    client.rows("CHECKPOINT");
-    let mut agreed = node.connect("postgres");
-    agreed.rows("SET colibri.reads = agreed");
-    let mut reader = node.connect("postgres");
-    etcd.signal("-STOP");
-    let asked = Instant::now();
-    let code = client.code("INSERT INTO t VALUES (2)");
-    assert!(["40003", "57P01"].contains(&code.as_str()), "{code}");
-    assert!(asked.elapsed() < LEASE + Duration::from_secs(8), "{:?}", asked.elapsed());
-    assert!(["57P01", "57P03"].contains(&reader.code("SELECT x FROM t").as_str()));
-    drop(agreed);
-    // What was agreed on can still be read, by who connects now.
-    expect(&node, "postgres", "SELECT 1 FROM t WHERE x = 1", &["1"]);
-    etcd.signal("-CONT");
-    until("writes again", Duration::from_secs(30), || {
-        node.try_connect("postgres").ok()?.run("INSERT INTO t VALUES (3)").ok()
-    });
-    let rows = node.query("postgres", "SELECT x FROM t WHERE x <> 2 ORDER BY x");
-    assert_eq!(rows, ["1", "3"]);
+    assert_eq!(told.code, "53100");
+    assert!(told.hint.contains("etcd"), "{told:?}");
+    assert!(has_told(" etcd_full "), "{}", node.log());
+    assert_eq!(level(), "2");
+    assert_eq!(client.rows("SELECT count(*) FROM t WHERE x = 'at half'"), ["1"], "reads go on");
 }

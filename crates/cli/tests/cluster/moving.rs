@@ -179,6 +179,8 @@ fn sessions_that_cannot_move_stay_as_a_standbys_or_end() {
     locks.rows("CREATE TABLE t AS SELECT 1 AS x; SELECT pg_advisory_lock(7)");
     let mut holds = leader.connect("postgres");
     holds.rows("DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 3)");
+    let mut listens = leader.connect("postgres");
+    listens.rows("LISTEN news");
     let mut never_ends = leader.connect("postgres");
     never_ends.rows("BEGIN; INSERT INTO t VALUES (9)");
     expect(standbys[0], "postgres", "SELECT count(*) FROM t", &["1"]);
@@ -187,13 +189,74 @@ fn sessions_that_cannot_move_stay_as_a_standbys_or_end() {
     move_to(&etcd, standbys[0]);
     assert!(began.elapsed() > Duration::from_secs(5), "it waits for transactions: {:?}", began.elapsed());
     assert_eq!(never_ends.code("COMMIT"), "57P01");
-    assert_eq!(locks.code("SELECT 1"), "57P01", "others may have its locks");
+    let told = locks.run("SELECT 1").unwrap_err();
+    assert_eq!(told.code, "57P01", "others may have its locks");
+    assert!(told.message.contains("another server leads") && told.detail.contains("advisory locks"), "{told:?}");
+    let told = listens.run("SELECT 1").unwrap_err();
+    assert_eq!(told.code, "57P01", "it would miss notifications");
+    assert!(told.message.contains("another server leads") && told.detail.contains("LISTEN"), "{told:?}");
     assert_eq!(holds.rows("FETCH 2 FROM c"), ["1", "2"]);
     assert_eq!(port(&mut holds), leader.port);
     assert_eq!(holds.code("INSERT INTO t VALUES (2)"), "25006");
     assert_eq!(holds.reported("in_hot_standby"), "on");
     assert_eq!(holds.rows("FETCH ALL FROM c"), ["3"]);
     assert_eq!(standbys[0].query("postgres", "SELECT x FROM t"), ["1"]);
+}
+
+/// A session with temporary objects stays where these are. They are as they were, to be read and
+/// written; it is told that it is a standby's.
+#[test]
+fn temporary_objects_are_usable_as_before_when_another_node_leads() {
+    let Some(etcd) = Etcd::start("temporary_objects_are_usable_as_before_when_another_node_leads", &[]) else { return };
+    let nodes = ["n1", "n2"].map(|name| etcd.node(name, &[]));
+    let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
+    let mut client = leader.connect("postgres");
+    client.rows("CREATE TABLE t (x int); INSERT INTO t VALUES (1)");
+    expect(standbys[0], "postgres", "SELECT x FROM t", &["1"]);
+    client.rows("CREATE TEMP TABLE mine (id serial PRIMARY KEY, x int UNIQUE, y text DEFAULT 'd')");
+    client.rows("CREATE TEMP TABLE plain (x int); INSERT INTO plain VALUES (1), (2)");
+    client.rows("CREATE TEMP VIEW seen AS SELECT x FROM mine WHERE x > 1");
+    client.rows("CREATE TEMP SEQUENCE s; SELECT nextval('s')");
+    client.rows("INSERT INTO mine (x) VALUES (1), (2), (3)");
+    client.rows("PREPARE p (int) AS INSERT INTO mine (x) VALUES ($1)");
+    client.rows("DECLARE c CURSOR WITH HOLD FOR SELECT x FROM mine ORDER BY x");
+    client.prepare("q", "SELECT count(*) FROM mine, t").unwrap();
+    move_to(&etcd, standbys[0]);
+    assert_eq!(client.rows("SELECT x FROM mine ORDER BY x"), ["1", "2", "3"]);
+    assert_eq!((client.reported("in_hot_standby"), client.reported("default_transaction_read_only")), ("on", "on"));
+    assert_eq!(port(&mut client), leader.port);
+    client.rows("INSERT INTO mine (x) VALUES (4)");
+    client.rows("EXECUTE p (5)");
+    client.rows("INSERT INTO plain SELECT x FROM t");
+    assert_eq!(client.rows("SELECT count(*) FROM plain"), ["3"], "no row was overwritten");
+    assert_eq!(client.rows("SELECT max(id) FROM mine"), ["5"]);
+    assert_eq!(client.code("INSERT INTO mine (x) VALUES (5)"), "23505");
+    client.rows("UPDATE mine SET y = 'changed' WHERE x = 2; DELETE FROM mine WHERE x = 1");
+    assert_eq!(client.rows("SELECT x FROM seen ORDER BY x"), ["2", "3", "4", "5"]);
+    assert_eq!(client.rows("SELECT nextval('s')"), ["2"]);
+    assert_eq!(client.rows("FETCH ALL FROM c"), ["1", "2", "3"]);
+    client.rows("BEGIN; INSERT INTO mine (x) VALUES (6); SAVEPOINT a; INSERT INTO mine (x) VALUES (7); ROLLBACK TO a");
+    client.rows("COMMIT");
+    assert_eq!(client.rows("SELECT max(x) FROM mine"), ["6"]);
+    assert_eq!(client.execute("q").unwrap(), ["5"]);
+    // As in any transaction that only reads, temporary objects are neither made nor dropped.
+    for sql in ["TRUNCATE plain", "DROP TABLE plain", "CREATE TEMP TABLE more (x int)"] {
+        assert_eq!(client.code(sql), "25006", "{sql}");
+    }
+    // What all sessions see is not written here, whatever it is written from.
+    for sql in ["INSERT INTO t SELECT x FROM mine", "CREATE TABLE u AS TABLE mine", "SELECT FROM t FOR UPDATE"] {
+        let told = client.run(sql).unwrap_err();
+        assert_eq!(told.code, "25006", "{sql}");
+        assert!(told.hint.contains(&standbys[0].port.to_string()), "{sql}: {}", told.hint);
+    }
+    // It follows the new leader, and leads again where that comes back.
+    standbys[0].connect("postgres").rows("INSERT INTO t VALUES (2)");
+    until("it follows", SOON, || (client.rows("SELECT count(*) FROM t") == ["2"]).then_some(()));
+    move_to(&etcd, leader);
+    until("it may write again", SOON, || client.run("INSERT INTO t SELECT x FROM mine").ok());
+    assert_eq!(client.reported("in_hot_standby"), "off");
+    assert_eq!(client.rows("SELECT count(*) FROM t"), ["7"]);
+    assert_eq!(client.rows("SELECT count(*) FROM mine"), ["5"]);
 }
 
 #[test]

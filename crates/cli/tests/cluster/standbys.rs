@@ -67,6 +67,36 @@ fn a_standby_has_every_definition_as_it_comes() {
     }
 }
 
+/// Bug: VACUUM and its kin succeeded on a standby, and a cluster told who prepared a transaction to set
+/// a setting that has no effect there. Consequence: scripts for PostgreSQL's standbys saw another
+/// server. Fix: the answers are PostgreSQL's, and the hint is one that helps.
+#[test]
+fn what_a_standby_or_a_cluster_cannot_do_is_refused_as_postgresql_does_it() {
+    let test = "what_a_standby_or_a_cluster_cannot_do_is_refused_as_postgresql_does_it";
+    let Some(etcd) = Etcd::start(test, &[]) else { return };
+    let prepared = ["--max-prepared-transactions", "5"];
+    let nodes = ["n1", "n2"].map(|name| etcd.node(name, &prepared));
+    let (leader, standbys) = sorted(&etcd, "postgres", &nodes);
+    let mut writer = leader.connect("postgres");
+    writer.rows("CREATE TABLE t (x int PRIMARY KEY)");
+    let mut reader = standbys[0].connect("postgres");
+    follow(&mut reader, &mut writer);
+    for sql in ["VACUUM", "VACUUM t", "ANALYZE", "ANALYZE t", "REINDEX TABLE t", "CLUSTER", "CLUSTER t USING t_pkey"] {
+        writer.rows(sql);
+        let told = reader.run(sql).unwrap_err();
+        let word = sql.split(' ').next().unwrap();
+        assert_eq!((told.code.as_str(), told.message), ("25006", format!("cannot execute {word} during recovery")));
+        assert!(told.hint.contains(&leader.port.to_string()), "{}", told.hint);
+    }
+    reader.rows("CHECKPOINT");
+    assert_eq!(writer.rows("SHOW max_prepared_transactions"), ["0"]);
+    writer.rows("BEGIN; INSERT INTO t VALUES (1)");
+    let told = writer.run("PREPARE TRANSACTION 'p'").unwrap_err();
+    assert_eq!(told.code, "55000");
+    assert!(told.hint.contains("cluster") && !told.hint.contains("Set max"), "{}", told.hint);
+    assert_eq!(writer.rows("SELECT count(*) FROM t"), ["0"]);
+}
+
 #[test]
 fn a_backup_taken_from_a_standby_is_a_database_by_itself() {
     let Some(etcd) = Etcd::start("a_backup_taken_from_a_standby_is_a_database_by_itself", &[]) else { return };

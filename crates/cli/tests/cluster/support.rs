@@ -137,7 +137,11 @@ impl Etcd {
     /// Runs `colibri cluster`; what it printed, or its error.
     pub(crate) fn cluster(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_colibri"));
-        let output = command.arg("cluster").args(arguments).args(["--cluster", &self.address()]).output().unwrap();
+        command.arg("cluster").args(arguments);
+        if !arguments.contains(&"--cluster") {
+            command.args(["--cluster", &self.address()]);
+        }
+        let output = command.output().unwrap();
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
     }
@@ -177,12 +181,13 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn start(etcd: &Etcd, name: &str, dir: &Path, port: u16, arguments: &[&str]) -> Self {
+    pub(crate) fn start(etcd: &Etcd, name: &str, dir: &Path, port: u16, arguments: &[&str]) -> Self {
         let lease = format!("{}s", LEASE.as_secs());
         let mut child = Command::new(env!("CARGO_BIN_EXE_colibri"))
             .arg("serve")
             .arg(dir)
-            .args(["--listen", &format!("127.0.0.1:{port}"), "--node", name, "--lease", &lease])
+            .args(["--listen", &format!("127.0.0.1:{port}"), "--node", name])
+            .args(if arguments.contains(&"--lease") { Vec::new() } else { vec!["--lease", &*lease] })
             .args(if arguments.contains(&"--cluster") {
                 Vec::new()
             } else {
@@ -286,7 +291,17 @@ impl Drop for Node {
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) detail: String,
     pub(crate) hint: String,
+}
+
+impl Told {
+    /// The connection has ended without a word.
+    fn nothing() -> Self {
+        let [code, message, detail, hint] = [const { String::new() }; 4];
+        Self { code, message, detail, hint }
+    }
 }
 
 pub(crate) struct Client {
@@ -329,7 +344,7 @@ impl Client {
         message.extend_from_slice(sql.as_bytes());
         message.push(0);
         if self.stream.write_all(&message).is_err() {
-            return Err(Told { code: String::new(), hint: String::new() });
+            return Err(Told::nothing());
         }
         self.answer()
     }
@@ -343,7 +358,7 @@ impl Client {
             bytes.extend_from_slice(body);
         }
         if self.stream.write_all(&bytes).is_err() {
-            return Err(Told { code: String::new(), hint: String::new() });
+            return Err(Told::nothing());
         }
         self.answer()
     }
@@ -363,6 +378,34 @@ impl Client {
     pub(crate) fn parse_and_execute(&mut self, sql: &str) -> Result<Vec<String>, Told> {
         let parse = format!("\0{sql}\0\0\0").into_bytes();
         self.pipeline(&[(b'P', parse), (b'B', vec![0; 8]), (b'E', vec![0; 5]), (b'S', Vec::new())])
+    }
+
+    /// Sends texts without waiting between them, and reads all answers. Behind an error that has ended
+    /// the connection the others were not answered.
+    pub(crate) fn run_all(&mut self, texts: &[&str]) -> Vec<Result<(), Told>> {
+        let mut bytes = Vec::new();
+        for text in texts {
+            bytes.push(b'Q');
+            bytes.extend_from_slice(&(text.len() as i32 + 5).to_be_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+            bytes.push(0);
+        }
+        if self.stream.write_all(&bytes).is_err() {
+            return texts.iter().map(|_| Err(Told::nothing())).collect();
+        }
+        texts.iter().map(|_| self.answer().map(drop)).collect()
+    }
+
+    /// Statements of the extended protocol with one Sync behind all: one transaction.
+    pub(crate) fn execute_all(&mut self, statements: &[&str]) -> Result<Vec<String>, Told> {
+        let mut messages = Vec::new();
+        for sql in statements {
+            messages.push((b'P', format!("\0{sql}\0\0\0").into_bytes()));
+            messages.push((b'B', vec![0; 8]));
+            messages.push((b'E', vec![0; 5]));
+        }
+        messages.push((b'S', Vec::new()));
+        self.pipeline(&messages)
     }
 
     /// How to cancel what the session does, from elsewhere.
@@ -400,7 +443,7 @@ impl Client {
             let length = i32::from_be_bytes(header[1..].try_into().unwrap()).max(4) as usize - 4;
             let mut body = vec![0; length];
             if read.and_then(|()| self.stream.read_exact(&mut body)).is_err() {
-                return Err(error.unwrap_or(Told { code: String::new(), hint: String::new() }));
+                return Err(error.unwrap_or_else(Told::nothing));
             }
             match header[0] {
                 b'D' => {
@@ -414,7 +457,8 @@ impl Client {
                         let found = fields.filter_map(|field| field.strip_prefix(kind)).next().unwrap_or_default();
                         String::from_utf8_lossy(found).into_owned()
                     };
-                    error = Some(Told { code: field(b"C"), hint: field(b"H") });
+                    error =
+                        Some(Told { code: field(b"C"), message: field(b"M"), detail: field(b"D"), hint: field(b"H") });
                 }
                 b'S' => {
                     let text = String::from_utf8_lossy(&body).into_owned();

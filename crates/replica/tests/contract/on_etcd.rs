@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use colibri_replica::coordinator::{Coordinator, Failure, Get, Operation, Refusal, Txn};
 use colibri_replica::etcd::{Etcd, EtcdOptions};
-use colibri_replica::{Address, Cluster, JoinOptions, Level, Outcome};
+use colibri_replica::{Address, Cluster, JoinOptions, Level, Outcome, Replace};
 
 use crate::servers::{Relay, Servers, Start, TlsFiles, block_on, not_run};
 use crate::support::{Bed, Boxed, append, db, elected, join, join_with, node, take, texts};
@@ -117,7 +117,8 @@ fn appends_go_on_when_a_member_is_killed() {
         return not_run("appends_go_on_when_a_member_is_killed");
     };
     let cluster = Cluster::new(connect(&format!("etcd://{}/three", servers.hosts())), "three");
-    let options = JoinOptions { lease_ttl: Duration::from_secs(10), replace: true };
+    let options =
+        JoinOptions { lease_ttl: Duration::from_secs(10), replace: Replace::EarlierStart, ..JoinOptions::default() };
     let membership = block_on(async {
         loop {
             // The members may still elect their leader.

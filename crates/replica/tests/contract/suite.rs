@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use colibri_replica::coordinator::{Get, Revision, WatchEvent};
 use colibri_replica::{
-    Campaign, Chain, Compaction, Compactor, FollowError, Held, JoinError, JoinOptions, Outcome, Point, Position,
-    Reservation, Resigned, Resolution, Seen, Trimmed,
+    Campaign, Chain, Compaction, Compactor, FollowError, Held, Instance, JoinError, JoinOptions, Outcome, Point,
+    Position, Replace, Reservation, Resigned, Resolution, Seen, Trimmed,
 };
 
 use crate::support::{
@@ -578,7 +578,20 @@ pub(crate) fn a_node_name_is_held_once(bed: &mut dyn Bed) {
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("two nodes of one name"),
         }
-        let second = again.join(node("n1"), JoinOptions { replace: true, ..options }).await.unwrap();
+        // Nor by who has another directory, another address, or a copy of the directory.
+        for (options, address) in [
+            (JoinOptions { instance: Instance { dir: 1, start: 0 }, replace: Replace::EarlierStart, ..options }, None),
+            (JoinOptions { replace: Replace::EarlierStart, ..options }, Some("elsewhere:5432")),
+            (JoinOptions { instance: Instance { dir: 0, start: 1 }, replace: Replace::Itself, ..options }, None),
+        ] {
+            let mut other = node("n1");
+            other.address = address.map_or(other.address, str::to_owned);
+            assert!(matches!(again.join(other, options).await, Err(JoinError::NameTaken { .. })), "{options:?}");
+        }
+        assert!(leadership.confirm().await.unwrap(), "nothing has ended");
+        let options =
+            JoinOptions { instance: Instance { dir: 0, start: 1 }, replace: Replace::EarlierStart, ..options };
+        let second = again.join(node("n1"), options).await.unwrap();
         // What the first one led ended with its lease.
         assert!(!leadership.confirm().await.unwrap());
         assert!(elected(&second).await.epoch() > leadership.epoch());

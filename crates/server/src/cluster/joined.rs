@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use colibri_replica::coordinator::Revision;
-use colibri_replica::{ClusterRecord, RecordPut};
+use colibri_replica::{ClusterRecord, Instance, RecordPut};
 use colibri_sql::{CompactString, Error, Result, SqlState};
 use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
@@ -30,7 +30,7 @@ use super::{Directory, io_error, make_dir, sync_dir};
 use crate::auth::scram;
 use crate::error::ServeError;
 use crate::log::Log;
-use crate::registry::Stop;
+use crate::registry::{Stop, Why};
 use crate::replication::keeper::{Keeper, Surroundings};
 use crate::replication::records::{DATABASES, IDENTITY, Identity, Known, ROLES, SETTINGS, damaged};
 use crate::replication::{ClusterOptions, Joining, KnownDatabase, Listener, Replication};
@@ -76,7 +76,17 @@ pub(super) fn join(
     loaded: &mut Loaded,
     join: &Join<'_>,
 ) -> std::result::Result<Arc<Replication>, ServeError> {
-    let joining = Joining::new(join.options, join.listens, loaded.node.as_deref(), join.log)?;
+    let directory = match loaded.directory {
+        Some(directory) => directory,
+        None => {
+            let directory = u64::from_le_bytes(scram::random()?);
+            records.write_directory(directory)?;
+            directory
+        }
+    };
+    let instance = Instance { dir: directory, start: u64::from_le_bytes(scram::random()?) };
+    let joining = Joining::new(join.options, join.listens, loaded.node.as_deref(), instance, join.log)?;
+    records.write_address(joining.address())?;
     let mut own = loaded.identity.as_deref().map(Identity::read).transpose()?;
     let identity = loop {
         let found = joining.ask(|| joining.cluster.record(IDENTITY))?;
@@ -98,6 +108,9 @@ pub(super) fn join(
             (None, _) => own = Some(form(dir, records, loaded, &joining)?),
         }
     };
+    if let Some(base) = &join.options.base {
+        check_base(base, &identity)?;
+    }
     for name in [ROLES, DATABASES, SETTINGS] {
         let record = joining.ask(|| joining.cluster.record(name))?.ok_or_else(|| damaged(name))?;
         match name {
@@ -110,6 +123,22 @@ pub(super) fn join(
     loaded.secret = identity.secret()?;
     take_in(dir, &loaded.databases, joining.node())?;
     joining.join(identity, replicas(dir))
+}
+
+/// A directory of copies has to be there. Where it is known which cluster they are of, it has to be
+/// this one; of each copy, its history tells (`crate::replication::seed`).
+fn check_base(base: &Path, identity: &Identity) -> Result<()> {
+    if !base.is_dir() {
+        let message = format!("--base: {} is no directory", base.display());
+        return Err(Error::new(SqlState::BAD_PARAMETER, message));
+    }
+    let records = [base.join("cluster"), base.join("../cluster")].into_iter().find(|dir| dir.join("data").exists());
+    let Some((other, _)) = records.map(|dir| Records::membership(&dir)).transpose()?.flatten() else { return Ok(()) };
+    if Identity::read(&other)?.id == identity.id {
+        return Ok(());
+    }
+    let message = format!("--base: the databases in {} are those of another cluster", base.display());
+    Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).hint("Give a directory of a node of this cluster."))
 }
 
 fn foreign(dir: &Path, cluster: &str) -> Error {
@@ -191,7 +220,8 @@ impl Directory {
         let is_certain = !node.membership().lease_left().is_zero();
         Some(match node.leader(&keeper.db) {
             Some(leader) if leader.node.id == node.node.id => is_certain.then_some(true),
-            Some(_) => Some(false),
+            // What it has is shown only while the cluster is reached.
+            Some(_) => is_certain.then_some(false),
             None => None,
         })
     }
@@ -273,7 +303,7 @@ impl Directory {
                 continue;
             }
             self.slots.lock().remove(name);
-            self.registry.stop(Stop::Now, |member| member.database == *name);
+            self.registry.stop(Stop::Now, Why::Administrator, |member| member.database == *name);
             if let Some(keeper) = joined.keepers.lock().remove(&oid) {
                 keeper.end();
             }

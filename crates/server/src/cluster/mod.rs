@@ -37,7 +37,8 @@ use joined::Joined;
 pub(crate) use lease::Lease;
 use lease::Slot;
 pub(crate) use records::Databases;
-use records::{FIRST_NAME, Records};
+use records::FIRST_NAME;
+pub(crate) use records::Records;
 
 use crate::auth::scram::Verifier;
 use crate::clock::Clock;
@@ -467,7 +468,9 @@ impl Cluster for Directory {
             return Err(no_such_database(name));
         }
         if force {
-            self.registry.stop(crate::registry::Stop::Now, |member| member.database == name);
+            self.registry.stop(crate::registry::Stop::Now, crate::registry::Why::Administrator, |member| {
+                member.database == name
+            });
         }
         let slot = self.slot(name);
         let closed = slot.close_for_good(name, PATIENCE, cancel)?;

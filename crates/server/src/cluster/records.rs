@@ -10,6 +10,8 @@
 //!   secret     → 32 random bytes
 //!   identity   → JSON of the cluster that the server is a node of, if it is of one
 //!   node       → the node's name there
+//!   address    → where others reach it
+//!   directory  → 8 random bytes: which of two servers with one name a node's lease is of
 //! ```
 //! In a cluster the first records are copies of those that all nodes share
 //! (`crate::replication::records`).
@@ -113,6 +115,8 @@ pub(crate) struct Loaded {
     pub(crate) secret: [u8; 32],
     pub(crate) identity: Option<Vec<u8>>,
     pub(crate) node: Option<String>,
+    /// Which directory it is, if the server was a node of a cluster before.
+    pub(crate) directory: Option<u64>,
 }
 
 fn storage(error: colibri_storage::Error) -> Error {
@@ -165,6 +169,8 @@ impl Records {
             settings: settings_in(&snapshot, &table)?,
             secret: read("secret")?.try_into().map_err(|_| damaged("secret"))?,
             identity: snapshot.get(&table, b"identity").map_err(storage)?.map(<[u8]>::to_vec),
+            directory: (snapshot.get(&table, b"directory").map_err(storage)?)
+                .and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?))),
             node: snapshot
                 .get(&table, b"node")
                 .map_err(storage)?
@@ -230,6 +236,27 @@ impl Records {
     pub(crate) fn write_identity(&self, identity: &[u8], node: &str) -> Result<()> {
         self.write("identity", identity)?;
         self.write("node", node.as_bytes())
+    }
+
+    /// Keeps where others reach the node.
+    pub(crate) fn write_address(&self, address: &str) -> Result<()> {
+        self.write("address", address.as_bytes())
+    }
+
+    /// Who the cluster is that a server is of, and where others reach the server, whether it runs
+    /// or not. `None` for a server without a cluster.
+    pub(crate) fn membership(dir: &Path) -> Result<Option<(Vec<u8>, String)>> {
+        let database = Database::open(dir, &Options::new().read_only(true).create(false)).map_err(storage)?;
+        let snapshot = database.read().map_err(storage)?;
+        let table = snapshot.table(TABLE).map_err(storage)?;
+        let read = |key: &str| Ok(snapshot.get(&table, key.as_bytes()).map_err(storage)?.map(<[u8]>::to_vec));
+        let (Some(identity), Some(address)) = (read("identity")?, read("address")?) else { return Ok(None) };
+        Ok(Some((identity, String::from_utf8_lossy(&address).into_owned())))
+    }
+
+    /// Keeps which directory this is.
+    pub(crate) fn write_directory(&self, directory: u64) -> Result<()> {
+        self.write("directory", &directory.to_le_bytes())
     }
 
     /// Keeps a record as it came from the cluster. It is durable on return.

@@ -96,6 +96,16 @@ fn server(text: &mut Text, shared: &Shared) {
 fn cluster(text: &mut Text, node: &Replication) {
     let lease_left = node.membership().lease_left().as_secs_f64();
     text.one("cluster_lease_seconds", "gauge", "How much longer the node's lease is certainly valid.", lease_left);
+    let contact = node.membership().contact();
+    let is_reached = f64::from(u8::from(node.is_reached()));
+    text.one(
+        "cluster_reached",
+        "gauge",
+        "Whether etcd has answered not long ago, so that the lease is valid.",
+        is_reached,
+    );
+    let silent_s = contact.uncertain_for.as_secs_f64();
+    text.one("cluster_unreached_seconds", "gauge", "For how long the lease has not been certainly valid.", silent_s);
     text.one("cluster_members", "gauge", "Nodes that are there.", node.members().len() as f64);
     let level = node.level() as u8;
     text.one("cluster_etcd_level", "gauge", "etcd: 0 ample, 1 half full, 2 full.", f64::from(level));

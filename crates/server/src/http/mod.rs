@@ -3,8 +3,8 @@
 //! | path | gives |
 //! | --- | --- |
 //! | `/metrics` | counters in Prometheus' text format |
-//! | `/healthz` | `ok`, without looking at anything |
-//! | `/healthz?role=leader`, `?role=standby` | `ok` if the server leads the database `postgres`, or is a standby of it; else 503. `&database=NAME` names another |
+//! | `/healthz` | `ok`; in a cluster that does not answer also for how long. The server itself is well |
+//! | `/healthz?role=leader`, `?role=standby` | `ok` if the server leads the database `postgres`, or is a standby of it, and reaches the cluster; else 503. `&database=NAME` names another, with %-escapes |
 //! | `/healthz?database=NAME` | 404 if there is none; in a cluster also who leads it, and how far this copy is behind. With `&lag_max=SECONDS` 503 if that is more, or is not known |
 //! | `/` | a page for people, which asks for `/status.json` while it is looked at |
 //!
@@ -142,10 +142,12 @@ async fn answer(shared: &Arc<Shared>, request: &Request, is_local: bool) -> Resp
 
 /// Whether the server is what is asked for.
 async fn health(shared: &Shared, query: &str) -> Response {
-    let value = |name: &str| {
-        let mut parts = query.split('&').filter_map(|part| part.split_once('='));
-        parts.find(|(known, _)| *known == name).map(|(_, value)| value)
+    let parts = query.split('&').filter(|part| !part.is_empty()).map(|part| part.split_once('=').unwrap_or((part, "")));
+    let parts: Option<Vec<_>> = parts.map(|(name, value)| Some((unescaped(name)?, unescaped(value)?))).collect();
+    let Some(parts) = parts else {
+        return Response::text("400 Bad Request", "a name or a value is no UTF-8 with %-escapes\n");
     };
+    let value = |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let database = value("database").unwrap_or("postgres");
     if value("database").is_some() && !shared.directory.has_database(database) {
         return Response::text("404 Not Found", &format!("there is no database {database:?}\n"));
@@ -167,6 +169,9 @@ async fn health(shared: &Shared, query: &str) -> Response {
         Some(_) => return Response::text("400 Bad Request", "lag_max is a number of seconds\n"),
     };
     let (mut is_near, mut lines) = (true, String::new());
+    if let Some(trouble) = shared.directory.replication().and_then(|node| node.trouble()) {
+        lines = format!("cluster not reached: {trouble}\n");
+    }
     if (value("database").is_some() || lag_max.is_some())
         && let (Some(node), Some(keeper)) = (shared.directory.replication(), shared.directory.keeper_named(database))
     {
@@ -174,12 +179,33 @@ async fn health(shared: &Shared, query: &str) -> Response {
         let is_within = |seconds| told.0.and_then(|lag| lag.age).is_some_and(|age| age.as_secs_f64() <= seconds);
         // One that is closed catches up before sessions are let in.
         let is_closed = keeper.replica().is_none() && keeper.trouble().is_none();
-        (is_near, lines) = (is_closed || lag_max.is_none_or(is_within), told.1);
+        is_near = is_closed || lag_max.is_none_or(is_within);
+        lines.push_str(&told.1);
     }
     match is_well && is_near {
         true => Response::text("200 OK", &format!("ok\n{lines}")),
         false => Response::text("503 Service Unavailable", &format!("no\n{lines}")),
     }
+}
+
+/// A name or a value of a query, in which `%` and two digits are a byte, and `+` is a space. `None` if
+/// it is not UTF-8, or an escape is none.
+fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        bytes.push(match first {
+            b'%' => {
+                let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+                rest = &rest[2..];
+                u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?
+            }
+            b'+' => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
 }
 
 fn write(link: &mut Link, response: &Response, keeps: bool, is_head: bool) {
@@ -203,6 +229,22 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn escapes_of_queries_are_bytes_of_utf_8() {
+        for (text, expected) in [
+            ("birds", Some("birds")),
+            ("my%20birds+x", Some("my birds x")),
+            ("V%C3%B6gel%26%3d%25", Some("V\u{f6}gel&=%")),
+            ("", Some("")),
+            ("%", None),
+            ("%4", None),
+            ("%+4", None),
+            ("%ff", None),
+        ] {
+            assert_eq!(unescaped(text).as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn requests_are_read_when_they_are_whole() {

@@ -171,6 +171,7 @@ fn cluster(shared: &Shared) -> Value {
         "name": node.cluster.name(),
         "node": node.node.id.as_str(),
         "members": node.members().iter().map(|member| member.id.to_string()).collect::<Vec<_>>(),
+        "trouble": node.trouble(),
         "lease_s": node.membership().lease_left().as_secs_f64(),
         "etcd_level": node.level() as u8,
         "databases": copies,

@@ -108,7 +108,8 @@ async fn end(link: &mut Link, code: Code) -> Result<(), String> {
     send(link, PIECE_MAX).await
 }
 
-/// Where the node's databases stand.
+/// Where the node's databases stand, and what it knows of the cluster: for whoever does not reach
+/// etcd.
 fn standing(node: &Replication) -> serde_json::Value {
     let keepers = node.listener().map(|listener| listener.keepers()).unwrap_or_default();
     let databases: Vec<_> = keepers
@@ -125,7 +126,30 @@ fn standing(node: &Replication) -> serde_json::Value {
             })
         })
         .collect();
-    json!({ "node": node.node.id.as_str(), "databases": databases })
+    let known = node.listener().map(|listener| listener.databases()).unwrap_or_default();
+    let known: Vec<_> = known
+        .iter()
+        .map(|database| {
+            let leader = node.leader(&database.db());
+            json!({
+                "oid": database.oid,
+                "name": database.name,
+                "home": database.home,
+                "leader": leader.as_ref().map(|leader| leader.node.id.as_str()),
+                "epoch": leader.as_ref().map(|leader| leader.epoch.0),
+            })
+        })
+        .collect();
+    let members: Vec<_> =
+        node.members().iter().map(|member| json!({ "id": member.id.as_str(), "address": member.address })).collect();
+    json!({
+        "cluster": node.cluster.name(),
+        "node": node.node.id.as_str(),
+        "trouble": node.trouble(),
+        "members": members,
+        "known": known,
+        "databases": databases,
+    })
 }
 
 async fn copy(node: &Arc<Replication>, link: &mut Link, name: &str, code: Code) -> Result<(), String> {

@@ -30,6 +30,11 @@
 //!    when the term has ended, or the hand-over was called off.
 //! 4. Nobody has the database open when the thread has ended.
 
+mod damage;
+mod diverged;
+mod handing;
+mod shown;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,18 +42,20 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use colibri_replica::{
-    Campaign, Database, Driver, HandOverError, Leadership, Membership, NodeId, Replica, ReplicaOptions, Reservation,
-    Role, Stopped, TermEnd,
+    Campaign, Database, Driver, Leadership, Membership, Replica, ReplicaOptions, Reservation, Role, Stopped, TermEnd,
 };
 use colibri_sql::{Access, CompactString, DirectoryLock, Engine, MemoryTotal};
-use colibri_storage::{Durability, Options, TxnId};
+use colibri_storage::{Durability, Options};
 use parking_lot::{Mutex, RwLock};
+
+use damage::is_damage;
+use diverged::{Diverged, no_copy_fits};
 
 use super::Replication;
 use super::gate::Gate;
-use super::seed;
+use super::seed::{self, Old};
 use super::wait::{Either, Signal, block_on, give_way, race};
-use crate::registry::{Registry, Stop};
+use crate::registry::{Registry, Why};
 
 /// The pause between looks whether a standby has the catalogue, or has come to the log's end.
 const LOOK: Duration = Duration::from_millis(10);
@@ -57,14 +64,10 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(3);
 /// The pause before a next try to be elected, or to open a database that cannot be opened.
 const RETRY: Duration = Duration::from_millis(250);
 const RETRY_OPENING: Duration = Duration::from_secs(2);
-/// The longest pause before another copy that may not fit the log either.
-const RETRY_DIVERGED_MAX: Duration = Duration::from_secs(300);
 /// A successor that has not taken a reserved leadership in this time is late.
 const SUCCESSOR_LATE: Duration = Duration::from_secs(3);
 /// Nobody waits longer than this for an engine without asking again.
 const ASKED_MAX: Duration = Duration::from_secs(60);
-/// How long sessions may take to end that are ended for a hand-over.
-const FORCED_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a term waits for commits that nobody waits for.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
@@ -107,6 +110,8 @@ pub(crate) enum Standing {
     Opening,
     Standby,
     Leader,
+    /// A term was lost, and the service does not answer since.
+    CutOff,
 }
 
 impl Standing {
@@ -116,6 +121,7 @@ impl Standing {
             Self::Opening => "opening",
             Self::Standby => "standby",
             Self::Leader => "leader",
+            Self::CutOff => "cut off",
         }
     }
 }
@@ -143,6 +149,8 @@ pub(crate) struct Keeper {
     pub(crate) gate: Arc<Gate>,
     /// The leadership is handed over: the gate is closed, or about to be.
     is_handing_over: AtomicBool,
+    /// A term was lost, and the service does not answer since (`shown`).
+    is_cut_off: AtomicBool,
 }
 
 #[derive(Default)]
@@ -160,6 +168,10 @@ struct State {
     reserved_since: Option<Instant>,
     /// When it was opened.
     opened: Option<Instant>,
+    /// A check of it is under way, since a session has met damage.
+    is_checked: bool,
+    /// What the check has found.
+    damage: Option<String>,
 }
 
 /// Why a database was closed.
@@ -168,39 +180,8 @@ enum Closed {
     Over,
     Stopped(Stopped),
     Failed(String),
-}
-
-/// Where copies of a database turned out to have another history than the log.
-///
-/// Bug: a copy of another node was fetched at once, and kept, whenever the one before did not fit.
-/// Consequence: where none fits, since etcd was restored from a backup, nodes copied from each other
-/// until their disks were full. Fix: at the same transaction the next copy waits, longer each time,
-/// and takes the place of the one before.
-#[derive(Default)]
-struct Diverged {
-    at: Option<TxnId>,
-    pause: Duration,
-}
-
-impl Diverged {
-    /// A copy has diverged. Gives how long to wait before the next one, if it is not the first.
-    fn note(&mut self, at: TxnId) -> Option<Duration> {
-        if self.at != Some(at) {
-            *self = Self { at: Some(at), pause: RETRY_OPENING };
-            return None;
-        }
-        let pause = self.pause;
-        self.pause = (pause * 2).min(RETRY_DIVERGED_MAX);
-        Some(pause)
-    }
-}
-
-fn no_copy_fits(txn: TxnId) -> String {
-    format!(
-        "no copy of it has the history of the log, from transaction {} on: etcd may have been restored from a backup, \
-         and the copies are newer",
-        txn.0
-    )
+    /// What is on the disk cannot be read.
+    Damaged(String),
 }
 
 impl Keeper {
@@ -225,6 +206,7 @@ impl Keeper {
             changed: Signal::default(),
             gate: Arc::default(),
             is_handing_over: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
         })
     }
 
@@ -274,6 +256,9 @@ impl Keeper {
     }
 
     pub(crate) fn standing(&self) -> Standing {
+        if self.is_cut_off() {
+            return Standing::CutOff;
+        }
         let state = self.state.lock();
         match (&state.replica, self.leading.read().is_some()) {
             (None, _) if state.is_running => Standing::Opening,
@@ -357,7 +342,7 @@ impl Keeper {
                 state.trouble = match &closed {
                     Closed::Unused | Closed::Over => None,
                     Closed::Stopped(stopped) => Some(stopped.to_string()),
-                    Closed::Failed(why) => Some(why.clone()),
+                    Closed::Failed(why) | Closed::Damaged(why) => Some(why.clone()),
                 };
                 let is_wanted = state.asked.is_some() && matches!(closed, Closed::Unused);
                 if self.is_gone() || node.is_ending() || !is_wanted && matches!(closed, Closed::Unused | Closed::Over) {
@@ -368,7 +353,7 @@ impl Keeper {
             self.changed.give();
             match closed {
                 Closed::Unused | Closed::Over => {}
-                Closed::Stopped(Stopped::SeedAnew { .. }) => self.seed(&node, false).await,
+                Closed::Stopped(Stopped::SeedAnew { .. }) => self.seed(&node, Old::Removed).await,
                 Closed::Stopped(Stopped::Diverged { txn }) => {
                     let fields: [(&str, &dyn std::fmt::Display); 2] = [("database", &self.name), ("txn", &txn.0)];
                     node.log.error("diverged", &fields);
@@ -379,7 +364,16 @@ impl Keeper {
                         race(node.sleep(pause), self.until_over(&node, seen)).await;
                     }
                     // What was kept the first time is not kept again.
-                    self.seed(&node, pause.is_none()).await;
+                    self.seed(&node, if pause.is_none() { Old::Diverged } else { Old::Removed }).await;
+                }
+                Closed::Damaged(why) => {
+                    node.log.error("damaged", &[("database", &self.name), ("error", &why)]);
+                    self.resign(&node).await;
+                    // With nobody to copy from, it is shown as far as it can be read.
+                    match node.other_members().is_empty() {
+                        true => self.pause(&node, &why).await,
+                        false => self.seed(&node, Old::Damaged).await,
+                    }
                 }
                 Closed::Stopped(stopped) => {
                     self.resign(&node).await;
@@ -408,10 +402,10 @@ impl Keeper {
     }
 
     /// Copies the database from another node.
-    async fn seed(&self, node: &Arc<Replication>, keep_old: bool) {
+    async fn seed(&self, node: &Arc<Replication>, old: Old) {
         self.state.lock().trouble = Some("it is being copied from another node".to_owned());
         self.changed.give();
-        match seed::copy_from_any(node, &self.db, self.oid, keep_old).await {
+        match seed::copy_from_any(node, &self.db, self.oid, old).await {
             Ok(from) => {
                 node.log.info("copied", &[("database", &self.name), ("from", &from)]);
                 self.state.lock().trouble = None;
@@ -429,7 +423,7 @@ impl Keeper {
     async fn serve_once(self: &Arc<Self>, node: &Arc<Replication>) -> Closed {
         let path = node.path_of(self.oid);
         if !path.join("data").exists() && self.must_be_copied() {
-            self.seed(node, false).await;
+            self.seed(node, Old::Removed).await;
             if !path.join("data").exists() {
                 return if self.is_gone() || node.is_ending() {
                     Closed::Over
@@ -450,10 +444,12 @@ impl Keeper {
         let (replica, mut driver) =
             match Replica::open(&node.cluster, &self.db, &node.node.id, ReplicaOptions::default(), open) {
                 Ok(opened) => opened,
+                Err(error) if is_damage(&error) => return Closed::Damaged(error.to_string()),
                 Err(error) => return Closed::Failed(error.to_string()),
             };
         {
             let mut state = self.state.lock();
+            state.damage = None;
             (state.replica, state.opened, state.trouble) = (Some(replica.clone()), Some(Instant::now()), None);
         }
         let closed = self.work(node, &mut driver).await;
@@ -482,6 +478,9 @@ impl Keeper {
             if self.is_gone() || node.is_ending() {
                 return Closed::Over;
             }
+            if let Some(why) = self.damage_found(node) {
+                return Closed::Damaged(why);
+            }
             let membership = node.membership();
             if membership.is_lost() {
                 // It joins again soon.
@@ -502,6 +501,9 @@ impl Keeper {
                 return Closed::Unused;
             }
             match race(driver.follow(&membership), self.beside_following(node, &membership)).await {
+                Either::First(Stopped::Engine(error)) if is_damage(&error) => {
+                    return Closed::Damaged(error.to_string());
+                }
                 Either::First(stopped) => return Closed::Stopped(stopped),
                 Either::Second(()) => node.note_trimmed(driver.replica()),
             }
@@ -562,7 +564,8 @@ impl Keeper {
         loop {
             give_way().await;
             let seen = self.changed.count();
-            if self.is_gone() || node.is_ending() || membership.is_lost() || self.is_unused(node) {
+            let is_over = self.is_gone() || node.is_ending() || membership.is_lost();
+            if is_over || self.is_unused(node) || self.damage_found(node).is_some() {
                 return;
             }
             let now = Instant::now();
@@ -604,6 +607,7 @@ impl Keeper {
         let leading = driver.lead_and_tell(leadership, || self.begins_to_lead(node, leadership));
         let ended = race(leading, self.beside_leading(node, leadership)).await;
         let was_handed_over = matches!(ended, Either::First(Ok(TermEnd::HandedOver)));
+        let was_lost = matches!(ended, Either::First(Ok(TermEnd::Lost)));
         let closed = match ended {
             Either::First(Ok(end)) => {
                 let end = format!("{end:?}").to_ascii_lowercase();
@@ -618,81 +622,14 @@ impl Keeper {
         if was_handed_over && is_as_before && self.is_handing_over() {
             self.step_down();
         } else {
+            if was_lost {
+                self.be_cut_off(node).await;
+            }
             self.close_engine();
         }
         self.is_handing_over.store(false, Ordering::Release);
         self.gate.open();
         closed
-    }
-
-    fn is_handing_over(&self) -> bool {
-        self.is_handing_over.load(Ordering::Acquire)
-    }
-
-    /// The leadership was handed over between transactions. Sessions and their engine, which has
-    /// retired, stay.
-    fn step_down(&self) {
-        *self.leading.write() = None;
-        // An engine that is being opened is one for a leader.
-        self.state.lock().generation += 1;
-        self.changed.give();
-    }
-
-    /// Hands the leadership over to another node between transactions: nothing new begins, what has
-    /// begun has the time `open_max` to end, and sessions that wait go on at the other node. What
-    /// has not ended then ends with an error if `is_forced`; else the hand-over is called off.
-    /// Gives whether the leadership was handed over. Waits for the disk, with the thread.
-    pub(crate) async fn hand_over(&self, node: &Replication, to: &NodeId, open_max: Duration, is_forced: bool) -> bool {
-        let Some(replica) = self.replica().filter(|_| self.leads()) else { return false };
-        if self.is_handing_over.swap(true, Ordering::AcqRel) {
-            return false;
-        }
-        // However this ends, the gate does not stay closed.
-        let calls_off = CallsOff(self);
-        self.gate.close();
-        let is_quiet = self.is_quiet_within(node, open_max).await || is_forced && self.end_those_at_work(node).await;
-        if !is_quiet {
-            return false;
-        }
-        if let Some(engine) = self.place.shown()
-            && let Err(error) = engine.retire()
-        {
-            node.log.error("cannot_retire", &[("database", &self.name), ("error", &error)]);
-            return false;
-        }
-        // From here on the request stands, whoever waits for it.
-        std::mem::forget(calls_off);
-        match replica.hand_over(Some(to.clone())).await {
-            // The gate opens when the term has ended.
-            Ok(()) => true,
-            Err(HandOverError::NotLeading) => false,
-            Err(_) => {
-                self.call_off();
-                false
-            }
-        }
-    }
-
-    async fn is_quiet_within(&self, node: &Replication, time: Duration) -> bool {
-        matches!(race(self.gate.until_empty(), node.sleep(time)).await, Either::First(()))
-    }
-
-    /// Ends sessions that are in a transaction, and if that is not enough all of them: one that has
-    /// sent a part of what belongs together is between transactions, and does not look like at work.
-    async fn end_those_at_work(&self, node: &Replication) -> bool {
-        self.around.registry.stop(Stop::Now, |member| member.database == self.name && member.is_at_work());
-        if self.is_quiet_within(node, FORCED_MAX).await {
-            return true;
-        }
-        self.end_sessions();
-        self.is_quiet_within(node, FORCED_MAX).await
-    }
-
-    /// The leadership stays here.
-    fn call_off(&self) {
-        self.renew_access();
-        self.is_handing_over.store(false, Ordering::Release);
-        self.gate.open();
     }
 
     fn begins_to_lead(&self, node: &Replication, leadership: &Leadership) {
@@ -722,6 +659,9 @@ impl Keeper {
                 return Some(Closed::Over);
             }
             if self.leads() {
+                if self.damage_found(node).is_some() {
+                    return None;
+                }
                 if self.is_broken() {
                     node.log.error("engine_failed", &[("database", &self.name)]);
                     return None;
@@ -781,7 +721,7 @@ impl Keeper {
     /// The server ends, or the database does.
     async fn end_of_leading(&self, node: &Replication, leadership: &Leadership) -> Closed {
         drop(self.place.hide(false));
-        self.end_sessions();
+        self.end_sessions(Why::Administrator);
         self.settle(node).await;
         if self.is_gone() {
             return Closed::Over;
@@ -803,97 +743,6 @@ impl Keeper {
         {
             node.sleep(LOOK).await;
         }
-    }
-
-    // ---- the engine of SQL ----
-
-    /// Opens the engine on a thread of its own, if it is asked for and not open: the first commit of
-    /// a new database is made there, and waits for the log.
-    fn open_engine(self: &Arc<Self>) {
-        let (replica, generation) = {
-            if self.asked().is_none() {
-                return;
-            }
-            let mut state = self.state.lock();
-            if state.is_opening_engine {
-                return;
-            }
-            let Some(replica) = state.replica.clone() else { return };
-            state.is_opening_engine = true;
-            (replica, state.generation)
-        };
-        let keeper = Arc::clone(self);
-        let opening = std::thread::Builder::new().name(format!("open-{}", self.oid));
-        let started = opening.spawn(move || keeper.open_engine_here(&replica, generation));
-        if started.is_err() {
-            self.state.lock().is_opening_engine = false;
-        }
-    }
-
-    fn open_engine_here(&self, replica: &Replica, generation: u64) {
-        let open = || {
-            let database = replica.engine().map_err(|error| error.to_string())?;
-            let engine = Engine::open_replica(database, &self.name, self.around.memory.clone(), self.access());
-            engine.map_err(|error| error.to_string())
-        };
-        let opened = open();
-        {
-            let mut state = self.state.lock();
-            state.is_opening_engine = false;
-            match opened {
-                Ok(Some(engine)) if state.generation == generation => {
-                    engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
-                    state.asked = None;
-                    self.place.show(engine);
-                }
-                // It is tried again after a pause.
-                Ok(_) => return,
-                Err(why) => {
-                    state.trouble = Some(why);
-                    return;
-                }
-            }
-        }
-        self.renew_access();
-        self.changed.give();
-    }
-
-    /// Ends the sessions and the engine, and what this node leads.
-    fn close_engine(&self) {
-        let was_leading = self.leading.write().take().is_some();
-        let engine = {
-            let mut state = self.state.lock();
-            state.generation += 1;
-            match self.place.hide(false) {
-                Hidden::Yes(engine) => engine,
-                Hidden::InUse => None,
-            }
-        };
-        if let Some(engine) = &engine {
-            let _one = self.renewing.lock();
-            engine.set_access(Access::Standby);
-        }
-        // Bug: sessions were ended though nobody used the database, so these were sessions that waited
-        // for it to be opened again. Consequence: a client that connected as it was closed was told
-        // that its session ends. Fix: without a lease there is no session that has to end.
-        if (was_leading || engine.is_some()) && self.place.uses() > 0 {
-            self.end_sessions();
-        }
-        drop(engine);
-        self.changed.give();
-    }
-
-    fn end_sessions(&self) {
-        self.around.registry.stop(Stop::Now, |member| member.database == self.name);
-    }
-}
-
-/// Has a hand-over called off when it is dropped.
-struct CallsOff<'k>(&'k Keeper);
-
-impl Drop for CallsOff<'_> {
-    fn drop(&mut self) {
-        self.0.call_off();
     }
 }
 
@@ -926,20 +775,4 @@ pub(crate) fn remove_dir(path: &Path) -> std::io::Result<()> {
     }
     fs::rename(path, &aside)?;
     fs::remove_dir_all(&aside)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_that_diverge_at_the_same_place_wait_longer_each_time() {
-        let mut diverged = Diverged::default();
-        assert_eq!(diverged.note(TxnId(7)), None, "the first is kept, and copied anew at once");
-        assert_eq!(diverged.note(TxnId(7)), Some(RETRY_OPENING));
-        assert_eq!(diverged.note(TxnId(7)), Some(RETRY_OPENING * 2));
-        assert_eq!(diverged.note(TxnId(9)), None, "it had come further");
-        let pauses: Vec<_> = (0..20).map(|_| diverged.note(TxnId(9))).collect();
-        assert_eq!(pauses.last(), Some(&Some(RETRY_DIVERGED_MAX)));
-    }
 }

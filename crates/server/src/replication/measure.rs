@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use colibri_replica::coordinator::{Compare, Operation, Revision, Txn, beginning_with};
-use colibri_replica::{Campaign, Database, JoinOptions, Node, NodeId, Reservation};
+use colibri_replica::{Campaign, Database, JoinOptions, Node, NodeId, Replace, Reservation};
 
 use super::wait::block_on;
 use super::{cluster_error, connect};
@@ -19,7 +19,11 @@ pub fn append_times(address: &str, value_bytes: usize, time: Duration) -> Result
     let failed = |error: &dyn std::fmt::Display| cluster_error(format!("appends cannot be measured: {error}"));
     let (cluster, _) = connect(address)?;
     let id = NodeId::new("measure").map_err(|error| failed(&error))?;
-    let options = JoinOptions { lease_ttl: time + Duration::from_secs(60), replace: true };
+    let options = JoinOptions {
+        lease_ttl: time + Duration::from_secs(60),
+        replace: Replace::EarlierStart,
+        ..JoinOptions::default()
+    };
     let node = Node { id, address: "-".to_owned() };
     let membership = block_on(cluster.join(node, options)).map_err(|error| failed(&error))?;
     let db = Database("measure".to_owned());

@@ -45,8 +45,8 @@ use std::time::{Duration, Instant};
 
 use colibri_replica::etcd::{Etcd, EtcdOptions};
 use colibri_replica::{
-    Address, Cluster, ClusterRecord, Database, JoinError, JoinOptions, Leader, Level, Member, Membership, Node, NodeId,
-    Replica, Seen,
+    Address, Cluster, ClusterRecord, Database, Instance, JoinError, JoinOptions, Leader, Level, Member, Membership,
+    Node, NodeId, Replace, Replica, Seen,
 };
 use parking_lot::{Mutex, RwLock};
 
@@ -132,12 +132,21 @@ pub(crate) struct Replication {
     trimmed_bytes: std::sync::atomic::AtomicU64,
     level: AtomicU8,
     is_ending: AtomicBool,
+    /// Another server that has the node's name, since this one had lost its lease.
+    name_taken_by: Mutex<Option<Node>>,
     /// Members, leaders or databases have changed.
     pub(crate) news: Signal,
 }
 
 fn cluster_error(message: String) -> ServeError {
     ServeError::Replication(message)
+}
+
+fn name_taken(holder: &Node) -> ServeError {
+    cluster_error(format!(
+        "another server is the node {} of the cluster, at {}: give each server a name of its own (--node)",
+        holder.id, holder.address
+    ))
 }
 
 /// A connection to etcd, and the cluster in it.
@@ -153,6 +162,7 @@ pub(crate) struct Joining {
     quota_bytes: u64,
     options: ClusterOptions,
     node: Node,
+    instance: Instance,
     log: Log,
 }
 
@@ -162,6 +172,7 @@ impl Joining {
         options: &ClusterOptions,
         listens: Option<&str>,
         known: Option<&str>,
+        instance: Instance,
         log: Log,
     ) -> Result<Self, ServeError> {
         let (cluster, quota_bytes) = connect(&options.address)?;
@@ -177,11 +188,15 @@ impl Joining {
         if address.contains(char::is_whitespace) || !address.contains(':') {
             return Err(cluster_error(format!("{address:?} is no HOST:PORT (--advertise)")));
         }
-        Ok(Self { cluster, quota_bytes, options: options.clone(), node: Node { id, address }, log })
+        Ok(Self { cluster, quota_bytes, options: options.clone(), node: Node { id, address }, instance, log })
     }
 
     pub(crate) fn node(&self) -> &str {
         self.node.id.as_str()
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.node.address
     }
 
     /// Asks the service until it answers or it takes too long. That it waits is logged.
@@ -213,8 +228,9 @@ impl Joining {
     /// Joins, and starts what a node does.
     pub(crate) fn join(self, identity: Identity, dir: PathBuf) -> Result<Arc<Replication>, ServeError> {
         let secret = identity.secret()?;
-        let options = JoinOptions { lease_ttl: self.options.lease, replace: false };
-        let membership = self.first_membership(options)?;
+        let options =
+            JoinOptions { lease_ttl: self.options.lease, instance: self.instance, replace: Replace::EarlierStart };
+        let membership = self.first_membership(options, &secret)?;
         crate::cluster::make_dir(&dir)
             .and_then(|()| seed::tidy(&dir))
             .map_err(|error| cluster_error(format!("{}: {error}", dir.display())))?;
@@ -226,7 +242,7 @@ impl Joining {
             log: self.log,
             dir,
             base: self.options.base,
-            join: JoinOptions { replace: true, ..options },
+            join: JoinOptions { replace: Replace::Itself, ..options },
             quota_bytes: self.quota_bytes,
             membership: RwLock::new(membership),
             leaders: Mutex::default(),
@@ -236,20 +252,30 @@ impl Joining {
             trimmed_bytes: 0.into(),
             level: AtomicU8::new(0),
             is_ending: AtomicBool::new(false),
+            name_taken_by: Mutex::default(),
             news: Signal::default(),
         }))
     }
 
-    fn first_membership(&self, options: JoinOptions) -> Result<Membership, ServeError> {
+    /// Joins. Who has the node's name already is asked: one who answers is another server; one who
+    /// does not has crashed, and its lease is waited for.
+    fn first_membership(&self, options: JoinOptions, secret: &[u8; 32]) -> Result<Membership, ServeError> {
         let until = Instant::now() + START_MAX;
-        let mut options = options;
+        let mut is_told = false;
         loop {
             let joined = block_on(self.cluster.join(self.node.clone(), options));
             match joined {
                 Ok(membership) => return Ok(membership),
-                // It is this server before a crash: nobody else can listen there.
-                Err(JoinError::NameTaken { holder }) if holder.address == self.node.address && !options.replace => {
-                    options.replace = true;
+                Err(JoinError::NameTaken { holder }) => {
+                    let answers = holder.address != self.node.address
+                        && peer::ask(&holder.address, secret, peer::What::Standing, "").is_ok();
+                    if answers || Instant::now() >= until {
+                        return Err(name_taken(&holder));
+                    }
+                    if !std::mem::replace(&mut is_told, true) {
+                        self.log.warn("node_name_taken", &[("node", &holder.id), ("by", &holder.address)]);
+                    }
+                    std::thread::sleep(RETRY);
                 }
                 Err(error) if Instant::now() >= until => {
                     return Err(cluster_error(format!("the cluster cannot be joined: {error}")));
@@ -289,6 +315,17 @@ impl Replication {
 
     pub(crate) fn membership(&self) -> Membership {
         self.membership.read().clone()
+    }
+
+    /// Whether the lease is certainly valid: not long ago the service has answered.
+    pub(crate) fn is_reached(&self) -> bool {
+        !self.membership.read().lease_left().is_zero()
+    }
+
+    /// Whether the service has answered last, be it that the lease has ended.
+    pub(crate) fn has_answer(&self) -> bool {
+        let membership = self.membership.read();
+        membership.is_lost() || !membership.lease_left().is_zero()
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -359,11 +396,12 @@ impl Replication {
     async fn keep_lease(&self) {
         while !self.is_ending() {
             let membership = self.membership();
-            _ = membership.keep_alive().await;
+            _ = membership.keep_alive_and_tell(&mut |is_reached| self.note_reached(is_reached)).await;
             if self.is_ending() {
                 return;
             }
             self.log.warn("lease_lost", &[("node", &self.node.id)]);
+            let mut is_told = false;
             loop {
                 match self.cluster.join(self.node.clone(), self.join).await {
                     Ok(membership) => {
@@ -371,12 +409,44 @@ impl Replication {
                         break;
                     }
                     Err(_) if self.is_ending() => return,
-                    Err(_) => self.sleep(RETRY).await,
+                    Err(error) => {
+                        if let JoinError::NameTaken { holder } = &error {
+                            if !std::mem::replace(&mut is_told, true) {
+                                self.log.error("node_name_taken", &[("node", &holder.id), ("by", &holder.address)]);
+                            }
+                            *self.name_taken_by.lock() = Some(holder.clone());
+                        }
+                        self.sleep(RETRY).await;
+                    }
                 }
             }
+            *self.name_taken_by.lock() = None;
             self.log.info("joined_again", &[("node", &self.node.id)]);
             self.ring_keepers();
         }
+    }
+
+    fn note_reached(&self, is_reached: bool) {
+        if is_reached {
+            self.log.info("cluster_reached", &[("node", &self.node.id)]);
+        } else {
+            let error = self.membership().contact().trouble.unwrap_or_default();
+            self.log.warn("cluster_unreachable", &[("node", &self.node.id), ("error", &error)]);
+        }
+        self.ring_keepers();
+    }
+
+    /// Why the node does not reach the cluster, if it does not.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        if let Some(holder) = &*self.name_taken_by.lock() {
+            return Some(format!("another server is the node {} by now, at {}", holder.id, holder.address));
+        }
+        let contact = self.membership().contact();
+        if !contact.lease_left.is_zero() {
+            return None;
+        }
+        let why = contact.trouble.map(|why| format!(": {why}")).unwrap_or_default();
+        Some(format!("etcd has not answered for {} s{why}", contact.uncertain_for.as_secs()))
     }
 
     fn ring_keepers(&self) {

@@ -66,8 +66,9 @@ const WAITING_BYTES_MAX: usize = 64 << 10;
 const TURNS_MAX: usize = 32;
 /// How long a client or a node may take to read the last of what it is told.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
-/// Why a session does not go on: PostgreSQL's `admin_shutdown`.
-const ADMIN_SHUTDOWN: SqlState = SqlState("57P01");
+/// Why a session does not go on: PostgreSQL's `cannot_connect_now`. Drivers and pools take it for the
+/// end of a connection, and connect again.
+const CANNOT_CONNECT_NOW: SqlState = SqlState("57P03");
 
 /// Messages between nodes, of kinds that PostgreSQL's servers do not send.
 const RETURNS: u8 = b'm';
@@ -433,9 +434,7 @@ impl Away {
                     _ = timeout(GOODBYE_MAX, self.upstream.link.close()).await;
                     None
                 }
-                Pumped::Stopped => {
-                    Some(Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command"))
-                }
+                Pumped::Stopped => Some(crate::session::ending(&self.membership.member)),
                 Pumped::NodeGone => Some(self.lost(&framing)),
                 Pumped::Returns => match timeout(RETURN_MAX, self.take_back()).await {
                     Ok(Ok(package)) => match self.go_on(&package).await {
@@ -467,7 +466,10 @@ impl Away {
         // messages under way, a transaction of the second one could have committed, and the client
         // was told that nothing had. Fix: what is asked and what is answered is counted.
         if framing.is_idle() && framing.left == 0 {
-            return Error::new(ADMIN_SHUTDOWN, format!("the connection to {node}, which leads the database, was lost"));
+            return Error::new(
+                CANNOT_CONNECT_NOW,
+                format!("the connection to {node}, which leads the database, was lost"),
+            );
         }
         let message = format!("the connection to {node}, which leads the database, was lost during a transaction");
         Error::new(SqlState::COMMIT_UNKNOWN, message)
@@ -642,7 +644,7 @@ pub(crate) enum Found {
 pub(crate) async fn find(shared: &Arc<Shared>, link: &mut Link, member: &Member, package: &Package) -> Found {
     let nobody = |why: &str| {
         let message = format!("nobody takes the session over: {why}");
-        Found::Nobody(Error::new(ADMIN_SHUTDOWN, message).hint("Connect again."))
+        Found::Nobody(Error::new(CANNOT_CONNECT_NOW, message).hint("Connect again."))
     };
     let Some(bytes) = package.write() else { return nobody("it has too many prepared statements") };
     let (Some(node), Some(keeper)) = (shared.directory.replication(), shared.directory.keeper_named(&package.database))

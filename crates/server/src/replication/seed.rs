@@ -4,25 +4,44 @@
 //! replicas/<oid>.copying    the copy while it comes; removed at the start and before another try
 //! replicas/<oid>            whole, by one rename
 //! replicas/<oid>.diverged-N what had another history than the log: for whoever finds out why
+//! replicas/<oid>.damaged-N  what could not be read any more: likewise, the last two of them
 //! replicas/<oid>.unlisted-N what the record of databases does not know of: likewise
 //! ```
 //!
 //! Invariants:
-//! 1. A directory has its name only when the copy is whole, verified and on disk.
+//! 1. A directory has its name only when the copy is whole, verified and on disk. A copy that comes
+//!    from no node has to be a state of the log, too.
 //! 2. What is replaced because it is too old is removed when the copy is there, and no earlier. What
-//!    has another history is kept.
+//!    has another history or is damaged is kept.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use colibri_replica::Database;
+use colibri_replica::{CommitId, Database, Located};
+use colibri_storage::Options;
 use parking_lot::Mutex;
 
 use super::Replication;
 use super::keeper::remove_dir;
 use super::peer::{self, SharedAnswer, What};
+
+/// What becomes of the copy that there was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Old {
+    /// It is only too old.
+    Removed,
+    /// It has another history than the log.
+    Diverged,
+    /// It cannot be read.
+    Damaged,
+}
+
+/// The highest number of what is put aside of a database that is looked for.
+const ASIDE_MAX: u64 = 10_000;
+/// Damaged copies that are kept of a database.
+const DAMAGED_KEPT_MAX: usize = 2;
 
 /// Copies a database from the node that leads it, or from another one that has it, or from the
 /// directory that was given for that. Gives from where.
@@ -30,7 +49,7 @@ pub(crate) async fn copy_from_any(
     node: &Arc<Replication>,
     db: &Database,
     oid: u32,
-    keep_old: bool,
+    old: Old,
 ) -> Result<String, String> {
     let mut addresses = Vec::new();
     if let Some(leader) = node.leader(db).filter(|leader| leader.node.id != node.node.id) {
@@ -57,16 +76,22 @@ pub(crate) async fn copy_from_any(
     });
     let mut whys = Vec::new();
     if let Some(base) = &node.base {
+        // That of a node has them one deeper.
+        let base = if replicas_of(base).is_dir() { replicas_of(base) } else { base.clone() };
         let from = base.join(oid.to_string());
         if from.join("data").exists() {
-            match copy_from_dir(&from, &node.path_of(oid), keep_old) {
+            match copy_from_dir(node, db, &from, &node.path_of(oid), old).await {
                 Ok(()) => return Ok(from.display().to_string()),
-                Err(error) => whys.push(format!("{}: {error}", from.display())),
+                Err(error) => {
+                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("base", &from.display()), ("error", &error)];
+                    node.log.error("base_refused", &fields);
+                    whys.push(format!("{}: {error}", from.display()));
+                }
             }
         }
     }
     for address in addresses {
-        match copy_from(&address, &node.secret, oid, &node.path_of(oid), keep_old) {
+        match copy_from(&address, &node.secret, oid, &node.path_of(oid), old) {
             Ok(()) => return Ok(address),
             Err(error) => whys.push(format!("{address}: {error}")),
         }
@@ -74,28 +99,73 @@ pub(crate) async fn copy_from_any(
     Err(if whys.is_empty() { "no other node is there".to_owned() } else { whys.join("; ") })
 }
 
+fn replicas_of(dir: &Path) -> PathBuf {
+    dir.join("replicas")
+}
+
 /// Copies a database from a node, to where the database is to be.
-fn copy_from(address: &str, secret: &[u8; 32], oid: u32, path: &Path, keep_old: bool) -> io::Result<()> {
+fn copy_from(address: &str, secret: &[u8; 32], oid: u32, path: &Path, old: Old) -> io::Result<()> {
     let answer = Arc::new(Mutex::new(peer::ask(address, secret, What::Copy, &oid.to_string())?));
     let copying = begin(path)?;
     let input = Box::new(SharedAnswer(Arc::clone(&answer)));
     let restored = colibri_storage::restore_replica(input, &copying).map_err(io::Error::other);
     // What was restored is verified; now it is known that it is all, and from whom.
     let taken = restored.and_then(|_| answer.lock().end());
-    finish(taken, &copying, path, keep_old)
+    finish(taken, &copying, path, old)
 }
 
 /// Takes a database from a directory that has a copy: one of a node that was closed, or one that a
-/// file system has made.
-fn copy_from_dir(from: &Path, path: &Path, keep_old: bool) -> io::Result<()> {
+/// file system has made. The copy is verified: all checksums, and that it is a state of the log.
+async fn copy_from_dir(node: &Replication, db: &Database, from: &Path, path: &Path, old: Old) -> io::Result<()> {
     let copying = begin(path)?;
-    let copy = || {
-        fs::create_dir_all(&copying)?;
-        fs::copy(from.join("data"), copying.join("data"))?;
-        fs::File::open(copying.join("data"))?.sync_all()?;
-        fs::File::open(&copying)?.sync_all()
+    let taken = match take_verified(from, &copying) {
+        Ok(last) => match node.cluster.locate(db, last).await {
+            Ok(located) => expect_fits(located, last),
+            Err(error) => Err(io::Error::other(error)),
+        },
+        Err(error) => Err(error),
     };
-    finish(copy(), &copying, path, keep_old)
+    finish(taken, &copying, path, old)
+}
+
+/// Copies a database's file and verifies the copy. Gives its last commit.
+fn take_verified(from: &Path, copying: &Path) -> io::Result<CommitId> {
+    fs::create_dir_all(copying)?;
+    fs::copy(from.join("data"), copying.join("data"))?;
+    let last = {
+        let options = Options::new().read_only(true).create(false);
+        let database = colibri_storage::Database::open(copying, &options).map_err(io::Error::other)?;
+        let report = database.check().map_err(io::Error::other)?;
+        if let Some(first) = report.problems.first() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is damaged: {first}")));
+        }
+        let (txn, chain) = database.chain();
+        CommitId { txn: txn.0, chain }
+    };
+    // What else opening has made is of this place.
+    for entry in fs::read_dir(copying)? {
+        let entry = entry?;
+        if entry.file_name() != "data" {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::File::open(copying.join("data"))?.sync_all()?;
+    fs::File::open(copying)?.sync_all()?;
+    Ok(last)
+}
+
+fn expect_fits(located: Located, last: CommitId) -> io::Result<()> {
+    let txn = last.txn;
+    let why = match located {
+        Located::Fits => return Ok(()),
+        Located::TooOld => format!("it is too old: the log does not have what follows its transaction {txn}"),
+        Located::Ahead { log_txn: None } => "the log says nothing of it: it is of another cluster".to_owned(),
+        Located::Ahead { log_txn: Some(log) } => format!(
+            "it has transactions up to {txn}, and the log up to {log}: it is of another cluster, or the log has lost some"
+        ),
+        Located::Differs => format!("it is of another cluster: transaction {txn} is another one in the log"),
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -120,23 +190,41 @@ fn begin(path: &Path) -> io::Result<PathBuf> {
 /// # Errors
 /// Of the file system.
 pub(crate) fn put_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
-    let free = (1..).map(|number| beside(path, &format!(".{why}-{number}"))).find(|path| !path.exists());
-    let aside = free.unwrap_or_else(|| beside(path, why));
+    // The newest has the highest number, also where others were removed.
+    let is_there = |number: &u64| beside(path, &format!(".{why}-{number}")).exists();
+    let last = (1..=ASIDE_MAX).rev().find(is_there).unwrap_or(0);
+    let aside = beside(path, &format!(".{why}-{}", last + 1));
     fs::rename(path, &aside)?;
     Ok(aside)
 }
 
+/// Removes the oldest of the damaged copies of a database, but for so many.
+fn remove_damaged(path: &Path, kept_max: usize) -> io::Result<()> {
+    let prefix = format!("{}.damaged-", path.file_name().unwrap_or_default().display());
+    let number = |name: &std::ffi::OsStr| name.to_str()?.strip_prefix(&prefix)?.parse::<u64>().ok();
+    let mut numbers: Vec<u64> = Vec::new();
+    for entry in fs::read_dir(path.parent().unwrap_or(path))? {
+        numbers.extend(number(&entry?.file_name()));
+    }
+    numbers.sort_unstable();
+    let too_many = numbers.len().saturating_sub(kept_max);
+    numbers[..too_many].iter().try_for_each(|number| fs::remove_dir_all(beside(path, &format!(".damaged-{number}"))))
+}
+
 /// Puts a copy in its place, if it is whole.
-fn finish(taken: io::Result<()>, copying: &Path, path: &Path, keep_old: bool) -> io::Result<()> {
+fn finish(taken: io::Result<()>, copying: &Path, path: &Path, old: Old) -> io::Result<()> {
     if let Err(error) = taken {
         _ = fs::remove_dir_all(copying);
         return Err(error);
     }
     if path.exists() {
-        if keep_old {
-            put_aside(path, "diverged")?;
-        } else {
-            remove_dir(path)?;
+        match old {
+            Old::Removed => remove_dir(path)?,
+            Old::Diverged => _ = put_aside(path, "diverged")?,
+            Old::Damaged => {
+                remove_damaged(path, DAMAGED_KEPT_MAX - 1)?;
+                put_aside(path, "damaged")?;
+            }
         }
     }
     fs::rename(copying, path)?;
@@ -179,21 +267,73 @@ mod tests {
         put(&path, "old");
         let copying = begin(&path).unwrap();
         put(&copying, "half");
-        assert!(finish(Err(io::ErrorKind::UnexpectedEof.into()), &copying, &path, false).is_err());
+        assert!(finish(Err(io::ErrorKind::UnexpectedEof.into()), &copying, &path, Old::Removed).is_err());
         assert_eq!((read(&path).as_str(), copying.exists()), ("old", false));
         put(&copying, "left by a crash");
         tidy(dir.path()).unwrap();
         assert!(!copying.exists());
         put(&begin(&path).unwrap(), "new");
-        finish(Ok(()), &copying, &path, false).unwrap();
+        finish(Ok(()), &copying, &path, Old::Removed).unwrap();
         assert_eq!(read(&path), "new");
         put(&begin(&path).unwrap(), "newest");
-        finish(Ok(()), &copying, &path, true).unwrap();
+        finish(Ok(()), &copying, &path, Old::Diverged).unwrap();
         assert_eq!(read(&path), "newest");
         assert_eq!(read(&dir.path().join("5.diverged-1")), "new", "what diverged is kept");
-        let from = dir.path().join("base/5");
-        put(&from, "base");
-        copy_from_dir(&from, &path, false).unwrap();
-        assert_eq!(read(&path), "base");
+        for (round, kept) in [("1", &["1"][..]), ("2", &["1", "2"]), ("3", &["2", "3"]), ("4", &["3", "4"])] {
+            put(&begin(&path).unwrap(), round);
+            finish(Ok(()), &copying, &path, Old::Damaged).unwrap();
+            let names =
+                fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> =
+                names.filter_map(|name| name.strip_prefix("5.damaged-").map(str::to_owned)).collect();
+            names.sort_unstable();
+            assert_eq!(names, kept, "the last two that were damaged are kept");
+        }
+        assert_eq!(read(&dir.path().join("5.damaged-4")), "3");
+    }
+
+    #[test]
+    fn a_base_is_taken_only_if_all_of_it_can_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = dir.path().join("from");
+        let last = {
+            let database = colibri_storage::Database::open(&from, &Options::new()).unwrap();
+            let mut txn = database.write().unwrap();
+            let table = txn.create_table("t", colibri_storage::TableKind::Plain).unwrap();
+            for key in 0..2_000_u32 {
+                txn.put(&table, &key.to_be_bytes(), &[7; 100]).unwrap();
+            }
+            txn.commit().unwrap();
+            database.sync().unwrap();
+            let (txn, chain) = database.chain();
+            database.close().unwrap();
+            CommitId { txn: txn.0, chain }
+        };
+        let copying = dir.path().join("5.copying");
+        assert_eq!(take_verified(&from, &copying).unwrap(), last);
+        assert_eq!(fs::read_dir(&copying).unwrap().count(), 1, "nothing of opening it is left");
+        let mut bytes = fs::read(from.join("data")).unwrap();
+        let at = bytes.len() / 2;
+        bytes[at..at + 64].fill(0x5a);
+        fs::write(from.join("data"), bytes).unwrap();
+        fs::remove_dir_all(&copying).unwrap();
+        let error = take_verified(&from, &copying).unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{error}");
+        fs::write(from.join("data"), b"no database").unwrap();
+        assert!(take_verified(&from, &copying).is_err());
+    }
+
+    #[test]
+    fn a_base_of_another_history_is_refused_with_the_reason() {
+        let last = CommitId { txn: 9, chain: 1 };
+        expect_fits(Located::Fits, last).unwrap();
+        for (located, why) in [
+            (Located::TooOld, "too old"),
+            (Located::Ahead { log_txn: Some(5) }, "up to 9, and the log up to 5"),
+            (Located::Ahead { log_txn: None }, "another cluster"),
+            (Located::Differs, "another cluster"),
+        ] {
+            assert!(expect_fits(located, last).unwrap_err().to_string().contains(why));
+        }
     }
 }

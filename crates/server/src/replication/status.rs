@@ -4,17 +4,18 @@
 //! the cluster's secret, which whoever reaches etcd can read.
 
 use std::io::Read as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use colibri_replica::coordinator::Revision;
-use colibri_replica::{Cluster, Database, Lag, Node, Position, RecordPut};
+use colibri_replica::{Cluster, Database, Lag, Node, NodeId, Position, RecordPut};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::records::{DATABASES, IDENTITY, Identity};
-use super::wait::block_on;
+use super::wait::{Either, block_on, race};
 use super::{cluster_error, connect, peer};
-use crate::cluster::Databases;
+use crate::cluster::{Databases, Records};
 use crate::error::ServeError;
 
 type Result<T> = std::result::Result<T, ServeError>;
@@ -27,8 +28,11 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct ClusterStatus {
     /// Its name.
     pub name: String,
-    /// etcd's version, members that answer and all of them, bytes used and the quota.
-    pub etcd: EtcdStatus,
+    /// etcd's version, members that answer and all of them, bytes used and the quota. `None` if it
+    /// does not answer, and this is what a node knows.
+    pub etcd: Option<EtcdStatus>,
+    /// Why etcd does not answer, if it does not.
+    pub trouble: Option<String>,
     /// Its nodes that are there.
     pub nodes: Vec<NodeStatus>,
     /// Its databases.
@@ -61,7 +65,7 @@ pub struct NodeStatus {
     pub address: String,
     /// Databases that it leads.
     pub leads: usize,
-    /// Why it does not answer, if it does not.
+    /// Why it does not answer, or does not reach etcd.
     pub trouble: Option<String>,
 }
 
@@ -78,12 +82,13 @@ pub struct DatabaseStatus {
     pub epoch: Option<u64>,
     /// The node that was chosen to lead it.
     pub home: Option<String>,
-    /// The first entry of its log that is left, and the one behind the last.
-    pub first: u64,
+    /// The first entry of its log that is left. This and what follows of the log is known if etcd
+    /// answers.
+    pub first: Option<u64>,
     /// The position behind the last entry.
-    pub end: u64,
+    pub end: Option<u64>,
     /// Bytes of the entries that are left.
-    pub log_bytes: u64,
+    pub log_bytes: Option<u64>,
     /// What its copies are like.
     pub copies: Vec<CopyStatus>,
 }
@@ -93,8 +98,8 @@ pub struct DatabaseStatus {
 pub struct CopyStatus {
     /// The node.
     pub node: String,
-    /// `leader`, `standby`, `opening` or `closed`; `silent` for a node that does not answer, `gone`
-    /// for one that is not there.
+    /// `leader`, `standby`, `opening`, `closed`, or `cut off` after a term that was lost with etcd;
+    /// `silent` for a node that does not answer, `gone` for one that is not there.
     pub standing: String,
     /// The position up to which it has applied the log, if it is open.
     pub applied: Option<u64>,
@@ -113,6 +118,9 @@ pub struct CopyStatus {
     pub trouble: Option<String>,
 }
 
+/// How long etcd may take to answer at all.
+const ETCD_MAX: Duration = Duration::from_secs(3);
+
 struct Seen {
     cluster: Cluster,
     quota_bytes: u64,
@@ -126,7 +134,11 @@ fn failed(error: impl std::fmt::Display) -> ServeError {
 impl Seen {
     fn new(address: &str) -> Result<Self> {
         let (cluster, quota_bytes) = connect(address)?;
-        let identity = block_on(cluster.record(IDENTITY)).map_err(failed)?;
+        let coordinator = cluster.coordinator();
+        let identity = match block_on(race(cluster.record(IDENTITY), coordinator.sleep(ETCD_MAX))) {
+            Either::First(identity) => identity.map_err(unreached)?,
+            Either::Second(()) => return Err(unreached(format!("nothing came in {} s", ETCD_MAX.as_secs()))),
+        };
         let identity = identity.ok_or_else(|| {
             failed(format!("there is no cluster {:?} in etcd: its first server makes it", cluster.name()))
         })?;
@@ -145,63 +157,132 @@ impl Seen {
         let members = block_on(self.cluster.members()).map_err(failed)?;
         Ok(members.into_iter().map(|member| member.node).collect())
     }
+}
 
-    fn ask(&self, node: &Node) -> std::result::Result<Value, String> {
-        let ask = || {
-            let mut text = String::new();
-            peer::ask(&node.address, &self.secret, peer::What::Standing, "")?.read_to_string(&mut text)?;
-            std::io::Result::Ok(text)
-        };
-        let text = ask().map_err(|error| error.to_string())?;
-        serde_json::from_str(&text).map_err(|error| error.to_string())
+fn unreached(why: impl std::fmt::Display) -> ServeError {
+    failed(format!("etcd does not answer: {why}"))
+}
+
+/// What a node knows.
+fn ask(address: &str, secret: &[u8; 32]) -> std::result::Result<Value, String> {
+    let ask = || {
+        let mut text = String::new();
+        peer::ask(address, secret, peer::What::Standing, "")?.read_to_string(&mut text)?;
+        std::io::Result::Ok(text)
+    };
+    let text = ask().map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// What nodes have told of themselves, or why they do not answer.
+type Told = [(Node, std::result::Result<Value, String>)];
+
+/// A copy of a database as its node has told of it.
+fn copy_of(oid: u32, (member, answer): &(Node, std::result::Result<Value, String>)) -> CopyStatus {
+    let all = answer.as_ref().ok().and_then(|answer| answer["databases"].as_array());
+    let own = all.and_then(|all| all.iter().find(|one| one["oid"] == oid));
+    let number = |name: &str| own.and_then(|own| own[name].as_u64());
+    let text = |name: &str| own.and_then(|own| own[name].as_str()).map(str::to_owned);
+    CopyStatus {
+        node: member.id.to_string(),
+        standing: text("standing").unwrap_or_else(|| if answer.is_ok() { "closed" } else { "silent" }.to_owned()),
+        applied: number("position"),
+        txn: number("txn"),
+        on_disk: None,
+        behind: None,
+        behind_bytes: None,
+        behind_s: None,
+        trouble: text("trouble"),
     }
+}
+
+fn nodes_of(told: &Told, leads: impl Fn(&Node) -> usize) -> Vec<NodeStatus> {
+    let nodes = told.iter().map(|(member, answer)| NodeStatus {
+        id: member.id.to_string(),
+        address: member.address.clone(),
+        leads: leads(member),
+        trouble: match answer {
+            Ok(answer) => answer["trouble"].as_str().map(str::to_owned),
+            Err(why) => Some(format!("does not answer: {why}")),
+        },
+    });
+    nodes.collect()
+}
+
+/// What the server of a directory knows of its cluster, and what the other nodes tell of themselves:
+/// for when etcd does not answer. `why`: why it does not.
+///
+/// # Errors
+/// If the directory is not that of a node, or its server does not answer.
+pub fn cluster_status_of_node(dir: &Path, why: &str) -> Result<ClusterStatus> {
+    let found = Records::membership(&dir.join("cluster"))?;
+    let (identity, address) =
+        found.ok_or_else(|| failed(format!("{} is not the directory of a node of a cluster", dir.display())))?;
+    let secret = Identity::read(&identity)?.secret()?;
+    let here = ask(&address, &secret);
+    let here = here.map_err(|error| failed(format!("the server at {address} does not answer: {error}")))?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let members = here["members"].as_array().into_iter().flatten();
+    let members = members.filter_map(|member| {
+        Some(Node { id: NodeId::new(member["id"].as_str()?).ok()?, address: text(&member["address"]) })
+    });
+    let told: Vec<_> = members
+        .map(|member| {
+            let answer =
+                if here["node"] == member.id.as_str() { Ok(here.clone()) } else { ask(&member.address, &secret) };
+            (member, answer)
+        })
+        .collect();
+    let known = here["known"].as_array().cloned().unwrap_or_default();
+    let databases = known.iter().filter_map(|database| {
+        let oid = u32::try_from(database["oid"].as_u64()?).ok()?;
+        Some(DatabaseStatus {
+            name: text(&database["name"]),
+            oid,
+            leader: database["leader"].as_str().map(str::to_owned),
+            epoch: database["epoch"].as_u64(),
+            home: database["home"].as_str().map(str::to_owned),
+            first: None,
+            end: None,
+            log_bytes: None,
+            copies: told.iter().map(|told| copy_of(oid, told)).collect(),
+        })
+    });
+    Ok(ClusterStatus {
+        name: text(&here["cluster"]),
+        etcd: None,
+        trouble: Some(why.to_owned()),
+        nodes: nodes_of(&told, |node| known.iter().filter(|one| one["leader"] == node.id.as_str()).count()),
+        databases: databases.collect(),
+    })
 }
 
 /// What there is of a cluster.
 ///
 /// # Errors
-/// If etcd cannot be asked, or there is no such cluster. A node that does not answer is no error.
+/// If etcd cannot be asked, which is told within some seconds, or there is no such cluster. A node
+/// that does not answer is no error.
 pub fn cluster_status(address: &str) -> Result<ClusterStatus> {
     let seen = Seen::new(address)?;
     let cluster = &seen.cluster;
     let (health, usage) = block_on(cluster.health(seen.quota_bytes)).map_err(failed)?;
     let leaders = block_on(cluster.leaders()).map_err(failed)?;
     let members = seen.members()?;
-    let told: Vec<_> = members.iter().map(|member| (member, seen.ask(member))).collect();
-    let nodes = told.iter().map(|(member, answer)| NodeStatus {
-        id: member.id.to_string(),
-        address: member.address.clone(),
-        leads: leaders.iter().filter(|(_, leader)| leader.node.id == member.id).count(),
-        trouble: answer.as_ref().err().cloned(),
-    });
-    let nodes = nodes.collect();
+    let told: Vec<_> = members
+        .into_iter()
+        .map(|member| {
+            let answer = ask(&member.address, &seen.secret);
+            (member, answer)
+        })
+        .collect();
+    let nodes = nodes_of(&told, |node| leaders.iter().filter(|(_, leader)| leader.node.id == node.id).count());
     let mut databases = Vec::new();
     for record in &seen.databases()?.0.all {
         let db = Database(record.info.oid.to_string());
         let range = block_on(cluster.log_range(&db)).map_err(failed)?;
         let bases = block_on(cluster.bases(&db)).map_err(failed)?;
         let leader = leaders.iter().find(|(led, _)| *led == db).map(|(_, leader)| leader);
-        let mut copies: Vec<CopyStatus> = told
-            .iter()
-            .map(|(member, answer)| {
-                let all = answer.as_ref().ok().and_then(|answer| answer["databases"].as_array());
-                let own = all.and_then(|all| all.iter().find(|one| one["oid"] == record.info.oid));
-                let number = |name: &str| own.and_then(|own| own[name].as_u64());
-                let text = |name: &str| own.and_then(|own| own[name].as_str()).map(str::to_owned);
-                CopyStatus {
-                    node: member.id.to_string(),
-                    standing: text("standing")
-                        .unwrap_or_else(|| if answer.is_ok() { "closed" } else { "silent" }.to_owned()),
-                    applied: number("position"),
-                    txn: number("txn"),
-                    on_disk: None,
-                    behind: None,
-                    behind_bytes: None,
-                    behind_s: None,
-                    trouble: text("trouble"),
-                }
-            })
-            .collect();
+        let mut copies: Vec<CopyStatus> = told.iter().map(|told| copy_of(record.info.oid, told)).collect();
         for base in &bases.bases {
             let node = base.node.id.to_string();
             let on_disk = Some(base.covers.next.0);
@@ -237,9 +318,9 @@ pub fn cluster_status(address: &str) -> Result<ClusterStatus> {
             leader: leader.map(|leader| leader.node.id.to_string()),
             epoch: leader.map(|leader| leader.epoch.0),
             home: record.home.clone(),
-            first: range.first.0,
-            end: range.end.next.0,
-            log_bytes: range.bytes,
+            first: Some(range.first.0),
+            end: Some(range.end.next.0),
+            log_bytes: Some(range.bytes),
             copies,
         });
     }
@@ -256,7 +337,7 @@ pub fn cluster_status(address: &str) -> Result<ClusterStatus> {
         quota_bytes: usage.quota_bytes,
         level,
     };
-    Ok(ClusterStatus { name: cluster.name().to_owned(), etcd, nodes, databases })
+    Ok(ClusterStatus { name: cluster.name().to_owned(), etcd: Some(etcd), trouble: None, nodes, databases })
 }
 
 /// Changes the record of databases, and gives what the change gave.

@@ -15,7 +15,7 @@ use colibri_sql::cluster::Waits;
 use colibri_sql::{CompactString, Error, Progress, Rows, Running, Session, SqlState};
 use colibri_txn::{CommitTurn, LockWait, StoreWait};
 
-use super::{Client, End, Failure, admin_shutdown};
+use super::{Client, End, Failure, ending};
 use crate::link::Link;
 use crate::registry::{Member, Stop};
 
@@ -216,7 +216,7 @@ impl Client {
             return error.into();
         }
         if self.member().stopping() == Stop::Now {
-            return End::Fatal(admin_shutdown()).into();
+            return End::Fatal(ending(self.member())).into();
         }
         let is_late = turn.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if is_late && !self.member().is_cancelled() {
@@ -297,7 +297,7 @@ impl Client {
             turn.resumed = Instant::now();
         }
         if self.member().stopping() == Stop::Now {
-            return Err(End::Fatal(admin_shutdown()).into());
+            return Err(End::Fatal(ending(self.member())).into());
         }
         if turn.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(canceled("statement timeout").into());
@@ -362,7 +362,7 @@ impl Client {
                 return Poll::Ready(Ok(()));
             }
             if member.stopping() == Stop::Now {
-                return Poll::Ready(Err(End::Fatal(admin_shutdown()).into()));
+                return Poll::Ready(Err(End::Fatal(ending(member)).into()));
             }
             if member.is_cancelled() {
                 return Poll::Ready(Err(canceled("user request").into()));

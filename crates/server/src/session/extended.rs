@@ -23,6 +23,7 @@ use colibri_sql::{
 
 use super::drive::Turn;
 use super::named::within_name;
+use super::replica::reads;
 use super::{Client, End, Failure, OUT_BYTES};
 use crate::protocol::frontend::{Bind, Formats, Target};
 use crate::protocol::{backend, violation};
@@ -618,10 +619,12 @@ impl Client {
             self.session().check_not_failed()?;
         }
         portal.statement.check_failed(self.session())?;
-        if let Statement::Sql(prepared) = &portal.statement
-            && prepared.is_query()
-        {
-            self.be_as_new().await?;
+        let text = match &portal.statement {
+            Statement::Sql(prepared) => prepared.text(),
+            Statement::Copy(text) => text,
+        };
+        if reads(text.as_bytes()) {
+            self.begin_to_read().await?;
         }
         if let Statement::Sql(prepared) = &portal.statement
             && !name.is_empty()

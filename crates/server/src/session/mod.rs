@@ -53,7 +53,7 @@ use crate::cluster::Lease;
 use crate::link::Link;
 use crate::protocol::frontend::{self, HEADER_BYTES, Header, Message};
 use crate::protocol::{backend, violation};
-use crate::registry::{Member, Membership, Query, Stop};
+use crate::registry::{Member, Membership, Query, Stop, Why};
 use crate::shared::Shared;
 use drive::Limits;
 use extended::Portals;
@@ -63,6 +63,7 @@ use replica::reads;
 /// The length from which an unfinished answer is sent.
 const OUT_BYTES: usize = 32 << 10;
 const ADMIN_SHUTDOWN: SqlState = SqlState("57P01");
+const CANNOT_CONNECT_NOW: SqlState = SqlState("57P03");
 const IDLE: SqlState = SqlState("57P05");
 const IDLE_IN_TRANSACTION: SqlState = SqlState("25P03");
 
@@ -140,6 +141,8 @@ pub(crate) struct Client {
     has_led: bool,
     /// The session has asked for the last state that was agreed on, be it the newest or not.
     reads_agreed: bool,
+    /// Among the answers to send may be what was read of the database.
+    has_read: bool,
     /// Among the answers to send is that to a commit.
     has_committed: bool,
     /// The client was greeted before: its session was elsewhere meanwhile.
@@ -227,6 +230,8 @@ impl Client {
             membership,
             has_led: false,
             reads_agreed: false,
+            // The greeting says whether the server leads.
+            has_read: true,
             has_committed: false,
             is_known: false,
             is_between: true,
@@ -358,9 +363,9 @@ impl Client {
             self.keep(header);
         }
         if kind == b'P'
-            && self.session().reads_after_a_commit()
+            && (self.lease.keeper().is_some() || self.session().reads_after_a_commit())
             && reads(&self.link.inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes])
-            && let Err(error) = self.be_as_new().await
+            && let Err(error) = self.begin_to_read().await
         {
             self.link.inbox.take(HEADER_BYTES + body_bytes);
             self.session().fail_block();
@@ -440,6 +445,11 @@ impl Client {
     fn tell(&mut self, error: &Error) {
         self.tell_notices();
         backend::error(&mut self.link.out, "ERROR", error);
+        if error.state() == SqlState::DATA_CORRUPTED
+            && let Some(keeper) = self.lease.keeper()
+        {
+            keeper.note_damage();
+        }
         self.is_flush_due = true;
         self.shared.counts.error(error.state());
     }
@@ -458,8 +468,7 @@ impl Client {
     fn tell_notifications(&mut self) -> Result<(), End> {
         let Some(inbox) = self.session().inbox() else { return Ok(()) };
         if inbox.is_closed() {
-            // Another server leads the database: the client has to listen there.
-            return Err(End::Fatal(admin_shutdown()));
+            return Err(End::Fatal(cannot_move("LISTEN", "listen there")));
         }
         let Arrived { notifications, ticket } = self.session().take_notifications();
         if !notifications.is_empty() {
@@ -648,7 +657,7 @@ impl Client {
         poll_fn(|cx| {
             let stopping = member.stopping();
             if stopping == Stop::Now || stopping == Stop::WhenIdle && may_leave {
-                return Poll::Ready(Err(End::Fatal(admin_shutdown())));
+                return Poll::Ready(Err(End::Fatal(ending(member))));
             }
             if let Poll::Ready(filled) = link.poll_fill(cx) {
                 return Poll::Ready(if filled.unwrap_or(false) { Ok(()) } else { Err(End::Gone) });
@@ -732,8 +741,23 @@ enum Next {
     Terminate,
 }
 
-fn admin_shutdown() -> Error {
-    Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+/// Why a session is ended from elsewhere.
+pub(crate) fn ending(member: &Member) -> Error {
+    match member.why() {
+        Why::Administrator => Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command"),
+        Why::LeadershipLost => {
+            let message = "terminating connection because this server has lost the lead of the database";
+            Error::new(CANNOT_CONNECT_NOW, message).hint("Connect again.")
+        }
+    }
+}
+
+/// The error for a session that has something which ends when another node leads its database.
+fn cannot_move(what: &str, to_do: &str) -> Error {
+    let message = "terminating connection because another server leads the database now";
+    Error::new(ADMIN_SHUTDOWN, message)
+        .detail(format!("{what} of a session does not move with the lead."))
+        .hint(format!("Connect to the server that leads, and {to_do}."))
 }
 
 /// The error for a message that is not allowed here.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use colibri_runtime::sleep;
 use colibri_sql::{Error, SqlState};
 
-use super::{Client, End, admin_shutdown};
+use super::{CANNOT_CONNECT_NOW, Client, End, ending};
 use crate::registry::Stop;
 use crate::replication::keeper::Keeper;
 
@@ -33,7 +33,6 @@ const CERTAIN_MAX: Duration = Duration::from_secs(3);
 const APPLIED_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 const LOOK_APPLIED: Duration = Duration::from_millis(2);
-const CANNOT_CONNECT_NOW: SqlState = SqlState("57P03");
 
 /// Whether a text, or the body of a Parse message, may read tables: anything but what sets and
 /// shows settings, with which a session ends a wait that does not end by itself.
@@ -55,7 +54,7 @@ impl Client {
         match self.keeper_to_ask() {
             // In this order: the sessions of a term are told to end before the next one begins.
             Some(keeper) if keeper.is_current() && self.member().stopping() != Stop::Now => {
-                self.has_committed = false;
+                (self.has_committed, self.has_read) = (false, false);
                 Ok(())
             }
             Some(keeper) => Box::pin(self.wait_until_current(keeper)).await,
@@ -65,15 +64,16 @@ impl Client {
 
     /// Who knows whether the answers that wait to be sent are the newest state, if they have to be.
     fn keeper_to_ask(&self) -> Option<Arc<Keeper>> {
-        let has_to_be = !self.link.out.is_empty() && self.has_led && !self.reads_agreed;
+        let has_to_be = !self.link.out.is_empty() && self.has_read && self.has_led && !self.reads_agreed;
         self.lease.keeper().filter(|_| has_to_be).cloned()
     }
 
     async fn wait_until_current(&mut self, keeper: Arc<Keeper>) -> Result<(), End> {
-        let until = Instant::now() + CERTAIN_MAX;
+        let silent_for = keeper.contact().map(|contact| contact.uncertain_for).unwrap_or_default();
+        let until = Instant::now() + CERTAIN_MAX.saturating_sub(silent_for);
         while !keeper.is_current() || self.member().stopping() == Stop::Now {
             if !keeper.leads() || self.member().stopping() == Stop::Now {
-                return self.not_current(admin_shutdown());
+                return self.not_current(ending(self.member()));
             }
             if Instant::now() >= until {
                 let message = "the server does not certainly lead the database: there may be newer commits elsewhere";
@@ -82,7 +82,7 @@ impl Client {
             }
             sleep(LOOK).await;
         }
-        self.has_committed = false;
+        (self.has_committed, self.has_read) = (false, false);
         Ok(())
     }
 
@@ -101,9 +101,43 @@ impl Client {
         Err(End::Fatal(error))
     }
 
-    /// Waits until this node has applied the commit that `colibri.read_after` names.
-    pub(super) async fn be_as_new(&mut self) -> Result<(), Error> {
+    /// Called before a statement that may read or write tables. Waits until what is here may be
+    /// shown, and has the commit that `colibri.read_after` names.
+    pub(super) async fn begin_to_read(&mut self) -> Result<(), Error> {
+        if let Some(keeper) = self.lease.keeper().filter(|keeper| !keeper.may_be_read(self.has_led)).cloned() {
+            Box::pin(self.wait_until_shown(keeper)).await?;
+        }
+        self.has_read = true;
         if self.session().reads_after_a_commit() { Box::pin(self.wait_until_applied()).await } else { Ok(()) }
+    }
+
+    /// The node does not reach the cluster. Waits until it does; what has been waited for by then
+    /// counts.
+    async fn wait_until_shown(&mut self, keeper: Arc<Keeper>) -> Result<(), Error> {
+        if self.session().setting("colibri.reads").is_ok_and(|reads| reads == "agreed") {
+            return Ok(());
+        }
+        let silent_for = keeper.contact().map(|contact| contact.uncertain_for).unwrap_or_default();
+        let until = Instant::now() + CERTAIN_MAX.saturating_sub(silent_for);
+        while !keeper.may_be_read(self.has_led) {
+            if self.member().stopping() == Stop::Now {
+                return Err(ending(self.member()));
+            }
+            if self.member().is_cancelled() {
+                return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+            }
+            if Instant::now() >= until {
+                let message = "the cluster cannot be reached: what this server has may be outdated";
+                let error = Error::new(CANNOT_CONNECT_NOW, message)
+                    .hint("SET colibri.reads = agreed shows the last state that was agreed on.");
+                return Err(match keeper.why_unreached() {
+                    Some(why) => error.detail(why),
+                    None => error,
+                });
+            }
+            sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     async fn wait_until_applied(&mut self) -> Result<(), Error> {

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use colibri_sql::{Carried, Session, SqlState, Stays, TransactionState};
 
-use super::{Client, End, Failure, admin_shutdown};
+use super::{Client, End, Failure, cannot_move, ending};
 use crate::cluster::Lease;
 use crate::link::Link;
 use crate::protocol::backend;
@@ -206,7 +206,7 @@ impl Client {
 
     fn is_to_go(&self, keeper: &Keeper, header: Option<Header>) -> bool {
         let (stays, came) = self.roaming.as_ref().map_or((false, false), |it| (it.stays, it.came_from_elsewhere));
-        let Some(header) = header.filter(|_| !stays && !keeper.leads()) else { return false };
+        let Some(header) = header.filter(|_| !stays && !keeper.leads() && !keeper.is_cut_off()) else { return false };
         if self.has_led || came {
             return true;
         }
@@ -243,7 +243,7 @@ impl Client {
                     return Poll::Ready(Ok(()));
                 }
                 if member.stopping() == Stop::Now {
-                    return Poll::Ready(Err(End::Fatal(admin_shutdown())));
+                    return Poll::Ready(Err(End::Fatal(ending(member))));
                 }
                 if super::drive::is_gone(link, cx) { Poll::Ready(Err(End::Gone)) } else { Poll::Pending }
             })
@@ -264,7 +264,9 @@ impl Client {
                 self.has_led = false;
                 return Ok(());
             }
-            Err(Stays::HasLocks | Stays::Listens | Stays::InTransaction) => return Err(End::Fatal(admin_shutdown())),
+            Err(Stays::HasLocks) => return Err(End::Fatal(cannot_move("What advisory locks lock", "lock again"))),
+            Err(Stays::Listens) => return Err(End::Fatal(cannot_move("LISTEN", "listen there"))),
+            Err(Stays::InTransaction) => return Err(End::Fatal(cannot_move("A transaction", "begin it again"))),
         };
         if self.roaming().came_from_elsewhere {
             return Err(self.give_back(&package).await);
@@ -277,7 +279,7 @@ impl Client {
                 _ = self.link.flush().await;
                 Err(End::Gone)
             }
-            Found::Gone if self.member().stopping() == Stop::Now => Err(End::Fatal(admin_shutdown())),
+            Found::Gone if self.member().stopping() == Stop::Now => Err(End::Fatal(ending(self.member()))),
             Found::Gone => Err(End::Gone),
             Found::Nobody(error) => Err(End::Fatal(error)),
         }

@@ -48,7 +48,7 @@ impl Client {
 
     async fn run_text(&mut self, text: &str, began: Instant) -> Result<(), Failure> {
         if reads(text.as_bytes()) {
-            self.be_as_new().await?;
+            self.begin_to_read().await?;
         }
         if let Some((prepared, values)) = self.session().prepare_simple(text) {
             return self.run_one(&prepared, values, began, true).await;
@@ -119,7 +119,7 @@ impl Client {
         unit: &mut Unit,
     ) -> Result<(), Failure> {
         if reads(part.as_bytes()) {
-            self.be_as_new().await?;
+            self.begin_to_read().await?;
         }
         // Of a text of one statement it is known by now that this does not go.
         let lifted = if is_alone { None } else { self.session().prepare_simple(part) };

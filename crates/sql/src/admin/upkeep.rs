@@ -23,6 +23,9 @@ pub(super) fn runs_alone(upkeep: &Upkeep) -> bool {
 impl Session {
     /// Looks whether what a statement about upkeep names is there.
     pub(super) fn upkeep(&mut self, upkeep: &Upkeep) -> Result<()> {
+        if self.engine().is_standby() {
+            return Err(self.refusal(format!("cannot execute {} during recovery", upkeep.tag())));
+        }
         match upkeep {
             Upkeep::Cluster(None) => Ok(()),
             Upkeep::Vacuum(tables) | Upkeep::Analyze(tables) => {

@@ -275,12 +275,19 @@ impl Engine {
     /// Those of the storage. Then nothing has changed, but for values that were given back.
     pub fn retire(&self) -> Result<()> {
         self.give_back_values()?;
+        self.stand_down();
+        Ok(())
+    }
+
+    /// This machine has lost the lead of the database, and commits nothing any more: what was
+    /// committed stays to be read until the engine ends. What is left of blocks of sequences' values
+    /// is lost with it.
+    pub fn stand_down(&self) {
         // In this order: a standby's sessions look at the disk.
         self.set_access(Access::Standby);
         self.sequences.lock().clear();
         self.row_numbers.lock().clear();
         self.notifications.close();
-        Ok(())
     }
 
     fn give_back_values(&self) -> Result<()> {
@@ -295,6 +302,11 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Whether other machines agree on what is committed: the database is one of a cluster.
+    pub(crate) fn is_agreed_on(&self) -> bool {
+        self.local.as_ref().is_some_and(|local| local.database().proposer().is_some())
     }
 
     /// Whether another machine leads the database.

@@ -161,8 +161,14 @@ impl Session {
             return Err(Error::new(SqlState::BAD_PARAMETER, message));
         }
         if self.own.engine.prepared_max() == 0 {
-            return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, "prepared transactions are disabled")
-                .hint("Set max_prepared_transactions to a nonzero value."));
+            // A cluster has none, whatever is set: a prepared one would have to be agreed on, too.
+            let hint = match self.own.engine.is_agreed_on() {
+                true => "A server that is a node of a cluster prepares none.",
+                false => "Set max_prepared_transactions to a nonzero value.",
+            };
+            return Err(
+                Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, "prepared transactions are disabled").hint(hint)
+            );
         }
         if self.own.notifications.is_used() {
             return Err(cannot_prepare("executed LISTEN, UNLISTEN, or NOTIFY"));
