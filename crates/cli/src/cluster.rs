@@ -113,13 +113,15 @@ fn or_dash(value: Option<impl ToString>) -> String {
 fn status_text(status: &ClusterStatus) -> String {
     let mut text = format!("cluster {}\n", status.name);
     if let Some(etcd) = &status.etcd {
-        text.push_str(&format!(
+        let line = format!(
             "etcd {}, {} of {} members up, {} of {} bytes ({})\n\n",
             etcd.version, etcd.members_up, etcd.members, etcd.bytes, etcd.quota_bytes, etcd.level
-        ));
+        );
+        text.push_str(&line);
     }
     if let Some(trouble) = &status.trouble {
-        text.push_str(&format!("etcd cannot be asked: {trouble}\nWhat follows is what servers know.\n\n"));
+        let line = format!("etcd cannot be asked: {trouble}\nWhat follows is what servers know.\n\n");
+        text.push_str(&line);
     }
     let mut nodes = vec![head(["node", "address", "leads", ""])];
     nodes.extend(status.nodes.iter().map(|node| {

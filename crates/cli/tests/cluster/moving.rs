@@ -329,7 +329,7 @@ fn a_write_that_reaches_a_standby_goes_on_at_the_leader_if_that_is_wished() {
     let (dead, alive) = if nodes[0].port == standby_port(&etcd, &nodes) { (1, 0) } else { (0, 1) };
     nodes[dead].kill();
     let code = stays.run("SELECT 1").unwrap_err().code;
-    assert!(["57P01", "40003"].contains(&code.as_str()), "{code}");
+    assert!(["57P03", "40003"].contains(&code.as_str()), "{code}");
     expect(&nodes[alive], "postgres", "INSERT INTO t VALUES (77) RETURNING x", &["77"]);
 }
 

@@ -53,7 +53,7 @@ fn without_a_quorum_nothing_is_read_that_was_not_asked_for_and_all_say_why() {
         assert_eq!(client.rows("SHOW statement_timeout"), ["0"]);
         client.rows("SET colibri.reads = agreed");
         assert_eq!(client.rows("SELECT x FROM t ORDER BY x"), ["1", "2"]);
-        client.rows("SET colibri.reads = newest");
+        client.rows("SET colibri.reads = current");
         assert_eq!(client.code("SELECT x FROM t"), "57P03");
     }
     for client in &mut asked {
