@@ -126,7 +126,9 @@ fn without_a_quorum_nothing_is_read_that_was_not_asked_for_and_all_say_why() {
     });
     for node in &nodes {
         expect(node, "postgres", "SELECT x FROM t WHERE x NOT IN (3, 7) ORDER BY x", &["1", "2", "4"]);
-        assert!(node.log().contains(" cluster_reached "), "{}", node.log());
+        // Its lease has lived on, or has ended meanwhile.
+        let log = node.log();
+        assert!(log.contains(" cluster_reached ") || log.contains(" joined_again "), "{log}");
     }
     assert_eq!(following.rows("SELECT x FROM t WHERE x = 1"), ["1"], "a session of the standby goes on");
     assert!(etcd.cluster(&["status"]).unwrap().contains("members up"));
