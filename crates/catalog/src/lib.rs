@@ -16,6 +16,7 @@ pub mod builtin;
 mod catalog;
 pub mod cluster;
 mod collations;
+pub mod column_reader;
 mod default_privileges;
 mod extensions;
 pub mod inverted;

@@ -24,6 +24,7 @@ pub mod bits;
 pub mod cast;
 pub mod citext;
 pub mod collation;
+pub mod column_vector;
 pub mod composite_values;
 pub mod composites;
 pub mod datetime;
