@@ -10,6 +10,7 @@
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
+//! | [`column_reader`] | rows into column vectors |
 //! | [`store_error`] | what transactions answer in place of a result, as SQL's errors |
 
 pub mod builtin;

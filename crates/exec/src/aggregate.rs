@@ -408,9 +408,9 @@ impl AggregateRun {
                     if !self.merge_columns(calls, ex)? {
                         return Ok(Step::Yield);
                     }
-                    if let Some(columns) = self.columns.as_mut().filter(|columns| {
-                        behind == Behind::End || !columns.is_at_work()
-                    }) {
+                    if let Some(columns) =
+                        self.columns.as_mut().filter(|columns| behind == Behind::End || !columns.is_at_work())
+                    {
                         columns.give_back(calls);
                     }
                     match behind {

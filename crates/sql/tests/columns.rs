@@ -131,7 +131,11 @@ impl Generator {
                 format!("g {op} date '2020-01-{:02}'{also}", self.0.random_range(1..32))
             }
             4 => format!("{} IS {}NULL", self.pick(&["a", "c", "d", "e", "f"]), self.pick(&["", "NOT "])),
-            5 => format!("d {}LIKE {}", self.pick(&["", "NOT "]), self.pick(&["'text 1%'", "'%4'", "'t_xt 2'", "'%ex%'"])),
+            5 => format!(
+                "d {}LIKE {}",
+                self.pick(&["", "NOT "]),
+                self.pick(&["'text 1%'", "'%4'", "'t_xt 2'", "'%ex%'"])
+            ),
             6 => format!("a {}IN ({})", self.pick(&["", "NOT "]), self.pick(&["1, 2, 3", "4, NULL", "0"])),
             7 => self.pick(&["e", "NOT e", "e IS TRUE", "e IS NOT FALSE", "e IS UNKNOWN"]),
             8 => format!("id {op} {}", self.0.random_range(0..ROWS)),
@@ -146,7 +150,8 @@ impl Generator {
     fn query(&mut self) -> String {
         let mut calls = Vec::new();
         for _ in 0..self.0.random_range(1..5) {
-            let filter = if self.0.random_bool(0.2) { format!(" FILTER (WHERE {})", self.condition(1)) } else { String::new() };
+            let filter =
+                if self.0.random_bool(0.2) { format!(" FILTER (WHERE {})", self.condition(1)) } else { String::new() };
             let call = match self.0.random_range(0..8) {
                 0 => "count(*)".to_owned(),
                 1 => format!("count({})", self.pick(&["a", "d", "c", "e", "1", "f"])),
@@ -158,7 +163,23 @@ impl Generator {
             };
             calls.push(call + &filter);
         }
-        let keys = self.pick(&["", "", "a", "d", "d, e", "c", "n", "g, v", "id % 40", "id", "v", "a, s, late", "h", "s + a", "e"]);
+        let keys = self.pick(&[
+            "",
+            "",
+            "a",
+            "d",
+            "d, e",
+            "c",
+            "n",
+            "g, v",
+            "id % 40",
+            "id",
+            "v",
+            "a, s, late",
+            "h",
+            "s + a",
+            "e",
+        ]);
         let from = match self.0.random_range(0..4) {
             0 => "(SELECT *, a + b AS ab FROM t) AS t".to_owned(),
             _ => "t".to_owned(),
@@ -168,8 +189,11 @@ impl Generator {
             1 => format!(" WHERE {} AND {}", self.condition(1), self.condition(0)),
             _ => format!(" WHERE {}", self.condition(2)),
         };
-        let (listed, group) =
-            if keys.is_empty() { (String::new(), String::new()) } else { (format!("{keys}, "), format!(" GROUP BY {keys}")) };
+        let (listed, group) = if keys.is_empty() {
+            (String::new(), String::new())
+        } else {
+            (format!("{keys}, "), format!(" GROUP BY {keys}"))
+        };
         format!("SELECT {listed}{} FROM {from}{condition}{group}", calls.join(", "))
     }
 }
@@ -220,12 +244,16 @@ fn what_vectors_have_read_counts_as_read_by_the_transaction() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(&dir);
     let [mut one, mut two] = [(), ()].map(|()| Session::new(&engine, "postgres"));
-    one.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(a) FROM t WHERE id > 100; INSERT INTO t (id) VALUES (-1)").unwrap();
+    one.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(a) FROM t WHERE id > 100; INSERT INTO t (id) VALUES (-1)")
+        .unwrap();
     two.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM t WHERE id < 0; INSERT INTO t (id, a) VALUES (200000, 1); COMMIT")
         .unwrap();
     assert_eq!(one.run("COMMIT").unwrap_err().state().0, "40001");
     // Below the range nothing was read.
-    one.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(a) FROM t WHERE id > 100; INSERT INTO t (id) VALUES (300000)").unwrap();
+    one.run(
+        "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT sum(a) FROM t WHERE id > 100; INSERT INTO t (id) VALUES (300000)",
+    )
+    .unwrap();
     two.run("BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM t WHERE id >= 300000; INSERT INTO t (id, a) VALUES (-7, 1); COMMIT")
         .unwrap();
     one.run("COMMIT").unwrap();

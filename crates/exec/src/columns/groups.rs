@@ -34,13 +34,7 @@ pub(super) struct ColumnGroups {
 
 impl ColumnGroups {
     pub(super) fn new() -> Self {
-        Self {
-            keys: Vec::new(),
-            hashes: Vec::new(),
-            places: Vec::new(),
-            row_hashes: Vec::new(),
-            numbers: Vec::new(),
-        }
+        Self { keys: Vec::new(), hashes: Vec::new(), places: Vec::new(), row_hashes: Vec::new(), numbers: Vec::new() }
     }
 
     /// How many there are.

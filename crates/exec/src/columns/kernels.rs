@@ -90,11 +90,7 @@ fn nulls_of(left: &[bool], right: &[bool]) -> Vec<bool> {
 
 /// Computes something of each pair; also whether it went wrong for any.
 #[inline]
-fn each_pair<T: Copy, R>(
-    left: Side<'_, T>,
-    right: Side<'_, T>,
-    compute: impl Fn(T, T) -> (R, bool),
-) -> Option<Vec<R>> {
+fn each_pair<T: Copy, R>(left: Side<'_, T>, right: Side<'_, T>, compute: impl Fn(T, T) -> (R, bool)) -> Option<Vec<R>> {
     let mut is_wrong = false;
     let mut checked = |left: T, right: T| {
         let (value, wrong) = compute(left, right);
@@ -430,11 +426,7 @@ pub(super) fn like(input: Operand<'_>, pattern: &Datum, negated: bool) -> Result
 }
 
 /// The first arm whose condition is true, or what is otherwise.
-pub(super) fn case(
-    arms: &[(Operand<'_>, Operand<'_>)],
-    otherwise: Operand<'_>,
-    rows: usize,
-) -> Option<ColumnVector> {
+pub(super) fn case(arms: &[(Operand<'_>, Operand<'_>)], otherwise: Operand<'_>, rows: usize) -> Option<ColumnVector> {
     let results = || arms.iter().map(|arm| arm.1).chain(std::iter::once(otherwise));
     let mut out = results().find_map(|result| match result {
         Operand::Vector(vector) => Some(vector.empty()),

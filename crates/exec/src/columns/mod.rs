@@ -30,8 +30,8 @@ mod totals;
 
 use std::sync::Arc;
 
-use colibri_types::column_vector::ColumnVector;
 use colibri_types::aggregates::State;
+use colibri_types::column_vector::ColumnVector;
 use colibri_types::{Datum, Env, Result};
 
 use groups::ColumnGroups;
@@ -243,7 +243,8 @@ impl Columns {
             None => key_ranges(&scan.table, &scan.access, &mut ex.scope())?,
         };
         let Ranges::Spans(spans) = ranges else { return Ok(false) };
-        if !self.filter.settle(&self.plan.filter, &mut ex.scope()) || !self.rest.settle(&self.plan.rest, &mut ex.scope())
+        if !self.filter.settle(&self.plan.filter, &mut ex.scope())
+            || !self.rest.settle(&self.plan.rest, &mut ex.scope())
         {
             return Ok(false);
         }

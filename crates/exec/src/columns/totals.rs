@@ -123,7 +123,8 @@ impl Totals {
     /// Whether totals take in batches with such arguments: each total's.
     pub(super) fn take<'a>(&self, inputs: impl Iterator<Item = Option<&'a ColumnVector>>) -> bool {
         // Where all values are NULL nothing is taken in.
-        let is_empty = |input: &ColumnVector| input.nulls().len() == input.len() && input.nulls().iter().all(|null| *null);
+        let is_empty =
+            |input: &ColumnVector| input.nulls().len() == input.len() && input.nulls().iter().all(|null| *null);
         self.totals.iter().zip(inputs).all(|(total, input)| match (total, input.map(ColumnVector::lanes)) {
             _ if input.is_some_and(is_empty) => true,
             (Total::Sum { scale: known, .. }, Some(Lanes::Decimals(scale, _))) => {

@@ -87,24 +87,51 @@ pub enum Step {
     /// Something that is the same for all rows of a run.
     Fixed(Expr),
     /// Of integers within the bounds of this type, or of numerics.
-    Arithmetic { op: Arithmetic, ty: Type, left: Register, right: Register },
+    Arithmetic {
+        op: Arithmetic,
+        ty: Type,
+        left: Register,
+        right: Register,
+    },
     /// An integer as a numeric.
     ToNumeric(Register),
     /// A date as the timestamp of its midnight.
     ToTimestamp(Register),
-    Compare { op: CompareOp, left: Register, right: Register },
+    Compare {
+        op: CompareOp,
+        left: Register,
+        right: Register,
+    },
     And(Vec<Register>),
     Or(Vec<Register>),
     Not(Register),
-    IsNull { input: Register, negated: bool },
+    IsNull {
+        input: Register,
+        negated: bool,
+    },
     /// `IS [NOT] TRUE`, `FALSE`, `UNKNOWN` (`None`)
-    IsBool { input: Register, value: Option<bool>, negated: bool },
+    IsBool {
+        input: Register,
+        value: Option<bool>,
+        negated: bool,
+    },
     /// Of a list of what is fixed.
-    InList { input: Register, list: Vec<Register>, negated: bool },
+    InList {
+        input: Register,
+        list: Vec<Register>,
+        negated: bool,
+    },
     /// `[NOT] LIKE`, of a pattern that is fixed.
-    Like { input: Register, pattern: Register, negated: bool },
+    Like {
+        input: Register,
+        pattern: Register,
+        negated: bool,
+    },
     /// The first arm whose condition is true, or what is otherwise.
-    Case { arms: Vec<(Register, Register)>, otherwise: Register },
+    Case {
+        arms: Vec<(Register, Register)>,
+        otherwise: Register,
+    },
 }
 
 /// A list of steps.
@@ -154,7 +181,8 @@ impl Columns {
             Some(one) => std::slice::from_ref(one),
             None => &[],
         };
-        let conditions = conditions.iter().map(|one| compiler.condition(one, &mut filter)).collect::<Option<Vec<_>>>()?;
+        let conditions =
+            conditions.iter().map(|one| compiler.condition(one, &mut filter)).collect::<Option<Vec<_>>>()?;
         // Expressions of the projections between, from the scan upwards, over the scan's row.
         let mut projections = Vec::new();
         let mut at = &**input;
