@@ -362,7 +362,10 @@ impl ColumnVector {
         }
         out.clear();
         match (&self.lanes, &mut out.lanes) {
-            (Lanes::Words(_, from), Lanes::Words(_, to)) => picked(from, places, to),
+            (Lanes::Words(word, from), Lanes::Words(known, to)) => {
+                *known = *word;
+                picked(from, places, to);
+            }
             (Lanes::Decimals(scale, from), Lanes::Decimals(known, to)) => {
                 *known = *scale;
                 picked(from, places, to);
@@ -451,6 +454,19 @@ mod tests {
                 vector.truncate(count / 2);
                 assert_eq!(given(&vector), values[..count / 2]);
             }
+        }
+    }
+
+    /// Bug: a vector that had held integers took picked timestamps for integers. Consequence: groups
+    /// had numbers for keys. Fix: what the words stand for is taken along.
+    #[test]
+    fn picked_words_stand_for_what_they_did() {
+        let mut out = ColumnVector::of_type(Type::Int8).unwrap();
+        for (ty, value) in [(Type::Timestamp, Datum::Timestamp(7)), (Type::Date, Datum::Date(8))] {
+            let mut vector = ColumnVector::of_type(ty).unwrap();
+            assert!(vector.push(&value));
+            vector.pick(&[0], &mut out);
+            assert_eq!(out.datum(0), value);
         }
     }
 

@@ -270,7 +270,9 @@ impl Columns {
                 return Ok(false);
             }
             if kept.len() < rows {
-                picked.resize_with(columns.len(), || columns[0].empty());
+                if picked.len() != columns.len() {
+                    *picked = columns.iter().map(ColumnVector::empty).collect();
+                }
                 for (column, picked) in columns.iter().zip(picked.iter_mut()) {
                     column.pick(kept, picked);
                 }
