@@ -10,12 +10,14 @@
 //! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`], [`inverted`] | the bytes of rows and of indexes' entries |
+//! | [`column_reader`] | rows into column vectors |
 //! | [`store_error`] | what transactions answer in place of a result, as SQL's errors |
 
 pub mod builtin;
 mod catalog;
 pub mod cluster;
 mod collations;
+pub mod column_reader;
 mod default_privileges;
 mod extensions;
 pub mod inverted;

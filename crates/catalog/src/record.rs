@@ -215,7 +215,7 @@ impl KeyReader {
 }
 
 /// Whether a row's key gives back a column exactly.
-fn is_in_key(table: &Table, column: usize) -> bool {
+pub(crate) fn is_in_key(table: &Table, column: usize) -> bool {
     table.key_columns().contains(&column) && key::is_exact(table.columns[column].ty.ty)
 }
 

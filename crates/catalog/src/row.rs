@@ -30,6 +30,8 @@ use colibri_types::{
 };
 use compact_str::CompactString;
 
+mod columns;
+
 /// Bytes before the bits.
 const HEADER_BYTES: usize = 2;
 

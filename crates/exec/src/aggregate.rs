@@ -27,10 +27,12 @@ use colibri_types::{Datum, Result, aggregates::State, pulse};
 use smallvec::SmallVec;
 
 use super::batch::BATCH_ROWS_MAX;
+use super::columns::{self, BehindRows, Columns, Progress, Spans};
 use super::group::{Groups, equal_key, equal_keys, hash_values};
 use super::memory::{Reservation, Use};
 use super::operator::{Operator, Run};
 use super::parallel::{Dividing, Taken};
+use super::ranges::Ranges;
 use super::row_store::RowStore;
 use super::sorter::{KeyOrder, Sorter};
 use super::spill::Leftover;
@@ -107,6 +109,8 @@ struct AggregateRun {
     disk_bytes_max: u64,
     /// If it may be divided.
     dividing: Option<Box<Dividing>>,
+    /// If it may work on column vectors; then it may be divided too.
+    columns: Option<Box<Columns>>,
     /// It gives its groups to another one.
     is_job: bool,
     /// A job whose groups are taken in, and the next of them.
@@ -128,12 +132,23 @@ enum Phase {
     Sorting {
         place: usize,
     },
+    /// Groups on column vectors are taken in.
+    Merging(Behind),
     /// Groups of jobs are taken in; whether rows of the input are to follow.
     Joining {
         is_input: bool,
     },
     Giving,
     Done,
+}
+
+/// What comes when the groups on column vectors are taken in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// More of the input.
+    Input,
+    /// All of the input was read.
+    End,
 }
 
 /// What a call needs besides its states.
@@ -224,6 +239,12 @@ impl Aggregate {
         self
     }
 
+    /// Has it work on column vectors.
+    pub(super) fn on_columns(mut self, columns: Option<Columns>) -> Self {
+        self.run.columns = columns.map(Box::new);
+        self
+    }
+
     pub(super) fn dividing_mut(&mut self) -> Option<&mut Dividing> {
         self.run.dividing.as_deref_mut()
     }
@@ -247,12 +268,12 @@ impl Operator for Aggregate {
     }
 
     fn rewind(&mut self, ex: &mut Exec<'_, '_>) {
-        self.run.forget();
+        self.run.forget(&self.by.calls);
         self.run.input.rewind(ex);
     }
 
     fn reset(&mut self) {
-        self.run.forget();
+        self.run.forget(&self.by.calls);
         self.run.input.reset();
     }
 
@@ -297,18 +318,20 @@ impl AggregateRun {
             row: Vec::new(),
             disk_bytes_max: 0,
             dividing: None,
+            columns: None,
             is_job: false,
             joining: None,
         }
     }
 
     /// Back to the start, but for the input.
-    fn forget(&mut self) {
+    fn forget(&mut self, calls: &[AggregateCall]) {
         let mut dividing = self.dividing.take();
         if let Some(dividing) = &mut dividing {
             dividing.forget();
         }
-        *self = Self { dividing, ..Self::new(self.input.take()) };
+        let columns = self.columns.take().and_then(|columns| columns.forget(calls)).map(Box::new);
+        *self = Self { dividing, columns, ..Self::new(self.input.take()) };
     }
 
     fn usage(&self) -> Usage {
@@ -331,6 +354,10 @@ impl AggregateRun {
                     {
                         return Ok(Step::Yield);
                     }
+                    let uses_columns = self.dividing.as_ref().is_some_and(|dividing| dividing.uses_columns());
+                    if let Some(columns) = self.columns.as_mut().filter(|_| !uses_columns) {
+                        columns.leave_to_rows();
+                    }
                     self.begin_pass(keys, calls);
                     for key in by.always.iter() {
                         self.add_group(key, calls);
@@ -344,6 +371,12 @@ impl AggregateRun {
                         false => self.heed_memory(calls, true, ex),
                     }
                 }
+                Phase::Input if self.columns.as_ref().is_some_and(|columns| columns.is_at_work()) => {
+                    match self.step_columns(calls, ex)? {
+                        Some(phase) => phase,
+                        None => return Ok(Step::Yield),
+                    }
+                }
                 Phase::Input => {
                     self.taken = 0;
                     let wanted = if by.presorted.is_empty() { BATCH_ROWS_MAX } else { self.rows_min };
@@ -354,22 +387,38 @@ impl AggregateRun {
                             return Ok(Step::Yield);
                         }
                         Step::Rows => Phase::Input,
-                        Step::Done if self.dividing.as_mut().is_some_and(|dividing| dividing.next_morsel()) => {
-                            self.fresh.reset(0);
-                            self.input.rewind(ex);
-                            Phase::Input
-                        }
-                        Step::Done if self.is_job => return Ok(Step::Done),
-                        Step::Done if self.has_jobs() => {
-                            self.fresh.reset(0);
-                            Phase::Joining { is_input: false }
-                        }
                         Step::Done => {
                             self.fresh.reset(0);
-                            self.input.give_back(ex);
-                            self.is_last_part = true;
-                            Phase::Sorting { place: 0 }
+                            let behind = self.columns.as_mut().map(|columns| columns.behind_rows());
+                            match behind.unwrap_or(BehindRows::Nothing) {
+                                BehindRows::Batches => Phase::Input,
+                                BehindRows::Rows(spans) => {
+                                    self.read_rows_of(spans, ex);
+                                    Phase::Input
+                                }
+                                BehindRows::Nothing => match self.end_of_input(ex) {
+                                    Some(phase) => phase,
+                                    None => return Ok(Step::Done),
+                                },
+                            }
                         }
+                    }
+                }
+                Phase::Merging(behind) => {
+                    if !self.merge_columns(calls, ex)? {
+                        return Ok(Step::Yield);
+                    }
+                    if let Some(columns) =
+                        self.columns.as_mut().filter(|columns| behind == Behind::End || !columns.is_at_work())
+                    {
+                        columns.give_back(calls);
+                    }
+                    match behind {
+                        Behind::Input => self.heed_memory(calls, true, ex),
+                        Behind::End => match self.end_of_input(ex) {
+                            Some(phase) => phase,
+                            None => return Ok(Step::Done),
+                        },
                     }
                 }
                 Phase::Joining { is_input } => {
@@ -443,6 +492,88 @@ impl AggregateRun {
         }
     }
 
+    /// Goes on to the next morsel; `false` if there is none.
+    fn next_morsel(&mut self, ex: &mut Exec<'_, '_>) -> bool {
+        let is_there = self.dividing.as_mut().is_some_and(|dividing| dividing.next_morsel());
+        if is_there {
+            self.input.rewind(ex);
+            if let Some(columns) = &mut self.columns {
+                columns.begin_again();
+            }
+        }
+        is_there
+    }
+
+    /// What comes behind the last row of what was to be read; `None` for a job that is done.
+    fn end_of_input(&mut self, ex: &mut Exec<'_, '_>) -> Option<Phase> {
+        if self.next_morsel(ex) {
+            return Some(Phase::Input);
+        }
+        if self.is_job {
+            return None;
+        }
+        if self.has_jobs() {
+            return Some(Phase::Joining { is_input: false });
+        }
+        self.input.give_back(ex);
+        self.is_last_part = true;
+        Some(Phase::Sorting { place: 0 })
+    }
+
+    /// Goes on with column vectors; `None` while the budget is used up.
+    fn step_columns(&mut self, calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<Option<Phase>> {
+        let Some(columns) = &mut self.columns else { return Ok(Some(Phase::Input)) };
+        let dividing = self.dividing.as_deref();
+        Ok(Some(match columns.step(|| dividing.and_then(Dividing::ranges_at_hand), ex)? {
+            Progress::Yield => return Ok(None),
+            Progress::Taken => self.heed_memory(calls, true, ex),
+            Progress::Full => Phase::Merging(Behind::Input),
+            Progress::GaveUp(spans) => {
+                self.read_rows_of(spans, ex);
+                Phase::Merging(Behind::Input)
+            }
+            Progress::All if self.next_morsel(ex) => Phase::Input,
+            Progress::All => Phase::Merging(Behind::End),
+            Progress::Rows => Phase::Merging(Behind::Input),
+        }))
+    }
+
+    /// Has the input give the rows of some ranges.
+    fn read_rows_of(&mut self, spans: Spans, ex: &mut Exec<'_, '_>) {
+        if let Some(dividing) = &self.dividing {
+            dividing.set_ranges(Ranges::Spans(spans));
+        }
+        self.input.rewind(ex);
+    }
+
+    /// Takes groups on column vectors in; `false` while the budget is used up.
+    fn merge_columns(&mut self, calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<bool> {
+        let Some(columns) = self.columns.as_mut().filter(|columns| columns.has_groups()) else { return Ok(true) };
+        let Self { groups, states, in_texts, .. } = self;
+        let env = ex.cx.env;
+        let is_done = loop {
+            if ex.cx.budget_rows <= 0 {
+                break false;
+            }
+            ex.cx.budget_rows -= ROWS_PER_LOOK as i64;
+            let is_done = columns.hand_on(calls, ROWS_PER_LOOK, |key, others| {
+                let (number, new) = groups.find_or_add(key);
+                if new {
+                    *in_texts += row_bytes(key) - size_of_val(key);
+                    *in_texts += others.iter().map(State::heap_bytes).sum::<usize>();
+                    states.push(others.iter().cloned());
+                    return Ok(());
+                }
+                columns::combine(states.row_mut(number), others, env)
+            })?;
+            ex.check_cancel()?;
+            if is_done {
+                break true;
+            }
+        };
+        Ok(is_done)
+    }
+
     /// Without groups, for the input or a part of it.
     fn begin_pass(&mut self, keys: &[Expr], calls: &[AggregateCall]) {
         self.disk_bytes_max = self.disk_bytes_max.max(self.later_on_disk());
@@ -463,7 +594,8 @@ impl AggregateRun {
 
     fn bytes_of_groups(&self, calls: &[AggregateCall]) -> usize {
         let seen: usize = self.extras.iter().filter_map(|extra| extra.seen.as_ref()).map(Groups::bytes).sum();
-        self.groups.bytes() + self.states.len() * calls.len() * STATE_BYTES + seen + self.in_texts
+        let in_columns = self.columns.as_ref().map_or(0, |columns| columns.bytes());
+        in_columns + self.groups.bytes() + self.states.len() * calls.len() * STATE_BYTES + seen + self.in_texts
     }
 
     fn bytes_of_later(&self) -> usize {
@@ -477,6 +609,15 @@ impl AggregateRun {
         let go_on = if is_input { Phase::Input } else { Phase::Part };
         if self.memory.hold(ex.cx.memory, of_groups + of_later, Use::Hash) {
             return go_on;
+        }
+        if let Some(columns) = &mut self.columns {
+            if columns.is_at_work() && is_input {
+                if let Some(spans) = columns.turn_off() {
+                    self.read_rows_of(spans, ex);
+                }
+                return Phase::Merging(Behind::Input);
+            }
+            columns.add_no_more();
         }
         if self.is_job {
             // With the groups of its morsel, which is bounded.

@@ -20,6 +20,7 @@
 //! | `series`, `pass_through`, `lock_rows` | rows out of nothing; Filter, Project, Limit, Append; row locks |
 //! | `join`, `hash_join`, `merge_join` | nested loops; hash joins, and joins in parts; merge joins |
 //! | `aggregate`, `sort`, `set_op` | grouping; sorting; DISTINCT, INTERSECT, EXCEPT |
+//! | `columns` and its folder | groupings on column vectors |
 //! | `parallel` | groupings that other threads help with |
 //! | `window` and its folder | functions over windows: frames, what functions give, rows of a partition |
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
@@ -73,6 +74,7 @@ mod batch;
 #[cfg(test)]
 mod budget_tests;
 mod choice;
+mod columns;
 pub mod constraints;
 mod delete;
 mod disk_rows;
@@ -196,6 +198,11 @@ pub trait SessionCalls {
 
     /// Keeps checks that are put off.
     fn defer(&mut self, _checks: Vec<Deferred>) {}
+
+    /// Whether groupings of many rows work on column vectors.
+    fn uses_columns(&self) -> bool {
+        true
+    }
 
     /// Who may help with a long statement.
     fn helpers(&self) -> Option<Arc<dyn parallel::Helpers>> {

@@ -9,6 +9,7 @@ use super::Statement;
 use super::adaptive_join::{AdaptiveJoinRun, OuterRows, RestRun};
 use super::aggregate::Aggregate;
 use super::choice::ChoiceRun;
+use super::columns::Columns;
 use super::constraints::has_query;
 use super::delete::DeleteRun;
 use super::first_rows::FirstRowsRun;
@@ -40,7 +41,7 @@ use super::with_queries::SharedRun;
 use super::{datum_bytes, keyed, with_queries};
 use crate::expr::{Expr, Subquery, walk};
 use crate::plan::parallel::divided_by;
-use crate::plan::{AggregateCall, KeyColumn, KeyedId, Node, RestId, Scan};
+use crate::plan::{self, AggregateCall, KeyColumn, KeyedId, Node, RestId, Scan};
 
 /// A plan's operators in the making.
 #[derive(Default)]
@@ -202,6 +203,7 @@ impl Lowering {
     /// A grouping or a sort that may be divided.
     pub(super) fn divided(&mut self, plan: &Arc<Node>, scan: &Arc<Scan>) -> Divided {
         self.operators += 1;
+        let input_number = self.operators;
         plan.for_each_expr(&mut |expr| self.queries(expr));
         let (Node::Aggregate { input, .. } | Node::Sort { input, .. }) = &**plan else {
             unreachable!("only groupings and sorts are divided")
@@ -211,7 +213,10 @@ impl Lowering {
         let dividing = std::mem::replace(&mut self.dividing, around);
         match &**plan {
             Node::Aggregate { keys, calls, presorted, always, .. } => {
-                Divided::Aggregate(Aggregate::new(input, keys, calls, presorted, always).dividing(dividing))
+                let columns = plan::columns::Columns::new(plan, scan).map(Arc::new);
+                let columns = columns.and_then(|columns| Columns::new(&columns, calls, input_number));
+                let grouping = Aggregate::new(input, keys, calls, presorted, always);
+                Divided::Aggregate(grouping.dividing(dividing).on_columns(columns))
             }
             Node::Sort { keys, top, presorted, .. } => {
                 Divided::Sort(Sort::new(input, keys, top.as_ref(), *presorted).dividing(dividing))

@@ -122,6 +122,8 @@ pub(super) struct Dividing {
     at: usize,
     /// The keys that indexes lead to, while they are gathered and looked up.
     gather: Option<Box<Gather>>,
+    /// The session has groupings work on column vectors.
+    uses_columns: bool,
 }
 
 /// The morsels of what is divided, and the jobs that take them.
@@ -193,7 +195,23 @@ impl Dividing {
             team: None,
             at: 0,
             gather: None,
+            uses_columns: false,
         }
+    }
+
+    /// Whether groupings work on column vectors. Known once it has begun.
+    pub(super) fn uses_columns(&self) -> bool {
+        self.uses_columns
+    }
+
+    /// What the driving scan is to read; `None`: everything.
+    pub(super) fn ranges_at_hand(&self) -> Option<Ranges> {
+        self.morsel.get()
+    }
+
+    /// Has the driving scan read these ranges, once it is rewound.
+    pub(super) fn set_ranges(&self, ranges: Ranges) {
+        *self.morsel.0.lock() = Some(ranges);
     }
 
     /// Where its driving scan looks, if the scan is this one.
@@ -216,6 +234,7 @@ impl Dividing {
             return Ok(true);
         }
         *self.morsel.0.lock() = None;
+        self.uses_columns = ex.cx.session.uses_columns();
         let Some(helpers) = ex.cx.session.helpers().filter(|helpers| helpers.count() > 0) else { return Ok(true) };
         let is_whole = ex.statement.is_inner || ex.statement.actuals.is_some() || ex.statement.keeps_old();
         if is_whole || ex.txn.fetches() {
@@ -352,7 +371,8 @@ impl Dividing {
     fn job(&self, morsels: &Arc<Morsels>, txn: Box<dyn Transaction>, hook: Option<Hook>, ex: &Exec<'_, '_>) -> Job {
         let (mut divided, statement) = (self.lower)(&self.plan, &self.scan);
         let team = Team { morsels: Arc::clone(morsels), jobs: Vec::new(), is_job: true };
-        divided.dividing_mut().expect("only what may be divided has jobs").team = Some(team);
+        let dividing = divided.dividing_mut().expect("only what may be divided has jobs");
+        (dividing.team, dividing.uses_columns) = (Some(team), self.uses_columns);
         let work = Work {
             divided,
             slots: ex.slots.to_vec(),

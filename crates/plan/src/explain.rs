@@ -23,6 +23,7 @@ use colibri_types::prefix::PatternKind;
 
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
+use crate::plan::columns::Columns;
 use crate::plan::parallel;
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Each, Exclude, Fragment, FrameBound, FrameUnits, IfRowLocked,
@@ -46,11 +47,13 @@ pub struct ExplainOptions {
     pub costs: bool,
     /// Times, with ANALYZE.
     pub timing: bool,
+    /// Groupings may work on column vectors.
+    pub columns: bool,
 }
 
 impl Default for ExplainOptions {
     fn default() -> Self {
-        Self { verbose: false, costs: true, timing: true }
+        Self { verbose: false, costs: true, timing: true, columns: true }
     }
 }
 
@@ -703,6 +706,10 @@ impl Writer<'_> {
                 self.head(node, place, "Gather");
                 if let Some(scan) = parallel::divided_by(input) {
                     self.list(place, "Divided By", vec![scan.table.name.to_string()]);
+                    if let Some(columns) = Columns::new(input, scan).filter(|_| self.options.columns) {
+                        let names = columns.read.iter().map(|&column| scan.table.columns[column].name.to_string());
+                        self.list(place, "Column Vectors", names.collect());
+                    }
                 }
                 self.node(input, slots, place.below());
             }

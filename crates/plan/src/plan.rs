@@ -18,6 +18,7 @@ use compact_str::CompactString;
 use crate::expr::Expr;
 use crate::expr::walk::for_each_column;
 
+pub mod columns;
 pub mod parallel;
 pub mod partitions;
 mod row_checks;

@@ -6,6 +6,9 @@
 //! `generate-slt/fuzz.py` makes new ones. Records marked `skipif colibri` stand for what is not
 //! supported; how many they are is printed at the end.
 //!
+//! `COLIBRI_SLT_COLUMNS=on` plans with every rewrite that is allowed, from one row on, so that all
+//! groupings that can work on column vectors do; `off` plans the same, and works on rows.
+//!
 //! `slt_in_memory` and `slt_fetched` run them on other stores.
 
 #![allow(clippy::unwrap_used)]
@@ -104,12 +107,19 @@ fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let (engine, _) = stores::open(&dir.path().join("slt"), Durability::NoSync);
     engine.set_prepared_max(PREPARED_MAX);
+    let columns = std::env::var("COLIBRI_SLT_COLUMNS").ok();
+    if columns.is_some() {
+        engine.rewrite_queries(true);
+    }
     let connect = Arc::clone(&engine);
     let mut runner = Runner::new(move || {
-        let engine = Arc::clone(&connect);
+        let (engine, columns) = (Arc::clone(&connect), columns.clone());
         async move {
             let mut session = Session::new(&engine, "postgres");
             session.set_lifting(lifting);
+            if let Some(columns) = &columns {
+                session.run(&format!("SET colibri.columns = {columns}")).unwrap();
+            }
             Ok(Connection(session))
         }
     });

@@ -198,8 +198,10 @@ impl Moments {
     }
 }
 
+/// The error of a sum that is no bigint (22003).
 #[cold]
-fn bigint_out_of_range() -> Error {
+#[must_use]
+pub fn bigint_out_of_range() -> Error {
     Error::new(SqlState::OUT_OF_RANGE, "bigint out of range")
 }
 

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`types`], [`enums`], [`composites`], [`composite_values`], [`domains`], [`value`], [`mod@array`], [`row`], [`numeric`], [`interval`], [`datetime`], [`bits`], [`money`], [`positions`], [`ranges`] | types and values |
+//! | [`column_vector`] | values of one column for some rows, side by side |
 //! | [`jsonb`], `json_text`, `jsonpath` | JSON as bytes and as text, and paths into it |
 //! | [`mod@text_search`], [`network`] | documents, their parser, dictionaries and queries; network addresses |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
@@ -24,6 +25,7 @@ pub mod bits;
 pub mod cast;
 pub mod citext;
 pub mod collation;
+pub mod column_vector;
 pub mod composite_values;
 pub mod composites;
 pub mod datetime;

@@ -602,6 +602,7 @@ impl Session {
         }
         let Explained { show, analyze, summary, is_json } =
             Explained::of(explain.analyze, explain.verbose, &explain.options)?;
+        let show = ExplainOptions { columns: self.own.settings.hot().uses_columns, ..show };
         let mut types: Vec<Option<Type>> = explaining.params().iter().copied().map(Some).collect();
         let (mut executed, mut given) = (None, None);
         if let Statement::Execute(execute) = &explain.statement {

@@ -319,6 +319,10 @@ impl SessionCalls for Own {
         self.deferral.defer(checks);
     }
 
+    fn uses_columns(&self) -> bool {
+        self.settings.hot().uses_columns
+    }
+
     fn helpers(&self) -> Option<Arc<dyn Helpers>> {
         let helpers = self.helpers.as_ref().filter(|_| self.settings.hot().may_have_helpers)?;
         Some(Arc::clone(helpers))

@@ -109,6 +109,7 @@ pub(super) const KNOWN: &[Known] = &[
     known("client_encoding", "UTF8", Kind::Encoding),
     known("client_min_messages", "notice", Kind::OneOf(CLIENT_MESSAGES, &[])),
     known("colibri.batch_after", "10", Kind::Integer(0, INT_MAX, Unit::Ms)),
+    known("colibri.columns", "on", Kind::Bool),
     known("colibri.forward", "off", Kind::Bool),
     known("colibri.priority", "user", Kind::OneOf(&["user", "batch"], &[])),
     known("colibri.read_after", "", Kind::Text),

@@ -199,6 +199,8 @@ pub(crate) struct Hot {
     pub(crate) replicates: bool,
     /// `max_parallel_workers_per_gather` and `max_parallel_workers` are above 0.
     pub(crate) may_have_helpers: bool,
+    /// `colibri.columns`
+    pub(crate) uses_columns: bool,
 }
 
 impl Hot {
@@ -295,6 +297,7 @@ impl Settings {
             may_have_helpers: ["max_parallel_workers_per_gather", "max_parallel_workers"]
                 .into_iter()
                 .all(|name| self.raw(name) != Some("0")),
+            uses_columns: self.raw("colibri.columns") != Some("off"),
         };
     }
 
