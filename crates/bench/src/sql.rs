@@ -1,4 +1,4 @@
-//! `colibri bench tpcc | ycsb | stock | script`: databases as applications use them, over SQL
+//! `colibri bench tpcc | ycsb | stock | queue | script`: databases as applications use them, over SQL
 //! sessions.
 //!
 //! The design, and why, is `docs/design/0008-benchmark.md`. Read it in this order: `workload` (what
@@ -46,6 +46,8 @@ use crate::measure::flags::check_range;
 use crate::measure::output::{self, say};
 use crate::measure::{Error, Result};
 use crate::sql::workload::Workload;
+pub use crate::sql::workload::queue::Pattern;
+use crate::sql::workload::queue::{Jobs, Messages, Shape};
 pub use crate::sql::workload::stock::Mix;
 use crate::sql::workload::stock::Stock;
 use crate::sql::workload::tpcc::{Scale, Tpcc};
@@ -154,6 +156,71 @@ pub fn stock(args: &StockArgs) -> Result<()> {
     check_range("--products", args.products.into(), 1, 1 << 20)?;
     let workload = Stock::new(args.workload, args.products, args.quantity, args.orders, args.common.seed);
     run(&args.common, &(Arc::new(workload) as Arc<dyn Workload>))
+}
+
+/// Measure queues: jobs put, taken and acknowledged one by one; messages that groups read
+///
+/// Loads, runs and checks; closed loop unless --rate is given. With `--part jobs` each client puts a
+/// job and takes one, in turns; with `--part messages` it puts a batch of messages and then reads some
+/// for each group. Transactions are READ COMMITTED, whatever --isolation says.
+#[derive(Debug, Clone, Args)]
+pub struct QueueArgs {
+    /// What is in the queue
+    #[arg(long, value_enum, default_value = "jobs")]
+    pub part: QueuePart,
+    /// Jobs that are loaded, and so about how many wait at any time
+    #[arg(long, default_value_t = 100)]
+    pub backlog: u32,
+    /// How messages are numbered: by a topic of Colibri, or by rows of a table, on any database
+    #[arg(long, value_enum, default_value = "topic")]
+    pub pattern: Pattern,
+    /// Partitions of the messages
+    #[arg(long, default_value_t = 8)]
+    pub partitions: u32,
+    /// Messages that are put together
+    #[arg(long, default_value_t = 100)]
+    pub batch: u32,
+    /// Messages that are read together, at the most
+    #[arg(long, default_value_t = 500)]
+    pub read: u32,
+    /// Groups of consumers
+    #[arg(long, default_value_t = 3)]
+    pub groups: u32,
+    /// Bytes of a job or a message
+    #[arg(long, default_value_t = 200)]
+    pub bytes: u32,
+    /// Flags of all workloads.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What is in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum QueuePart {
+    /// Jobs, each done once.
+    Jobs,
+    /// Messages, each read by all groups.
+    Messages,
+}
+
+/// Runs a queue.
+///
+/// # Errors
+/// As [`tpcc`].
+pub fn queue(args: &QueueArgs) -> Result<()> {
+    let &QueueArgs { part, backlog, pattern, partitions, batch, read, groups, bytes, .. } = args;
+    check_range("--bytes", bytes.into(), 20, 1 << 20)?;
+    check_range("--partitions", partitions.into(), 1, 1024)?;
+    check_range("--batch", batch.into(), 1, 10_000)?;
+    check_range("--read", read.into(), 1, 100_000)?;
+    check_range("--groups", groups.into(), 1, Messages::GROUPS_MAX.into())?;
+    let workload: Arc<dyn Workload> = match part {
+        QueuePart::Jobs => Arc::new(Jobs::new(backlog, bytes, args.common.seed)),
+        QueuePart::Messages => {
+            Arc::new(Messages::new(Shape { pattern, partitions, batch, read, groups, bytes }, args.common.seed))
+        }
+    };
+    run(&args.common, &workload)
 }
 
 /// Run statements of a file as a workload

@@ -286,6 +286,8 @@ pub enum Waits {
     Sleep,
     /// Rows that are on their way from the store.
     Fetch,
+    /// A message in a topic.
+    Message,
 }
 
 impl Waits {
@@ -299,6 +301,7 @@ impl Waits {
             Self::Durability => ("IO", "WALSync"),
             Self::Sleep => ("Timeout", "PgSleep"),
             Self::Fetch => ("IO", "DataFileRead"),
+            Self::Message => ("Extension", "TopicRead"),
         }
     }
 }

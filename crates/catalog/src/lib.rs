@@ -4,6 +4,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `objects`, `catalog` | tables, indexes, constraints, triggers, sequences, schemas, views; all of them, and how they change |
+//! | `topics` | tables of messages that are numbered when they are committed |
 //! | [`temporary`] | the objects of a catalogue that belong to one session |
 //! | `user_types`, `extensions` | enums and domains; extensions |
 //! | `routines` | functions, procedures |
@@ -34,6 +35,7 @@ mod statistics;
 pub mod store_error;
 pub mod system_tables;
 pub mod temporary;
+mod topics;
 mod user_types;
 
 pub use catalog::{
@@ -46,8 +48,8 @@ pub use default_privileges::DefaultPrivileges;
 pub use extensions::Extension;
 pub use objects::{
     Check, CheckOption, Column, ColumnAcls, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn,
-    Materialized, ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
-    Table, TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
+    Materialized, ObjectId, OnCommit, PARTITIONS_MAX, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation,
+    Schema, Sequence, Table, TableLayout, Timing, Tokenized, Topic, Trigger, TriggerTime, View,
 };
 pub use operators::{OperatorFunction, UserOperator};
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
@@ -58,4 +60,5 @@ pub use routines::{
 pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
 pub use statistics::Statistics;
+pub use topics::TopicColumns;
 pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};

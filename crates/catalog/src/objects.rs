@@ -391,10 +391,29 @@ pub struct Table {
     /// The tables that inherit from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ObjectId>,
+    /// It is a topic: its rows are messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<Topic>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub layout: Option<Arc<TableLayout>>,
 }
+
+/// What makes a table a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    /// How many partitions it has, which are numbered from 0.
+    pub partitions: u32,
+    /// Messages that are older go, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_us: Option<i64>,
+    /// The oldest messages go when all take more bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_bytes: Option<u64>,
+}
+
+/// The most partitions of a topic.
+pub const PARTITIONS_MAX: u32 = 1024;
 
 /// What becomes of a temporary table when a transaction commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -96,7 +96,8 @@ fn translate(error: Txn) -> Error {
         Txn::Storage(Storage::KeyTooLong { .. } | Storage::ValueTooLong { .. }) => SqlState::PROGRAM_LIMIT,
         Txn::Storage(Storage::Corrupted { .. } | Storage::CorruptedLog { .. }) => SqlState::DATA_CORRUPTED,
         Txn::UnreadableRecord => SqlState::DATA_CORRUPTED,
-        Txn::CannotPrepare => SqlState::FEATURE_NOT_SUPPORTED,
+        Txn::SeriesFull => SqlState::PROGRAM_LIMIT,
+        Txn::CannotPrepare | Txn::SeriesUsed => SqlState::FEATURE_NOT_SUPPORTED,
         Txn::Storage(_) => SqlState::IO_ERROR,
         _ => SqlState::INTERNAL,
     };

@@ -11,7 +11,7 @@ use colibri_bench::results::history::{self, HistoryArgs};
 use colibri_bench::results::matrix::{self, MatrixArgs};
 use colibri_bench::results::merge::{self, MergeArgs};
 use colibri_bench::sql::shapes::{self, ShapesArgs};
-use colibri_bench::sql::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
+use colibri_bench::sql::{self, QueueArgs, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 
 use crate::bench_cluster::ClusterArgs;
 use crate::failure::{Failure, Result};
@@ -43,6 +43,11 @@ enum Bench {
     #[command(after_help = "Examples:\n  colibri bench stock --workload put-rand-order --duration 10s\n  \
                             colibri bench stock --find-max --p99 25ms --rounds 5")]
     Stock(StockArgs),
+    #[command(after_help = "Examples:\n  colibri bench queue --clients 8 --duration 10s\n  \
+                            colibri bench queue --part messages --clients 8 --duration 10s\n  \
+                            colibri bench queue --part messages --pattern table \\\n    \
+                            --target postgres://postgres@localhost/bench --server-pid 4711")]
+    Queue(QueueArgs),
     #[command(after_help = "Example:\n  \
                             echo 'CREATE TABLE accounts (id int PRIMARY KEY, cents int);\n  \
                             INSERT INTO accounts SELECT n, 0 FROM generate_series(1, 1000) AS s (n);' > accounts.sql\n  \
@@ -102,6 +107,7 @@ fn run_one(bench: Bench) -> Result<()> {
         Bench::Ycsb(args) => Ok(sql::ycsb(&args)?),
         Bench::Script(args) => Ok(sql::script(&args)?),
         Bench::Stock(args) => Ok(sql::stock(&args)?),
+        Bench::Queue(args) => Ok(sql::queue(&args)?),
         Bench::Shapes(args) => Ok(shapes::run(&args)?),
         Bench::Kv(args) => Ok(engine::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),

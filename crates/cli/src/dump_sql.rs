@@ -490,7 +490,14 @@ impl Dump<'_> {
         let rows = self.query(&format!("SELECT pg_get_partkeydef({}::oid)", table.oid))?;
         let key = rows.first().map(|row| self.maybe(row, 0)).transpose()?.flatten();
         let key = key.map(|key| format!(" PARTITION BY {key}")).unwrap_or_default();
-        writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n){key};", table.name, parts.join(",\n    "))?;
+        let rows = self.query(&format!(
+            "SELECT (SELECT string_agg(split_part(o, '=', 1) || '=' || quote_literal(substr(o, strpos(o, '=') + 1)), ', ') \
+             FROM unnest(c.reloptions) AS o) FROM pg_class c WHERE c.oid = {}::oid",
+            table.oid
+        ))?;
+        let options = rows.first().map(|row| self.maybe(row, 0)).transpose()?.flatten();
+        let with = options.map(|options| format!(" WITH ({options})")).unwrap_or_default();
+        writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n){key}{with};", table.name, parts.join(",\n    "))?;
         Ok(())
     }
 

@@ -337,3 +337,27 @@ fn operators_rules_and_extended_statistics_are_dumped() {
     let output = colibri(&["sql", second.to_str().unwrap(), "--format", "csv", "-c", change], "");
     assert!(String::from_utf8_lossy(&output.stdout).contains("rows 1"), "{output:?}");
 }
+
+#[test]
+fn topics_keep_their_messages_with_offsets_and_the_places_of_their_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let sql = "CREATE EXTENSION topic; \
+               SELECT topic.create('events', 2, retention => '30 days', retention_bytes => 1000000000, payload => 'jsonb'); \
+               INSERT INTO events (partition, payload) SELECT n % 2, to_jsonb(n) FROM generate_series(1, 10) AS s (n); \
+               SELECT topic.trim('events', 0, 3); SELECT topic.subscribe('events', 'g'); \
+               SELECT topic.commit('events', 'g', 1, 4);";
+    colibri(&["sql", first.to_str().unwrap(), "-v", "ON_ERROR_STOP=1", "-f", "-"], sql);
+    let text = dump(&first);
+    let with =
+        "WITH (topic_partitions='2', topic_retention='2592000000000 microseconds', topic_retention_bytes='1000000000')";
+    assert!(text.contains(with), "{text}");
+    colibri(&["sql", second.to_str().unwrap(), "-v", "ON_ERROR_STOP=1", "-f", "-"], &text);
+    assert_eq!(dump(&second), text);
+    let next = "INSERT INTO events (partition, payload) VALUES (0, '11'); \
+                SELECT partition, min(\"offset\"), max(\"offset\"), count(*) FROM events GROUP BY 1 ORDER BY 1; \
+                SELECT payload FROM topic.read('events', 'g') WHERE partition = 1";
+    let output = colibri(&["sql", second.to_str().unwrap(), "--format", "csv", "-c", next], "");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("0,3,6,4\n1,1,5,5\n"), "{shown}");
+}

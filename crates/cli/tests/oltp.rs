@@ -48,6 +48,18 @@ fn ycsb_loads_runs_checks_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn queues_of_jobs_and_of_messages_are_loaded_run_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = succeed(dir.path(), &format!("queue {QUICK} --json j.json"));
+    assert!(out.contains("jobs that were acknowledged twice") && out.ends_with("valid\n"), "{out}");
+    assert_eq!(results(&dir.path().join("j.json"))[0]["workload"], "jobs");
+    let out = succeed(dir.path(), &format!("queue --part messages --batch 10 {QUICK} --json m.json"));
+    assert!(out.contains("acknowledged messages are there") && out.ends_with("valid\n"), "{out}");
+    let refused = bench(dir.path(), "queue --part messages --groups 9");
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--groups is 9"));
+}
+
+#[test]
 fn steps_work_on_a_directory_that_stays() {
     let dir = tempfile::tempdir().unwrap();
     let step = |step: &str| bench(dir.path(), &format!("stock {step} --dir data --workload put-rand-order {QUICK}"));

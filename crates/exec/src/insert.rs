@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use colibri_catalog::{Index, Table, Trigger, record, record::RowReader, store_error::InSql as _};
-use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space, series};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use smallvec::SmallVec;
 
@@ -24,6 +24,7 @@ use super::constraints::{
     check_condition, check_not_null, claim_key, find_entry, is_in_partition, partition_violation, reads_table,
 };
 use super::key_set::KeySet;
+use super::messages::Messages;
 use super::operator::Run;
 use super::row_patch::Addition;
 use super::triggers::{
@@ -45,12 +46,15 @@ pub struct RowWriter {
     buffer: Vec<u8>,
     /// Its rows go to the table as the partition that takes them.
     is_routed: bool,
+    /// Its rows are messages of a topic.
+    messages: Option<Box<Messages>>,
 }
 
 impl RowWriter {
     pub fn new(table: &Arc<Table>, rules: &Arc<TableRules>) -> Self {
         Self {
             space: table.space(),
+            messages: Messages::of(table),
             table: Arc::clone(table),
             rules: Arc::clone(rules),
             effects: Effects::default(),
@@ -118,7 +122,7 @@ impl RowWriter {
     /// Writes a row of all the table's columns, followed by its hidden number, that was checked.
     #[inline]
     fn put(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum], key: &Key) -> Result<()> {
-        let Self { table, rules, space, effects, fired, buffer, is_routed: _ } = self;
+        let Self { table, rules, space, effects, fired, buffer, .. } = self;
         claim_key(ex, table, space, key, row)?;
         buffer.clear();
         record::encode_row(table, row, buffer)?;
@@ -130,6 +134,33 @@ impl RowWriter {
             effects.check_reference(ex, (table, rules), rule, key, row)?;
         }
         note_row(ex, (table, rules), fired, Trigger::INSERT, None, Some(row), None)
+    }
+
+    /// Writes a message that was checked, behind all others of its partition.
+    fn append(&mut self, ex: &mut Exec<'_, '_>, row: &[Datum], key: &Key) -> Result<()> {
+        self.buffer.clear();
+        record::encode_row(&self.table, row, &mut self.buffer)?;
+        let prefix = series::split(key).map_or(&key[..], |(prefix, _)| prefix);
+        ex.txn.append(&self.space, prefix, &self.buffer).in_sql()
+    }
+
+    /// Checks and writes a message. Gives it without the offset that it does not have yet.
+    fn put_message(&mut self, ex: &mut Exec<'_, '_>, security: &[RowCheck], row: &[Datum]) -> Result<Vec<Datum>> {
+        let mut row = row.to_vec();
+        let Some(messages) = &mut self.messages else { return Err(Error::internal("a message for no topic")) };
+        let is_appended = messages.place(ex, &self.table, &mut row)?;
+        check_rows(ex, security, &row)?;
+        self.check(ex, &row)?;
+        let key = record::row_key(&self.table, &row)?;
+        if !is_appended {
+            self.put(ex, &row, &key)?;
+            return Ok(row);
+        }
+        self.append(ex, &row, &key)?;
+        if let Some(messages) = &self.messages {
+            messages.forget_offset(&mut row);
+        }
+        Ok(row)
     }
 
     /// Checks and writes a row of all the table's columns, followed by its hidden number. Gives the
@@ -167,6 +198,9 @@ impl RowWriter {
             fill_generated(ex, &self.rules, &mut filled)?;
             row = &filled;
         }
+        if self.messages.is_some() {
+            return self.put_message(ex, security, row).map(Some);
+        }
         check_rows(ex, security, row)?;
         self.check(ex, row)?;
         let key = record::row_key(&self.table, row)?;
@@ -185,6 +219,9 @@ impl RowWriter {
     pub fn absorb(&mut self, other: Self) {
         self.effects.absorb(other.effects);
         self.fired.absorb(other.fired);
+        if let (Some(own), Some(other)) = (&mut self.messages, &other.messages) {
+            own.absorb(other);
+        }
     }
 
     /// What is left to do at the end of a statement; `false` if the budget is used up and there is
@@ -195,6 +232,9 @@ impl RowWriter {
         }
         self.fired.take_in_front(self.effects.fired_mut());
         after_statement(ex, &self.table, &self.rules, &mut self.fired)?;
+        if let Some(messages) = &mut self.messages {
+            messages.finish(ex, &self.table)?;
+        }
         Ok(true)
     }
 }
@@ -288,6 +328,9 @@ impl Changes for (Arc<Insert>, Insertions) {
         let Insertions { writer, conflict, row } = &mut self.1;
         writer.effects.again();
         writer.fired.again();
+        if let Some(messages) = &mut writer.messages {
+            messages.again();
+        }
         operator_cache::empty(&mut writer.buffer);
         operator_cache::empty(row);
         if let Some(conflict) = conflict {
@@ -386,6 +429,14 @@ impl Insertions {
     #[inline]
     fn insert(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
         pulse::work(pulse::UNITS_PER_WRITE)?;
+        if self.writer.messages.is_some() {
+            let row = self.writer.put_message(ex, &insert.security.insert, row)?;
+            if let Some(exprs) = &insert.returning {
+                outcome.returned.push(ex, exprs, &row)?;
+            }
+            outcome.affected += 1;
+            return Ok(());
+        }
         check_rows(ex, &insert.security.insert, row)?;
         self.writer.check(ex, row)?;
         let key = record::row_key(&insert.table, row)?;

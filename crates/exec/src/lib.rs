@@ -26,6 +26,7 @@
 //! | `with_queries`, `recursive`, `keyed`, `switch`, `choice`, `adaptive_join` | queries that several read; rows that are kept; ways chosen while a plan runs |
 //! | `subquery` | queries inside expressions |
 //! | `insert`, `update`, `delete`, `merge`, `writing`, `row_patch` | statements that write |
+//! | `messages` | rows of topics, which get their offsets at commit |
 //! | `trees` | those that write to partitioned tables |
 //! | `parts` | statements of which several parts write |
 //! | `triggers` | triggers of a table, fired by statements that write |
@@ -102,6 +103,7 @@ mod memory;
 mod merge;
 mod merge_join;
 mod merge_sort;
+mod messages;
 mod needs;
 mod operator;
 mod operator_cache;
@@ -194,6 +196,11 @@ pub trait SessionCalls {
     /// Whether the session writes what another server has written: foreign keys are not looked at.
     fn replicates(&self) -> bool {
         false
+    }
+
+    /// A statement has put messages into some partitions of a topic.
+    fn has_put(&mut self, _txn: &mut dyn Transaction, _topic: &Table, _partitions: &[i64]) -> Result<()> {
+        Ok(())
     }
 
     /// Keeps checks that are put off.

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table, record, store_error::Pause};
 use colibri_txn::{
-    Begin, ColumnSet, Commit, CommitTicket, Direction, Error as TxnError, IfLocked, Interruption, KeyRange, LockMode,
-    OwnerId, Patch, Remains, Savepoint, Space, SpaceId, StoreWait, Transaction, TxnId, Visit,
+    Begin, ColumnSet, Commit, CommitTicket, Direction, Error as TxnError, IfLocked, Interruption, Key, KeyRange,
+    LockMode, OwnerId, Patch, Remains, Savepoint, Space, SpaceId, StoreWait, Transaction, TxnId, Visit,
 };
 use colibri_types::{Datum, Env, Error, Result, Type};
 
@@ -159,6 +159,18 @@ impl Transaction for MemoryTxn {
     fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> TxnResult<()> {
         self.entries.insert((space.id.0, key.to_vec()), value.to_vec());
         Ok(())
+    }
+
+    fn append(&mut self, _: &Space, _: &[u8], _: &[u8]) -> TxnResult<()> {
+        unreachable!("operators on this have no topics")
+    }
+
+    fn cut(&mut self, _: &Space, _: &[u8], _: i64) -> TxnResult<()> {
+        unreachable!("operators on this have no topics")
+    }
+
+    fn edge(&mut self, _: &Space, _: &KeyRange, _: Direction) -> TxnResult<Option<(Key, Vec<u8>)>> {
+        unreachable!("operators on this have no topics")
     }
 
     fn delete(&mut self, space: &Space, key: &[u8]) -> TxnResult<()> {
@@ -315,6 +327,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         partition_of: None,
         inherits: Vec::new(),
         children: Vec::new(),
+        topic: None,
         layout: None,
     };
     table.renew_generation();

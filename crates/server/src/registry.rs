@@ -87,7 +87,8 @@ pub(crate) struct Member {
     activity: Mutex<Activity>,
 }
 
-const WAITS: [Waits; 6] = [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability, Waits::Sleep, Waits::Fetch];
+const WAITS: [Waits; 7] =
+    [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability, Waits::Sleep, Waits::Fetch, Waits::Message];
 
 /// The activity of a member.
 #[derive(Debug)]

@@ -62,6 +62,8 @@ pub(crate) struct Changes {
     log: Vec<Change>,
     /// How many changes in the log are patches.
     patches: usize,
+    /// How many changes in the log are to a series.
+    of_series: usize,
     found: RefCell<Found>,
     hashed: Cell<usize>,
     order: RefCell<Order>,
@@ -76,6 +78,7 @@ impl Changes {
     /// Makes a change. `number` is higher than that of any change before.
     pub(crate) fn push(&mut self, key: &[u8], write: Write, number: u32) {
         self.patches += usize::from(matches!(write, Write::Patch(_)));
+        self.of_series += usize::from(is_of_series(&write));
         self.keys.extend_from_slice(key);
         self.log.push(Change { write, key_end: self.keys.len(), number, older: Cell::new(NONE) });
     }
@@ -141,6 +144,11 @@ impl Changes {
         }
     }
 
+    /// Whether entries are appended to a series, or cut off from one.
+    pub(crate) fn has_series(&self) -> bool {
+        self.of_series > 0
+    }
+
     pub(crate) fn has_patches(&self) -> bool {
         self.patches > 0
     }
@@ -160,6 +168,7 @@ impl Changes {
         for id in (len..self.log.len()).rev() {
             let write = &self.log[id].write;
             self.patches -= usize::from(matches!(write, Write::Patch(_)));
+            self.of_series -= usize::from(is_of_series(write));
             undone(self.key(id as u32), write);
         }
         self.log.truncate(len);
@@ -331,6 +340,10 @@ impl Changes {
         }
         kept
     }
+}
+
+fn is_of_series(write: &Write) -> bool {
+    matches!(write, Write::Append(_) | Write::Cut(_))
 }
 
 /// Whether all new changes have higher keys than those that are in order.

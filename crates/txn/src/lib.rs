@@ -21,6 +21,7 @@
 //! | `apply` | one transaction of a commit: check everything, then write |
 //! | `ticket` | waiting for a commit to become durable |
 //! | `memory` | a store in memory, for tests (feature `test-store`) |
+//! | `series` | entries that are numbered when the transaction commits |
 //! | `temporary` | temporary spaces of sessions, in a store beside the database |
 //! | `long_work` | a hook that is called before long work |
 //! | `sync` | locks, or those of a test's scheduler |
@@ -58,6 +59,7 @@ mod prepared;
 mod queue;
 mod reads;
 mod recent;
+pub mod series;
 pub mod store;
 mod sync;
 mod temporary;

@@ -28,9 +28,10 @@ use crate::commit::{Commit, PendingCommit, QueuedCommit};
 use crate::error::{Error, Result};
 use crate::local::{Counts, count};
 use crate::locks::{LockInfo, LockTable, Locks, OwnerId, SessionLocks, Taken};
-use crate::merge::{self, Entries, Loaded, slice_of};
+use crate::merge::{self, Entries, Loaded, first_entry, slice_of};
 use crate::outcome::{Interruption, StoreWait};
 use crate::reads::ReadSet;
+use crate::series;
 use crate::store::{
     Begin, Capabilities, Counters, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint,
     Space, SpaceId, SpaceSize, Store, Transaction, Visit,
@@ -700,11 +701,39 @@ impl Transaction for MemoryTransaction {
         Ok(())
     }
 
+    fn append(&mut self, space: &Space, prefix: &[u8], value: &[u8]) -> Result<()> {
+        self.check_writable(space.id)?;
+        let key = series::place_holder(prefix, self.writes.mark());
+        self.check_entry(&key, value.len())?;
+        self.writes.change(space.id, &key, Write::Append(value.to_vec()));
+        Ok(())
+    }
+
+    fn cut(&mut self, space: &Space, prefix: &[u8], below: i64) -> Result<()> {
+        self.check_writable(space.id)?;
+        let key = series::cut_mark(prefix);
+        self.check_entry(&key, 0)?;
+        self.writes.change(space.id, &key, Write::Cut(below));
+        Ok(())
+    }
+
+    fn edge(&mut self, space: &Space, range: &KeyRange, direction: Direction) -> Result<Option<(Key, Vec<u8>)>> {
+        if range.is_empty() {
+            return Ok(None);
+        }
+        match self.own_base(space.id) {
+            Some(Base::Made(entries)) => return first_entry(&Loaded::new(entries, range, direction)),
+            Some(_) => return Ok(None),
+            None => self.fetch_range(space.id, range, 4 + usize::from(direction == Direction::Forward))?,
+        }
+        first_entry(&Walk::new(Self::map_in(&self.snapshot, space.id)?, range, direction))
+    }
+
     fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()> {
         self.check_writable(space.id)?;
         let missing = || Error::NoSuchKey { space: space.id };
         let write = match self.writes.find(space.id, key) {
-            Some(Write::Delete) => return Err(missing()),
+            Some(Write::Delete | Write::Append(_) | Write::Cut(_)) => return Err(missing()),
             Some(Write::Put(value)) => Write::Put(patch_one(&*patch, value)?),
             Some(Write::Patch(patched)) => {
                 let image = patch_one(&*patch, patched.image.as_deref().ok_or_else(missing)?)?;

@@ -19,6 +19,12 @@ pub(crate) trait Entries {
     fn advance(&mut self) -> Result<()>;
 }
 
+/// A copy of the entry at the place.
+pub(crate) fn first_entry(entries: &impl Entries) -> Result<Option<(Key, Vec<u8>)>> {
+    let Some(key) = entries.key() else { return Ok(None) };
+    Ok(Some((Key::from_slice(key), entries.value()?.to_vec())))
+}
+
 /// Entries in the storage.
 pub(crate) struct Stored<'a> {
     cursor: Cursor<'a>,

@@ -32,8 +32,14 @@ pub enum Interruption {
 ///
 /// As a future it needs no particular runtime. Whether what was begun went well is told by the call
 /// that comes after it.
+///
+/// A wait may have a deadline. Threads do not wait longer. A future has no clock: whoever awaits one
+/// sees to that ([`StoreWait::deadline`]).
 #[derive(Clone)]
-pub struct StoreWait(Arc<Waited>);
+pub struct StoreWait {
+    waited: Arc<Waited>,
+    deadline: Option<Instant>,
+}
 
 /// The store's side of a [`StoreWait`]. Dropping it ends the wait.
 pub struct StoreDone(Arc<Waited>);
@@ -54,36 +60,65 @@ impl StoreWait {
     pub fn new() -> (Self, StoreDone) {
         let state = Mutex::new(WaitState { over: false, wakers: Vec::new() });
         let waited = Arc::new(Waited { state, changed: Condvar::new() });
-        (Self(Arc::clone(&waited)), StoreDone(waited))
+        (Self { waited: Arc::clone(&waited), deadline: None }, StoreDone(waited))
+    }
+
+    /// The same wait, which is over at an instant at the latest.
+    #[must_use]
+    pub fn until(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// When it is over at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Waits until it is over.
     pub fn wait(&self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.waited.state.lock();
         while !state.over {
-            self.0.changed.wait(&mut state);
+            match self.deadline {
+                Some(deadline) if self.waited.changed.wait_until(&mut state, deadline).timed_out() => return,
+                Some(_) => {}
+                None => self.waited.changed.wait(&mut state),
+            }
         }
     }
 
     /// Waits at most so long. Gives whether it is over.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> bool {
-        let until = Instant::now().checked_add(timeout);
-        let mut state = self.0.state.lock();
+        let timeout = Instant::now().checked_add(timeout);
+        let until = [timeout, self.deadline].into_iter().flatten().min();
+        let mut state = self.waited.state.lock();
         while !state.over {
             match until {
-                Some(until) if self.0.changed.wait_until(&mut state, until).timed_out() => break,
+                Some(until) if self.waited.changed.wait_until(&mut state, until).timed_out() => break,
                 Some(_) => {}
-                None => self.0.changed.wait(&mut state),
+                None => self.waited.changed.wait(&mut state),
             }
         }
-        state.over
+        state.over || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Whether it is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.0.state.lock().over
+        self.waited.state.lock().over || self.is_late()
+    }
+}
+
+impl StoreDone {
+    /// Whether anybody still waits, or may begin to.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
 }
 
@@ -103,7 +138,7 @@ impl Future for StoreWait {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.0.state.lock();
+        let mut state = self.waited.state.lock();
         if state.over {
             return Poll::Ready(());
         }

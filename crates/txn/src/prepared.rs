@@ -43,6 +43,7 @@ use crate::local::{Shared, table_name};
 use crate::locks::Locks;
 use crate::queue::Request;
 use crate::reads::{Covered, ReadSet};
+use crate::series;
 use crate::store::{IfLocked, Key, KeyRange, LockMode, PreparedInfo, SpaceId};
 use crate::sync::Mutex;
 use crate::writes::{Base, Write, WriteSet};
@@ -108,6 +109,16 @@ impl SpaceGuard {
             || self.written.contains(key)
             || self.points.contains(key)
             || self.ranges.iter().any(|range| range.contains(key))
+    }
+
+    /// Whether it keeps anything of a series: which entries will change is not known yet.
+    fn has_any_of(&self, prefix: &[u8]) -> bool {
+        let all = series::range(prefix, i64::MIN..=i64::MAX);
+        let is_in = |keys: &BTreeSet<Key>| keys.range::<[u8], _>(all.bounds()).next().is_some();
+        self.is_whole
+            || is_in(&self.written)
+            || is_in(&self.points)
+            || self.ranges.iter().any(|range| range.touches(&all))
     }
 
     fn has_written(&self, covered: &Covered) -> bool {
@@ -230,7 +241,10 @@ impl State {
             for space in writes.spaces() {
                 let Some(kept) = guard.0.get(&space.id) else { continue };
                 let is_kept = match &space.base {
-                    Base::Stored => space.changes.iter().any(|(key, _)| kept.covers(key)),
+                    Base::Stored => space.changes.iter().any(|(key, write)| match write {
+                        Write::Append(_) | Write::Cut(_) => kept.has_any_of(series::prefix_of(key)),
+                        _ => kept.covers(key),
+                    }),
                     Base::Made(_) | Base::Dropped { .. } => true,
                 };
                 if is_kept {
@@ -361,6 +375,7 @@ pub(crate) fn prepare(
             let value = match write {
                 Write::Put(value) => Some(&value[..]),
                 Write::Delete => None,
+                Write::Append(_) | Write::Cut(_) => unreachable!("such a transaction is not prepared"),
                 Write::Patch(_) => {
                     Some(rows.next().expect("a row was made for each patch when the request was checked").as_ref())
                 }

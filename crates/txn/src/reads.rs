@@ -284,7 +284,7 @@ impl KeyRange {
     }
 
     /// Whether both ranges have keys in common, or no key lies between them.
-    fn touches(&self, other: &Self) -> bool {
+    pub(crate) fn touches(&self, other: &Self) -> bool {
         reaches(&self.high, &other.low) && reaches(&other.high, &self.low)
     }
 

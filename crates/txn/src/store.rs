@@ -530,6 +530,29 @@ pub trait Transaction: Send + 'static {
     /// As [`Transaction::put`].
     fn delete(&mut self, space: &Space, key: &[u8]) -> Result<()>;
 
+    /// Adds an entry behind all others of a series when the transaction commits: see
+    /// [`series`](crate::series). Its number is given out then. The transaction does not see it,
+    /// and does not come to depend on what else is in the series.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]. The commit may fail with [`Error::SeriesFull`].
+    fn append(&mut self, space: &Space, prefix: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes the entries of a series below a number when the transaction commits, but never the
+    /// last one that is there then. Whole pages go without a look at their entries. The transaction
+    /// still sees them, and does not come to depend on them.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    fn cut(&mut self, space: &Space, prefix: &[u8], below: i64) -> Result<()>;
+
+    /// The first entry of a range in a direction, as the snapshot has it, without the transaction's
+    /// own changes. The transaction does not come to depend on it.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn edge(&mut self, space: &Space, range: &KeyRange, direction: Direction) -> Result<Option<(Key, Vec<u8>)>>;
+
     /// Changes the row that a key has when the transaction commits; depends on the key being there.
     /// Gives the row as the transaction sees it from now on. `adds` are the columns that the patch
     /// adds to without having read them.
@@ -694,7 +717,8 @@ pub trait Transaction: Send + 'static {
     /// Makes ready for [`Transaction::prepare`]: takes the locks that it needs.
     ///
     /// # Errors
-    /// As [`Transaction::lock`]; [`Error::TemporaryUsed`], [`Error::CannotPrepare`].
+    /// As [`Transaction::lock`]; [`Error::TemporaryUsed`], [`Error::SeriesUsed`],
+    /// [`Error::CannotPrepare`].
     fn begin_to_prepare(&mut self) -> Result<()> {
         Err(Error::CannotPrepare)
     }

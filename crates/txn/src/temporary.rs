@@ -260,6 +260,27 @@ impl Transaction for WithTemporary {
         }
     }
 
+    fn append(&mut self, space: &Space, prefix: &[u8], value: &[u8]) -> Result<()> {
+        if Self::is_temporary(space) {
+            return self.beside_mut()?.append(space, prefix, value);
+        }
+        self.inner.append(space, prefix, value)
+    }
+
+    fn cut(&mut self, space: &Space, prefix: &[u8], below: i64) -> Result<()> {
+        if Self::is_temporary(space) {
+            return self.beside_mut()?.cut(space, prefix, below);
+        }
+        self.inner.cut(space, prefix, below)
+    }
+
+    fn edge(&mut self, space: &Space, range: &KeyRange, direction: Direction) -> Result<Option<(Key, Vec<u8>)>> {
+        if Self::is_temporary(space) {
+            return self.beside_mut()?.edge(space, range, direction);
+        }
+        self.inner.edge(space, range, direction)
+    }
+
     fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()> {
         match self.place(space, key) {
             Some(space) => self.beside_mut()?.patch(&space, key, adds, patch),

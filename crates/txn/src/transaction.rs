@@ -25,12 +25,13 @@ use crate::error::{Error, Result};
 use crate::local::{Shared, count, snapshot};
 use crate::locks::{Locks, OwnerId, Taken};
 use crate::long_work::LongWork;
-use crate::merge::{self, Loaded, Stored, slice_of};
+use crate::merge::{self, Loaded, Stored, first_entry, slice_of};
 use crate::opened::{OpenSpaces, in_space};
 use crate::outcome::Interruption;
 use crate::prepared::Task;
 use crate::queue::Request;
 use crate::reads::{Covered, ForkReads, ReadSet};
+use crate::series;
 use crate::store::{
     Begin, Direction, Found, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Remains, Savepoint, Skipped, Space,
     SpaceId, Transaction, Visit, get_each,
@@ -518,7 +519,7 @@ impl Transaction for LocalTransaction {
         let writes = self.work.writes.space(space.id);
         let write = writes.and_then(|writes| writes.seen(key));
         match (write, writes.map(|writes| &writes.base)) {
-            (Some(Write::Put(_) | Write::Delete), _) => self.see(space.id, key),
+            (Some(Write::Put(_) | Write::Delete | Write::Append(_) | Write::Cut(_)), _) => self.see(space.id, key),
             (Some(Write::Patch(_)), _) => {
                 self.open(space.id)?;
                 self.keep_for_itself(space, key, columns)?;
@@ -705,11 +706,39 @@ impl Transaction for LocalTransaction {
         self.change(|writes| writes.change(space.id, key, Write::Delete))
     }
 
+    fn append(&mut self, space: &Space, prefix: &[u8], value: &[u8]) -> Result<()> {
+        self.check_writable(space.id)?;
+        let key = series::place_holder(prefix, self.work.writes.mark());
+        self.check_key(&key)?;
+        self.shared.capabilities.check_value(value.len())?;
+        self.change(|writes| writes.change(space.id, &key, Write::Append(value.to_vec())))
+    }
+
+    fn cut(&mut self, space: &Space, prefix: &[u8], below: i64) -> Result<()> {
+        self.check_writable(space.id)?;
+        let key = series::cut_mark(prefix);
+        self.check_key(&key)?;
+        self.change(|writes| writes.change(space.id, &key, Write::Cut(below)))
+    }
+
+    fn edge(&mut self, space: &Space, range: &KeyRange, direction: Direction) -> Result<Option<(Key, Vec<u8>)>> {
+        if range.is_empty() {
+            return Ok(None);
+        }
+        match self.own_base(space.id) {
+            Some(Base::Made(entries)) => return first_entry(&Loaded::new(entries, range, direction)),
+            Some(_) => return Ok(None),
+            None => self.open(space.id)?,
+        }
+        let view = self.snapshot.view_open(self.opened(space.id)?);
+        first_entry(&Stored::new(&view, range, direction)?)
+    }
+
     fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()> {
         self.check_writable(space.id)?;
         let missing = || Error::NoSuchKey { space: space.id };
         let write = match self.work.writes.find(space.id, key) {
-            Some(Write::Delete) => return Err(missing()),
+            Some(Write::Delete | Write::Append(_) | Write::Cut(_)) => return Err(missing()),
             Some(Write::Put(value)) => Write::Put(patch_one(&*patch, value)?),
             Some(Write::Patch(patched)) => {
                 let image = patch_one(&*patch, patched.image.as_deref().ok_or_else(missing)?)?;
@@ -920,6 +949,9 @@ impl Transaction for LocalTransaction {
     fn begin_to_prepare(&mut self) -> Result<()> {
         if self.begun.read_only {
             return Ok(());
+        }
+        if self.work.writes.spaces().iter().any(|space| space.changes.has_series()) {
+            return Err(Error::SeriesUsed);
         }
         // Others may be adding to the rows of patches until these are locked.
         let patched: Vec<_> = self.work.writes.patched().map(|(space, key, _)| (space, Key::from_slice(key))).collect();

@@ -15,6 +15,10 @@ pub(crate) enum Write {
     Delete,
     /// In a box, for most changes are no patches, and there may be very many.
     Patch(Box<Patched>),
+    /// The value of an entry that is appended to a series. The key is a place-holder.
+    Append(Vec<u8>),
+    /// The entries of a series below this number go, but never the last one. The key is a mark.
+    Cut(i64),
 }
 
 /// Changes that are applied to the row as it will be at commit.
@@ -68,8 +72,8 @@ impl Write {
         WRITE_BYTES
             + key.len()
             + match self {
-                Self::Put(value) => value.len(),
-                Self::Delete => 0,
+                Self::Put(value) | Self::Append(value) => value.len(),
+                Self::Delete | Self::Cut(_) => 0,
                 Self::Patch(patched) => 64 * patched.patches.len() + patched.image.as_ref().map_or(0, Vec::len),
             }
     }
@@ -78,7 +82,7 @@ impl Write {
     pub(crate) fn value(&self) -> Option<&[u8]> {
         match self {
             Self::Put(value) => Some(value),
-            Self::Delete => None,
+            Self::Delete | Self::Append(_) | Self::Cut(_) => None,
             Self::Patch(patched) => patched.image.as_deref(),
         }
     }

@@ -1,4 +1,4 @@
-//! The flags that `tpcc`, `ycsb`, `stock` and `script` have in common, and the checks that turn
+//! The flags that `tpcc`, `ycsb`, `stock`, `queue` and `script` have in common, and the checks that turn
 //! them into a plan.
 //!
 //! Not here: flags of one workload, and anything that touches a target.

@@ -89,6 +89,9 @@ fn open_sqlite(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened
             "statements of a script are not put into SQLite's words: it takes tpcc, ycsb and stock",
         ));
     }
+    if ["jobs", "messages"].contains(&workload.name()) {
+        return Err(Error::usage("SQLite cannot skip rows that are locked: bench queue does not take it"));
+    }
     let (dir, workplace) = place(args)?;
     let target = Sqlite::open(&dir, durability(args)).map_err(|failure| Error::target(&args.target, failure))?;
     Ok(Opened { target: Arc::new(target), _workplace: workplace })

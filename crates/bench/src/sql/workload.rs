@@ -5,6 +5,7 @@
 //! | `tpcc` | TPC-C 5.11: five transactions of a wholesale supplier |
 //! | `ycsb` | YCSB's A to F: reads, updates, inserts and scans of one table |
 //! | `stock` | YDB's orders on a stock of products |
+//! | `queue` | jobs that are done once each; messages that several groups read |
 //! | `script` | statements of a file |
 //!
 //! Invariants
@@ -15,6 +16,7 @@
 //! Not here: targets, clocks.
 
 pub(crate) mod load;
+pub(crate) mod queue;
 pub(crate) mod script;
 pub(crate) mod stock;
 pub(crate) mod tpcc;

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use colibri_sql::{CompactString, Completion, InSql as _, Progress, Running, SqlState, TransactionState, rows_of_tag};
+use colibri_txn::StoreWait;
 use parking_lot::Mutex;
 
 use super::connection::only_row;
@@ -81,7 +82,7 @@ impl AtWork<'_> {
                 Progress::Rows => return Ok(None),
                 Progress::Yield => let_others_run().await,
                 Progress::Wait(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
-                Progress::Fetch(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
+                Progress::Fetch(wait) => unless_canceled(&self.connection.cancel_handle(), until_over(wait)).await?,
                 Progress::Sleep(until) => unless_canceled(&self.connection.cancel_handle(), Alarm::at(until)).await?,
                 // A commit is not cancelled any more.
                 Progress::Commits(turn) => turn.await,
@@ -120,6 +121,17 @@ async fn unless_canceled(cancel: &CancelHandle, wait: impl Future<Output = ()>) 
         wait.as_mut().poll(context).map(Ok)
     })
     .await
+}
+
+/// Waits until a wait is over, or its deadline has come.
+async fn until_over(wait: StoreWait) {
+    let mut alarm = pin!(wait.deadline().map(Alarm::at));
+    let mut wait = pin!(wait);
+    poll_fn(|context| {
+        let is_late = alarm.as_mut().as_pin_mut().is_some_and(|alarm| alarm.poll(context).is_ready());
+        if wait.as_mut().poll(context).is_ready() || is_late { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// Ends at an instant: for statements that sleep, whatever runtime they are in. A thread waits for

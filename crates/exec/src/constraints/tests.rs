@@ -176,6 +176,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         partition_of: None,
         inherits: Vec::new(),
         children: Vec::new(),
+        topic: None,
         layout: None,
     };
     for &column in key.unwrap_or_default() {

@@ -43,6 +43,13 @@ const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),
     ("colibri_commit_token", &[], 0, Type::Text, false),
+    ("colibri_topic_partitions", &[Type::Oid], 1, Type::Int4, false),
+    ("colibri_topic_first", &[Type::Oid, Type::Int4], 2, Type::Int8, false),
+    ("colibri_topic_last", &[Type::Oid, Type::Int4], 2, Type::Int8, false),
+    ("colibri_topic_channel", &[Type::Oid], 1, Type::Text, false),
+    ("colibri_topic_trim", &[Type::Oid], 1, Type::Void, true),
+    ("colibri_topic_trim", &[Type::Oid, Type::Int4, Type::Int8], 3, Type::Void, true),
+    ("colibri_topic_wait", &[Type::Oid, Type::TimestampTz], 2, Type::Void, true),
     ("pg_advisory_lock", BY_ONE, 1, Type::Void, true),
     ("pg_advisory_lock", BY_TWO, 2, Type::Void, true),
     ("pg_advisory_lock_shared", BY_ONE, 1, Type::Void, true),
@@ -943,7 +950,11 @@ impl Binder<'_> {
             return Err(self.place(span, no_such_function(name)));
         }
         self.has_side_effects |= changes;
-        let mut args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
+        let mut args = args;
+        // Those that take a relation by its number need no name.
+        if types.first() != Some(&Type::Oid) {
+            args = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
+        }
         if super::stored::SEQUENCE_FUNCTIONS.contains(&name) {
             if let Some(first) = args.first_mut()
                 && matches!(first.ty.ty, Type::Oid | Type::Int2 | Type::Int4 | Type::Int8)

@@ -69,7 +69,7 @@ pub use query::{index_column_name, sort_key_options};
 pub use security::{Rights, is_leakproof};
 pub use types::{TypeNames, bind_type, extension_type};
 pub use view_target::{ViewTarget, Writing};
-pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, unique_on};
+pub use write::{BoundDelete, BoundInsert, BoundUpdate, BoundValue, messages_stay, unique_on};
 
 /// Levels of queries and expressions inside each other, on the stack of any thread.
 const DEPTH_MAX: usize = 200;

@@ -75,6 +75,7 @@ impl Binder<'_> {
             partition_of: None,
             inherits: Vec::new(),
             children: Vec::new(),
+            topic: None,
             layout: None,
         };
         table.renew_layout();

@@ -88,6 +88,14 @@ pub(super) fn is_default(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
+/// Messages of a topic are never changed: a reader that has passed one would not learn of it.
+#[cold]
+#[must_use]
+pub fn messages_stay(topic: &Table) -> Error {
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("messages of topic \"{}\" cannot be changed", topic.name))
+        .hint("Old messages go by the topic's retention, or with topic.trim.")
+}
+
 impl Binder<'_> {
     /// The default of a column, cast to its type.
     pub fn column_default(&mut self, table: &Table, column: usize) -> Result<Expr> {
@@ -459,6 +467,9 @@ impl Binder<'_> {
             let found = self.view_target(view, writing);
             let target = Arc::new(self.at(super::name_span(name), found)?);
             let table = Arc::clone(&target.table);
+            if table.as_topic().is_some() && !matches!(writing, Writing::Insert) {
+                return Err(messages_stay(&table));
+            }
             self.target_view = Some(target);
             return Ok(table);
         }
@@ -472,6 +483,9 @@ impl Binder<'_> {
         if table.materialized.is_some() {
             let message = format!("cannot change materialized view \"{}\"", table.name);
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        if table.as_topic().is_some() && !matches!(writing, Writing::Insert) {
+            return Err(messages_stay(&table));
         }
         Ok(table)
     }
@@ -513,6 +527,7 @@ impl Binder<'_> {
         self.need_on_target(&table, Privileges::INSERT, written, insert.returning.is_some());
         let on_conflict = match &insert.on {
             None => None,
+            Some(ast::OnInsert::OnConflict(_)) if table.as_topic().is_some() => return Err(messages_stay(&table)),
             Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(&table, &alias, clause)?),
             Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "ON DUPLICATE KEY is ON CONFLICT here")),
         };

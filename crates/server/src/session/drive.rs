@@ -335,7 +335,8 @@ impl Client {
 
     /// Waits for what a store fetches.
     pub(super) async fn wait_fetched(&mut self, wait: StoreWait, turn: &mut Turn) -> Result<(), Failure> {
-        self.wait_within(wait, Waits::Fetch, None, turn).await
+        let what = if wait.deadline().is_some() { Waits::Message } else { Waits::Fetch };
+        self.wait_within(until_over(wait), what, None, turn).await
     }
 
     /// Sleeps for a statement.
@@ -384,6 +385,17 @@ impl Client {
         turn.resumed = Instant::now();
         waited
     }
+}
+
+/// Waits until a wait is over, or its deadline has come.
+pub(super) async fn until_over(wait: StoreWait) {
+    let mut timer = pin!(wait.deadline().map(sleep_until));
+    let mut wait = pin!(wait);
+    poll_fn(|cx| match wait.as_mut().poll(cx).is_ready() || is_due(timer.as_mut().as_pin_mut(), cx) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }
 
 fn is_due(timer: Option<Pin<&mut Sleep>>, cx: &mut std::task::Context<'_>) -> bool {

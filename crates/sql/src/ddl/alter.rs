@@ -333,7 +333,7 @@ impl Session {
                 let message = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
                 Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
             }
-            AlterTableOperation::SetOptionsParens { options } => storage::check_table_options(options),
+            AlterTableOperation::SetOptionsParens { options } => self.set_table_options(draft, options),
             AlterTableOperation::EnableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = true),
             AlterTableOperation::DisableRowLevelSecurity => self.set_row_security(draft, |it| it.enabled = false),
             AlterTableOperation::ForceRowLevelSecurity => self.set_row_security(draft, |it| it.forced = true),

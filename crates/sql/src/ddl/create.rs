@@ -12,7 +12,8 @@ use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
 use super::composites::expect_no_row_type;
 use super::constraint::column_constraint;
-use super::{Session, identity};
+use super::storage::topic_of;
+use super::{Session, identity, storage};
 use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
 use crate::bind::{self, fold, name_parts};
@@ -48,9 +49,13 @@ impl Session {
             if create.partition_by.is_some() {
                 return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"AS\""));
             }
+            if topic_of(storage::with_options(&create.table_options)?, None)?.is_some() {
+                return Err(Error::unsupported("CREATE TABLE AS for a topic"));
+            }
             return self.create_table_as(create, (schema, name, on_commit), query);
         }
-        let table = Table { on_commit, ..self.new_table(schema, name.clone(), Vec::new())? };
+        let topic = topic_of(storage::with_options(&create.table_options)?, None)?;
+        let table = Table { on_commit, topic, ..self.new_table(schema, name.clone(), Vec::new())? };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name], put_off: Vec::new() };
         let mut likes = Vec::new();
         let parent = match &create.partition_of {
@@ -230,6 +235,7 @@ impl Session {
             partition_of: None,
             inherits: Vec::new(),
             children: Vec::new(),
+            topic: None,
             layout: None,
         })
     }

@@ -754,6 +754,9 @@ impl Session {
             if table.materialized.is_some() {
                 return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", table.name)));
             }
+            if table.as_topic().is_some() {
+                return Err(crate::bind::messages_stay(&table));
+            }
             self.expect_may_truncate(&table)?;
             if target.only && table.partitioned.is_some() {
                 let message = "cannot truncate only a partitioned table";

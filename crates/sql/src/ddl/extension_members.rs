@@ -12,8 +12,8 @@ use colibri_types::Type::{Float8, Int4, Record, Text};
 use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::{CompactString, format_compact};
 
-use super::Session;
 use super::drop::{Cascade, depended_on};
+use super::{Session, topics};
 
 /// What a function gives rows of.
 #[derive(Clone, Copy)]
@@ -62,6 +62,9 @@ const TABLEFUNC: [Function; 11] = [
 impl Session {
     /// Makes the objects of an extension that are in the catalogue, and notes them with it.
     pub(super) fn create_members(&mut self, extension: &mut Extension) -> Result<()> {
+        if extension.name == topics::EXTENSION {
+            return self.create_topic_functions(extension);
+        }
         if extension.name != "tablefunc" {
             return Ok(());
         }

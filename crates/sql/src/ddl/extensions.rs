@@ -11,9 +11,11 @@ use colibri_catalog::{
 use colibri_syntax::tree::ExtensionChange;
 use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
+use sqlparser::ast;
 
 use super::Session;
 use super::drop::{Cascade, depended_on};
+use super::topics;
 use crate::session::Severity;
 use crate::system::extensions::{self, Available};
 
@@ -47,6 +49,17 @@ impl Session {
             .hint("Must have CREATE privilege on current database to create this extension."));
         }
         let schema = match schema {
+            Some(schema) if name == topics::EXTENSION && schema != topics::EXTENSION => {
+                let message = format!("extension \"{name}\" must be installed in schema \"{}\"", topics::EXTENSION);
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            _ if name == topics::EXTENSION => {
+                if self.catalog().schema(topics::EXTENSION).is_none() {
+                    let schema = ast::Ident::with_quote('"', topics::EXTENSION);
+                    self.create_schema(&ast::SchemaName::Simple(vec![schema].into()), false)?;
+                }
+                topics::EXTENSION.into()
+            }
             Some(schema) => self.expect_schema(schema)?,
             None => {
                 let path = self.creation_path().iter().find(|schema| self.catalog().schema(schema).is_some());
@@ -90,6 +103,10 @@ impl Session {
                 let message = format!("version \"{}\" of extension \"{name}\" is already installed", available.version);
                 self.notice(Severity::Notice, SqlState("00000"), message);
                 Ok(())
+            }
+            ExtensionChange::SetSchema(_) if name == topics::EXTENSION => {
+                let message = format!("extension \"{name}\" does not support SET SCHEMA");
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
             ExtensionChange::SetSchema(schema) => {
                 let schema = self.expect_schema(schema)?;

@@ -41,6 +41,7 @@ mod statistics;
 mod storage;
 mod system_counts;
 mod temporary;
+mod topics;
 mod triggers;
 mod type_dependents;
 mod user_types;
@@ -152,6 +153,7 @@ impl Session {
         if changes.is_empty() {
             return Ok(());
         }
+        self.check_topics(&changes)?;
         self.forget_surroundings();
         for change in &changes {
             if let Change::PutSequence(sequence) = change

@@ -1,10 +1,12 @@
 //! Storage parameters: `WITH (fillfactor = 70)`.
 //!
-//! Rows and entries lie in trees that have no such parameters. Parameters that PostgreSQL knows are
+//! Rows and entries lie in trees that have no such parameters, but for those of topics (`topics`).
+//! Parameters that PostgreSQL knows are
 //! checked as PostgreSQL does, and ignored. Others are an error, and so are those that would change
 //! what a statement means.
 
-use colibri_catalog::{CheckOption, Column};
+use colibri_catalog::{CheckOption, Column, PARTITIONS_MAX, Topic};
+use colibri_types::interval::Interval;
 use colibri_types::{Error, Result, SqlState, Type};
 use sqlparser::ast;
 
@@ -16,13 +18,15 @@ enum Kind {
     /// A number, with the smallest and the largest value.
     Int(i64, i64),
     Real(f64, f64),
+    /// A length of time, or `none`.
+    Span,
     /// One of some words.
     Word(&'static [&'static str]),
 }
 
 const INT_MAX: i64 = 0x7fff_ffff;
 
-const OF_TABLES: [(&str, Kind); 25] = [
+const OF_TABLES: [(&str, Kind); 28] = [
     ("fillfactor", Kind::Int(10, 100)),
     ("toast_tuple_target", Kind::Int(128, 8160)),
     ("parallel_workers", Kind::Int(0, 1024)),
@@ -48,6 +52,9 @@ const OF_TABLES: [(&str, Kind); 25] = [
     ("seq_page_cost", Kind::Real(0.0, f64::MAX)),
     ("random_page_cost", Kind::Real(0.0, f64::MAX)),
     ("oids", Kind::Bool),
+    ("topic_partitions", Kind::Int(1, PARTITIONS_MAX as i64)),
+    ("topic_retention", Kind::Span),
+    ("topic_retention_bytes", Kind::Int(0, i64::MAX)),
 ];
 
 const OF_INDEXES: [(&str, Kind); 2] = [("fillfactor", Kind::Int(10, 100)), ("deduplicate_items", Kind::Bool)];
@@ -79,6 +86,7 @@ fn check_value(name: &str, kind: Kind, value: Option<&str>) -> Result<()> {
             Ok(_) => Err(bounds(low.to_string(), high.to_string())),
             Err(_) => Err(bad(format!("invalid value for floating point option \"{name}\": {value}"))),
         },
+        Kind::Span => retention_us(value).map(drop),
         Kind::Word(words) if words.contains(&value.to_ascii_lowercase().as_str()) => Ok(()),
         Kind::Word(_) => Err(bad(format!("invalid value for enum option \"{name}\": {value}"))),
     }
@@ -138,6 +146,46 @@ pub(super) fn check_table_options(options: &[ast::SqlOption]) -> Result<()> {
         return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
     Ok(())
+}
+
+/// What storage parameters make of a table that is this topic, or none, so far. They were checked
+/// one by one.
+pub(super) fn topic_of(options: &[ast::SqlOption], before: Option<Topic>) -> Result<Option<Topic>> {
+    let mut topic = before;
+    let named = named(options)?;
+    let said =
+        |name: &str| named.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_deref().unwrap_or(""));
+    if let Some(partitions) = said("topic_partitions").and_then(|value| value.parse::<u32>().ok()) {
+        if before.is_some_and(|before| before.partitions > partitions) {
+            return Err(bad("a topic cannot have fewer partitions than before".to_owned()));
+        }
+        topic.get_or_insert(Topic { partitions, retention_us: None, retention_bytes: None }).partitions = partitions;
+    }
+    let (time, bytes) = (said("topic_retention"), said("topic_retention_bytes"));
+    let Some(topic) = &mut topic else {
+        return match time.or(bytes) {
+            Some(_) => Err(bad("retention is for topics: \"topic_partitions\" is missing".to_owned())),
+            None => Ok(None),
+        };
+    };
+    if let Some(time) = time {
+        topic.retention_us = retention_us(time)?;
+    }
+    if let Some(bytes) = bytes.and_then(|value| value.parse::<u64>().ok()) {
+        topic.retention_bytes = (bytes > 0).then_some(bytes);
+    }
+    Ok(Some(*topic))
+}
+
+/// The length of an interval; `None` of `none`.
+fn retention_us(text: &str) -> Result<Option<i64>> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    match i64::try_from(Interval::parse(text)?.length_us()) {
+        Ok(length @ 1..) => Ok(Some(length)),
+        _ => Err(bad(format!("a topic cannot keep messages for \"{text}\""))),
+    }
 }
 
 /// Checks the parameters of an index, which the parser gives as comparisons.

@@ -137,6 +137,18 @@ impl Transaction for Lent {
         self.inside().sample(space, entries_max, visit)
     }
 
+    fn append(&mut self, space: &Space, prefix: &[u8], value: &[u8]) -> Result<()> {
+        self.inside_mut().append(space, prefix, value)
+    }
+
+    fn cut(&mut self, space: &Space, prefix: &[u8], below: i64) -> Result<()> {
+        self.inside_mut().cut(space, prefix, below)
+    }
+
+    fn edge(&mut self, space: &Space, range: &KeyRange, direction: Direction) -> Result<Option<(Key, Vec<u8>)>> {
+        self.inside_mut().edge(space, range, direction)
+    }
+
     fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.inside_mut().put(space, key, value)
     }

@@ -17,6 +17,7 @@
 //! | `carry` | a session that goes on at another server |
 //! | `advisory` | locks by numbers that applications make up |
 //! | `notifications` | LISTEN and NOTIFY |
+//! | `topics` | retention of messages, waiting for them, and the functions under the extension `topic` |
 //! | `sizes`, `samples`, `guesses` | how large tables and ranges are, for a plan that is made; plans for other values |
 //! | `sequences` | values of sequences |
 //! | `temporary` | temporary objects, and the store beside the database that they are in |
@@ -63,6 +64,7 @@ mod settings;
 mod sizes;
 mod step;
 mod temporary;
+mod topics;
 pub(crate) mod two_phase;
 
 use std::collections::HashMap;

@@ -13,6 +13,8 @@
 //! queue. The session that has committed empties the queue into the inboxes. If it is gone by then,
 //! the thread that commits does so.
 //!
+//! Whoever puts messages into a topic notifies as well, and ends the waits of its readers.
+//!
 //! A notification may be told when the commit that it is of is durable. The inbox has the ticket
 //! for that, and whoever tells the client waits for it.
 //!
@@ -28,7 +30,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use colibri_txn::{AtCommit, CommitTicket, Transaction};
+use colibri_catalog::ObjectId;
+use colibri_txn::{AtCommit, CommitTicket, StoreDone, StoreWait, Transaction, TxnId};
 use colibri_types::{Array, Datum, Error, Result, SqlState, Type, pulse, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use parking_lot::Mutex;
@@ -148,6 +151,8 @@ impl Drop for Queued {
 /// The notifications of a transaction, from its commit on.
 struct Outgoing {
     all: Vec<Arc<Notification>>,
+    /// The topics that it has put messages into.
+    topics: Vec<ObjectId>,
     state: Mutex<OutgoingState>,
 }
 
@@ -187,10 +192,33 @@ pub(crate) struct Hub {
     committed: Mutex<VecDeque<(Arc<Outgoing>, CommitTicket)>>,
     /// What notifications take that were not told yet.
     bytes: AtomicUsize,
+    topics: Mutex<HashMap<ObjectId, TopicReaders>>,
+}
+
+/// Who waits for messages in a topic.
+#[derive(Default)]
+struct TopicReaders {
+    /// The last commit that has put some.
+    put: TxnId,
+    waiting: Vec<StoreDone>,
+}
+
+/// Whether a reader has to wait for a message.
+pub(super) enum Readiness {
+    /// One was put that its snapshot does not have.
+    Now,
+    /// When this is over, one has been put.
+    Later(StoreWait),
 }
 
 impl Hub {
     fn has_committed(self: &Arc<Self>, outgoing: &Arc<Outgoing>, ticket: CommitTicket) {
+        if !outgoing.topics.is_empty() {
+            let mut topics = self.topics.lock();
+            for &topic in &outgoing.topics {
+                topics.entry(topic).or_default().put = ticket.seen();
+            }
+        }
         self.committed.lock().push_back((Arc::clone(outgoing), ticket));
         let is_left_alone = {
             let mut state = outgoing.state.lock();
@@ -205,11 +233,13 @@ impl Hub {
     /// Puts all that has committed into the inboxes of those who listen.
     fn deliver(self: &Arc<Self>) {
         let mut woken: Vec<Arc<Inbox>> = Vec::new();
+        let mut put: Vec<ObjectId> = Vec::new();
         {
             let channels = self.channels.lock();
             loop {
                 let next = self.committed.lock().pop_front();
                 let Some((outgoing, ticket)) = next else { break };
+                put.extend(outgoing.topics.iter().filter(|topic| !put.contains(topic)).collect::<Vec<_>>());
                 for notification in &outgoing.all {
                     let Some(listening) = channels.get(&notification.channel) else { continue };
                     let bytes = Queued::bytes(notification);
@@ -224,6 +254,26 @@ impl Hub {
             pulse::look();
             inbox.wake();
         }
+        for topic in put {
+            let waiting = self.topics.lock().get_mut(&topic).map(|readers| std::mem::take(&mut readers.waiting));
+            drop(waiting);
+        }
+    }
+
+    /// A reader of a topic that sees the state after a commit begins to wait for the next message.
+    pub(super) fn wait_for_message(&self, topic: ObjectId, sees: TxnId) -> Readiness {
+        let mut topics = self.topics.lock();
+        let TopicReaders { put, waiting } = topics.entry(topic).or_default();
+        if *put > sees {
+            return Readiness::Now;
+        }
+        // Readers that have gone are forgotten now and then: when there are twice as many.
+        if waiting.len().is_power_of_two() {
+            waiting.retain(StoreDone::is_awaited);
+        }
+        let (wait, done) = StoreWait::new();
+        waiting.push(done);
+        Readiness::Later(wait)
     }
 
     fn add(&self, channel: &CompactString, session: i32, inbox: &Arc<Inbox>) {
@@ -251,6 +301,8 @@ impl Hub {
             let channels = self.channels.lock();
             channels.values().flat_map(|listening| listening.values().cloned()).collect()
         };
+        let readers = std::mem::take(&mut *self.topics.lock());
+        drop(readers);
         for inbox in inboxes {
             inbox.is_closed.store(true, Ordering::Release);
             inbox.wake();
@@ -319,6 +371,8 @@ pub(super) struct Notifications {
     /// The same, to find what was said already.
     known: HashSet<(CompactString, CompactString)>,
     bytes: usize,
+    /// The topics that it has put messages into, or had before a part was rolled back.
+    topics: Vec<ObjectId>,
     actions: Vec<Action>,
     /// Channels that a commit on its way has begun to listen to.
     begun: Vec<CompactString>,
@@ -350,6 +404,7 @@ impl Notifications {
             return;
         }
         self.go_back_to(Mark::default());
+        self.topics.clear();
         self.at_commit = None;
         self.sending = None;
         self.take_back_begun();
@@ -412,6 +467,14 @@ impl Notifications {
         Ok(())
     }
 
+    /// Messages were put into a topic. Those who listen to its channel hear of it, and readers go on.
+    pub(super) fn put_into(&mut self, session: i32, topic: ObjectId, channel: &str) -> Result<()> {
+        if !self.topics.contains(&topic) {
+            self.topics.push(topic);
+        }
+        self.notify(session, channel, "")
+    }
+
     /// Whether the transaction has said LISTEN, UNLISTEN or NOTIFY.
     pub(super) fn is_used(&self) -> bool {
         !self.pending.is_empty() || !self.actions.is_empty()
@@ -443,7 +506,8 @@ impl Notifications {
             let all = std::mem::take(&mut self.pending);
             self.known.clear();
             self.bytes = 0;
-            let outgoing = Arc::new(Outgoing { all, state: Mutex::default() });
+            let topics = std::mem::take(&mut self.topics);
+            let outgoing = Arc::new(Outgoing { all, topics, state: Mutex::default() });
             self.sending = Some(Sending { hub: Arc::clone(hub), outgoing: Arc::clone(&outgoing) });
             let hub = Arc::clone(hub);
             self.at_commit = txn.at_commit(Box::new(move |ticket| hub.has_committed(&outgoing, ticket)));

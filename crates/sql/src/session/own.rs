@@ -342,7 +342,11 @@ impl SessionCalls for Own {
         self.call_within_plan(txn, env, |session| session.run_trigger(call))
     }
 
-    fn call(&mut self, _txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum> {
+    fn has_put(&mut self, txn: &mut dyn Transaction, topic: &Table, partitions: &[i64]) -> Result<()> {
+        self.put_messages(txn, topic, partitions)
+    }
+
+    fn call(&mut self, txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum> {
         if name == "set_config" {
             return self.set_config(args);
         }
@@ -356,6 +360,9 @@ impl SessionCalls for Own {
         }
         if args.first().is_some_and(Datum::is_null) {
             return Ok(Datum::Null);
+        }
+        if let Some(answer) = self.call_of_topics(txn, name, args) {
+            return answer;
         }
         let text = |at: usize| match args.get(at) {
             Some(Datum::Text(text)) => text.as_str(),

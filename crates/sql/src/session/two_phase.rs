@@ -129,6 +129,7 @@ fn failed(name: &str, error: TxnError) -> Error {
         }
         TxnError::NoSuchPrepared => no_such(name),
         TxnError::TemporaryUsed => cannot_prepare("operated on temporary objects"),
+        TxnError::SeriesUsed => cannot_prepare("put messages into a topic"),
         error => in_sql(error),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Available {
     trusted: bool,
 }
 
-const AVAILABLE: [Available; 15] = [
+const AVAILABLE: [Available; 16] = [
     Available {
         name: "btree_gin",
         version: "1.3",
@@ -107,6 +107,13 @@ const AVAILABLE: [Available; 15] = [
         version: "1.0",
         comment: "functions that manipulate whole tables, including crosstab",
         relocatable: true,
+        trusted: true,
+    },
+    Available {
+        name: "topic",
+        version: "1.0",
+        comment: "partitioned, ordered messages with consumers that keep their place",
+        relocatable: false,
         trusted: true,
     },
     Available {

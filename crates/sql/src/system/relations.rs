@@ -5,7 +5,7 @@ use std::sync::Arc;
 use colibri_catalog::temporary::is_temporary;
 use colibri_catalog::{
     CONSTRAINT_COMMENT, CheckOption, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction,
-    Schema, Sequence, Table, Timing, View,
+    Schema, Sequence, Table, Timing, Topic, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_catalog::{Excluded, Tokenized};
@@ -187,6 +187,14 @@ fn view_options(view: &View) -> Datum {
     if options.peek().is_none() { NULL } else { array(Type::Text, options) }
 }
 
+fn table_options(table: &Table) -> Datum {
+    let Some(Topic { partitions, retention_us, retention_bytes }) = table.topic else { return NULL };
+    let mut options = vec![format!("topic_partitions={partitions}")];
+    options.extend(retention_us.map(|us| format!("topic_retention={us} microseconds")));
+    options.extend(retention_bytes.map(|bytes| format!("topic_retention_bytes={bytes}")));
+    array(Type::Text, options.iter().map(|option| text(option)))
+}
+
 fn namespace_of(names: &Surroundings, schema: &str) -> u32 {
     names.schema_number(schema).unwrap_or_default()
 }
@@ -351,7 +359,7 @@ fn table_classes(env: &Env, table: &Table, rows: &mut Rows) -> Result<()> {
         has_triggers: refers || !table.triggers.is_empty(),
         has_rules: table.materialized.is_some(),
         populated: table.materialized.is_none_or(|view| view.populated),
-        options: NULL,
+        options: table_options(table),
         security: (table.security.enabled, table.security.forced),
         has_children,
         is_partition: table.partition_of.is_some(),

@@ -14,6 +14,7 @@ use crate::local::count;
 use crate::locks::Locks;
 use crate::outcome::StoreWait;
 use crate::reads::{Covered, ReadSet};
+use crate::series;
 use crate::store::{Key, SpaceId};
 use crate::ticket::{CommitTicket, Committed};
 use crate::validate::same;
@@ -111,6 +112,18 @@ impl Request {
                         let row = patch_all(&patched.patches, row)?;
                         map.insert(Key::from_slice(key), Arc::from(row));
                     }
+                    Write::Append(value) => {
+                        let prefix = series::prefix_of(key);
+                        let first = series::first_of(last_number(map, prefix), 1)?;
+                        map.insert(series::key(prefix, first), Arc::from(value.as_slice()));
+                    }
+                    Write::Cut(below) => {
+                        let prefix = series::prefix_of(key);
+                        let kept = last_number(map, prefix).min(*below);
+                        let gone = series::range(prefix, i64::MIN..=kept.saturating_sub(1));
+                        let gone: Vec<Key> = in_range(map, &gone).map(|(key, _)| Key::from_slice(key)).collect();
+                        gone.iter().for_each(|key| _ = map.remove(key));
+                    }
                 }
             }
         }
@@ -119,6 +132,12 @@ impl Request {
         count(&self.shared.counts.commits, 1);
         Ok(CommitTicket::durable(txn, Some(Committed { txn, sequence: 0 })))
     }
+}
+
+/// The highest number in a series; 0 if it has no entries.
+fn last_number(map: &Map, prefix: &[u8]) -> i64 {
+    let all = map.range::<[u8], _>(series::range(prefix, 1..=series::NUMBER_MAX).bounds());
+    all.last().and_then(|(key, _)| series::split(key)).map_or(0, |(_, number)| number)
 }
 
 /// A commit on its way.

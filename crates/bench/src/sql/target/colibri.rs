@@ -3,9 +3,10 @@
 //! Statements are prepared once a connection. A commit is answered when its ticket says that it may
 //! be told, as a server would.
 
+use std::future::poll_fn;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -15,7 +16,7 @@ use colibri::sql::engine::{
 };
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};
-use colibri_txn::CommitTicket;
+use colibri_txn::{CommitTicket, StoreWait};
 
 use crate::sql::target::batch::AnswerWriter;
 use crate::sql::target::{Batch, Boxed, Cell, Connection, Counts, Failure, Place, Session, Table, Target, Values};
@@ -180,7 +181,7 @@ impl InProcess {
                 }
                 Ok(Progress::Fetch(wait)) => {
                     let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
-                    self.step = Step::Waiting(running, Box::pin(wait));
+                    self.step = Step::Waiting(running, Box::pin(until_over(wait)));
                 }
                 Ok(Progress::Sleep(until)) => {
                     let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
@@ -307,4 +308,15 @@ impl Connection for InProcess {
             }
         })
     }
+}
+
+/// Waits until a wait is over, or its deadline has come.
+async fn until_over(wait: StoreWait) {
+    let mut timer = pin!(wait.deadline().map(colibri_runtime::sleep_until));
+    let mut wait = pin!(wait);
+    poll_fn(|cx| {
+        let is_late = timer.as_mut().as_pin_mut().is_some_and(|timer| timer.poll(cx).is_ready());
+        if wait.as_mut().poll(cx).is_ready() || is_late { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
