@@ -82,7 +82,7 @@ struct WindowRun {
 impl Window {
     pub(super) fn new(input: Run, partition: &Arc<[usize]>, order: &Arc<[SortKey]>, calls: &Arc<[WindowCall]>) -> Self {
         let (partition, order, calls) = (Arc::clone(partition), Arc::clone(order), Arc::clone(calls));
-        let streams = calls.iter().all(call::looks_back_only);
+        let streams = calls.iter().all(WindowCall::looks_back_only);
         Self { by: WindowBy { partition, order, calls, streams }, run: WindowRun::new(input) }
     }
 }

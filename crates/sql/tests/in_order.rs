@@ -164,7 +164,16 @@ fn query(random: &mut StdRng) -> String {
     let on = ["o.u = u.id", "o.id = u.id", "o.id = u.id AND o.a < u.d", "u.a = o.d AND o.a = 1", "o.d = u.b"]
         .choose(random)
         .unwrap();
-    match random.random_range(0..13) {
+    match random.random_range(0..15) {
+        13 => of_windows(random, &filter, &end),
+        // Functions that take values of another part, which others are joined to.
+        14 => {
+            let order = order(random, &["u.id", "g", "o.d"], &["u.id", "g", "o.id"]);
+            format!(
+                "SELECT u.id, g, o.id, o.d FROM u CROSS JOIN LATERAL generate_series(u.a - 1, u.a) g \
+                 {join} o ON o.id = g * 100 WHERE {both} ORDER BY {order}{end}"
+            )
+        }
         9 => {
             let end = |random: &mut StdRng| {
                 format!(
@@ -245,6 +254,38 @@ fn query(random: &mut StdRng) -> String {
             )
         }
     }
+}
+
+/// Functions over windows, of which some take the order that rows come in, and some go on row by row.
+fn of_windows(random: &mut StdRng, filter: &str, end: &str) -> String {
+    let keys: &[&str] = &["a", "b", "d", "t"];
+    let total = order(random, keys, &["id"]);
+    let window = |random: &mut StdRng| {
+        let partition = ["", "", "PARTITION BY a ", "PARTITION BY d "].choose(random).unwrap();
+        let by = match random.random_range(0..4) {
+            0 => "id".to_owned(),
+            1 => "id DESC".to_owned(),
+            2 => total.clone(),
+            _ => order(random, keys, &[]),
+        };
+        let frame = [
+            "",
+            "",
+            " ROWS UNBOUNDED PRECEDING",
+            " GROUPS UNBOUNDED PRECEDING",
+            " RANGE UNBOUNDED PRECEDING EXCLUDE TIES",
+        ]
+        .choose(random)
+        .unwrap();
+        let call = ["sum(b)", "count(*)", "rank()", "min(t)", "avg(d) FILTER (WHERE f)"].choose(random).unwrap();
+        // Which of several equal rows come first nobody says.
+        let is_total = by.contains("id");
+        let frame = if is_total || !frame.contains("ROWS") { frame } else { "" };
+        format!("{call} OVER ({partition}ORDER BY {by}{frame})")
+    };
+    let calls: Vec<String> = (0..random.random_range(1..=2)).map(|_| window(random)).collect();
+    let by = ["id", "id DESC", &*total].choose(random).unwrap().to_owned();
+    format!("SELECT id, {} FROM u WHERE {filter} ORDER BY {by}{end}", calls.join(", "))
 }
 
 /// Conditions that two indexes answer.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::frame::{Frame, Ranges};
 use super::place::{Place, Rows};
 use crate::expr::Expr;
-use crate::plan::{Exclude, FrameBound, FrameUnits, SortKey, WindowCall, WindowFunction};
+use crate::plan::{FrameBound, FrameUnits, SortKey, WindowCall, WindowFunction};
 
 /// Where a value is found.
 pub(super) enum Source {
@@ -45,20 +45,6 @@ pub(super) struct Call {
     parts: Option<(usize, usize)>,
     /// Its first reader.
     reader: usize,
-}
-
-/// Whether what a call gives for a row has nothing to do with rows behind that.
-pub(super) fn looks_back_only(call: &WindowCall) -> bool {
-    match call.function {
-        WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => true,
-        WindowFunction::Aggregate(_) | WindowFunction::FirstValue => {
-            let frame = &call.frame;
-            frame.units == FrameUnits::Rows
-                && frame.exclude == Exclude::NoOthers
-                && matches!((&frame.start, &frame.end), (FrameBound::UnboundedPreceding, FrameBound::CurrentRow))
-        }
-        _ => false,
-    }
 }
 
 impl Call {

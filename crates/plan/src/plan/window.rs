@@ -14,6 +14,17 @@ pub struct WindowCall {
     pub frame: Frame,
 }
 
+impl WindowCall {
+    /// Whether what it gives for a row has nothing to do with rows behind that, not even with those
+    /// that are equal to it in the order.
+    pub fn looks_back_only(&self) -> bool {
+        match self.function {
+            WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => true,
+            function => function.is_running() && self.frame.units == FrameUnits::Rows && self.frame.is_up_to_the_row(),
+        }
+    }
+}
+
 /// What can be called over a window.
 #[derive(Debug, Clone, Copy)]
 pub enum WindowFunction {
@@ -70,6 +81,12 @@ impl WindowFunction {
         }
     }
 
+    /// Whether it gives something of a frame that can be told row by row, if that begins with the
+    /// first row and ends with the one at hand.
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::FirstValue | Self::Aggregate(_))
+    }
+
     /// Whether it looks at the rows of the frame. Others look at the whole partition.
     pub fn uses_frame(self) -> bool {
         matches!(self, Self::FirstValue | Self::LastValue | Self::NthValue | Self::Aggregate(_))
@@ -83,6 +100,15 @@ pub struct Frame {
     pub start: FrameBound,
     pub end: FrameBound,
     pub exclude: Exclude,
+}
+
+impl Frame {
+    /// Whether it goes from the first row of the partition to the one at hand, or to the last one that
+    /// is equal to that.
+    pub fn is_up_to_the_row(&self) -> bool {
+        self.exclude == Exclude::NoOthers
+            && matches!((&self.start, &self.end), (FrameBound::UnboundedPreceding, FrameBound::CurrentRow))
+    }
 }
 
 impl Default for Frame {

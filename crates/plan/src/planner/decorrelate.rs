@@ -12,6 +12,7 @@
 //! | `x IN (SELECT …)` of one table | semi join with that table, also where it looks at the row outside |
 //! | `x IN (SELECT …)` that looks at no row outside | semi join with the query |
 //! | `x NOT IN (SELECT …)` of one table, with no NULLs on either side | anti join with that table |
+//! | `x IN (SELECT … FOR UPDATE)` that looks at no row outside | `x = ANY (ARRAY(SELECT … FOR UPDATE))` |
 //!
 //! A query that looks at no row of this SELECT, but outside of it, stays an expression: it is asked
 //! once for all rows.
@@ -28,7 +29,7 @@ use colibri_types::Result;
 use super::pull_up::pull_up;
 use super::{Asked, Planner, Rewrites};
 use crate::bind::{is_leakproof, rewrite};
-use crate::expr::{Expr, Inner, SubqueryKind};
+use crate::expr::{CompareOp, Expr, Inner, Subquery, SubqueryKind, Test};
 use crate::logical::walk::{join_kind, uses_slots, varies};
 use crate::logical::{Body, From, Join, Query, Relation, Select, Source};
 
@@ -42,10 +43,42 @@ pub(super) fn decorrelate(planner: &mut Planner<'_>, select: &mut Select, _asked
     for condition in std::mem::take(&mut select.filter) {
         // Those that look outside are run for few rows where rows are found by keys.
         if planner.way.is_by_key && asks_outside(&condition) || !join_of(select, &condition) {
-            select.filter.push(condition);
+            select.filter.push(asked_as_list(condition));
         }
     }
     Ok(())
+}
+
+/// `x IN (SELECT …)` of a query that has to be run as it stands, once, as `x = ANY (ARRAY(SELECT …))`:
+/// a list that is known before the first row, so an index finds the rows with its values.
+///
+/// Bug: a query that locks rows is no join, so each row of the table was looked for in what it gave.
+/// Consequence: `UPDATE jobs … WHERE id IN (SELECT id FROM jobs … LIMIT 10 FOR UPDATE SKIP LOCKED)`,
+/// by which workers take jobs from a queue, read all of the table. Fix: this.
+fn asked_as_list(condition: Expr) -> Expr {
+    let list = match join_kind(&condition) {
+        Some((Join::Semi, subquery)) => list_of(subquery),
+        _ => None,
+    };
+    list.unwrap_or(condition)
+}
+
+fn list_of(subquery: &Subquery) -> Option<Expr> {
+    let SubqueryKind::Quantified { left, .. } = &subquery.kind else { return None };
+    let Inner::Logical(query) = &subquery.query else { return None };
+    let ([left @ Expr::Column(_)], [column, ..]) = (&left[..], &query.columns[..]) else { return None };
+    let element = column.ty.ty;
+    let is_element = element.array().is_some() && element.item() == element;
+    if !subquery.args.is_empty() || !query.has_effects() || !is_element {
+        return None;
+    }
+    let array = Subquery { kind: SubqueryKind::Array(element), ..subquery.clone() };
+    Some(Expr::AnyOf {
+        test: Test::Compare(CompareOp::Eq),
+        left: Box::new(left.clone()),
+        array: Box::new(Expr::Subquery(array.into())),
+        all: false,
+    })
 }
 
 /// Whether a condition is a query that could be joined, and looks at the row as well as outside.

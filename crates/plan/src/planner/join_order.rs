@@ -226,15 +226,11 @@ impl Planner<'_> {
         across: &[Expr],
         tables: &Tables<'_>,
     ) -> Result<Option<Vec<usize>>> {
-        let can_come = |item: &Item<'_>| item.is_inner() || item.kind == JoinKind::Left;
-        let is_free = |item: &Item<'_>| can_come(item) && self.taken(item.from, tables.relations).is_empty();
         let count = items.len();
-        if !(PARTS_MIN..=PARTS_MAX).contains(&count)
-            || !items.iter().all(is_free)
-            || self.sizes.rewrites() == Rewrites::None
-        {
+        if !(PARTS_MIN..=PARTS_MAX).contains(&count) || self.sizes.rewrites() == Rewrites::None {
             return Ok(None);
         }
+        let Some(takes_from) = self.parts_taken_from(items, tables) else { return Ok(None) };
         let parts_of = |condition: &Expr| {
             let looks_at = |(at, item): (usize, &Item<'_>)| usize::from(item.columns.has_any(condition)) << at;
             items.iter().enumerate().map(looks_at).sum()
@@ -262,7 +258,7 @@ impl Planner<'_> {
             columns[set] = columns[rest].with(&items[last].columns);
             rows[set] = match rest {
                 0 => {
-                    if items[last].is_inner() {
+                    if items[last].is_inner() && takes_from[last] == 0 {
                         best[set] = Some(Best { cost: self.alone(&items[last], estimates[last], tables).0, last });
                     }
                     estimates[last]
@@ -287,12 +283,13 @@ impl Planner<'_> {
             let is_joined = |item: usize| {
                 let with = set | 1 << item;
                 behind[item].is_some()
+                    || takes_from[item] != 0
                     || across.iter().any(|across| {
                         across.parts & !with == 0 && across.parts & (1 << item) != 0 && across.parts & set != 0
                     })
             };
             let others = || {
-                let is_ready = |item: &usize| behind[*item].is_none_or(|before| before & !set == 0);
+                let is_ready = |item: &usize| (behind[*item].unwrap_or(0) | takes_from[*item]) & !set == 0;
                 (0..count).filter(|item| set & 1 << item == 0).filter(is_ready)
             };
             let any_joined = others().any(is_joined);
@@ -321,6 +318,24 @@ impl Planner<'_> {
         }
         order.reverse();
         Ok((order.len() == count).then_some(order))
+    }
+
+    /// From which others each part takes values, as bits: functions and LATERAL queries come behind
+    /// these. `None` if parts cannot come in any order even so.
+    ///
+    /// Bug: where a function took values of another part, orders were not compared, and the smallest
+    /// part came first. Consequence: `FROM issues i, unnest(i.watchers) w JOIN users u ON u.id = w`
+    /// put each user beside each issue, and took hours. Fix: a part comes behind those that it takes
+    /// values from, which counts as being joined to them.
+    fn parts_taken_from(&self, items: &[Item<'_>], tables: &Tables<'_>) -> Option<Vec<usize>> {
+        let part_of = |column: usize| items.iter().position(|item| item.columns.has(column));
+        let parts = |item: &Item<'_>| {
+            let taken = self.taken(item.from, tables.relations);
+            let can_come = item.is_inner() || item.kind == JoinKind::Left && taken.is_empty();
+            can_come.then_some(())?;
+            taken.into_iter().try_fold(0, |parts, column| Some(parts | 1 << part_of(column)?))
+        };
+        items.iter().map(parts).collect()
     }
 
     /// What part of the pairs of rows conditions leave, of a part that is joined to others.

@@ -328,6 +328,7 @@ pub(super) fn presorted_groups(group: &Group, given: &[Ordered]) -> Vec<usize> {
 pub(super) fn limit_of_rows(query: &Query, select: &Select, order: &Order<'_>, sizes: &dyn Sizes) -> Option<f64> {
     let limit = constant_limit(query)?;
     match &select.group {
+        _ if !super::windows::end_early(query, select) => None,
         _ if !order.of_groups => Some(limit),
         Some(group) if group.keys.is_empty() => None,
         group => {
@@ -357,6 +358,9 @@ fn rows_alike_of(order: &Order<'_>, relation: &Relation, sizes: &dyn Sizes) -> O
         let columns = key[before..].iter().zip(&wanted).take_while(|(of_key, wanted)| of_key == wanted).count();
         Some(rows_alike(sizes, table, index, before + columns))
     };
-    let indexes = table.plain_indexes().map(|index| alike(Some(index)));
-    std::iter::once(alike(None)).chain(indexes).flatten().reduce(f64::min)
+    let plain = table.plain_indexes().map(|index| alike(Some(index)));
+    let of_all_rows = std::iter::once(alike(None)).chain(plain).flatten().reduce(f64::min);
+    // An index of some rows knows how many of these are equal.
+    let of_some = || table.indexes.iter().filter(|index| index.predicate.is_some() && !index.is_inverted());
+    of_all_rows.or_else(|| of_some().filter_map(|index| alike(Some(index))).reduce(f64::min))
 }

@@ -338,7 +338,9 @@ impl Planner<'_> {
         // A LIMIT on different rows takes fewer than all.
         let ends_early =
             is_presorted(query, select, presorted, sizes) && limit.is_some_and(|limit| limit < planned.rows);
-        let (node, mut exprs) = with_extras(planned.node, query, select, Places::of_rows(&planned.layout));
+        let in_place = |by: &Ordered| Some(Ordered { column: planned.layout.place(by.column)?, ..*by });
+        let given = planned.order.iter().filter(|_| rewrites != Rewrites::None).map_while(in_place).collect::<Vec<_>>();
+        let (node, mut exprs) = with_extras(planned.node, query, select, Places::of_rows(&planned.layout), &given);
         let planned = Planned { node, ..planned };
         exprs.extend(locked.iter().map(|&place| planned.layout.bind(Expr::Column(place))));
         let same = select.extras.is_empty()
@@ -377,7 +379,6 @@ impl Planner<'_> {
     /// One row with what a call gives, one of some calls.
     fn shortcut_of(&mut self, select: &Select, call: &AggregateCall, calls: usize) -> Option<Node> {
         let [relation] = &select.relations[..] else { return None };
-        let Source::Table(table) = &relation.source else { return None };
         if call.distinct || call.filter.is_some() || !call.order.is_empty() {
             return None;
         }
@@ -386,6 +387,13 @@ impl Planner<'_> {
         let column = match &call.args[..] {
             [] => None,
             [Expr::Column(column)] => Some(*column),
+            _ => return None,
+        };
+        let table = match &relation.source {
+            Source::Table(table) => table,
+            Source::Tree(tree) if matches!(call.aggregate.name, "min" | "max") => {
+                return self.ends_of_leaves((tree, relation.base), &conditions, (call, calls), column?);
+            }
             _ => return None,
         };
         match (call.aggregate.name, column) {
@@ -400,7 +408,9 @@ impl Planner<'_> {
                 };
                 Some(Node::CountRange { table: std::sync::Arc::clone(table), access: access.into() })
             }
-            ("min" | "max", Some(column)) => self.end_of_range(relation, table, conditions, (call, calls), column),
+            ("min" | "max", Some(column)) => {
+                self.end_of_range((table, relation.base), conditions, (call, calls), column)
+            }
             _ => None,
         }
     }
@@ -408,19 +418,18 @@ impl Planner<'_> {
     /// `min` or `max` of a column: what the first row gives of a way whose rows come in the
     /// column's order. All conditions are ranges of that way, or few rows are looked at until one
     /// fulfils the others.
-    fn end_of_range(
+    pub(super) fn end_of_range(
         &mut self,
-        relation: &Relation,
-        table: &std::sync::Arc<colibri_catalog::Table>,
+        (table, base): (&std::sync::Arc<colibri_catalog::Table>, usize),
         mut conditions: Vec<Expr>,
         (call, calls): (&AggregateCall, usize),
         column: usize,
     ) -> Option<Node> {
         if !table.columns[column].not_null {
-            conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
+            conditions.push(Expr::IsNull { input: Box::new(Expr::Column(base + column)), negated: true });
         }
         let needed = [column];
-        let wanted = Wanted::alone((table, relation.base), &needed, &conditions, self.sizes);
+        let wanted = Wanted::alone((table, base), &needed, &conditions, self.sizes);
         let descending = call.aggregate.name == "max";
         let is_first = |path: &Path| path.order.first().is_some_and(|first| first.column == column);
         let ends_there = |path: &Path| path.taken.len() == conditions.len() && is_first(path);
@@ -459,8 +468,7 @@ impl Planner<'_> {
             offset: None,
             ties: [].into(),
         };
-        let group = Group { keys: Vec::new(), calls: vec![call.clone()], always: Vec::new(), having: None };
-        Some(grouped(&group, (one, Places::of_rows(&scanned.layout)), &[]))
+        Some(aggregated(call.clone(), one, &scanned.layout))
     }
 }
 
@@ -535,6 +543,12 @@ impl Places {
 
 /// Groups of rows, as far as HAVING wants them. The rows come in the order of the keys at
 /// `presorted`.
+/// One row with what a call gives of all rows.
+pub(super) fn aggregated(call: AggregateCall, rows: Node, layout: &Layout) -> Node {
+    let group = Group { keys: Vec::new(), calls: vec![call], always: Vec::new(), having: None };
+    grouped(&group, (rows, Places::of_rows(layout)), &[])
+}
+
 fn grouped(group: &Group, (input, places): (Node, Places), presorted: &[usize]) -> Node {
     let bind = |exprs: &[Expr]| exprs.iter().map(|expr| places.bind(expr)).collect::<Vec<_>>();
     let call = |call: &AggregateCall| AggregateCall {
@@ -623,13 +637,14 @@ fn having(group: &Group) -> Vec<Expr> {
 
 /// The SELECT list over groups, or over the only row where there is no FROM.
 fn listed(node: Node, query: &Query, select: &Select) -> Node {
-    let (node, exprs) = with_extras(node, query, select, Places::of_select(select));
+    let (node, exprs) = with_extras(node, query, select, Places::of_select(select), &[]);
     Node::Project { input: Box::new(node), exprs: exprs.into() }
 }
 
 /// What the SELECT list has of several rows, as columns behind a node's: the node, and the list's
 /// expressions over its row.
-fn with_extras(node: Node, query: &Query, select: &Select, mut places: Places) -> (Node, Vec<Expr>) {
+/// The node's rows come in the order of `given`, which are columns of these.
+fn with_extras(node: Node, query: &Query, select: &Select, mut places: Places, given: &[Ordered]) -> (Node, Vec<Expr>) {
     // Those that the list asks for, and those that these are called on.
     let mut used: Vec<usize> = Vec::new();
     let mut asked: Vec<usize> = select.output.iter().flat_map(rewrite::extras_in).collect();
@@ -641,7 +656,7 @@ fn with_extras(node: Node, query: &Query, select: &Select, mut places: Places) -
     }
     used.sort_unstable();
     // Windows are computed first.
-    let node = with_windows(node, query, select, &mut places, &used);
+    let node = with_windows(node, query, select, &mut places, &used, given);
     let rows = used.iter().map(|&at| (at, &select.extras[at])).filter(|(_, extra)| matches!(extra, Extra::Rows(..)));
     let node = expanded(node, &mut places, rows.collect());
     let exprs = select.output.iter().map(|expr| places.bind(expr)).collect();
@@ -729,7 +744,11 @@ fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>
 /// put side by side, so that a LIMIT ends it.
 fn different(node: Node, query: &Query, select: &Select, (presorted, ends_early): (usize, bool)) -> (Node, usize) {
     let has_windows = select.extras.iter().any(|extra| matches!(extra, Extra::Window(_)));
-    let presorted = if has_windows { super::windows::presorted(query, &node) } else { presorted };
+    // Windows leave rows in the order in which they come.
+    let presorted = match super::windows::presorted(query, &node) {
+        Some(by_windows) if has_windows => by_windows,
+        _ => presorted,
+    };
     let ends_early = ends_early && !has_windows;
     match select.distinct {
         Distinct::All(columns) if ends_early && presorted > 0 => {

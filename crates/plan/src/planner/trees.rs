@@ -16,18 +16,22 @@ use super::access::{Cheapest, SEEK_COST, Wanted};
 use super::joins::{Columns, Tables};
 use super::lateral::OuterValues;
 use super::order::{Order, Ordered};
+use super::query::aggregated;
 use super::relation::gated;
 use super::{Layout, Planned, Planner};
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Test};
-use crate::plan::Node;
 use crate::plan::partitions::{Bound, Edge, Leaf, Router, Target, Tree};
+use crate::plan::{AggregateCall, Node};
 
 /// Where the columns of a leaf begin while it is planned.
 const FAR: usize = 1 << 40;
 
 /// Values of a list that are looked at one by one at most: beyond that, it leaves nothing out.
 const LIST_MAX: usize = 1_000;
+
+/// A leaf with so many rows may be read for the least or the greatest value in it.
+const READ_ROWS_MAX: f64 = 1_000.0;
 
 /// Whether a partition has rows that are wanted.
 #[derive(Debug, Clone)]
@@ -538,6 +542,39 @@ impl Planner<'_> {
             parts.reverse();
         }
         Self::appended(base, &needed, parts, order)
+    }
+
+    /// `min` or `max` of a column of a tree: that of what it is in each leaf, which a key of the leaf
+    /// has at its end. Small leaves are read.
+    pub(super) fn ends_of_leaves(
+        &mut self,
+        (tree, base): (&Tree, usize),
+        conditions: &[Expr],
+        (call, calls): (&AggregateCall, usize),
+        column: usize,
+    ) -> Option<Node> {
+        let of_column = |column: usize| AggregateCall { args: vec![Expr::Column(column)], ..call.clone() };
+        let needed = [column.checked_sub(base)?];
+        let mut ends = Vec::new();
+        for (leaf, gates) in self.wanted_leaves((tree, base), conditions, &|_| false) {
+            let leaf = &tree.leaves[leaf];
+            let (own, own_column) = Self::of_leaf(tree, leaf, base, conditions, &needed);
+            let [own_column] = own_column[..] else { return None };
+            let at_end = self.end_of_range((&leaf.table, FAR), own, (&of_column(FAR + own_column), calls), own_column);
+            let node = match at_end {
+                Some(node) => node,
+                None if self.sizes.rows(&leaf.table) <= READ_ROWS_MAX => {
+                    let asked = (&Order::ANY, None);
+                    let rows = self.leaf((tree, base), leaf, &needed, conditions, &|_| false, asked, &|expr| expr);
+                    aggregated(call.clone(), rows.node, &rows.layout)
+                }
+                None => return None,
+            };
+            let one = Planned { node, layout: Layout(vec![column]), rows: 1.0, order: Vec::new() };
+            ends.push(gated(one, gates));
+        }
+        let Planned { node, layout, .. } = Self::appended(base, &needed, ends, Vec::new());
+        Some(aggregated(of_column(column), node, &layout))
     }
 
     /// What finding the partners of one row in a tree costs, and whether values of that row help.

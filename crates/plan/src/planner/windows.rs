@@ -6,6 +6,12 @@
 //!     Sort (a, b, c)
 //!       Project       what windows and calls look at, as columns behind those of the row
 //! ```
+//! Rows that come in the order of a window are not sorted, and those that come in the order of its
+//! first columns are sorted part by part. So a LIMIT on running sums reads few rows.
+//!
+//! Where no two rows are equal in the order, a frame that ends with the rows that are equal to the
+//! one at hand ends with that row, and nothing has to be kept.
+//!
 //! Windows are computed in PostgreSQL's order, so that rows that nothing else puts in order come as
 //! they do there.
 
@@ -13,11 +19,12 @@ use std::cmp::Ordering;
 
 use colibri_types::Datum;
 
+use super::order::Ordered;
 use super::query::Places;
 use crate::bind::rewrite;
 use crate::expr::Expr;
-use crate::logical::{Extra, Query, Select, Window};
-use crate::plan::{Exprs, Node, SortKey, WindowCall};
+use crate::logical::{Extra, Query, Select, Source, Window};
+use crate::plan::{Exprs, FrameUnits, Node, SortKey, WindowCall};
 
 /// Calls over the same window.
 struct Group {
@@ -30,8 +37,16 @@ struct Group {
     sorted_by: Vec<(usize, SortKey)>,
 }
 
-/// The node with what the windows among `used` give behind its columns.
-pub(super) fn with_windows(node: Node, query: &Query, select: &Select, places: &mut Places, used: &[usize]) -> Node {
+/// The node with what the windows among `used` give behind its columns. The node's rows come in the
+/// order of `given`, which are columns of these.
+pub(super) fn with_windows(
+    node: Node,
+    query: &Query,
+    select: &Select,
+    places: &mut Places,
+    used: &[usize],
+    given: &[Ordered],
+) -> Node {
     let windows: Vec<(usize, &Window)> = used
         .iter()
         .filter_map(|&at| match &select.extras[at] {
@@ -46,7 +61,10 @@ pub(super) fn with_windows(node: Node, query: &Query, select: &Select, places: &
     let mut numbered = numbered_keys(query, select, places);
     let mut groups: Vec<Group> = Vec::new();
     for (at, window) in windows {
-        let call = columns.call(&window.call, places);
+        let mut call = columns.call(&window.call, places);
+        if call.frame.is_up_to_the_row() && no_two_are_equal(select, window) {
+            call.frame.units = FrameUnits::Rows;
+        }
         let mut order = places.bind_keys(&window.order);
         order.iter_mut().for_each(|key| columns.make_column(&mut key.expr));
         let mut partition = Vec::with_capacity(window.partition.len());
@@ -68,13 +86,16 @@ pub(super) fn with_windows(node: Node, query: &Query, select: &Select, places: &
     groups.sort_by(compare);
     let mut node = columns.projected(node);
     places.widen(columns.computed.len());
-    let mut sorted: Vec<SortKey> = Vec::new();
+    let mut sorted: Option<Vec<SortKey>> = None;
     for group in groups {
         let keys: Vec<SortKey> = group.sorted_by.into_iter().map(|(_, key)| key).collect();
-        let common = sorted.iter().zip(&keys).take_while(|(a, b)| same_key(a, b)).count();
+        let common = match &sorted {
+            None => given.iter().zip(&keys).take_while(|(given, key)| gives(given, key)).count(),
+            Some(sorted) => sorted.iter().zip(&keys).take_while(|(a, b)| same_key(a, b)).count(),
+        };
         if common < keys.len() {
             node = Node::Sort { input: Box::new(node), keys: keys.clone().into(), top: None, presorted: common };
-            sorted = keys;
+            sorted = Some(keys);
         }
         group.calls.iter().for_each(|(at, _)| places.push(*at));
         let calls = group.calls.into_iter().map(|(_, call)| call).collect();
@@ -84,21 +105,67 @@ pub(super) fn with_windows(node: Node, query: &Query, select: &Select, places: &
     node
 }
 
+/// Whether rows that come in the order of a column are sorted by a key.
+fn gives(given: &Ordered, key: &SortKey) -> bool {
+    matches!(key.expr, Expr::Column(column) if column == given.column)
+        && key.descending == given.descending
+        && (given.not_null || key.nulls_first == given.nulls_first)
+}
+
+/// Whether all rows differ in the columns of a window: these hold a unique key without NULLs.
+fn no_two_are_equal(select: &Select, window: &Window) -> bool {
+    let ([relation], None, []) = (&select.relations[..], &select.group, &select.grouped_rows[..]) else { return false };
+    let Source::Table(table) = &relation.source else { return false };
+    let exprs = || window.partition.iter().chain(window.order.iter().map(|key| &key.expr));
+    let is_held =
+        |&column: &usize| exprs().any(|expr| matches!(expr, Expr::Column(own) if *own == relation.base + column));
+    let by_index = |index: &std::sync::Arc<colibri_catalog::Index>| {
+        let is_held =
+            |of_key: &colibri_catalog::IndexColumn| is_held(&of_key.column) && table.columns[of_key.column].not_null;
+        index.unique && index.columns.iter().all(is_held)
+    };
+    let key = table.key_columns();
+    !key.is_empty() && key.iter().all(is_held) || table.plain_indexes().any(by_index)
+}
+
+/// Whether a LIMIT on a SELECT with windows ends the reading of its rows: no window looks at rows behind
+/// the one at hand, and the rows that are given first are the first ones of each window.
+pub(super) fn end_early(query: &Query, select: &Select) -> bool {
+    let mut order = query.order.iter().map_while(|key| match key.expr {
+        Expr::Column(place) => select.output.get(place).map(|expr| SortKey { expr: expr.clone(), ..key.clone() }),
+        _ => None,
+    });
+    let order: Vec<SortKey> = order.by_ref().collect();
+    select.extras.iter().all(|extra| match extra {
+        Extra::Rows(..) => true,
+        Extra::Window(window) => {
+            let looks_back = window.call.looks_back_only()
+                || window.call.function.is_running()
+                    && window.call.frame.is_up_to_the_row()
+                    && no_two_are_equal(select, window);
+            looks_back
+                && window.partition.is_empty()
+                && window.order.len() <= order.len()
+                && window.order.iter().zip(&order).all(|(own, wanted)| same_key(own, wanted))
+        }
+    })
+}
+
 /// How many keys of a query's order, from the first, rows come in the order of that windows were
-/// computed over.
-pub(super) fn presorted(query: &Query, node: &Node) -> usize {
-    let Node::Project { input, exprs } = node else { return 0 };
+/// computed over; `None` if these were not sorted for it.
+pub(super) fn presorted(query: &Query, node: &Node) -> Option<usize> {
+    let Node::Project { input, exprs } = node else { return None };
     let mut below = &**input;
     while let Node::Expand { input, .. } | Node::Window { input, .. } = below {
         below = input;
     }
-    let Node::Sort { keys, .. } = below else { return 0 };
+    let Node::Sort { keys, .. } = below else { return None };
     let is_given = |(wanted, given): &(&SortKey, &SortKey)| {
         let Expr::Column(place) = wanted.expr else { return false };
         let given_by = exprs.get(place);
         given_by.is_some_and(|expr| same_key(&SortKey { expr: expr.clone(), ..(*wanted).clone() }, given))
     };
-    query.order.iter().zip(keys.iter()).take_while(is_given).count()
+    Some(query.order.iter().zip(keys.iter()).take_while(is_given).count())
 }
 
 fn same_key(a: &SortKey, b: &SortKey) -> bool {
