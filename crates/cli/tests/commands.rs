@@ -187,6 +187,63 @@ fn copies_hold_what_the_original_held() {
 }
 
 #[test]
+fn branches_are_made_compared_reset_and_dropped() {
+    let place = Place::with_birds();
+    let original = place.run_well("dump birds");
+    place.run_well("branch birds trial");
+    place.run_well("branch birds second --from trial");
+    assert_eq!(place.run_well("diff birds main trial"), "no difference\n");
+    let db = Database::open(place.path("birds"), &Options::new()).expect("the database");
+    let trial = db.open_branch("trial").expect("the branch");
+    let mut txn = trial.write().expect("a transaction");
+    let names = txn.table("names").expect("a table");
+    txn.put(&names, b"another", b"bird").expect("a put");
+    let flowers = txn.table("flowers").expect("a table");
+    txn.clear_table(&flowers).expect("a table cleared");
+    txn.commit().expect("a commit");
+    // The commands work beside the process that has the database open.
+    let text = place.run_well("diff birds main trial");
+    let has_row = |row: [&str; 4]| text.lines().any(|line| line.split(' ').filter(|word| !word.is_empty()).eq(row));
+    assert!(has_row(["flowers", "2", "0", "0"]), "{text}");
+    assert!(has_row(["names", "0", "1", "0"]), "{text}");
+    assert!(place.run_well("diff --keys birds main trial").contains("+ names another\n"));
+    let found = parse(&place.run_well("diff --json birds trial main"));
+    assert_eq!(
+        (found["tables"][0]["only_other"].as_u64(), found["tables"][1]["only_one"].as_u64()),
+        (Some(2), Some(1))
+    );
+    assert_eq!(place.run_well("dump birds"), original);
+    assert_ne!(place.run_well("dump birds --branch trial"), original);
+    drop((trial, db));
+
+    let stat = parse(&place.run_well("stat birds --json"));
+    let branches = stat["branches"].as_array().expect("branches");
+    let row = |branch: &serde_json::Value| {
+        (branch["name"].as_str().map(str::to_owned), branch["origin"].as_str().map(str::to_owned))
+    };
+    let rows: Vec<(Option<String>, Option<String>)> = branches.iter().map(row).collect();
+    let expected = [("main", None), ("second", Some("trial")), ("trial", Some("main"))];
+    let expected: Vec<_> = expected.map(|(name, origin)| (Some(name.to_owned()), origin.map(str::to_owned))).into();
+    assert_eq!(rows, expected);
+    let own = |at: usize| branches[at]["own_bytes"].as_u64().expect("bytes");
+    assert!(own(1) == 0 && own(2) > 0, "{branches:?}");
+    assert!(place.run_well("branch birds").contains("trial  main"), "{}", place.run_well("branch birds"));
+    place.run_well("copy birds all");
+    place.run_well("copy --branch trial birds alone");
+    assert_eq!(place.run_well("dump all --branch trial"), place.run_well("dump alone"));
+    place.run_well("branch birds trial --reset");
+    assert_eq!(place.run_well("dump birds --branch trial"), original);
+    for name in ["trial", "second"] {
+        place.run_well(&format!("branch birds {name} --drop"));
+    }
+    assert_eq!(parse(&place.run_well("branch birds --json"))["branches"].as_array().expect("branches").len(), 1);
+    place.run_well("check birds");
+    place.check_fails("branch birds trial --drop", "no branch \"trial\"");
+    place.check_fails("branch birds main --reset --from main", "main branch cannot be reset");
+    place.check_fails("diff birds main trial", "no branch \"trial\"");
+}
+
+#[test]
 fn copy_touches_nothing_that_exists() {
     let place = Place::with_birds();
     fs::create_dir(place.path("full")).expect("a directory");

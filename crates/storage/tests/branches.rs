@@ -5,9 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read};
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use colibri_storage::{
-    BackupInfo, Database, Durability, Error, FreeSpace, Options, Snapshot, Table, TableKind, restore,
+    BackupInfo, Database, Durability, Error, FreeSpace, Options, Proposer, Snapshot, Table, TableKind, TxnId, restore,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -479,4 +482,71 @@ fn a_forest_that_makes_no_sense_is_no_panic() {
     }
     println!("{refused} were refused, {reported} reported");
     assert!(reported > 100, "what was changed is mostly not noticed: {reported}");
+}
+
+/// Keeps the records of commits.
+#[derive(Default)]
+struct Proposed(Mutex<Vec<Vec<u8>>>);
+
+impl Proposer for Proposed {
+    fn propose(&self, _: TxnId, record: &[u8]) {
+        self.0.lock().unwrap().push(record.to_vec());
+    }
+}
+
+#[test]
+fn who_follows_an_agreed_log_has_the_same_branches() {
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let proposed: Arc<Proposed> = Arc::default();
+    let open = |dir: &tempfile::TempDir, proposed: &Arc<Proposed>| {
+        let proposer: Arc<dyn Proposer> = Arc::<Proposed>::clone(proposed);
+        Database::open(dir.path(), &Options::new().durability(Durability::Agreed).proposer(proposer)).unwrap()
+    };
+    let leader = open(&dirs[0], &proposed);
+    let done = AtomicBool::new(false);
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut forest = Forest::from([("main".to_owned(), Model::new())]);
+    std::thread::scope(|scope| {
+        // All others agree at once.
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                leader.agree(leader.newest_txn()).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        for round in 0..60 {
+            let names: Vec<String> = forest.keys().cloned().collect();
+            let name = names[rng.random_range(0..names.len())].clone();
+            let branch = leader.open_branch(&name).unwrap();
+            match round % 6 {
+                0 => {
+                    let Some(new) = NAMES.iter().find(|new| !forest.contains_key(**new)) else { continue };
+                    branch.branch(new).unwrap();
+                    forest.insert((*new).to_owned(), forest[&name].clone());
+                }
+                1 if round > 20 && name != "main" => {
+                    leader.drop_branch(&name).unwrap();
+                    forest.remove(&name);
+                }
+                2 if round > 20 => {
+                    branch.reset_branch(&names[0]).unwrap();
+                    forest.insert(names[0].clone(), forest[&name].clone());
+                }
+                _ => change(&branch, &mut rng, forest.get_mut(&name).unwrap()),
+            }
+        }
+        assert_holds(&leader, &forest);
+        ensure_clean(&leader);
+        done.store(true, Ordering::SeqCst);
+    });
+    let records = proposed.0.lock().unwrap().clone();
+    let parts: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    for (dir, first) in [(&dirs[1], parts.len()), (&dirs[2], parts.len() / 2)] {
+        let follower = open(dir, &Arc::default());
+        follower.apply(parts[..first].iter().copied()).unwrap();
+        follower.apply(parts[first..].iter().copied()).unwrap();
+        assert_eq!(follower.chain(), leader.chain());
+        assert_holds(&follower, &forest);
+        ensure_clean(&follower);
+    }
 }
