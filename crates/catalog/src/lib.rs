@@ -44,8 +44,8 @@ pub use default_privileges::DefaultPrivileges;
 pub use extensions::Extension;
 pub use objects::{
     Check, CheckOption, Column, ColumnAcls, Excluded, FIRST_USER_OBJECT, ForeignKey, Identity, Index, IndexColumn,
-    Materialized, ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
-    Table, TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
+    Materialized, ObjectId, OnCommit, PUBLIC, PUBLIC_SCHEMA, PrimaryKey, ReferenceAction, Relation, ReplicaIdentity,
+    Schema, Sequence, Table, TableLayout, Timing, Tokenized, Trigger, TriggerTime, View,
 };
 pub use operators::{OperatorFunction, UserOperator};
 pub use partition::{PartitionBound, PartitionOf, PartitionStrategy, Partitioned, RangeBound};
@@ -56,4 +56,4 @@ pub use routines::{
 pub use rules::Rule;
 pub use security::{Policy, RowSecurity};
 pub use statistics::Statistics;
-pub use user_types::{Composite, Domain, Field, Label, TypeHandle, UserType, UserTypeKind};
+pub use user_types::{Composite, Domain, Field, Label, Range, TypeHandle, UserType, UserTypeKind};

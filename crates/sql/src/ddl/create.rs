@@ -48,6 +48,8 @@ impl Session {
             if create.partition_by.is_some() {
                 return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"AS\""));
             }
+            let prepared = self.query_of_execute(query)?;
+            let query = prepared.as_ref().unwrap_or(&**query);
             return self.create_table_as(create, (schema, name, on_commit), query);
         }
         let table = Table { on_commit, ..self.new_table(schema, name.clone(), Vec::new())? };
@@ -229,6 +231,7 @@ impl Session {
             partitioned: None,
             partition_of: None,
             inherits: Vec::new(),
+            replica_identity: colibri_catalog::ReplicaIdentity::Default,
             children: Vec::new(),
             layout: None,
         })
