@@ -5,7 +5,7 @@
 //! it is refused, as in PostgreSQL it can be written in C only.
 
 use colibri_catalog::{Catalog, Change, NAME_BYTES_MAX, Range, UserType, UserTypeKind};
-use colibri_syntax::tree::{RangeOption, RangeOptions};
+use colibri_syntax::tree::RangeOption;
 use colibri_types::{Category, Error, Modifier, Result, SqlState, Type};
 use compact_str::CompactString;
 
@@ -24,7 +24,7 @@ fn multirange_name(range: &str) -> CompactString {
 }
 
 impl Session {
-    pub(crate) fn create_range(&mut self, name: &[CompactString], options: &RangeOptions) -> Result<()> {
+    pub(crate) fn create_range(&mut self, name: &[CompactString], options: &[RangeOption]) -> Result<()> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let (schema, name) = self.new_name_of(&object_name(name), false)?;
         self.expect_free_type(&schema, &name)?;
