@@ -53,7 +53,8 @@ impl Session {
             let message = format!("range subtype cannot be {subtype}");
             return Err(Error::new(SqlState::TYPE_MISMATCH, message));
         }
-        if subtype.ty.is_array() || subtype.domain.is_some() {
+        // Rows cannot be read from a key, which is what a range keeps its bounds as.
+        if subtype.ty.is_array() || subtype.ty.is_row() || subtype.domain.is_some() {
             return Err(Error::unsupported(format_args!("a range type over {subtype}")));
         }
         if !colibri_types::key::is_indexable(subtype.ty) {
